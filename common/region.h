@@ -1,0 +1,92 @@
+// The region: a file in the session directory that every process of the session maps shared.
+//
+// Registration is a store into a slot and a futex wake: it needs no descriptor, no path and no answer. The region
+// is also the coordinator's journal. This header is used by the hijack library as well: no libstdc++ symbols, no
+// allocation, trivially copyable data only. All fields that two processes touch are lock-free atomics.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace cairn {
+
+inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
+inline constexpr std::uint32_t region_version = 1;
+inline constexpr std::uint32_t slot_count = 16384;
+inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
+
+enum class SlotState : std::uint32_t {
+    free = 0,
+    birth = 1,    // claimed by a parent before fork, vfork or posix_spawn; the child has not registered yet
+    running = 2,  // registered: the hijack library is mapped and has run
+    exec = 3,     // an exec was asked for; becomes running when the new image registers or the exec fails
+};
+
+// One process. Claimed by compare-exchange free -> birth (a parent, for its child) or free -> running (a program
+// that was launched or execed and finds no slot with its pid). Freed by the coordinator when the process has gone,
+// by a parent whose fork failed.
+struct alignas(64) Slot {
+    std::atomic<SlotState> state;
+    std::atomic<std::int32_t> pid;         // real pid in the coordinator's pid namespace; 0 while unknown
+    std::atomic<std::int32_t> parent_pid;  // real pid of who claimed the slot (birth)
+    std::atomic<std::uint32_t> image;      // raised by each exec: tells this image from the one before
+    std::atomic<std::uint64_t> born_ns;    // CLOCK_BOOTTIME at registration; part of the uID, kept over exec
+    std::atomic<std::uint64_t> region_at;  // where the process has mapped the region
+    std::atomic<std::uint64_t> scratch;    // left over by a capture that died: an address to unmap, or 0
+    std::atomic<std::int64_t> timing_tls;  // offset from the thread pointer of the TimingNote; 0: none
+    std::atomic<std::int32_t> virtual_pid; // what the program believes its pid to be
+    std::atomic<std::uint32_t> flags;      // SlotFlag bits
+    char foreign[64];                      // why this process can't be saved, if it can't ("" if it can)
+};
+
+enum SlotFlag : std::uint32_t {
+    slot_restored = 1,  // came back by a restart
+    slot_vfork = 2,     // birth by vfork or posix_spawn: shares its parent's memory until it execs
+};
+
+// Relative timeouts: the kernel can't be asked when a sleeping call began. A wrapper of the hijack library notes it
+// in thread-local storage; the capture reads it there when the thread sleeps in exactly this call.
+struct TimingNote {
+    std::int64_t began_ns;   // CLOCK_MONOTONIC at the call's begin; 0: no call under way
+    std::int64_t length_ns;  // relative timeout asked for, ns
+    std::int32_t call;       // number of the system call
+    std::int32_t reserved;
+};
+
+// Virtual <-> real ids (pids, tids, process groups, sessions) of restored processes. Open addressing, linear probing,
+// key 0 = free, value 0 = removed. Ids that are in no table are their own virtual ids.
+struct IdEntry {
+    std::atomic<std::int32_t> key;
+    std::atomic<std::int32_t> value;
+};
+struct IdMap {
+    std::atomic<std::uint32_t> used;  // 0: nothing is virtual, wrappers pass straight through
+    IdEntry by_virtual[id_map_size];
+    IdEntry by_real[id_map_size];
+};
+
+struct Region {
+    std::uint64_t magic;
+    std::uint32_t version;
+    std::uint32_t slots_in_use_hint;             // where a search for a free slot may begin
+    std::atomic<std::uint32_t> changes;          // futex: raised at every change of a slot; the coordinator waits on it
+    std::atomic<std::uint32_t> overflow;         // registrations that found no free slot
+    std::atomic<std::uint64_t> capture;          // number of the checkpoint being taken, 0: none. A snapshot child
+                                                 // that sees another number exits
+    std::atomic<std::int32_t> coordinator_pid;
+    std::atomic<std::int32_t> coordinator_generation;  // raised by every start of a coordinator
+    char session[64];
+    char ckptdir[1024];
+    alignas(64) Slot slots[slot_count];
+    alignas(64) IdMap ids;
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<SlotState>::is_always_lock_free);
+static_assert(sizeof(Slot) == 128);
+
+// Environment of a launched program. Kept in every exec inside the group by the hijack library.
+inline constexpr const char* env_region = "CAIRN_REGION";  // path of the region file
+inline constexpr const char* env_library = "CAIRN_LIBRARY";  // path of libcairn.so, what LD_PRELOAD begins with
+
+}  // namespace cairn
