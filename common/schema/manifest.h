@@ -1,0 +1,44 @@
+// manifest.json of a checkpoint's folder: what is in it and what a restart needs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cairn::schema {
+
+struct ManifestImage {
+    std::string file;  // name in the folder
+    std::string uid;   // uID of the process; "" for the objects image
+    std::int32_t pid = 0;
+    std::string name;  // comm
+    std::uint64_t bytes = 0;
+    std::int32_t part = 0;
+};
+
+// One restart process rebuilds one part: what was started on one terminal of one host.
+struct ManifestPart {
+    std::int32_t number = 0;
+    std::string host;
+    std::string terminal;  // path when the checkpoint was taken, "" for none
+    std::vector<std::int32_t> pids;
+};
+
+struct Manifest {
+    std::int32_t version = 1;
+    std::string cid;
+    std::int32_t np = 0;
+    std::int32_t generation = 0;
+    std::string session;
+    std::string host, boot_id, kernel, cpu_model;
+    std::vector<std::string> cpu_flags;
+    std::int64_t taken_at_ns = 0;       // CLOCK_REALTIME when the group stood still
+    std::int64_t monotonic_ns = 0, boottime_ns = 0;
+    std::int64_t pause_ns = 0, total_ns = 0;
+    std::uint64_t bytes = 0;
+    std::vector<ManifestPart> parts;
+    std::vector<ManifestImage> images;
+    std::vector<std::string> notes;  // what could not be saved exactly, in words
+};
+
+}  // namespace cairn::schema

@@ -1,0 +1,147 @@
+// What an image says of one process. Filled by capture/, read by restart/ and `cairn inspect`; neither knows the other.
+// Every struct converts to and from nlohmann::json (schema/json.h); on disk it is MessagePack.
+//
+// Ids in here are the ids that the program knows (virtual ids where those differ from the kernel's).
+// Addresses are addresses in the image. Times are ns unless the name says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cairn::schema {
+
+using Bytes = std::vector<std::uint8_t>;
+
+enum class Run { running, stopped, zombie };
+
+struct Thread {
+    std::int32_t tid = 0;
+    bool leader_dead = false;  // the main thread has exited, others live: nothing but tid is meaningful
+    Bytes registers;           // struct user_regs_struct (NT_PRSTATUS), orig_rax included
+    Bytes xstate;              // NT_X86_XSTATE, whole XSAVE area
+    std::uint64_t blocked = 0;  // signal mask, bit n-1 for signal n
+    std::vector<Bytes> pending;  // siginfo_t, signals sent to this thread, oldest first
+    std::uint64_t altstack_base = 0, altstack_size = 0;
+    std::int32_t altstack_flags = 2;  // SS_DISABLE
+    std::uint64_t clear_child_tid = 0;
+    std::uint64_t robust_list = 0, robust_list_size = 0;
+    std::uint64_t rseq = 0;
+    std::uint32_t rseq_size = 0, rseq_signature = 0, rseq_flags = 0;
+    std::string name;
+    std::int32_t policy = 0, priority = 0, nice = 0, ioprio = 0;
+    std::uint64_t sched_runtime = 0, sched_deadline = 0, sched_period = 0;
+    Bytes affinity;  // cpu_set_t as the kernel gives it
+    std::uint64_t timerslack = 0;
+    std::int32_t death_signal = 0;
+    // The call that the thread sleeps in, where its relative timeout must be shortened: see TimingNote.
+    std::int64_t timeout_left = -1;  // ns; -1: none known
+    std::uint64_t cap_effective = 0, cap_permitted = 0, cap_inheritable = 0, cap_ambient = 0;
+};
+
+struct SignalAction {  // as rt_sigaction(2) gives it
+    std::uint64_t handler = 0, flags = 0, restorer = 0, mask = 0;
+};
+
+enum class AreaKind {
+    anonymous,      // private anonymous memory, heap and stacks included
+    file_private,   // private mapping of a file; pages that differ from the file are in the image
+    file_shared,    // shared mapping of a file that has a name
+    shared_memory,  // shared anonymous memory, memfd, deleted or SysV segment: contents are in an Object
+    vdso,           // kernel's special mappings: moved, never stored
+    vvar,
+    region,         // the session's region: mapped again
+};
+
+// A run of pages in the image file.
+struct PageRun {
+    std::uint64_t address = 0, length = 0;  // bytes, page-aligned
+    std::uint64_t offset = 0;               // in the image file, page-aligned
+    std::uint64_t hash = 0;                 // XXH3-64 of the length bytes; a run is at most 1 MiB long
+};
+
+struct Area {
+    std::uint64_t start = 0, end = 0;
+    std::int32_t prot = 0;        // PROT_*
+    AreaKind kind = AreaKind::anonymous;
+    bool grows_down = false, no_reserve = false, locked = false, dont_fork = false, wipe_on_fork = false,
+         dont_dump = false, huge = false, no_huge = false, mergeable = false;
+    std::uint64_t file_offset = 0;
+    std::int64_t object = -1;     // schema::Object id: the file or the memory object
+    std::string name;             // as in /proc/PID/maps, "" for none
+    std::vector<PageRun> pages;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> guards;  // address, length of guard regions (MADV_GUARD_INSTALL)
+};
+
+struct Descriptor {
+    std::int32_t fd = -1;
+    std::int64_t object = -1;  // schema::Object id: the open file description
+    bool close_on_exec = false;
+};
+
+struct PosixTimer {
+    std::int32_t id = 0, clock = 0, notify = 0, signal = 0;
+    std::int32_t tid = 0;      // SIGEV_THREAD_ID
+    std::uint64_t value = 0;   // sigev_value
+    std::int64_t left = 0, interval = 0;  // ns; left 0: disarmed
+    std::int32_t overrun = 0;
+};
+struct IntervalTimer {  // setitimer(2), microseconds
+    std::int64_t left_us = 0, interval_us = 0;
+};
+struct Limit {
+    std::uint64_t soft = 0, hard = 0;
+};
+
+struct MemoryLayout {  // struct prctl_mm_map
+    std::uint64_t start_code = 0, end_code = 0, start_data = 0, end_data = 0, start_brk = 0, brk = 0, start_stack = 0,
+                  arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
+    Bytes auxv;
+};
+
+struct Process {
+    std::string uid;  // uID of the spec: host hash - pid - time stamp
+    std::string cid;
+    std::int32_t np = 0;
+    std::int32_t pid = 0, ppid = 0, pgid = 0, sid = 0;
+    bool subreaper = false;
+    Run run = Run::running;
+    std::int32_t stop_signal = 0;   // Run::stopped: what wait() would say
+    bool stop_reported = false;     // the parent has already waited for the stop
+    std::int32_t exit_status = 0;   // Run::zombie: wait status
+    std::int32_t exit_signal = 17;  // what the parent gets when it dies (clone's low byte)
+    std::string name;               // comm of the main thread
+    std::int64_t terminal = -1;     // Object id of the controlling terminal, -1: none
+    std::int32_t foreground = 0;    // foreground process group of that terminal
+
+    std::int64_t executable = -1;   // Object id
+    std::int64_t cwd = -1, root = -1;  // Object ids; root -1: same as the coordinator's
+    std::uint32_t umask = 0;
+    std::uint32_t uids[4] = {}, gids[4] = {};  // real, effective, saved, fs
+    std::vector<std::uint32_t> groups;
+    std::uint64_t cap_bounding = 0;
+    std::uint32_t securebits = 0;
+    bool no_new_privs = false, keep_caps = false;
+    std::int32_t dumpable = 1;
+    std::int32_t oom_score_adj = 0;
+    bool thp_disable = false;
+    std::uint32_t personality = 0;
+    std::vector<Limit> limits;  // index: RLIMIT_*
+    std::int64_t cpu_user_us = 0, cpu_system_us = 0;
+
+    std::vector<SignalAction> actions;  // index n-1 for signal n, 64 of them
+    std::vector<Bytes> pending;         // siginfo_t, process-directed, oldest first
+    std::vector<IntervalTimer> itimers;  // ITIMER_REAL, VIRTUAL, PROF
+    std::vector<PosixTimer> timers;
+
+    MemoryLayout layout;
+    std::vector<Area> areas;
+    std::vector<Thread> threads;  // the main thread first
+    std::vector<Descriptor> descriptors;
+
+    // The hijack library's place in this process.
+    std::uint64_t region_at = 0;
+    std::uint32_t slot = 0;
+};
+
+}  // namespace cairn::schema
