@@ -1,0 +1,37 @@
+// uID = <hash of host name>-<pid>-<time stamp>: names a process over hosts and restarts (docs/protocol.md).
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace cairn {
+
+// FNV-1a, 64 bits: the same on every host and in every version.
+[[nodiscard]] constexpr std::uint64_t host_hash(std::string_view host) {
+    std::uint64_t hash = 0xcbf29ce484222325ULL;
+    for (const char c : host) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+    return hash;
+}
+
+[[nodiscard]] inline std::string host_name() {
+    char name[256] = {};
+    return ::gethostname(name, sizeof name - 1) == 0 ? std::string(name) : std::string("localhost");
+}
+
+// `pid`: the pid that the program knows (Slot::virtual_pid), so that it is the same after a restart with
+// other real ids; `born_ns`: Slot::born_ns.
+[[nodiscard]] inline std::string make_uid(std::string_view host, std::int32_t pid, std::uint64_t born_ns) {
+    char text[64];
+    std::snprintf(text, sizeof text, "%016llx-%d-%llu", static_cast<unsigned long long>(host_hash(host)), pid,
+                  static_cast<unsigned long long>(born_ns));
+    return text;
+}
+[[nodiscard]] inline std::string make_uid(std::int32_t pid, std::uint64_t born_ns) {
+    return make_uid(host_name(), pid, born_ns);
+}
+
+}  // namespace cairn
