@@ -1,0 +1,323 @@
+// The fields of every schema struct, once: what conversion, tests and the format's document go by.
+// fields(s, f) calls f(name, member) for each member of s, const or not, in the order of the declaration.
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "common/schema/manifest.h"
+#include "common/schema/object.h"
+#include "common/schema/process.h"
+
+namespace cairn::schema {
+
+template <class S, class T>
+concept Struct = std::same_as<std::remove_const_t<S>, T>;
+
+#define CAIRN_FIELD(name) f(std::string_view{#name}, s.name)
+
+template <Struct<Thread> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(tid);
+    CAIRN_FIELD(leader_dead);
+    CAIRN_FIELD(registers);
+    CAIRN_FIELD(xstate);
+    CAIRN_FIELD(blocked);
+    CAIRN_FIELD(pending);
+    CAIRN_FIELD(altstack_base);
+    CAIRN_FIELD(altstack_size);
+    CAIRN_FIELD(altstack_flags);
+    CAIRN_FIELD(clear_child_tid);
+    CAIRN_FIELD(robust_list);
+    CAIRN_FIELD(robust_list_size);
+    CAIRN_FIELD(rseq);
+    CAIRN_FIELD(rseq_size);
+    CAIRN_FIELD(rseq_signature);
+    CAIRN_FIELD(rseq_flags);
+    CAIRN_FIELD(name);
+    CAIRN_FIELD(policy);
+    CAIRN_FIELD(priority);
+    CAIRN_FIELD(nice);
+    CAIRN_FIELD(ioprio);
+    CAIRN_FIELD(sched_runtime);
+    CAIRN_FIELD(sched_deadline);
+    CAIRN_FIELD(sched_period);
+    CAIRN_FIELD(affinity);
+    CAIRN_FIELD(timerslack);
+    CAIRN_FIELD(death_signal);
+    CAIRN_FIELD(timeout_left);
+    CAIRN_FIELD(cap_effective);
+    CAIRN_FIELD(cap_permitted);
+    CAIRN_FIELD(cap_inheritable);
+    CAIRN_FIELD(cap_ambient);
+}
+
+template <Struct<SignalAction> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(handler);
+    CAIRN_FIELD(flags);
+    CAIRN_FIELD(restorer);
+    CAIRN_FIELD(mask);
+}
+
+template <Struct<Area> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(start);
+    CAIRN_FIELD(end);
+    CAIRN_FIELD(prot);
+    CAIRN_FIELD(kind);
+    CAIRN_FIELD(grows_down);
+    CAIRN_FIELD(no_reserve);
+    CAIRN_FIELD(locked);
+    CAIRN_FIELD(dont_fork);
+    CAIRN_FIELD(wipe_on_fork);
+    CAIRN_FIELD(dont_dump);
+    CAIRN_FIELD(huge);
+    CAIRN_FIELD(no_huge);
+    CAIRN_FIELD(mergeable);
+    CAIRN_FIELD(file_offset);
+    CAIRN_FIELD(object);
+    CAIRN_FIELD(name);
+    CAIRN_FIELD(pages);
+    CAIRN_FIELD(guards);
+}
+
+template <Struct<Descriptor> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(fd);
+    CAIRN_FIELD(object);
+    CAIRN_FIELD(close_on_exec);
+}
+
+template <Struct<PosixTimer> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(id);
+    CAIRN_FIELD(clock);
+    CAIRN_FIELD(notify);
+    CAIRN_FIELD(signal);
+    CAIRN_FIELD(tid);
+    CAIRN_FIELD(value);
+    CAIRN_FIELD(left);
+    CAIRN_FIELD(interval);
+    CAIRN_FIELD(overrun);
+}
+
+template <Struct<IntervalTimer> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(left_us);
+    CAIRN_FIELD(interval_us);
+}
+
+template <Struct<Limit> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(soft);
+    CAIRN_FIELD(hard);
+}
+
+template <Struct<MemoryLayout> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(start_code);
+    CAIRN_FIELD(end_code);
+    CAIRN_FIELD(start_data);
+    CAIRN_FIELD(end_data);
+    CAIRN_FIELD(start_brk);
+    CAIRN_FIELD(brk);
+    CAIRN_FIELD(start_stack);
+    CAIRN_FIELD(arg_start);
+    CAIRN_FIELD(arg_end);
+    CAIRN_FIELD(env_start);
+    CAIRN_FIELD(env_end);
+    CAIRN_FIELD(auxv);
+}
+
+template <Struct<Process> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(uid);
+    CAIRN_FIELD(cid);
+    CAIRN_FIELD(np);
+    CAIRN_FIELD(pid);
+    CAIRN_FIELD(ppid);
+    CAIRN_FIELD(pgid);
+    CAIRN_FIELD(sid);
+    CAIRN_FIELD(subreaper);
+    CAIRN_FIELD(run);
+    CAIRN_FIELD(stop_signal);
+    CAIRN_FIELD(stop_reported);
+    CAIRN_FIELD(exit_status);
+    CAIRN_FIELD(exit_signal);
+    CAIRN_FIELD(name);
+    CAIRN_FIELD(terminal);
+    CAIRN_FIELD(foreground);
+    CAIRN_FIELD(executable);
+    CAIRN_FIELD(cwd);
+    CAIRN_FIELD(root);
+    CAIRN_FIELD(umask);
+    CAIRN_FIELD(uids);
+    CAIRN_FIELD(gids);
+    CAIRN_FIELD(groups);
+    CAIRN_FIELD(cap_bounding);
+    CAIRN_FIELD(securebits);
+    CAIRN_FIELD(no_new_privs);
+    CAIRN_FIELD(keep_caps);
+    CAIRN_FIELD(dumpable);
+    CAIRN_FIELD(oom_score_adj);
+    CAIRN_FIELD(thp_disable);
+    CAIRN_FIELD(personality);
+    CAIRN_FIELD(limits);
+    CAIRN_FIELD(cpu_user_us);
+    CAIRN_FIELD(cpu_system_us);
+    CAIRN_FIELD(actions);
+    CAIRN_FIELD(pending);
+    CAIRN_FIELD(itimers);
+    CAIRN_FIELD(timers);
+    CAIRN_FIELD(layout);
+    CAIRN_FIELD(areas);
+    CAIRN_FIELD(threads);
+    CAIRN_FIELD(descriptors);
+    CAIRN_FIELD(region_at);
+    CAIRN_FIELD(slot);
+}
+
+template <Struct<FileIdentity> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(device);
+    CAIRN_FIELD(inode);
+    CAIRN_FIELD(size);
+    CAIRN_FIELD(mtime_ns);
+    CAIRN_FIELD(tail_hash);
+    CAIRN_FIELD(mode);
+    CAIRN_FIELD(rdev);
+}
+
+template <Struct<Object> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(id);
+    CAIRN_FIELD(kind);
+    CAIRN_FIELD(path);
+    CAIRN_FIELD(deleted);
+    CAIRN_FIELD(identity);
+    CAIRN_FIELD(flags);
+    CAIRN_FIELD(position);
+    CAIRN_FIELD(owner);
+    CAIRN_FIELD(owner_type);
+    CAIRN_FIELD(owner_signal);
+    CAIRN_FIELD(pipe);
+    CAIRN_FIELD(capacity);
+    CAIRN_FIELD(contents);
+    CAIRN_FIELD(pty);
+    CAIRN_FIELD(pty_index);
+    CAIRN_FIELD(termios);
+    CAIRN_FIELD(winsize);
+    CAIRN_FIELD(packet_mode);
+    CAIRN_FIELD(locked);
+    CAIRN_FIELD(input);
+    CAIRN_FIELD(session);
+    CAIRN_FIELD(foreground);
+    CAIRN_FIELD(size);
+    CAIRN_FIELD(seals);
+    CAIRN_FIELD(name);
+    CAIRN_FIELD(memfd_flags);
+    CAIRN_FIELD(pages);
+    CAIRN_FIELD(type);
+    CAIRN_FIELD(extra);
+}
+
+template <Struct<Objects> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(cid);
+    CAIRN_FIELD(np);
+    CAIRN_FIELD(objects);
+}
+
+template <Struct<ManifestImage> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(file);
+    CAIRN_FIELD(uid);
+    CAIRN_FIELD(pid);
+    CAIRN_FIELD(name);
+    CAIRN_FIELD(bytes);
+    CAIRN_FIELD(part);
+}
+
+template <Struct<ManifestPart> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(number);
+    CAIRN_FIELD(host);
+    CAIRN_FIELD(terminal);
+    CAIRN_FIELD(pids);
+}
+
+template <Struct<Manifest> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(version);
+    CAIRN_FIELD(cid);
+    CAIRN_FIELD(np);
+    CAIRN_FIELD(generation);
+    CAIRN_FIELD(session);
+    CAIRN_FIELD(host);
+    CAIRN_FIELD(boot_id);
+    CAIRN_FIELD(kernel);
+    CAIRN_FIELD(cpu_model);
+    CAIRN_FIELD(cpu_flags);
+    CAIRN_FIELD(taken_at_ns);
+    CAIRN_FIELD(monotonic_ns);
+    CAIRN_FIELD(boottime_ns);
+    CAIRN_FIELD(pause_ns);
+    CAIRN_FIELD(total_ns);
+    CAIRN_FIELD(bytes);
+    CAIRN_FIELD(parts);
+    CAIRN_FIELD(images);
+    CAIRN_FIELD(notes);
+}
+
+#undef CAIRN_FIELD
+
+// Enumerations are strings on disk: their order may change, their names may not.
+template <class E>
+struct EnumNames;
+
+template <>
+struct EnumNames<Run> {
+    static constexpr auto table = std::to_array<std::pair<Run, std::string_view>>(
+        {{Run::running, "running"}, {Run::stopped, "stopped"}, {Run::zombie, "zombie"}});
+};
+
+template <>
+struct EnumNames<AreaKind> {
+    static constexpr auto table =
+        std::to_array<std::pair<AreaKind, std::string_view>>({{AreaKind::anonymous, "anonymous"},
+                                                              {AreaKind::file_private, "file_private"},
+                                                              {AreaKind::file_shared, "file_shared"},
+                                                              {AreaKind::shared_memory, "shared_memory"},
+                                                              {AreaKind::vdso, "vdso"},
+                                                              {AreaKind::vvar, "vvar"},
+                                                              {AreaKind::region, "region"}});
+};
+
+template <>
+struct EnumNames<ObjectKind> {
+    static constexpr auto table =
+        std::to_array<std::pair<ObjectKind, std::string_view>>({{ObjectKind::file, "file"},
+                                                                {ObjectKind::pipe_read, "pipe_read"},
+                                                                {ObjectKind::pipe_write, "pipe_write"},
+                                                                {ObjectKind::pipe_both, "pipe_both"},
+                                                                {ObjectKind::fifo, "fifo"},
+                                                                {ObjectKind::pty_master, "pty_master"},
+                                                                {ObjectKind::pty_slave, "pty_slave"},
+                                                                {ObjectKind::terminal, "terminal"},
+                                                                {ObjectKind::memory, "memory"},
+                                                                {ObjectKind::other, "other"}});
+};
+
+// The name on disk; "" for a value that is none of the enumeration.
+template <class E>
+constexpr std::string_view name_of(E value) {
+    for (const auto& [each, name] : EnumNames<E>::table)
+        if (each == value) return name;
+    return {};
+}
+
+}  // namespace cairn::schema
