@@ -35,6 +35,7 @@ struct alignas(64) Slot {
     std::atomic<std::uint64_t> region_at;  // where the process has mapped the region
     std::atomic<std::uint64_t> scratch;    // left over by a capture that died: an address to unmap, or 0
     std::atomic<std::int64_t> timing_tls;  // offset from the thread pointer of the TimingNote; 0: none
+    std::atomic<std::uint64_t> door;       // address of the hijack library's Door (common/agent.h)
     std::atomic<std::int32_t> virtual_pid; // what the program believes its pid to be
     std::atomic<std::uint32_t> flags;      // SlotFlag bits
     char foreign[64];                      // why this process can't be saved, if it can't ("" if it can)
@@ -66,6 +67,15 @@ struct IdMap {
     IdEntry by_real[id_map_size];
 };
 
+// Where the capture and the agent that it runs in a process talk to each other: futex words in shared memory, for the
+// process may have no descriptor to spare. The capture hands them out, one to each process that it has stopped.
+struct alignas(64) Talk {
+    std::atomic<std::uint32_t> command;  // AgentCommand, written by the capture
+    std::atomic<std::uint32_t> reply;    // raised by the agent when a command is done
+    std::atomic<std::int64_t> result;    // of the last command
+    std::atomic<std::int32_t> snapshot;  // pid of the copy-on-write child once it has let go of all descriptors
+};
+
 struct Region {
     std::uint64_t magic;
     std::uint32_t version;
@@ -79,6 +89,7 @@ struct Region {
     char session[64];
     char ckptdir[1024];
     alignas(64) Slot slots[slot_count];
+    alignas(64) Talk talks[slot_count];
     alignas(64) IdMap ids;
 };
 
