@@ -1,0 +1,81 @@
+// Decoded contents of an image, checked for what the rest of cairn relies on.
+#include "common/image/reader.h"
+#include "common/schema/json.h"
+
+namespace cairn {
+namespace {
+
+// Runs come in order and don't overlap, each within [start, end) and the file's page data.
+Result<> check_runs(const ImageReader& reader, std::span<const schema::PageRun> runs, std::uint64_t start,
+                    std::uint64_t end) {
+    std::uint64_t at = start;
+    for (const schema::PageRun& run : runs) {
+        if (auto good = reader.check_run(run); !good) return good;
+        if (run.address < at || run.address > end || run.length > end - run.address)
+            return fail_code(ExitCode::damaged,
+                             "image {}: pages at {:#x} ({} bytes) don't lie in order within {:#x}-{:#x}",
+                             reader.path(), run.address, run.length, start, end);
+        at = run.address + run.length;
+    }
+    return {};
+}
+
+Result<> check_areas(const ImageReader& reader, const schema::Process& process) {
+    std::uint64_t at = 0;
+    for (const schema::Area& area : process.areas) {
+        if (area.start % image_page != 0 || area.end % image_page != 0 || area.start >= area.end ||
+            area.start < at)
+            return fail_code(ExitCode::damaged,
+                             "image {}: area {:#x}-{:#x} is out of order or not of whole pages",
+                             reader.path(), area.start, area.end);
+        at = area.end;
+        if (auto good = check_runs(reader, area.pages, area.start, area.end); !good) return good;
+        for (const auto& [address, length] : area.guards)
+            if ((address | length) % image_page != 0 || address < area.start || address > area.end ||
+                length > area.end - address)
+                return fail_code(ExitCode::damaged,
+                                 "image {}: guard pages at {:#x} lie outside of area {:#x}-{:#x}",
+                                 reader.path(), address, area.start, area.end);
+    }
+    return {};
+}
+
+Result<> check_objects(const ImageReader& reader, const schema::Objects& objects) {
+    for (const schema::Object& object : objects.objects) {
+        // The last page of a memory object may be a part of one.
+        const std::uint64_t whole = object.size + (image_page - object.size % image_page) % image_page;
+        if (auto good = check_runs(reader, object.pages, 0, whole); !good)
+            return std::unexpected(std::move(good).error().in(fmt::format("object {}", object.id)));
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<ProcessImage> open_process_image(const std::string& path) {
+    auto reader = ImageReader::open(path);
+    if (!reader) return std::unexpected(std::move(reader).error());
+    if (auto good = reader->expect(ImageKind::process); !good)
+        return std::unexpected(std::move(good).error());
+    const auto meta = reader->section(SectionType::meta);
+    if (!meta) return std::unexpected(meta.error());
+    auto process = schema::decode_process(*meta);
+    if (!process) return std::unexpected(std::move(process).error().in("image " + path + ": section META"));
+    if (auto good = check_areas(*reader, *process); !good) return std::unexpected(std::move(good).error());
+    return ProcessImage{*std::move(reader), *std::move(process)};
+}
+
+Result<ObjectsImage> open_objects_image(const std::string& path) {
+    auto reader = ImageReader::open(path);
+    if (!reader) return std::unexpected(std::move(reader).error());
+    if (auto good = reader->expect(ImageKind::objects); !good)
+        return std::unexpected(std::move(good).error());
+    const auto section = reader->section(SectionType::objects);
+    if (!section) return std::unexpected(section.error());
+    auto objects = schema::decode_objects(*section);
+    if (!objects) return std::unexpected(std::move(objects).error().in("image " + path + ": section OBJS"));
+    if (auto good = check_objects(*reader, *objects); !good) return std::unexpected(std::move(good).error());
+    return ObjectsImage{*std::move(reader), *std::move(objects)};
+}
+
+}  // namespace cairn

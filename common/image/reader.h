@@ -1,0 +1,79 @@
+// Reads one image file, and believes nothing of it before it has been checked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/image/format.h"
+#include "common/schema/object.h"
+#include "common/schema/process.h"
+
+namespace cairn {
+
+class ImageReader {
+  public:
+    struct Section {
+        SectionType type;
+        std::uint64_t offset;
+        schema::Bytes data;
+    };
+
+    // Checks header, footer, section table and every section's checksum; page data isn't read (verify_pages).
+    // Errors: ExitCode::damaged for what is no image, is cut, damaged, of another version or architecture,
+    // each with the file, the part and what to do; ExitCode::failed with errno where the file can't be read.
+    [[nodiscard]] static Result<ImageReader> open(const std::string& path);
+
+    // Errors: ExitCode::damaged if the image is of another kind.
+    [[nodiscard]] Result<> expect(ImageKind kind) const;
+
+    // The first of this type. Errors: ExitCode::damaged if there is none. Valid as long as the reader.
+    [[nodiscard]] Result<std::span<const std::uint8_t>> section(SectionType type) const;
+
+    // ExitCode::damaged unless the run is page-aligned, of 1 byte to 1 MiB, and within the page data.
+    [[nodiscard]] Result<> check_run(const schema::PageRun& run) const;
+
+    [[nodiscard]] int fd() const { return fd_.get(); }  // page data: pread at PageRun::offset
+    [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] ImageKind kind() const { return header_.kind; }
+    [[nodiscard]] std::uint64_t file_size() const { return footer_.file_size; }
+    [[nodiscard]] std::uint64_t data_end() const { return footer_.data_end; }
+    [[nodiscard]] const std::vector<Section>& sections() const { return sections_; }
+
+  private:
+    ImageReader(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+    [[nodiscard]] Result<> read_at(std::uint64_t offset, std::span<std::uint8_t> to) const;
+    [[nodiscard]] Result<> read_header(std::uint64_t size);
+    [[nodiscard]] Result<> read_footer(std::uint64_t size);
+    [[nodiscard]] Result<> read_sections();
+
+    Fd fd_;
+    std::string path_;
+    ImageHeader header_;
+    ImageFooter footer_;
+    std::vector<Section> sections_;
+};
+
+// Reads every run and compares its checksum, `threads` at a time. 1 GiB in the page cache: see
+// docs/image-format.md. Errors: ExitCode::damaged naming file, offset and address.
+[[nodiscard]] Result<> verify_pages(const ImageReader& reader, std::span<const schema::PageRun> runs,
+                                    unsigned threads = 2);
+
+struct ProcessImage {
+    ImageReader reader;
+    schema::Process process;
+};
+struct ObjectsImage {
+    ImageReader reader;
+    schema::Objects objects;
+};
+
+// Open, decode, and check what a restart relies on: areas and runs are page-aligned, in order and within
+// bounds. Errors: as ImageReader::open.
+[[nodiscard]] Result<ProcessImage> open_process_image(const std::string& path);
+[[nodiscard]] Result<ObjectsImage> open_objects_image(const std::string& path);
+
+}  // namespace cairn

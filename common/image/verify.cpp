@@ -1,0 +1,61 @@
+#include <fcntl.h>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "common/image/hash.h"
+#include "common/image/reader.h"
+
+namespace cairn {
+namespace {
+
+Result<> verify_run(const ImageReader& reader, const schema::PageRun& run, std::span<std::uint8_t> buffer) {
+    if (auto good = reader.check_run(run); !good) return good;
+    std::size_t have = 0;
+    while (have < run.length) {
+        const ssize_t count = ::pread(reader.fd(), buffer.data() + have, run.length - have,
+                                      static_cast<off_t>(run.offset + have));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return fail_errno("reading image {} at byte {}", reader.path(), run.offset + have);
+        if (count == 0)
+            return fail_code(ExitCode::damaged, "image {} was cut while it was read", reader.path());
+        have += static_cast<std::size_t>(count);
+    }
+    if (hash64(buffer.first(run.length)) != run.hash)
+        return fail_code(
+            ExitCode::damaged,
+            "image {}: pages for address {:#x} ({} bytes at byte {}) are damaged (checksum): take another "
+            "generation, or a copy of this file",
+            reader.path(), run.address, run.length, run.offset);
+    return {};
+}
+
+}  // namespace
+
+Result<> verify_pages(const ImageReader& reader, std::span<const schema::PageRun> runs, unsigned threads) {
+    std::atomic<std::size_t> next = 0;
+    std::atomic<bool> stop = false;
+    std::mutex lock;
+    std::optional<Error> first;
+    const auto work = [&] {
+        schema::Bytes buffer(image_max_run);
+        for (std::size_t i; !stop.load() && (i = next.fetch_add(1)) < runs.size();)
+            if (auto good = verify_run(reader, runs[i], buffer); !good) {
+                stop = true;
+                const std::lock_guard hold(lock);
+                if (!first) first = std::move(good).error();
+            }
+    };
+    {
+        std::vector<std::jthread> helpers;
+        for (unsigned i = 1; i < threads && i < runs.size(); ++i) helpers.emplace_back(work);
+        work();
+    }
+    if (first) return std::unexpected(*std::move(first));
+    return {};
+}
+
+}  // namespace cairn

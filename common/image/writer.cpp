@@ -1,0 +1,142 @@
+#include "common/image/writer.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/image/hash.h"
+
+namespace cairn {
+namespace {
+
+template <class T>
+std::span<const std::uint8_t> bytes_of(const T& value) {
+    return {reinterpret_cast<const std::uint8_t*>(&value), sizeof(T)};
+}
+
+template <class T>
+std::uint64_t checksum_of(const T& value) {
+    return hash64(bytes_of(value).first(offsetof(T, checksum)));
+}
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t to) {
+    return (value + to - 1) / to * to;
+}
+
+}  // namespace
+
+std::string section_name(SectionType type) {
+    std::string name;
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+        const auto letter = static_cast<char>(static_cast<std::uint32_t>(type) >> shift & 0xff);
+        name += letter > ' ' && letter < 0x7f ? letter : '?';
+    }
+    return name;
+}
+
+const char* kind_name(ImageKind kind) {
+    switch (kind) {
+        case ImageKind::process:
+            return "process";
+        case ImageKind::objects:
+            return "objects";
+    }
+    return "unknown";
+}
+
+Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, ImageKind kind) {
+    Fd fd(::openat(dirfd, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return fail_errno("creating image {}", name);
+    ImageHeader header;
+    header.kind = kind;
+    if (::getrandom(&header.id, sizeof header.id, 0) != sizeof header.id) return fail_errno("getrandom");
+    header.checksum = checksum_of(header);
+    ImageWriter writer(std::move(fd), name, header.id);
+    if (auto written = writer.write_at(0, bytes_of(header)); !written)
+        return std::unexpected(std::move(written).error());
+    return writer;
+}
+
+ImageWriter::ImageWriter(ImageWriter&& other) noexcept
+    : fd_(std::move(other.fd_)),
+      name_(std::move(other.name_)),
+      id_(other.id_),
+      end_(other.end_.load()),
+      sections_(std::move(other.sections_)) {}
+
+std::uint64_t ImageWriter::reserve(std::uint64_t bytes) {
+    return end_.fetch_add(round_up(bytes, image_page), std::memory_order_relaxed);
+}
+
+Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const std::uint8_t> data) {
+    while (!data.empty()) {
+        const ssize_t count = ::pwrite(fd_.get(), data.data(), data.size(), static_cast<off_t>(offset));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) return fail_errno("writing image {} at byte {}", name_, offset);
+        data = data.subspan(static_cast<std::size_t>(count));
+        offset += static_cast<std::uint64_t>(count);
+    }
+    return {};
+}
+
+Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const iovec> parts) {
+    while (!parts.empty()) {
+        const std::size_t some = std::min<std::size_t>(parts.size(), IOV_MAX);
+        ssize_t count;
+        do count = ::pwritev(fd_.get(), parts.data(), static_cast<int>(some), static_cast<off_t>(offset));
+        while (count < 0 && errno == EINTR);
+        if (count < 0) return fail_errno("writing image {} at byte {}", name_, offset);
+        offset += static_cast<std::uint64_t>(count);
+        auto left = static_cast<std::size_t>(count);
+        while (!parts.empty() && left >= parts.front().iov_len) {
+            left -= parts.front().iov_len;
+            parts = parts.subspan(1);
+        }
+        if (left > 0) {  // the file system took only part of this one
+            const std::span rest(static_cast<const std::uint8_t*>(parts.front().iov_base),
+                                 parts.front().iov_len);
+            if (auto written = write_at(offset, rest.subspan(left)); !written) return written;
+            offset += rest.size() - left;
+            parts = parts.subspan(1);
+        }
+    }
+    return {};
+}
+
+void ImageWriter::add_section(SectionType type, schema::Bytes data) {
+    sections_.push_back({type, std::move(data)});
+}
+
+Result<std::uint64_t> ImageWriter::finish(Durable durable) {
+    if (sections_.size() > image_max_sections) return fail("image {}: {} sections", name_, sections_.size());
+    ImageFooter footer;
+    footer.id = id_;
+    footer.data_end = end_.load();
+    std::uint64_t at = footer.data_end;
+    std::vector<SectionEntry> table;
+    for (const Pending& section : sections_) {
+        if (section.data.size() > image_max_section)
+            return fail("image {}: section {} has {} bytes, {} are possible", name_,
+                        section_name(section.type), section.data.size(), image_max_section);
+        table.push_back({section.type, 0, at, section.data.size(), hash64(section.data)});
+        if (auto written = write_at(at, section.data); !written) return std::unexpected(written.error());
+        at = round_up(at + section.data.size(), 8);
+    }
+    const std::span<const std::uint8_t> table_bytes(reinterpret_cast<const std::uint8_t*>(table.data()),
+                                                    table.size() * sizeof(SectionEntry));
+    footer.table_offset = at;
+    footer.section_count = static_cast<std::uint32_t>(table.size());
+    footer.table_checksum = hash64(table_bytes);
+    footer.file_size = at + table_bytes.size() + sizeof footer;
+    footer.checksum = checksum_of(footer);
+    if (auto written = write_at(at, table_bytes); !written) return std::unexpected(written.error());
+    if (auto written = write_at(at + table_bytes.size(), bytes_of(footer)); !written)
+        return std::unexpected(written.error());
+    if (durable == Durable::yes && ::fsync(fd_.get()) != 0) return fail_errno("syncing image {}", name_);
+    return footer.file_size;
+}
+
+}  // namespace cairn
