@@ -1,0 +1,86 @@
+// The agent: the resident part of the hijack library that a capture runs inside a stopped process, to ask what only
+// the process itself can ask and to fork the copy-on-write child.
+//
+// A capture writes a frame (the thread's own registers) and a command, points the stopped thread at Door::entry and
+// lets it run. When all is done it stops the thread again and puts the registers back. Should the capture die at any
+// moment, the kernel detaches it and the agent notices: it puts mask and registers back itself and the program goes on.
+// The agent uses general registers only, makes raw system calls only, and none that overwrites the thread's restart
+// block (a nanosleep or poll that was interrupted goes on exactly where it was).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cairn {
+
+inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
+inline constexpr std::uint32_t agent_version = 1;
+inline constexpr std::uint32_t max_posix_timers = 128;
+
+// Registers that the agent puts back itself if the capture dies. A call that was interrupted is already rewound.
+struct AgentFrame {
+    std::uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, rsp, rip, eflags;
+    std::uint64_t mask;  // signal mask
+};
+
+// Each thread's own answers.
+struct AgentThread {
+    AgentFrame frame;
+    std::uint64_t talk;             // address of the Talk, in the process
+    std::uint64_t header_capture;   // address of Region::capture, in the process
+    std::uint64_t capture;          // the number it must have
+    std::uint64_t door;
+    std::int32_t leader;            // 1: goes on to take commands
+    std::int32_t tracer;            // pid of the capture as this process sees it, 0: not visible
+    std::uint32_t done;             // written by the thread when its answers are complete
+    std::uint32_t pad;
+    std::uint64_t altstack_base, altstack_size;
+    std::int32_t altstack_flags, death_signal;
+    std::uint64_t clear_child_tid;
+    std::uint64_t timerslack;
+    alignas(16) std::uint8_t stack[3072];
+};
+
+struct AgentTimer {
+    std::int32_t id, overrun;
+    std::int64_t left_ns, interval_ns;
+};
+
+// What the leader tells of the whole process.
+struct AgentProcess {
+    struct Action {
+        std::uint64_t handler, flags, restorer, mask;
+    } actions[64];
+    struct Interval {
+        std::int64_t interval_sec, interval_usec, left_sec, left_usec;
+    } itimers[3];
+    AgentTimer timers[max_posix_timers];  // ids are written by the capture
+    std::uint32_t timer_count;
+    std::int32_t subreaper, dumpable, keep_caps, securebits, thp_disable, tsc;
+    std::int32_t umask;
+    std::uint64_t brk;
+};
+
+enum AgentCommand : std::uint32_t {
+    agent_idle = 0,
+    agent_collect = 1,   // fill AgentProcess
+    agent_map = 2,       // map scratch memory of Door::argument bytes; result: address
+    agent_unmap = 3,     // unmap Door::argument, Door::argument2 bytes
+    agent_snapshot = 4,  // fork the copy-on-write child; argument 1: as a direct child
+    agent_reap = 5,      // reap a direct child of an earlier checkpoint, pid in argument
+};
+
+// In the hijack library's data. Written by the capture while the process is stopped.
+struct Door {
+    std::uint64_t magic;  // set last, when the library is ready
+    std::uint32_t version;
+    std::uint32_t size;   // sizeof(Door)
+    std::uint64_t entry;  // address of the agent's code; rdi = AgentThread*, stack: AgentThread::stack
+    std::uint64_t finish; // address of the code that finishes interrupted calls (hijack/agent/finish)
+    std::uint64_t argument, argument2;
+    AgentThread leader;
+    AgentProcess process;
+    alignas(16) std::uint8_t child_stack[2048];  // the middle child's
+};
+
+}  // namespace cairn

@@ -1,0 +1,232 @@
+#include "common/proc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <sstream>
+
+#include "common/fd.h"
+
+namespace cairn::proc {
+namespace {
+
+std::uint64_t hex(std::string_view text) {
+    std::uint64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    return value;
+}
+
+// Cuts the next blank-separated word off `line`.
+std::string_view word(std::string_view& line) {
+    const auto begin = std::min(line.find_first_not_of(' '), line.size());
+    line.remove_prefix(begin);
+    const auto end = std::min(line.find(' '), line.size());
+    const auto result = line.substr(0, end);
+    line.remove_prefix(end);
+    return result;
+}
+
+MapLine parse_map_line(std::string_view line) {
+    MapLine map;
+    const auto range = word(line);
+    const auto dash = range.find('-');
+    map.start = hex(range.substr(0, dash));
+    map.end = hex(range.substr(dash + 1));
+    const auto perms = word(line);
+    if (perms.size() >= 4) {
+        map.prot = (perms[0] == 'r' ? PROT_READ : 0) | (perms[1] == 'w' ? PROT_WRITE : 0) |
+                   (perms[2] == 'x' ? PROT_EXEC : 0);
+        map.shared = perms[3] == 's';
+    }
+    map.offset = hex(word(line));
+    const auto device = word(line);
+    const auto colon = device.find(':');
+    map.major = static_cast<std::uint32_t>(hex(device.substr(0, colon)));
+    map.minor = static_cast<std::uint32_t>(hex(device.substr(colon + 1)));
+    const auto inode = word(line);
+    std::from_chars(inode.data(), inode.data() + inode.size(), map.inode);
+    const auto begin = std::min(line.find_first_not_of(' '), line.size());
+    map.name = line.substr(begin);
+    constexpr std::string_view deleted = " (deleted)";
+    if (map.name.ends_with(deleted) && !map.name.starts_with('[')) {
+        map.deleted = true;
+        map.name.resize(map.name.size() - deleted.size());
+    }
+    return map;
+}
+
+bool is_map_header(std::string_view line) {
+    // "7f12-7f13 rw-p ..." against "Rss:   4 kB"
+    const auto blank = line.find(' ');
+    const auto dash = line.find('-');
+    return dash != std::string_view::npos && blank != std::string_view::npos && dash < blank &&
+           std::isxdigit(static_cast<unsigned char>(line[0])) != 0 && line.find(':') > dash;
+}
+
+Result<Stat> parse_stat(const std::string& path) {
+    auto text = read_file(path);
+    if (!text) return std::unexpected(std::move(text.error()));
+    const auto open = text->find('(');
+    const auto close = text->rfind(')');  // comm may hold blanks and parentheses
+    if (open == std::string::npos || close == std::string::npos) return fail("{}: not a stat line", path);
+    Stat stat;
+    stat.comm = text->substr(open + 1, close - open - 1);
+    std::istringstream rest(text->substr(close + 2));
+    std::array<std::string, 53> field;
+    for (std::size_t i = 3; i < field.size() && rest >> field[i]; ++i) {
+    }
+    const auto number = [&](std::size_t i) -> std::int64_t {
+        std::int64_t value = 0;
+        std::from_chars(field[i].data(), field[i].data() + field[i].size(), value);
+        return value;
+    };
+    const auto address = [&](std::size_t i) {
+        std::uint64_t value = 0;
+        std::from_chars(field[i].data(), field[i].data() + field[i].size(), value);
+        return value;
+    };
+    stat.state = field[3].empty() ? '?' : field[3][0];
+    stat.ppid = static_cast<pid_t>(number(4));
+    stat.pgrp = static_cast<pid_t>(number(5));
+    stat.session = static_cast<pid_t>(number(6));
+    stat.tty_nr = static_cast<int>(number(7));
+    stat.tpgid = static_cast<pid_t>(number(8));
+    stat.flags = address(9);
+    stat.utime = address(14);
+    stat.stime = address(15);
+    stat.nice = static_cast<long>(number(19));
+    stat.start_time = address(22);
+    stat.start_code = address(26);
+    stat.end_code = address(27);
+    stat.start_stack = address(28);
+    stat.exit_signal = static_cast<int>(number(38));
+    stat.start_data = address(45);
+    stat.end_data = address(46);
+    stat.start_brk = address(47);
+    stat.arg_start = address(48);
+    stat.arg_end = address(49);
+    stat.env_start = address(50);
+    stat.env_end = address(51);
+    stat.exit_code = static_cast<int>(number(52));
+    return stat;
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return fail_errno("{}", path);
+    std::string text;
+    std::size_t used = 0;
+    for (;;) {
+        // /proc makes long files page by page: a large buffer means fewer calls and fewer torn reads
+        text.resize(used + 32768);
+        const ssize_t got = ::read(fd.get(), text.data() + used, text.size() - used);
+        if (got < 0) {
+            if (errno == EINTR) continue;
+            return fail_errno("{}", path);
+        }
+        if (got == 0) break;
+        used += static_cast<std::size_t>(got);
+    }
+    text.resize(used);
+    return text;
+}
+
+Result<std::string> read_link(const std::string& path) {
+    std::string target(4096, '\0');
+    const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+    if (length < 0) return fail_errno("{}", path);
+    target.resize(static_cast<std::size_t>(length));
+    return target;
+}
+
+Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
+    auto text = read_file(fmt::format("/proc/{}/{}", pid, with_flags ? "smaps" : "maps"));
+    if (!text) return std::unexpected(std::move(text.error()));
+    std::vector<MapLine> result;
+    std::string_view rest = *text;
+    while (!rest.empty()) {
+        const auto end = std::min(rest.find('\n'), rest.size());
+        const auto line = rest.substr(0, end);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        if (line.empty()) continue;
+        if (is_map_header(line)) {
+            result.push_back(parse_map_line(line));
+        } else if (line.starts_with("VmFlags:") && !result.empty()) {
+            result.back().flags = line.substr(8);
+        }
+    }
+    return result;
+}
+
+Result<Stat> stat(pid_t pid) {
+    return parse_stat(fmt::format("/proc/{}/stat", pid));
+}
+
+Result<Stat> stat(pid_t pid, pid_t tid) {
+    return parse_stat(fmt::format("/proc/{}/task/{}/stat", pid, tid));
+}
+
+Result<std::map<std::string, std::string>> status(pid_t pid, pid_t tid) {
+    const auto path = fmt::format("/proc/{}/task/{}/status", pid, tid);
+    auto text = read_file(path);
+    if (!text) return std::unexpected(std::move(text.error()));
+    std::map<std::string, std::string> result;
+    std::string_view rest = *text;
+    while (!rest.empty()) {
+        const auto end = std::min(rest.find('\n'), rest.size());
+        const auto line = rest.substr(0, end);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+        const auto colon = line.find(':');
+        if (colon == std::string_view::npos) continue;
+        auto value = line.substr(colon + 1);
+        value.remove_prefix(std::min(value.find_first_not_of("\t "), value.size()));
+        result.emplace(line.substr(0, colon), value);
+    }
+    return result;
+}
+
+Result<std::vector<pid_t>> tasks(pid_t pid) {
+    const auto path = fmt::format("/proc/{}/task", pid);
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(path.c_str()), ::closedir);
+    if (!dir) return fail_errno("{}", path);
+    std::vector<pid_t> result;
+    while (const dirent* entry = ::readdir(dir.get())) {
+        pid_t tid = 0;
+        const std::string_view name = entry->d_name;
+        std::from_chars(name.data(), name.data() + name.size(), tid);
+        if (tid > 0) result.push_back(tid);
+    }
+    std::ranges::sort(result);
+    // the main thread first
+    if (const auto main = std::ranges::find(result, pid); main != result.end())
+        std::rotate(result.begin(), main, main + 1);
+    return result;
+}
+
+Result<std::vector<pid_t>> children(pid_t pid) {
+    auto threads = tasks(pid);
+    if (!threads) return threads;
+    std::vector<pid_t> result;
+    for (const pid_t tid : *threads) {
+        auto text = read_file(fmt::format("/proc/{}/task/{}/children", pid, tid));
+        if (!text) continue;  // the thread has gone meanwhile
+        std::istringstream words(*text);
+        for (pid_t child = 0; words >> child;) result.push_back(child);
+    }
+    return result;
+}
+
+std::string label(pid_t pid) {
+    auto line = stat(pid);
+    return line ? fmt::format("{} ({})", pid, line->comm) : fmt::format("{}", pid);
+}
+
+}  // namespace cairn::proc

@@ -1,0 +1,55 @@
+// What /proc says of a process. Parsed anew at each call; errors name the file.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace cairn::proc {
+
+struct MapLine {  // a line of /proc/PID/maps, with what smaps' VmFlags says where it was asked for
+    std::uint64_t start = 0, end = 0;
+    int prot = 0;  // PROT_*
+    bool shared = false;
+    std::uint64_t offset = 0;
+    std::uint32_t major = 0, minor = 0;
+    std::uint64_t inode = 0;
+    std::string name;      // path, "[heap]", "" ..., " (deleted)" cut off
+    bool deleted = false;
+    std::string flags;     // VmFlags: "rd wr mr mw me ac"; "" if not asked for
+};
+
+// The fields of /proc/PID/stat (or task/TID/stat) that we use; proc(5).
+struct Stat {
+    std::string comm;
+    char state = '?';
+    pid_t ppid = 0, pgrp = 0, session = 0;
+    int tty_nr = 0;
+    pid_t tpgid = 0;
+    unsigned long flags = 0;  // PF_*
+    unsigned long utime = 0, stime = 0;
+    std::uint64_t start_time = 0;  // clock ticks after boot
+    int exit_signal = 0, exit_code = 0;
+    long nice = 0;
+    std::uint64_t start_code = 0, end_code = 0, start_stack = 0, start_data = 0, end_data = 0, start_brk = 0,
+                  arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
+};
+
+[[nodiscard]] Result<std::string> read_file(const std::string& path);
+[[nodiscard]] Result<std::string> read_link(const std::string& path);
+[[nodiscard]] Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags);
+[[nodiscard]] Result<Stat> stat(pid_t pid);
+[[nodiscard]] Result<Stat> stat(pid_t pid, pid_t tid);
+[[nodiscard]] Result<std::map<std::string, std::string>> status(pid_t pid, pid_t tid);
+[[nodiscard]] Result<std::vector<pid_t>> tasks(pid_t pid);
+// Children of all threads of a process. Needs CONFIG_PROC_CHILDREN (every distribution has it).
+[[nodiscard]] Result<std::vector<pid_t>> children(pid_t pid);
+// "123 (bash)", or "123" when it has gone.
+[[nodiscard]] std::string label(pid_t pid);
+
+}  // namespace cairn::proc
