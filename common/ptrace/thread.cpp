@@ -1,0 +1,163 @@
+#include "common/ptrace/thread.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#include "common/fd.h"
+
+namespace cairn::ptrace {
+namespace {
+
+// ptrace's own interface is untyped: addresses and numbers travel as pointers.
+long request(__ptrace_request what, pid_t tid, std::uint64_t address, const void* data) {
+    return ::ptrace(what, tid, reinterpret_cast<void*>(address), const_cast<void*>(data));
+}
+
+template <class T>
+void* as_number(T value) {
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(value));
+}
+
+Result<> check(long result, const char* what, pid_t tid) {
+    if (result < 0) return fail_errno("ptrace {} of {}", what, tid);
+    return {};
+}
+
+Result<Fd> open_memory(pid_t pid, int flags) {
+    Fd fd(::open(fmt::format("/proc/{}/mem", pid).c_str(), flags | O_CLOEXEC));
+    if (!fd) return fail_errno("/proc/{}/mem", pid);
+    return fd;
+}
+
+}  // namespace
+
+Result<> seize(pid_t tid, unsigned long options) {
+    return check(request(PTRACE_SEIZE, tid, 0, as_number(options)), "seize", tid);
+}
+
+Result<> interrupt(pid_t tid) {
+    return check(request(PTRACE_INTERRUPT, tid, 0, nullptr), "interrupt", tid);
+}
+
+Result<> resume(pid_t tid, int signal) {
+    return check(request(PTRACE_CONT, tid, 0, as_number(signal)), "continue", tid);
+}
+
+Result<> step(pid_t tid) {
+    return check(request(PTRACE_SINGLESTEP, tid, 0, nullptr), "step", tid);
+}
+
+Result<> detach(pid_t tid, int signal) {
+    return check(request(PTRACE_DETACH, tid, 0, as_number(signal)), "detach", tid);
+}
+
+Result<Registers> registers(pid_t tid) {
+    Registers result = {};
+    iovec part = {&result, sizeof result};
+    auto done = check(request(PTRACE_GETREGSET, tid, NT_PRSTATUS, &part), "registers", tid);
+    if (!done) return std::unexpected(std::move(done.error()));
+    return result;
+}
+
+Result<> set_registers(pid_t tid, const Registers& registers) {
+    Registers copy = registers;
+    const iovec part = {&copy, sizeof copy};
+    return check(request(PTRACE_SETREGSET, tid, NT_PRSTATUS, &part), "set registers", tid);
+}
+
+Result<Bytes> xstate(pid_t tid) {
+    Bytes state(16384);  // with AMX about 11 KiB
+    iovec part = {state.data(), state.size()};
+    auto done = check(request(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &part), "xstate", tid);
+    if (!done) return std::unexpected(std::move(done.error()));
+    state.resize(part.iov_len);
+    return state;
+}
+
+Result<> set_xstate(pid_t tid, const Bytes& state) {
+    Bytes copy = state;
+    const iovec part = {copy.data(), copy.size()};
+    return check(request(PTRACE_SETREGSET, tid, NT_X86_XSTATE, &part), "set xstate", tid);
+}
+
+Result<std::uint64_t> mask(pid_t tid) {
+    std::uint64_t value = 0;
+    auto done = check(request(PTRACE_GETSIGMASK, tid, sizeof value, &value), "signal mask", tid);
+    if (!done) return std::unexpected(std::move(done.error()));
+    return value;
+}
+
+Result<> set_mask(pid_t tid, std::uint64_t mask) {
+    return check(request(PTRACE_SETSIGMASK, tid, sizeof mask, &mask), "set signal mask", tid);
+}
+
+Result<std::vector<siginfo_t>> pending(pid_t tid, bool of_process) {
+    std::vector<siginfo_t> result;
+    for (;;) {
+        siginfo_t batch[16];
+        __ptrace_peeksiginfo_args args = {};
+        args.off = result.size();
+        args.flags = of_process ? PTRACE_PEEKSIGINFO_SHARED : 0;
+        args.nr = 16;
+        const long got = ::ptrace(PTRACE_PEEKSIGINFO, tid, &args, batch);
+        if (got < 0) return fail_errno("ptrace pending signals of {}", tid);
+        result.insert(result.end(), batch, batch + got);
+        if (got < 16) return result;
+    }
+}
+
+Result<Rseq> rseq(pid_t tid) {
+    __ptrace_rseq_configuration configuration = {};
+    // since Linux 5.13
+    const long got = request(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof configuration, &configuration);
+    if (got < 0) {
+        if (errno == EIO || errno == EINVAL) return Rseq{};
+        return fail_errno("ptrace rseq of {}", tid);
+    }
+    return Rseq{configuration.rseq_abi_pointer, configuration.rseq_abi_size, configuration.signature,
+                configuration.flags};
+}
+
+Result<> read_memory(pid_t pid, std::uint64_t address, std::span<std::byte> to) {
+    const iovec local = {to.data(), to.size()};
+    const iovec remote = {as_number(address), to.size()};
+    const ssize_t got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
+    if (got < 0) return fail_errno("memory of {} at {:#x}", pid, address);
+    if (static_cast<std::size_t>(got) != to.size())
+        return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, address, got, to.size());
+    return {};
+}
+
+Result<> write_memory(pid_t pid, std::uint64_t address, std::span<const std::byte> from) {
+    const iovec local = {const_cast<std::byte*>(from.data()), from.size()};
+    const iovec remote = {as_number(address), from.size()};
+    const ssize_t put = ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
+    if (put < 0) return fail_errno("writing to memory of {} at {:#x}", pid, address);
+    if (static_cast<std::size_t>(put) != from.size())
+        return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put, from.size());
+    return {};
+}
+
+Result<> read_memory_forced(pid_t pid, std::uint64_t address, std::span<std::byte> to) {
+    auto memory = open_memory(pid, O_RDONLY);
+    if (!memory) return std::unexpected(std::move(memory.error()));
+    const ssize_t got = ::pread(memory->get(), to.data(), to.size(), static_cast<off_t>(address));
+    if (got < 0) return fail_errno("memory of {} at {:#x}", pid, address);
+    if (static_cast<std::size_t>(got) != to.size())
+        return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, address, got, to.size());
+    return {};
+}
+
+Result<> write_memory_forced(pid_t pid, std::uint64_t address, std::span<const std::byte> from) {
+    auto memory = open_memory(pid, O_WRONLY);
+    if (!memory) return std::unexpected(std::move(memory.error()));
+    const ssize_t put = ::pwrite(memory->get(), from.data(), from.size(), static_cast<off_t>(address));
+    if (put < 0) return fail_errno("writing to memory of {} at {:#x}", pid, address);
+    if (static_cast<std::size_t>(put) != from.size())
+        return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put, from.size());
+    return {};
+}
+
+}  // namespace cairn::ptrace

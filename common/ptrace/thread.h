@@ -1,0 +1,63 @@
+// ptrace(2) of one thread, typed. A tracer is a thread: all calls for a tracee come from the thread that seized it.
+#pragma once
+
+#include <signal.h>
+#include <sys/user.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/error.h"
+
+namespace cairn::ptrace {
+
+using Registers = user_regs_struct;
+using Bytes = std::vector<std::uint8_t>;
+
+// Stops by PTRACE_EVENT_STOP carry this in status >> 16.
+inline constexpr int event_stop = 128;
+
+[[nodiscard]] Result<> seize(pid_t tid, unsigned long options);
+[[nodiscard]] Result<> interrupt(pid_t tid);
+[[nodiscard]] Result<> resume(pid_t tid, int signal);
+[[nodiscard]] Result<> step(pid_t tid);
+[[nodiscard]] Result<> detach(pid_t tid, int signal);
+
+[[nodiscard]] Result<Registers> registers(pid_t tid);
+[[nodiscard]] Result<> set_registers(pid_t tid, const Registers& registers);
+// The whole XSAVE area in the kernel's standard format (NT_X86_XSTATE).
+[[nodiscard]] Result<Bytes> xstate(pid_t tid);
+[[nodiscard]] Result<> set_xstate(pid_t tid, const Bytes& state);
+[[nodiscard]] Result<std::uint64_t> mask(pid_t tid);
+[[nodiscard]] Result<> set_mask(pid_t tid, std::uint64_t mask);
+// Queued signals, oldest first, without taking them off: of the thread, or of the whole process.
+[[nodiscard]] Result<std::vector<siginfo_t>> pending(pid_t tid, bool of_process);
+
+struct Rseq {
+    std::uint64_t address = 0;
+    std::uint32_t size = 0, signature = 0, flags = 0;
+};
+[[nodiscard]] Result<Rseq> rseq(pid_t tid);
+
+// Memory of a process through process_vm_readv/writev: page protections hold.
+[[nodiscard]] Result<> read_memory(pid_t pid, std::uint64_t address, std::span<std::byte> to);
+[[nodiscard]] Result<> write_memory(pid_t pid, std::uint64_t address, std::span<const std::byte> from);
+// The same through /proc/PID/mem: for a tracer, page protections don't hold.
+[[nodiscard]] Result<> read_memory_forced(pid_t pid, std::uint64_t address, std::span<std::byte> to);
+[[nodiscard]] Result<> write_memory_forced(pid_t pid, std::uint64_t address, std::span<const std::byte> from);
+
+template <class T>
+[[nodiscard]] Result<T> read_object(pid_t pid, std::uint64_t address) {
+    T object;
+    auto done = read_memory(pid, address, std::as_writable_bytes(std::span(&object, 1)));
+    if (!done) return std::unexpected(std::move(done.error()));
+    return object;
+}
+
+template <class T>
+[[nodiscard]] Result<> write_object(pid_t pid, std::uint64_t address, const T& object) {
+    return write_memory(pid, address, std::as_bytes(std::span(&object, 1)));
+}
+
+}  // namespace cairn::ptrace

@@ -1,0 +1,292 @@
+// Runs inside a stopped process, started by a capture: see common/agent.h for the rules.
+#include "common/agent.h"
+
+#include <linux/futex.h>
+#include <linux/prctl.h>
+#include <linux/wait.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "common/region.h"
+#include "hijack/agent/raw.h"
+
+namespace cairn {
+namespace {
+
+using raw::call;
+
+constexpr long no_such_process = -3;
+constexpr std::uint64_t all_signals = ~0ULL;
+constexpr std::uint64_t no_signal = 0;
+constexpr unsigned close_range_unshare = 2;
+
+struct KernelStack {
+    std::uint64_t base;
+    std::int32_t flags;
+    std::uint64_t size;
+};
+
+Talk* talk_of(const AgentThread* self) {
+    return reinterpret_cast<Talk*>(self->talk);
+}
+
+// Whether the capture that started us is still there. The region's number is cleared by a coordinator that sees its
+// capture die; the pid covers the case that both are gone.
+bool capture_lives(const AgentThread* self) {
+    const auto* number = reinterpret_cast<const std::atomic<std::uint64_t>*>(self->header_capture);
+    if (number->load(std::memory_order_acquire) != self->capture) return false;
+    return self->tracer == 0 || call(SYS_kill, self->tracer, 0) != no_such_process;
+}
+
+// Sleeps up to 20 ms. rt_sigtimedwait has no restart block that it could overwrite (poll, nanosleep, futex have).
+void nap() {
+    const timespec slice = {0, 20'000'000};
+    call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
+}
+
+void collect_thread(AgentThread* self) {
+    KernelStack stack = {};
+    call(SYS_sigaltstack, nullptr, &stack);
+    self->altstack_base = stack.base;
+    self->altstack_size = stack.size;
+    self->altstack_flags = stack.flags;
+    call(SYS_prctl, PR_GET_PDEATHSIG, &self->death_signal);
+    call(SYS_prctl, PR_GET_TID_ADDRESS, &self->clear_child_tid);
+    self->timerslack = static_cast<std::uint64_t>(call(SYS_prctl, PR_GET_TIMERSLACK));
+}
+
+void collect_process(AgentProcess& process) {
+    for (long signal = 1; signal <= 64; ++signal)
+        call(SYS_rt_sigaction, signal, nullptr, &process.actions[signal - 1], sizeof(std::uint64_t));
+    for (long which = 0; which < 3; ++which) call(SYS_getitimer, which, &process.itimers[which]);
+    for (std::uint32_t i = 0; i < process.timer_count; ++i) {
+        auto& timer = process.timers[i];
+        struct {
+            timespec interval, value;
+        } state = {};
+        call(SYS_timer_gettime, timer.id, &state);
+        timer.left_ns = state.value.tv_sec * 1'000'000'000 + state.value.tv_nsec;
+        timer.interval_ns = state.interval.tv_sec * 1'000'000'000 + state.interval.tv_nsec;
+        timer.overrun = static_cast<std::int32_t>(call(SYS_timer_getoverrun, timer.id));
+    }
+    call(SYS_prctl, PR_GET_CHILD_SUBREAPER, &process.subreaper);
+    process.dumpable = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_DUMPABLE));
+    process.keep_caps = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_KEEPCAPS));
+    process.securebits = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_SECUREBITS));
+    process.thp_disable = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0));
+    call(SYS_prctl, PR_GET_TSC, &process.tsc);
+    process.brk = static_cast<std::uint64_t>(call(SYS_brk, 0));
+}
+
+// The copy-on-write child. It shared the descriptor table with the program up to here, so that no descriptor was ever
+// held twice; unsharing with close_range copies none of it. Then it only waits to be read and killed.
+[[noreturn]] void snapshot_main(AgentThread* self) {
+    call(SYS_close_range, 0U, ~0U, close_range_unshare);
+    call(SYS_setsid);  // a kill(-pgid) or a terminal's hang-up isn't meant for it
+    Talk* talk = talk_of(self);
+    talk->snapshot.store(static_cast<std::int32_t>(call(SYS_getpid)), std::memory_order_release);
+    call(SYS_futex, &talk->snapshot, FUTEX_WAKE, 1);
+    const auto* number = reinterpret_cast<const std::atomic<std::uint64_t>*>(self->header_capture);
+    while (number->load(std::memory_order_acquire) == self->capture) nap();
+    call(SYS_exit_group, 0);
+    __builtin_unreachable();
+}
+
+long fork_snapshot(AgentThread* self) {
+    // exit signal 0: the program's own wait calls don't see it
+    const long child = call(SYS_clone, CLONE_FILES, 0, 0, 0, 0);
+    if (child == 0) snapshot_main(self);
+    return child;
+}
+
+struct MiddleArgument {
+    AgentThread* self;
+    long result;
+};
+
+[[noreturn]] void middle_main(MiddleArgument* argument) {
+    argument->result = fork_snapshot(argument->self);
+    call(SYS_exit, 0);
+    __builtin_unreachable();
+}
+
+// clone(CLONE_VM) needs a stack of its own for the child: x86-64 pushes nothing, the child starts at the next
+// instruction with the new stack pointer.
+long start_middle(MiddleArgument* argument, std::uint8_t* stack_top) {
+    long result;
+    register long r10 asm("r10") = 0;
+    register long r8 asm("r8") = 0;
+    asm volatile(
+        "syscall\n\t"
+        "test %%rax, %%rax\n\t"
+        "jnz 1f\n\t"
+        "xor %%ebp, %%ebp\n\t"
+        "mov %[arg], %%rdi\n\t"
+        "call *%[entry]\n\t"
+        "ud2\n"
+        "1:"
+        : "=a"(result)
+        : "a"(SYS_clone), "D"(CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS), "S"(stack_top), "d"(0), "r"(r10),
+          "r"(r8), [arg] "b"(argument), [entry] "r"(&middle_main)
+        : "rcx", "r11", "memory");
+    return result;
+}
+
+// A middle child makes the snapshot and is reaped at once: the snapshot is then nobody's child in the program's eyes.
+// Where an ancestor in the group would inherit it (subreaper, pid 1) it is made a direct child.
+long snapshot(AgentThread* self, Door* door) {
+    if (door->argument != 0) return fork_snapshot(self);
+    MiddleArgument argument = {self, 0};
+    const long middle = start_middle(&argument, door->child_stack + sizeof door->child_stack);
+    if (middle < 0) return middle;
+    call(SYS_wait4, middle, nullptr, __WALL, nullptr);
+    return argument.result;
+}
+
+long obey(AgentThread* self, Door* door, std::uint32_t command) {
+    switch (command) {
+        case agent_collect:
+            collect_process(door->process);
+            return 0;
+        case agent_map:
+            return call(SYS_mmap, 0, door->argument, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        case agent_unmap:
+            return call(SYS_munmap, door->argument, door->argument2);
+        case agent_snapshot:
+            return snapshot(self, door);
+        case agent_reap:
+            return call(SYS_wait4, door->argument, nullptr, __WALL, nullptr);
+        default:
+            return -22;
+    }
+}
+
+struct WaitV {  // struct futex_waitv, linux/futex.h of 5.16
+    std::uint64_t value, address;
+    std::uint32_t flags, reserved;
+};
+
+// futex_waitv: unlike FUTEX_WAIT with a timeout it has no restart block.
+void await_command(const AgentThread* self, Talk* talk, std::uint32_t seen) {
+    constexpr std::uint32_t futex_32 = 2;
+    WaitV waiter = {seen, reinterpret_cast<std::uint64_t>(&talk->command), futex_32, 0};
+    timespec until = {};
+    call(SYS_clock_gettime, CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 20'000'000;
+    if (until.tv_nsec >= 1'000'000'000) {
+        until.tv_nsec -= 1'000'000'000;
+        ++until.tv_sec;
+    }
+    constexpr long futex_waitv = 449;
+    const long result = call(futex_waitv, &waiter, 1, 0, &until, CLOCK_MONOTONIC);
+    if (result == -38) nap();  // ENOSYS before 5.16
+    (void)self;
+}
+
+void serve(AgentThread* self) {
+    Talk* talk = talk_of(self);
+    auto* door = reinterpret_cast<Door*>(self->door);
+    std::uint32_t seen = 0;
+    while (capture_lives(self)) {
+        const std::uint32_t command = talk->command.load(std::memory_order_acquire);
+        if (command == seen) {
+            await_command(self, talk, seen);
+            continue;
+        }
+        seen = command;
+        talk->result.store(obey(self, door, command & 0xff), std::memory_order_relaxed);
+        talk->reply.store(command, std::memory_order_release);
+        call(SYS_futex, &talk->reply, FUTEX_WAKE, 1);
+    }
+}
+
+}  // namespace
+
+// Puts mask and registers back. The copy lies below the red zone of the program's own stack, as a signal's frame
+// would, because the program's signals may arrive as soon as the mask is back. iretq loads rip, flags and rsp at once.
+extern "C" [[noreturn]] void cairn_agent_leave(const AgentFrame* frame);
+asm(R"(
+    .pushsection .text
+    .hidden cairn_agent_leave
+    .type cairn_agent_leave, @function
+cairn_agent_leave:
+    mov %rdi, %rbx
+    mov 120(%rbx), %rsp
+    sub $256, %rsp
+    and $-16, %rsp
+    mov %ss, %eax
+    push %rax
+    push 120(%rbx)
+    push 136(%rbx)
+    mov %cs, %eax
+    push %rax
+    push 128(%rbx)
+    push 0(%rbx)
+    push 8(%rbx)
+    push 16(%rbx)
+    push 24(%rbx)
+    push 32(%rbx)
+    push 40(%rbx)
+    push 48(%rbx)
+    push 56(%rbx)
+    push 64(%rbx)
+    push 72(%rbx)
+    push 80(%rbx)
+    push 88(%rbx)
+    push 96(%rbx)
+    push 104(%rbx)
+    push 112(%rbx)
+    push 144(%rbx)
+    mov $2, %edi
+    mov %rsp, %rsi
+    xor %edx, %edx
+    mov $8, %r10d
+    mov $14, %eax
+    syscall
+    add $8, %rsp
+    pop %r15
+    pop %r14
+    pop %r13
+    pop %r12
+    pop %r11
+    pop %r10
+    pop %r9
+    pop %r8
+    pop %rbp
+    pop %rdi
+    pop %rsi
+    pop %rdx
+    pop %rcx
+    pop %rbx
+    pop %rax
+    iretq
+    .size cairn_agent_leave, . - cairn_agent_leave
+    .popsection
+)");
+static_assert(offsetof(AgentFrame, rsp) == 120 && offsetof(AgentFrame, rip) == 128 &&
+              offsetof(AgentFrame, eflags) == 136 && offsetof(AgentFrame, mask) == 144);
+
+// Where a capture points a stopped thread: rdi = its AgentThread, rsp = the end of AgentThread::stack.
+extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentThread* self) {
+    call(SYS_rt_sigprocmask, 2, &all_signals, nullptr, sizeof all_signals);
+    collect_thread(self);
+    __atomic_store_n(&self->done, 1U, __ATOMIC_RELEASE);
+    if (self->leader != 0) serve(self);
+    while (capture_lives(self)) nap();
+    cairn_agent_leave(&self->frame);
+}
+
+extern "C" [[gnu::visibility("hidden")]] Door cairn_door;
+Door cairn_door;
+
+// Called by the library's constructor when everything else is in place.
+extern "C" [[gnu::visibility("hidden")]] void cairn_door_open() {
+    cairn_door.version = agent_version;
+    cairn_door.size = sizeof(Door);
+    cairn_door.entry = reinterpret_cast<std::uint64_t>(&cairn_agent_entry);
+    __atomic_store_n(&cairn_door.magic, door_magic, __ATOMIC_RELEASE);
+}
+
+}  // namespace cairn
