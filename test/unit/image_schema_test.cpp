@@ -1,0 +1,205 @@
+// Schema structs to MessagePack and JSON and back.
+#include <gtest/gtest.h>
+
+#include <boost/pfr/tuple_size.hpp>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "common/schema/json.h"
+#include "test/unit/image_random.h"
+
+namespace cairn {
+namespace {
+
+using nlohmann::json;
+using test::RandomStruct;
+using test::same;
+
+// Each member of an aggregate, an array counting as its elements (as aggregate initialisation sees it).
+template <class T>
+std::size_t listed_fields() {
+    std::size_t count = 0;
+    T value{};
+    schema::fields(value, [&]<class M>(std::string_view, M&) {
+        if constexpr (std::is_array_v<M>)
+            count += std::extent_v<M>;
+        else
+            ++count;
+    });
+    return count;
+}
+
+template <class T>
+class EveryStruct : public testing::Test {};
+using Structs = testing::Types<schema::Thread, schema::SignalAction, schema::Area, schema::Descriptor,
+                               schema::PosixTimer, schema::IntervalTimer, schema::Limit, schema::MemoryLayout,
+                               schema::Process, schema::FileIdentity, schema::Object, schema::Objects,
+                               schema::ManifestImage, schema::ManifestPart, schema::Manifest>;
+TYPED_TEST_SUITE(EveryStruct, Structs);
+
+// A member that is added to a struct and forgotten in fields.h would be lost in silence.
+TYPED_TEST(EveryStruct, ListsAllItsMembers) {
+    EXPECT_EQ(listed_fields<TypeParam>(), boost::pfr::tuple_size_v<TypeParam>);
+}
+
+TEST(ImageSchema, RandomProcessesComeBack) {
+    RandomStruct random(1);
+    for (int i = 0; i < 300; ++i) {
+        const auto process = random.make<schema::Process>();
+        const auto decoded = schema::decode_process(schema::encode(process));
+        ASSERT_TRUE(decoded) << decoded.error().what;
+        ASSERT_TRUE(same(process, *decoded));
+        const auto from_json = schema::process_from_json(schema::to_json(process));
+        ASSERT_TRUE(from_json) << from_json.error().what;
+        ASSERT_TRUE(same(process, *from_json));
+    }
+}
+
+TEST(ImageSchema, RandomObjectsAndManifestsComeBack) {
+    RandomStruct random(2);
+    for (int i = 0; i < 300; ++i) {
+        const auto objects = random.make<schema::Objects>();
+        const auto decoded = schema::decode_objects(schema::encode(objects));
+        ASSERT_TRUE(decoded) << decoded.error().what;
+        ASSERT_TRUE(same(objects, *decoded));
+        const auto manifest = random.make<schema::Manifest>();
+        const auto from_json = schema::manifest_from_json(schema::to_json(manifest));
+        ASSERT_TRUE(from_json) << from_json.error().what;
+        ASSERT_TRUE(same(manifest, *from_json));
+    }
+}
+
+TEST(ImageSchema, MissingFieldsGetDefaultsAndUnknownOnesAreIgnored) {
+    const json value = {{"pid", 7}, {"from_the_future", {{"a", {1, 2, 3}}}}, {"threads", {{{"tid", 7}}}}};
+    const auto process = schema::process_from_json(value);
+    ASSERT_TRUE(process) << process.error().what;
+    EXPECT_EQ(process->pid, 7);
+    EXPECT_EQ(process->exit_signal, 17);
+    EXPECT_EQ(process->terminal, -1);
+    ASSERT_EQ(process->threads.size(), 1U);
+    EXPECT_EQ(process->threads[0].altstack_flags, 2);
+    EXPECT_EQ(process->threads[0].timeout_left, -1);
+}
+
+void expect_wrong(const json& value, const std::string& part) {
+    const auto process = schema::decode_process(json::to_msgpack(value));
+    ASSERT_FALSE(process) << value;
+    EXPECT_EQ(process.error().code, ExitCode::damaged);
+    EXPECT_NE(process.error().what.find(part), std::string::npos) << process.error().what;
+}
+
+TEST(ImageSchema, WrongTypesAndRangesAreNamed) {
+    expect_wrong({{"pid", "seven"}}, "pid is string");
+    expect_wrong({{"pid", 1ULL << 40}}, "pid is 1099511627776, out of range");
+    expect_wrong({{"umask", -1}}, "umask is -1, out of range");
+    expect_wrong({{"pid", 1.5}}, "pid is number");
+    expect_wrong({{"subreaper", 1}}, "subreaper is number");
+    expect_wrong({{"name", json::array()}}, "name is array");
+    expect_wrong({{"run", "flying"}}, "run is 'flying'");
+    expect_wrong({{"uids", {1, 2, 3}}}, "uids has 3 elements");
+    expect_wrong({{"threads", {{{"tid", 1}}, {{"tid", nullptr}}}}}, "threads[1].tid is null");
+    expect_wrong({{"areas", {{{"pages", {{1, 2}}}}}}}, "areas[0].pages[0] has 2 elements");
+    expect_wrong({{"areas", {{{"pages", json::binary({1, 2, 3})}}}}}, "areas[0].pages has 3 bytes");
+    expect_wrong({{"layout", 3}}, "layout is number");
+    expect_wrong(json::array(), "process is array");
+}
+
+TEST(ImageSchema, HugeLengthsAllocateNothing) {
+    const std::vector<schema::Bytes> bombs = {
+        {0xdd, 0xff, 0xff, 0xff, 0xff},       // array of 2^32-1
+        {0xdf, 0xff, 0xff, 0xff, 0xff},       // map of 2^32-1
+        {0xdb, 0xff, 0xff, 0xff, 0xff, 'a'},  // string of 4 GiB
+        {0xc6, 0xff, 0xff, 0xff, 0xff, 'a'},  // binary of 4 GiB
+        {0x81, 0xa5, 'a', 'r', 'e', 'a', 's', 0xdd, 0xff, 0xff, 0xff, 0xff},
+    };
+    for (const auto& bomb : bombs) {
+        const auto process = schema::decode_process(bomb);
+        ASSERT_FALSE(process);
+        EXPECT_EQ(process.error().code, ExitCode::damaged);
+    }
+}
+
+TEST(ImageSchema, DeepNestingDoesNotOverflowTheStack) {
+    for (const std::uint8_t opener : {std::uint8_t{0x91}, std::uint8_t{0x81}}) {
+        const schema::Bytes deep(std::size_t{8} << 20, opener);
+        EXPECT_FALSE(schema::decode_process(deep));
+    }
+}
+
+TEST(ImageSchema, EveryCutIsNoticed) {
+    RandomStruct random(3);
+    const schema::Bytes whole = schema::encode(random.make<schema::Process>());
+    for (std::size_t length = 0; length < whole.size(); ++length)
+        ASSERT_FALSE(schema::decode_process(std::span(whole).first(length))) << length;
+    schema::Bytes longer = whole;
+    longer.push_back(0);
+    EXPECT_FALSE(schema::decode_process(longer));
+}
+
+TEST(ImageSchema, PageRunsAreCompact) {
+    schema::Process process;
+    schema::Area area;
+    area.pages.resize(100'000);
+    const std::size_t empty = schema::encode(process).size();
+    process.areas.push_back(area);
+    EXPECT_LT(schema::encode(process).size() - empty, 100'000 * 32 + 1000);
+}
+
+TEST(ImageSchema, DumpTakesAnyBytes) {
+    schema::Process process;
+    process.name = "\xff\xfe";
+    process.layout.auxv = {0x0a, 0xff};
+    const std::string text = schema::dump(schema::to_json(process));
+    EXPECT_NE(text.find("\"0aff\""), std::string::npos);
+    EXPECT_TRUE(json::accept(text));
+}
+
+void collect_names(const json& value, std::set<std::string>& names) {
+    if (value.is_object())
+        for (const auto& [key, each] : value.items()) {
+            names.insert(key);
+            collect_names(each, names);
+        }
+    else if (value.is_array())
+        for (const json& each : value) collect_names(each, names);
+}
+
+// The document names every field and every enumeration value, each in backquotes.
+TEST(ImageSchema, TheDocumentIsComplete) {
+    std::ifstream file(CAIRN_SOURCE_DIR "/docs/image-format.md");
+    std::stringstream text;
+    text << file.rdbuf();
+    const std::string document = text.str();
+    ASSERT_FALSE(document.empty());
+
+    schema::Process process;
+    process.limits.resize(1);
+    process.actions.resize(1);
+    process.itimers.resize(1);
+    process.timers.resize(1);
+    process.areas.resize(1);
+    process.threads.resize(1);
+    process.descriptors.resize(1);
+    schema::Objects objects;
+    objects.objects.resize(1);
+    schema::Manifest manifest;
+    manifest.parts.resize(1);
+    manifest.images.resize(1);
+    std::set<std::string> names{"checksum"};
+    collect_names(schema::to_json(process), names);
+    collect_names(schema::to_json(objects), names);
+    collect_names(schema::to_json(manifest), names);
+    for (const auto& [value, name] : schema::EnumNames<schema::Run>::table) names.emplace(name);
+    for (const auto& [value, name] : schema::EnumNames<schema::AreaKind>::table) names.emplace(name);
+    for (const auto& [value, name] : schema::EnumNames<schema::ObjectKind>::table) names.emplace(name);
+    EXPECT_GT(names.size(), 150U);
+    for (const std::string& name : names)
+        EXPECT_NE(document.find("`" + name + "`"), std::string::npos)
+            << name << " is not in docs/image-format.md";
+}
+
+}  // namespace
+}  // namespace cairn
