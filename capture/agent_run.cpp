@@ -1,0 +1,283 @@
+#include "capture/agent_run.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace cairn::capture {
+namespace {
+
+// What the kernel leaves in rax when a call was interrupted and is to be restarted; linux/errno.h, not for user space.
+constexpr std::int64_t restart_sys = -512, restart_no_intr = -513, restart_no_hand = -514, restart_block = -516;
+
+// Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means "restart
+// unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
+constexpr std::array eintr_calls = {SYS_epoll_wait,  SYS_epoll_pwait,   SYS_epoll_pwait2,      SYS_semop,
+                                    SYS_semtimedop,  SYS_rt_sigtimedwait, SYS_io_getevents,
+                                    SYS_msgrcv,      SYS_msgsnd,        SYS_accept,            SYS_accept4,
+                                    SYS_connect,     SYS_recvfrom,      SYS_recvmsg,           SYS_recvmmsg,
+                                    SYS_sendto,      SYS_sendmsg,       SYS_sendmmsg,          SYS_read,
+                                    SYS_readv,       SYS_write,         SYS_writev,            SYS_mq_timedreceive,
+                                    SYS_mq_timedsend};
+
+void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
+    const timespec slice = {0, 1'000'000};
+    ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &slice, nullptr, 0);
+}
+
+}  // namespace
+
+ptrace::Registers registers_to_go_on(const ptrace::Registers& stopped) {
+    ptrace::Registers registers = stopped;
+    if (static_cast<std::int64_t>(registers.orig_rax) < 0) return registers;
+    if (static_cast<std::int64_t>(registers.rax) == -EINTR &&
+        std::ranges::find(eintr_calls, static_cast<long>(registers.orig_rax)) != eintr_calls.end())
+        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
+    return registers;
+}
+
+AgentRun::AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture)
+    : process_(&process),
+      region_(&region),
+      talk_(&region.talks[index]),
+      index_(index),
+      capture_(capture),
+      inside_(process.threads.size(), false) {
+    while (leader_ < process.threads.size() && process.threads[leader_].leader_dead) ++leader_;
+}
+
+AgentRun::~AgentRun() {
+    // On an error path: whoever is still inside is detached there, sees that the capture's number is no longer the
+    // region's, and puts itself back.
+}
+
+std::uint64_t AgentRun::scratch_size() const {
+    const auto siblings = static_cast<std::uint64_t>(
+        std::ranges::count_if(process_->threads, [](const auto& thread) { return !thread.leader_dead; }) - 1);
+    return (siblings * sizeof(AgentThread) + 4095) / 4096 * 4096;
+}
+
+AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) const {
+    AgentThread agent = {};
+    auto registers = registers_to_go_on(thread.registers);
+    const auto result = static_cast<std::int64_t>(registers.rax);
+    if (static_cast<std::int64_t>(registers.orig_rax) >= 0) {
+        if (result == restart_sys || result == restart_no_intr || result == restart_no_hand) {
+            registers.rax = registers.orig_rax;
+            registers.rip -= 2;
+        } else if (result == restart_block) {
+            registers.rax = SYS_restart_syscall;
+            registers.rip -= 2;
+        }
+    }
+    agent.frame = {registers.rax, registers.rbx, registers.rcx, registers.rdx, registers.rsi,
+                   registers.rdi, registers.rbp, registers.r8,  registers.r9,  registers.r10,
+                   registers.r11, registers.r12, registers.r13, registers.r14, registers.r15,
+                   registers.rsp, registers.rip, registers.eflags, thread.mask};
+    agent.talk = process_->region_at + offsetof(Region, talks) + index_ * sizeof(Talk);
+    agent.header_capture = process_->region_at + offsetof(Region, capture);
+    agent.capture = capture_;
+    agent.door = process_->door;
+    agent.leader = leader ? 1 : 0;
+    agent.tracer = ::getpid();
+    return agent;
+}
+
+Result<> AgentRun::enter(const StoppedThread& thread, std::uint64_t at, const AgentThread& contents) {
+    // Only the head: the stack's contents don't matter.
+    constexpr std::size_t head = offsetof(AgentThread, stack);
+    const auto bytes = std::as_bytes(std::span(&contents, 1)).first(head);
+    if (auto done = ptrace::write_memory(process_->pid, at, bytes); !done) return done;
+    auto entry = ptrace::read_object<std::uint64_t>(process_->pid, process_->door + offsetof(Door, entry));
+    if (!entry) return std::unexpected(std::move(entry.error()));
+    auto registers = thread.registers;
+    registers.rip = *entry;
+    registers.rdi = at;
+    registers.rsp = at + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8;
+    registers.eflags = 0x202;
+    registers.orig_rax = static_cast<std::uint64_t>(-1);  // no call is to be restarted on the way in
+    // Registers first: should we die between the two, the agent puts everything back.
+    if (auto done = ptrace::set_registers(thread.tid, registers); !done) return done;
+    if (auto done = ptrace::set_mask(thread.tid, ~0ULL); !done) return done;
+    return ptrace::resume(thread.tid, 0);
+}
+
+Result<> AgentRun::start() {
+    auto head = ptrace::read_object<std::array<std::uint32_t, 4>>(process_->pid, process_->door);
+    if (!head) return std::unexpected(std::move(head.error()));
+    if ((*head)[2] != agent_version || (*head)[3] != sizeof(Door))
+        return fail_code(ExitCode::refused, "{} runs with the hijack library of another cairn version; start it again",
+                         proc::label(process_->pid));
+    if (const auto left_over = process_->slot->scratch.load(); process_->registered && left_over != 0)
+        process_->slot->scratch.store(0);  // of a capture that died; a few pages, gone with the program
+    talk_->command.store(agent_idle);
+    talk_->reply.store(agent_idle);
+    talk_->snapshot.store(0);
+    const auto& thread = process_->threads[leader_];
+    inside_[leader_] = true;
+    return enter(thread, process_->door + offsetof(Door, leader), make_thread(thread, true));
+}
+
+Result<> AgentRun::start_siblings(std::uint64_t scratch) {
+    scratch_ = scratch;
+    if (process_->registered) process_->slot->scratch.store(scratch);
+    std::uint64_t at = scratch;
+    for (std::size_t i = 0; i < process_->threads.size(); ++i) {
+        const auto& thread = process_->threads[i];
+        if (thread.leader_dead || i == leader_) continue;
+        inside_[i] = true;
+        if (auto done = enter(thread, at, make_thread(thread, false)); !done) return done;
+        at += sizeof(AgentThread);
+    }
+    return {};
+}
+
+// Threads that run the agent may be stopped by job control or killed; the one goes on, the other is an error.
+Result<> AgentRun::keep_running(const Reporter& reporter) const {
+    for (std::size_t i = 0; i < process_->threads.size(); ++i) {
+        if (!inside_[i]) continue;
+        const pid_t tid = process_->threads[i].tid;
+        int status = 0;
+        const pid_t got = ::waitpid(tid, &status, __WALL | WNOHANG);
+        if (got == tid && WIFSTOPPED(status)) {
+            (void)ptrace::resume(tid, status >> 16 == ptrace::event_stop ? 0 : WSTOPSIG(status));
+        } else if (got == tid || (got < 0 && errno == ECHILD)) {
+            return fail("process {} was killed while it was being saved", process_->pid);
+        }
+    }
+    return reporter.may_go_on([this] { return fmt::format("the agent in {}", proc::label(process_->pid)); });
+}
+
+Result<> AgentRun::ask(AgentCommand command, std::uint64_t argument, std::uint64_t argument2) {
+    const std::array<std::uint64_t, 2> arguments = {argument, argument2};
+    if (auto done = ptrace::write_memory(process_->pid, process_->door + offsetof(Door, argument),
+                                         std::as_bytes(std::span(arguments)));
+        !done)
+        return done;
+    sequence_ += 256;
+    talk_->command.store(sequence_ | command, std::memory_order_release);
+    ::syscall(SYS_futex, &talk_->command, FUTEX_WAKE, 1);
+    return {};
+}
+
+Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {
+    const std::uint32_t command = talk_->command.load();
+    for (;;) {
+        const std::uint32_t reply = talk_->reply.load(std::memory_order_acquire);
+        if (reply == command) return talk_->result.load();
+        if (auto fine = keep_running(reporter); !fine) return std::unexpected(std::move(fine.error()));
+        wait_word(talk_->reply, reply);
+    }
+}
+
+Result<> AgentRun::wait_siblings(const Reporter& reporter) {
+    for (std::uint64_t at = scratch_, i = 0; i < process_->threads.size(); ++i) {
+        if (process_->threads[i].leader_dead || i == leader_) continue;
+        for (;;) {
+            auto done = ptrace::read_object<std::uint32_t>(process_->pid, at + offsetof(AgentThread, done));
+            if (!done) return std::unexpected(std::move(done.error()));
+            if (*done == 1) break;
+            if (auto fine = keep_running(reporter); !fine) return fine;
+            ::sched_yield();
+        }
+        at += sizeof(AgentThread);
+    }
+    return {};
+}
+
+Result<> AgentRun::write_timer_ids(const std::vector<std::int32_t>& ids) {
+    if (ids.size() > max_posix_timers)
+        return fail_code(ExitCode::refused, "{} has {} POSIX timers; at most {} can be saved",
+                         proc::label(process_->pid), ids.size(), max_posix_timers);
+    std::vector<AgentTimer> timers;
+    for (const auto id : ids) timers.push_back(AgentTimer{id, 0, 0, 0});
+    const auto base = process_->door + offsetof(Door, process);
+    if (!timers.empty())
+        if (auto done = ptrace::write_memory(process_->pid, base + offsetof(AgentProcess, timers),
+                                             std::as_bytes(std::span(timers)));
+            !done)
+            return done;
+    return ptrace::write_object(process_->pid, base + offsetof(AgentProcess, timer_count),
+                                static_cast<std::uint32_t>(ids.size()));
+}
+
+Result<AgentProcess> AgentRun::process_answers() const {
+    return ptrace::read_object<AgentProcess>(process_->pid, process_->door + offsetof(Door, process));
+}
+
+Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
+    std::vector<AgentThread> result(process_->threads.size());
+    constexpr std::size_t head = offsetof(AgentThread, stack);
+    std::uint64_t at = scratch_;
+    for (std::size_t i = 0; i < process_->threads.size(); ++i) {
+        if (process_->threads[i].leader_dead) continue;
+        const auto from = i == leader_ ? process_->door + offsetof(Door, leader) : at;
+        if (i != leader_) at += sizeof(AgentThread);
+        const auto to = std::as_writable_bytes(std::span(&result[i], 1)).first(head);
+        if (auto done = ptrace::read_memory(process_->pid, from, to); !done)
+            return std::unexpected(std::move(done.error()));
+    }
+    return result;
+}
+
+Result<pid_t> AgentRun::wait_snapshot(const Reporter& reporter) const {
+    for (;;) {
+        const pid_t pid = talk_->snapshot.load(std::memory_order_acquire);
+        if (pid != 0) return pid;
+        if (auto fine = reporter.may_go_on(
+                [this] { return fmt::format("the copy-on-write child of {}", proc::label(process_->pid)); });
+            !fine)
+            return std::unexpected(std::move(fine.error()));
+        const timespec slice = {0, 1'000'000};
+        ::syscall(SYS_futex, &talk_->snapshot, FUTEX_WAIT, 0, &slice, nullptr, 0);
+    }
+}
+
+Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& reporter) {
+    if (auto done = ptrace::interrupt(thread.tid); !done) return done;
+    for (;;) {
+        int status = 0;
+        const pid_t got = ::waitpid(thread.tid, &status, __WALL | WNOHANG);
+        if (got == thread.tid && WIFSTOPPED(status)) {
+            if (status >> 16 == ptrace::event_stop) break;
+            (void)ptrace::interrupt(thread.tid);
+            (void)ptrace::resume(thread.tid, WSTOPSIG(status));
+        } else if (got == thread.tid || (got < 0 && errno == ECHILD)) {
+            return fail("process {} was killed while it was being saved", process_->pid);
+        } else {
+            if (auto fine = reporter.may_go_on(
+                    [&] { return fmt::format("thread {} of {}", thread.tid, proc::label(process_->pid)); });
+                !fine)
+                return fine;
+            ::sched_yield();
+        }
+    }
+    // Mask first: should we die between the two, the agent puts both back.
+    if (auto done = ptrace::set_mask(thread.tid, thread.mask); !done) return done;
+    return ptrace::set_registers(thread.tid, registers_to_go_on(thread.registers));
+}
+
+Result<> AgentRun::leave(const Reporter& reporter) {
+    for (std::size_t i = 0; i < process_->threads.size(); ++i) {
+        if (!inside_[i] || i == leader_) continue;
+        if (auto done = bring_back(process_->threads[i], reporter); !done) return done;
+        inside_[i] = false;
+    }
+    if (scratch_ != 0) {
+        if (auto done = ask(agent_unmap, scratch_, scratch_size()); !done) return done;
+        if (auto done = wait(reporter); !done) return std::unexpected(std::move(done.error()));
+        if (process_->registered) process_->slot->scratch.store(0);
+    }
+    if (inside_[leader_]) {
+        if (auto done = bring_back(process_->threads[leader_], reporter); !done) return done;
+        inside_[leader_] = false;
+    }
+    return {};
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,62 @@
+// Runs the hijack library's agent in a stopped process: the scope in which its threads are not at the program's own
+// registers. See common/agent.h for what happens if we die in between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "capture/group.h"
+#include "capture/report.h"
+#include "common/agent.h"
+
+namespace cairn::capture {
+
+class AgentRun {
+  public:
+    // `talk`: for this process alone, in our mapping of the region; `index`: its place in Region::talks.
+    AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture);
+    AgentRun(const AgentRun&) = delete;
+    AgentRun& operator=(const AgentRun&) = delete;
+    AgentRun(AgentRun&&) = default;
+    AgentRun& operator=(AgentRun&&) = delete;
+    ~AgentRun();
+
+    // Each pair (ask, wait) is split so that all processes of a group work at the same time.
+    [[nodiscard]] Result<> start();                    // the first thread enters
+    [[nodiscard]] Result<> ask(AgentCommand command, std::uint64_t argument = 0, std::uint64_t argument2 = 0);
+    [[nodiscard]] Result<std::int64_t> wait(const Reporter& reporter);  // result of the command
+    [[nodiscard]] Result<> start_siblings(std::uint64_t scratch);       // after agent_map of scratch_size()
+    [[nodiscard]] Result<> wait_siblings(const Reporter& reporter);
+
+    [[nodiscard]] std::uint64_t scratch_size() const;  // bytes for the siblings, 0 if there are none
+    [[nodiscard]] Result<> write_timer_ids(const std::vector<std::int32_t>& ids);
+    [[nodiscard]] Result<AgentProcess> process_answers() const;
+    [[nodiscard]] Result<std::vector<AgentThread>> thread_answers() const;  // in the order of StoppedProcess::threads
+    // pid of the copy-on-write child, when it has let go of its descriptors.
+    [[nodiscard]] Result<pid_t> wait_snapshot(const Reporter& reporter) const;
+
+    // Everything is put back: registers, masks, scratch memory.
+    [[nodiscard]] Result<> leave(const Reporter& reporter);
+
+  private:
+    [[nodiscard]] AgentThread make_thread(const StoppedThread& thread, bool leader) const;
+    [[nodiscard]] Result<> enter(const StoppedThread& thread, std::uint64_t at, const AgentThread& contents);
+    [[nodiscard]] Result<> bring_back(const StoppedThread& thread, const Reporter& reporter);
+    [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
+
+    StoppedProcess* process_;
+    Region* region_;
+    Talk* talk_;
+    std::uint32_t index_;
+    std::uint64_t capture_;
+    std::uint32_t sequence_ = 0;
+    std::uint64_t scratch_ = 0;
+    std::size_t leader_ = 0;           // index of the thread that takes commands
+    std::vector<bool> inside_;         // by thread
+};
+
+// What a thread's registers must be when it goes on: a call that the stop cut short goes on as if nothing had been.
+[[nodiscard]] ptrace::Registers registers_to_go_on(const ptrace::Registers& stopped);
+
+}  // namespace cairn::capture

@@ -1,0 +1,50 @@
+// The processes that a checkpoint has stopped, and what is known of them while they stand still.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/fd.h"
+#include "common/proc.h"
+#include "common/ptrace/thread.h"
+#include "common/region.h"
+
+namespace cairn::capture {
+
+struct StoppedThread {
+    pid_t tid = 0;
+    bool leader_dead = false;  // the main thread has exited while others live: nothing of it can be read
+    ptrace::Registers registers = {};
+    std::uint64_t mask = 0;
+};
+
+struct StoppedProcess {
+    pid_t pid = 0;
+    Fd pidfd;
+    proc::Stat stat;
+    std::vector<StoppedThread> threads;  // the main thread first
+    bool job_stopped = false;            // stood still by job control before we came
+    int stop_signal = 0;
+
+    Slot* slot = nullptr;          // its own, or (a child of a raw clone that never registered) its parent's
+    bool registered = false;       // the slot is its own
+    std::uint64_t region_at = 0;   // address of the region in the process
+    std::uint64_t door = 0;        // address of the Door in the process
+    std::uint64_t born_ns = 0;
+
+    [[nodiscard]] const StoppedThread& first_living() const {
+        for (const auto& thread : threads)
+            if (!thread.leader_dead) return thread;
+        return threads.front();
+    }
+};
+
+struct Zombie {
+    pid_t pid = 0;
+    proc::Stat stat;
+    std::uint64_t born_ns = 0;
+};
+
+}  // namespace cairn::capture

@@ -1,0 +1,58 @@
+#include "capture/report.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+namespace cairn::capture {
+
+void Reporter::send(const std::string& message) const {
+    // A coordinator that is gone is noticed by may_go_on; a slow one must not keep the group waiting.
+    (void)::send(fd_, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Reporter::phase(const std::string& name, const std::vector<std::string>& waiting) {
+    const bool begins = name != phase_;
+    phase_ = name;
+    send(nlohmann::json{{"event", "phase"}, {"name", name}, {"waiting", waiting}}.dump());
+    if (begins) fault_point(name);
+}
+
+void Reporter::progress(std::uint64_t bytes, std::uint64_t total, const std::string& last) {
+    const auto now = Clock::now();
+    if (now - last_progress_ < std::chrono::milliseconds(100)) return;
+    last_progress_ = now;
+    send(nlohmann::json{{"event", "progress"}, {"bytes", bytes}, {"total", total}, {"last", last}}.dump());
+}
+
+void Reporter::fault_point(const std::string& name) const {
+    const char* fault = std::getenv("CAIRN_FAULT");
+    if (fault == nullptr) return;
+    const std::string text = fault;
+    const auto colon = text.find(':');
+    if (colon == std::string::npos || text.substr(0, colon) != name) return;
+    const auto action = text.substr(colon + 1);
+    if (action == "kill") ::kill(::getpid(), SIGKILL);
+    if (action == "hang") ::pause();
+    if (action == "slow") ::usleep(2'000'000);
+}
+
+bool Reporter::coordinator_gone() const {
+    pollfd entry = {fd_, POLLIN, 0};
+    if (::poll(&entry, 1, 0) <= 0) return false;
+    char byte = 0;
+    return (entry.revents & (POLLHUP | POLLERR)) != 0 || ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+Result<> Reporter::may_go_on(const std::function<std::string()>& waiting) const {
+    if (coordinator_gone()) return fail("the coordinator has gone");
+    if (Clock::now() > deadline_)
+        return fail_code(ExitCode::timed_out, "deadline passed in phase {}: {}", phase_, waiting());
+    return {};
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,43 @@
+// What a capture tells its coordinator: docs/capture-protocol.md. Also where deadlines are kept.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace cairn::capture {
+
+using Clock = std::chrono::steady_clock;
+
+class Reporter {
+  public:
+    // `fd`: the coordinator's SOCK_SEQPACKET end, borrowed.
+    Reporter(int fd, std::chrono::milliseconds deadline) : fd_(fd), deadline_(Clock::now() + deadline) {}
+
+    void phase(const std::string& name, const std::vector<std::string>& waiting = {});
+    void progress(std::uint64_t bytes, std::uint64_t total, const std::string& last);
+    void note(std::string words) { notes_.push_back(std::move(words)); }
+    void send(const std::string& message) const;
+
+    // Set off at the named moments for tests (CAIRN_FAULT="phase:action", action kill, hang or fail).
+    void fault_point(const std::string& name) const;
+
+    // An error when the deadline has passed or the coordinator has gone; `waiting` says for whom.
+    [[nodiscard]] Result<> may_go_on(const std::function<std::string()>& waiting) const;
+    [[nodiscard]] bool coordinator_gone() const;
+    [[nodiscard]] const std::string& current() const { return phase_; }
+    [[nodiscard]] std::vector<std::string>& notes() { return notes_; }
+
+  private:
+    int fd_;
+    Clock::time_point deadline_;
+    std::string phase_ = "start";
+    std::vector<std::string> notes_;
+    Clock::time_point last_progress_;
+};
+
+}  // namespace cairn::capture

@@ -1,0 +1,367 @@
+#include "capture/stop.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/agent.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr unsigned long pf_user_worker = 0x4000, pf_io_worker = 0x10;  // linux/sched.h: io_uring's threads
+
+// Sleeps until a child changes (SIGCHLD is blocked in the worker) or a millisecond has passed.
+void await_event() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    const timespec slice = {0, 1'000'000};
+    ::sigtimedwait(&set, nullptr, &slice);
+}
+
+bool dead(char state) {
+    return state == 'Z' || state == 'X' || state == 'x';
+}
+
+}  // namespace
+
+Stopper::Stopper(Region& region, Reporter& reporter) : region_(region), reporter_(reporter) {}
+
+Stopper::~Stopper() {
+    let_go();
+}
+
+Slot* Stopper::slot_of(pid_t pid) const {
+    for (Slot& slot : region_.slots) {
+        const auto state = slot.state.load(std::memory_order_acquire);
+        if ((state == SlotState::running || state == SlotState::exec) && slot.pid.load() == pid) return &slot;
+    }
+    return nullptr;
+}
+
+Result<> Stopper::add(pid_t pid) {
+    StoppedProcess process;
+    process.pid = pid;
+    process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!process.pidfd) {
+        if (errno == ESRCH) return {};
+        return fail_errno("pidfd of {}", proc::label(pid));
+    }
+    processes_.emplace(pid, std::move(process));
+    return seize_new_threads(pid);
+}
+
+Result<> Stopper::seize_new_threads(pid_t pid) {
+    auto threads = proc::tasks(pid);
+    if (!threads) {
+        if (threads.error().number == ENOENT || threads.error().number == ESRCH) return {};
+        return std::unexpected(std::move(threads.error()));
+    }
+    for (const pid_t tid : *threads) {
+        if (tasks_.contains(tid)) continue;
+        auto stat = proc::stat(pid, tid);
+        if (!stat || dead(stat->state)) continue;
+        if ((stat->flags & (pf_user_worker | pf_io_worker)) != 0 && tid != pid)
+            return fail_code(ExitCode::refused,
+                             "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it with io_uring off",
+                             proc::label(pid), tid, stat->comm);
+        if (auto done = ptrace::seize(tid, 0); !done) {
+            // The thread may have ended between the two looks; then it's no error.
+            stat = proc::stat(pid, tid);
+            if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
+            auto status = proc::status(pid, tid);
+            if (status && (*status)["TracerPid"] != "0")
+                return fail_code(ExitCode::refused, "{} is being traced by {}: a debugged process can't be saved",
+                                 proc::label(pid), proc::label(std::atoi((*status)["TracerPid"].c_str())));
+            return fail_code(ExitCode::refused,
+                             "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
+                             "(prctl PR_SET_DUMPABLE), or the system forbids ptrace (kernel.yama.ptrace_scope)",
+                             proc::label(pid), done.error().what);
+        }
+        tasks_[tid] = Task{pid, false, 0};
+        (void)ptrace::interrupt(tid);  // fails only if it has gone; the event loop notices
+    }
+    return {};
+}
+
+void Stopper::drain_events() {
+    for (;;) {
+        int status = 0;
+        const pid_t tid = ::waitpid(-1, &status, __WALL | WNOHANG);
+        if (tid <= 0) return;
+        const auto found = tasks_.find(tid);
+        if (WIFEXITED(status) || WIFSIGNALED(status)) {
+            if (found != tasks_.end()) tasks_.erase(found);
+            continue;
+        }
+        if (!WIFSTOPPED(status) || found == tasks_.end()) continue;
+        if (status >> 16 == ptrace::event_stop) {
+            found->second.still = true;
+            found->second.stop_signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+            continue;
+        }
+        // A signal on its way to the program: it is delivered, and the thread stops before it runs the handler's first
+        // instruction. Any trap takes back a pending interrupt, so it is asked for again.
+        (void)ptrace::interrupt(tid);
+        (void)ptrace::resume(tid, WSTOPSIG(status));
+    }
+}
+
+bool Stopper::all_still(pid_t pid) const {
+    bool any = false;
+    for (const auto& [tid, task] : tasks_) {
+        if (task.pid != pid) continue;
+        if (!task.still) return false;
+        any = true;
+    }
+    return any;
+}
+
+void Stopper::release(pid_t pid) {
+    for (auto task = tasks_.begin(); task != tasks_.end();) {
+        if (task->second.pid == pid) {
+            (void)ptrace::detach(task->first, 0);
+            task = tasks_.erase(task);
+        } else {
+            ++task;
+        }
+    }
+    processes_.erase(pid);
+    looked_at_.erase(pid);
+}
+
+// Where the region and the agent's door are in a process. False: it has not (yet) registered in this image.
+bool Stopper::find_doors(StoppedProcess& process) {
+    process.slot = slot_of(process.pid);
+    process.registered = process.slot != nullptr;
+    for (pid_t ancestor = process.pid; process.slot == nullptr;) {
+        // a child of a raw clone has its parent's memory and so its parent's door
+        const auto parent = parent_of_.find(ancestor);
+        if (parent == parent_of_.end()) return false;
+        ancestor = parent->second;
+        process.slot = slot_of(ancestor);
+    }
+    const std::uint64_t region_at = process.slot->region_at.load();
+    const std::uint64_t door = process.slot->door.load();
+    if (region_at == 0 || door == 0) return false;
+    const auto magic = ptrace::read_object<std::uint64_t>(process.pid, region_at + offsetof(Region, magic));
+    if (!magic || *magic != region_magic) return false;
+    using Name = decltype(Region::session);
+    const auto name = ptrace::read_object<std::array<char, sizeof(Name)>>(process.pid,
+                                                                         region_at + offsetof(Region, session));
+    if (!name || std::memcmp(name->data(), region_.session, sizeof(Name)) != 0) return false;
+    const auto opened = ptrace::read_object<std::uint64_t>(process.pid, door + offsetof(Door, magic));
+    if (!opened || *opened != door_magic) return false;
+    process.region_at = region_at;
+    process.door = door;
+    process.born_ns = process.slot->born_ns.load();
+    return true;
+}
+
+Result<bool> Stopper::look_for_children(StoppedProcess& process) {
+    auto list = proc::children(process.pid);
+    if (!list) return false;
+    bool news = false;
+    for (const pid_t child : *list) {
+        if (processes_.contains(child) || candidates_.contains(child) || left_out_.contains(child)) continue;
+        if (std::ranges::find(zombies_, child, &Zombie::pid) != zombies_.end()) continue;
+        auto stat = proc::stat(child);
+        if (!stat) continue;
+        if (stat->state == 'Z' || stat->state == 'X') {
+            auto threads = proc::tasks(child);
+            if (!threads || threads->size() <= 1) {
+                // exit signal 0: a copy-on-write child of an earlier checkpoint, not the program's
+                if (stat->exit_signal != 0) zombies_.push_back(Zombie{child, *stat, 0});
+                continue;
+            }
+        }
+        parent_of_[child] = process.pid;
+        candidates_.insert(child);
+        news = true;
+    }
+    return news;
+}
+
+// Births that were announced and whose parent has gone: the child has no parent that would lead to it.
+Result<bool> Stopper::look_for_births() {
+    bool pending = false;
+    for (Slot& slot : region_.slots) {
+        const auto state = slot.state.load(std::memory_order_acquire);
+        const pid_t pid = slot.pid.load();
+        if (state == SlotState::running || state == SlotState::exec) {
+            if (pid == 0 || processes_.contains(pid) || candidates_.contains(pid) || left_out_.contains(pid)) continue;
+            if (slot.foreign[0] != 0) {
+                left_out_.insert(pid);
+                reporter_.note(fmt::format("{} is left out: {}", proc::label(pid), slot.foreign));
+                continue;
+            }
+            auto stat = proc::stat(pid);
+            if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1)) continue;
+            candidates_.insert(pid);
+            pending = true;
+        } else if (state == SlotState::birth) {
+            const pid_t parent = slot.parent_pid.load();
+            // A parent that stands still has not forked yet, or its child is in its list of children.
+            if (parent != 0 && !processes_.contains(parent) && !proc::stat(parent)) pending = true;
+        }
+    }
+    return pending;
+}
+
+std::string Stopper::waiting_for() const {
+    std::vector<std::string> names;
+    std::set<pid_t> moving;
+    for (const auto& [tid, task] : tasks_)
+        if (!task.still) moving.insert(task.pid);
+    for (const pid_t pid : moving) {
+        std::string where;
+        for (const auto& [tid, task] : tasks_) {
+            if (task.pid != pid || task.still) continue;
+            auto stat = proc::stat(pid, tid);
+            auto channel = proc::read_file(fmt::format("/proc/{}/task/{}/wchan", pid, tid));
+            where += fmt::format("{}thread {} in state {}{}", where.empty() ? "" : ", ", tid,
+                                 stat ? std::string(1, stat->state) : "?",
+                                 channel && *channel != "0" && !channel->empty() ? " in " + *channel : "");
+            if (stat && stat->state == 'D')
+                if (auto list = proc::children(pid); list && !list->empty())
+                    where += fmt::format(" (vfork? its child {} has not execed)", proc::label(list->back()));
+        }
+        names.push_back(fmt::format("{}: {}", proc::label(pid), where));
+    }
+    for (const pid_t pid : candidates_)
+        names.push_back(fmt::format(
+            "{}: has not registered (no libcairn in it: a static program, or LD_PRELOAD was dropped)",
+            proc::label(pid)));
+    if (names.empty()) return "a process whose parent died while it was born";
+    std::string text = "waiting for ";
+    for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : "; ") + names[i];
+    return text;
+}
+
+Result<> Stopper::read_registers(StoppedProcess& process) {
+    auto stat = proc::stat(process.pid);
+    if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
+    process.stat = *stat;
+    auto threads = proc::tasks(process.pid);
+    if (!threads) return std::unexpected(std::move(threads.error()));
+    process.threads.clear();
+    for (const pid_t tid : *threads) {
+        StoppedThread thread;
+        thread.tid = tid;
+        const auto task = tasks_.find(tid);
+        if (task == tasks_.end()) {
+            thread.leader_dead = true;
+            process.threads.push_back(thread);
+            continue;
+        }
+        if (task->second.stop_signal != 0) {
+            process.job_stopped = true;
+            process.stop_signal = task->second.stop_signal;
+        }
+        auto registers = ptrace::registers(tid);
+        if (!registers) return std::unexpected(std::move(registers.error()));
+        thread.registers = *registers;
+        auto mask = ptrace::mask(tid);
+        if (!mask) return std::unexpected(std::move(mask.error()));
+        thread.mask = *mask;
+        process.threads.push_back(thread);
+    }
+    return {};
+}
+
+Result<> Stopper::stop(const std::vector<pid_t>& members) {
+    for (const pid_t pid : members) candidates_.insert(pid);
+    auto last_report = Clock::now();
+    for (;;) {
+        drain_events();
+        bool settled = true;
+
+        for (auto candidate = candidates_.begin(); candidate != candidates_.end();) {
+            const pid_t pid = *candidate;
+            auto stat = proc::stat(pid);
+            if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1)) {
+                // gone; if it is a zombie, its parent's list of children tells
+                if (const auto parent = parent_of_.find(pid); parent != parent_of_.end())
+                    looked_at_.erase(parent->second);
+                candidate = candidates_.erase(candidate);
+                settled = false;
+                continue;
+            }
+            Slot* slot = slot_of(pid);
+            if (slot != nullptr && slot->foreign[0] != 0) {
+                left_out_.insert(pid);
+                reporter_.note(fmt::format("{} is left out: {}", proc::label(pid), slot->foreign));
+                candidate = candidates_.erase(candidate);
+                continue;
+            }
+            StoppedProcess probe;
+            probe.pid = pid;
+            if (!find_doors(probe)) {  // between exec and the library's constructor: let it get there
+                settled = false;
+                ++candidate;
+                continue;
+            }
+            if (auto done = add(pid); !done) return done;
+            candidate = candidates_.erase(candidate);
+            settled = false;
+        }
+
+        std::vector<pid_t> unready;
+        for (auto& [pid, process] : processes_) {
+            if (!all_still(pid)) {
+                settled = false;
+                if (std::ranges::none_of(tasks_, [&](const auto& task) { return task.second.pid == pid; })) {
+                    unready.push_back(pid);  // every thread has ended
+                }
+                continue;
+            }
+            if (looked_at_.contains(pid)) continue;
+            settled = false;
+            const auto before = tasks_.size();
+            if (auto done = seize_new_threads(pid); !done) return done;
+            if (tasks_.size() != before) continue;
+            if (!find_doors(process)) {  // it has execed while we stopped it
+                unready.push_back(pid);
+                continue;
+            }
+            auto news = look_for_children(process);
+            if (!news) return std::unexpected(std::move(news.error()));
+            looked_at_.insert(pid);
+        }
+        for (const pid_t pid : unready) {
+            release(pid);
+            candidates_.insert(pid);
+        }
+
+        if (settled && candidates_.empty()) {
+            auto births = look_for_births();
+            if (!births) return std::unexpected(std::move(births.error()));
+            if (!*births) break;
+        }
+        auto fine = reporter_.may_go_on([this] { return waiting_for(); });
+        if (!fine) return fine;
+        if (Clock::now() - last_report > std::chrono::milliseconds(200)) {
+            last_report = Clock::now();
+            reporter_.phase("stop", {waiting_for()});
+        }
+        if (!settled || !candidates_.empty()) await_event();
+    }
+    for (auto& [pid, process] : processes_)
+        if (auto done = read_registers(process); !done) return done;
+    return {};
+}
+
+void Stopper::let_go() {
+    for (const auto& [tid, task] : tasks_) {
+        if (task.still) (void)ptrace::detach(tid, 0);
+    }
+    // A thread that never stopped can't be detached; the kernel does it when the tracer ends.
+    std::erase_if(tasks_, [](const auto& task) { return task.second.still; });
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,69 @@
+// Pass 1: stops every thread of every member of the group, and finds members that nobody has told us of.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "capture/group.h"
+#include "capture/report.h"
+
+namespace cairn::capture {
+
+// Who may be in motion while we stop the group, and what becomes of it:
+//  - a child born this instant: the parent stops, its list of children names the child, it is stopped too;
+//  - a vfork or posix_spawn child: its parent sleeps in the kernel and doesn't stop before the child has execed or
+//    gone; only children of processes that stand still are looked at, so the child is let through;
+//  - an exec under way: until the new image has mapped the region it can't be saved; it is let go and looked at again;
+//  - an exit under way: it becomes a zombie, or is gone;
+//  - an orphan whose parent died before it could register: its birth slot is left; /proc is searched for it.
+// Every wait ends at the reporter's deadline with the names of who is waited for.
+class Stopper {
+  public:
+    Stopper(Region& region, Reporter& reporter);
+    Stopper(const Stopper&) = delete;
+    Stopper& operator=(const Stopper&) = delete;
+    // Lets everybody go on who is still stopped.
+    ~Stopper();
+
+    // Leaves every member stopped, registers read.
+    [[nodiscard]] Result<> stop(const std::vector<pid_t>& members);
+
+    [[nodiscard]] std::map<pid_t, StoppedProcess>& processes() { return processes_; }
+    [[nodiscard]] const std::vector<Zombie>& zombies() const { return zombies_; }
+
+    // Ends the pause. Registers and masks must be the program's own again.
+    void let_go();
+
+  private:
+    struct Task {
+        pid_t pid = 0;
+        bool still = false;
+        int stop_signal = 0;  // of a group stop
+    };
+
+    [[nodiscard]] Result<> add(pid_t pid);
+    [[nodiscard]] Result<> seize_new_threads(pid_t pid);
+    void drain_events();
+    [[nodiscard]] bool all_still(pid_t pid) const;
+    [[nodiscard]] bool find_doors(StoppedProcess& process);
+    [[nodiscard]] Result<bool> look_for_children(StoppedProcess& process);
+    [[nodiscard]] Result<bool> look_for_births();
+    void release(pid_t pid);
+    [[nodiscard]] Result<> read_registers(StoppedProcess& process);
+    [[nodiscard]] std::string waiting_for() const;
+    [[nodiscard]] Slot* slot_of(pid_t pid) const;
+
+    Region& region_;
+    Reporter& reporter_;
+    std::map<pid_t, Task> tasks_;  // every thread that is seized
+    std::map<pid_t, StoppedProcess> processes_;
+    std::set<pid_t> candidates_;   // to be stopped; not ready yet
+    std::set<pid_t> looked_at_;    // still, and its children are known
+    std::vector<Zombie> zombies_;
+    std::set<pid_t> left_out_;     // foreign processes, noted
+    std::map<pid_t, pid_t> parent_of_;
+};
+
+}  // namespace cairn::capture
