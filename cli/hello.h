@@ -1,0 +1,26 @@
+// The one message that `cairn launch` exchanges with the coordinator (docs/protocol.md, verb hello).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cairn::cli {
+
+struct Welcome {
+    int code = 0;         // 0, else an exit code
+    std::string problem;  // in words, if code isn't 0
+    std::string region;   // path of the session's region
+};
+
+// `checkpoint_folder` absolute or "", `interval` a JSON number or "": what is given becomes the session's
+// setting. Waits 10 s at most.
+[[nodiscard]] Welcome say_hello(int fd, std::string_view checkpoint_folder, std::string_view interval);
+
+// The pieces, for the unit tests.
+[[nodiscard]] std::string hello_message(std::string_view checkpoint_folder, std::string_view interval);
+
+// A string or number of a flat JSON object, strings without their escapes; "" if there is none. Fields of
+// inner objects are not found.
+[[nodiscard]] std::string json_field(std::string_view object, std::string_view name);
+
+}  // namespace cairn::cli

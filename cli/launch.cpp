@@ -1,0 +1,220 @@
+#include "cli/launch.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/exit_code.h"
+#include "cli/hello.h"
+#include "cli/preload.h"
+#include "cli/say.h"
+#include "cli/start_coordinator.h"
+#include "common/elf_check.h"
+#include "common/layout.h"
+#include "common/session.h"
+
+namespace cairn::cli {
+namespace {
+
+struct Options {
+    std::string session, checkpoint_folder, interval, coordinator;
+    std::vector<char*> program;  // argv of the program, with the null at the end
+};
+
+std::string environment(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string() : std::string(value);
+}
+
+int wrong_usage(const std::string& text) {
+    complain(
+        text +
+        "\nusage: cairn launch [--session S] [--ckptdir D] [--interval SECONDS] [--] PROGRAM [ARGUMENT...]");
+    return exit_usage;
+}
+
+// A number that JSON knows as well: digits, perhaps with a fraction.
+bool is_seconds(const std::string& text) {
+    const std::size_t whole = text.find_first_not_of("0123456789");
+    if (text.empty() || text[0] == '.' || (text.size() > 1 && text[0] == '0' && text[1] != '.')) return false;
+    if (whole == std::string::npos) return text.size() <= 9;
+    return whole <= 9 && text[whole] == '.' && whole + 1 < text.size() &&
+           text.find_first_not_of("0123456789", whole + 1) == std::string::npos;
+}
+
+// 0, or an exit code.
+int read_options(int argc, char** argv, Options& options) {
+    options = {session_name({}),
+               environment("CAIRN_CKPTDIR"),
+               environment("CAIRN_INTERVAL"),
+               environment("CAIRN_COORDINATOR"),
+               {}};
+    static const option known[] = {{"session", required_argument, nullptr, 's'},
+                                   {"ckptdir", required_argument, nullptr, 'd'},
+                                   {"interval", required_argument, nullptr, 'i'},
+                                   {"coordinator", required_argument, nullptr, 'c'},
+                                   {nullptr, 0, nullptr, 0}};
+    opterr = 0;
+    // '+': stop at the program's name; what follows is the program's.
+    for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:", known, nullptr)) != -1;) {
+        switch (given) {
+            case 's':
+                options.session = optarg;
+                break;
+            case 'd':
+                options.checkpoint_folder = optarg;
+                break;
+            case 'i':
+                options.interval = optarg;
+                break;
+            case 'c':
+                options.coordinator = optarg;
+                break;
+            case ':':
+                return wrong_usage(std::string("launch: ") + argv[optind - 1] + " needs a value");
+            default:
+                return wrong_usage(std::string("launch: unknown option ") + argv[optind - 1]);
+        }
+    }
+    if (optind >= argc) return wrong_usage("launch: which program?");
+    options.program.assign(argv + optind, argv + argc);
+    options.program.push_back(nullptr);
+    if (!options.interval.empty() && !is_seconds(options.interval))
+        return wrong_usage("launch: interval '" + options.interval + "' is no number of seconds");
+    if (!options.checkpoint_folder.empty() && options.checkpoint_folder[0] != '/') {
+        char here[PATH_MAX];
+        if (::getcwd(here, sizeof here) == nullptr) {
+            complain(std::string("launch: the current folder: ") + std::strerror(errno));
+            return exit_failed;
+        }
+        options.checkpoint_folder = std::string(here) + "/" + options.checkpoint_folder;
+    }
+    return exit_ok;
+}
+
+struct Found {
+    std::string path;
+    ProgramCheck check;
+};
+
+// As execvp(3) looks for a program: the first that can be executed; else what was wrong with the first that
+// is there.
+Found find_program(const char* name) {
+    if (std::strchr(name, '/') != nullptr) return {name, check_program(AT_FDCWD, name)};
+    std::string path = std::getenv("PATH") == nullptr ? "/bin:/usr/bin" : environment("PATH");
+    path += ':';
+    Found denied{name, {}};
+    denied.check.kind = ProgramKind::not_found;
+    denied.check.error = ENOENT;
+    if (name[0] == '\0') return denied;
+    for (std::size_t at = 0; at < path.size();) {
+        const std::size_t end = path.find(':', at);
+        std::string candidate = path.substr(at, end - at);
+        if (!candidate.empty()) candidate += '/';  // an empty entry is the current folder
+        candidate += name;
+        at = end + 1;
+        Found found{candidate, check_program(AT_FDCWD, candidate.c_str())};
+        // A script whose interpreter is missing was found, its interpreter wasn't.
+        const bool missing = found.check.kind == ProgramKind::not_found && candidate == found.check.file;
+        if (!missing && found.check.kind != ProgramKind::not_executable) return found;
+        if (!missing && denied.check.kind == ProgramKind::not_found) denied = found;
+    }
+    return denied;
+}
+
+// 0, or why the program isn't started.
+int judge(const char* name, const Found& found) {
+    const ProgramCheck& check = found.check;
+    // "script (by its interpreter /x/y)" where the verdict is about another file than the one asked for.
+    std::string who = found.path;
+    if (check.kind != ProgramKind::not_found && check.file[0] != '\0' && found.path != check.file)
+        who += std::string(" (run by ") + check.file + ")";
+    if (check.refused()) {
+        std::string text = who + ": refused: " + check.reason;
+        if (check.kind == ProgramKind::secure)
+            text += ", so it can't be checkpointed; run it without cairn, or as the user that it changes to";
+        complain(text);
+        return exit_refused;
+    }
+    if (check.kind == ProgramKind::not_found) {
+        if (check.file[0] != '\0' && found.path != check.file)
+            complain(found.path + ": its interpreter " + check.file + ": " + std::strerror(check.error));
+        else
+            complain(std::string(name) + ": " +
+                     (std::strchr(name, '/') ? std::strerror(check.error) : "not found in PATH"));
+        return exit_not_found;
+    }
+    if (check.kind == ProgramKind::not_executable) {
+        complain(who + ": " + std::strerror(check.error));
+        return exit_not_executable;
+    }
+    return exit_ok;
+}
+
+// Returns an exit code, as shells do.
+int become(const Found& found, std::vector<char*>& argv) {
+    const char* path = found.path.c_str();
+    ::execv(path, argv.data());
+    if (errno == ENOEXEC) {
+        // Neither ELF nor #!: a shell takes it for a script (POSIX; execvp(3) does so too).
+        char shell[] = "/bin/sh";
+        std::string script = found.path;
+        std::vector<char*> with_shell{shell, script.data()};
+        with_shell.insert(with_shell.end(), argv.begin() + 1, argv.end());
+        ::execv(shell, with_shell.data());
+    }
+    const int error = errno;
+    complain(found.path + ": " + std::strerror(error));
+    return error == ENOENT || error == ENOTDIR ? exit_not_found : exit_not_executable;
+}
+
+}  // namespace
+
+int launch(int argc, char** argv) {
+    Options options;
+    if (const int code = read_options(argc, argv, options); code != exit_ok) return code;
+    if (!options.coordinator.empty()) {
+        complain("launch: coordinator " + options.coordinator +
+                 ": computations over several hosts are not supported yet; leave --coordinator "
+                 "(CAIRN_COORDINATOR) out and use --session on this host");
+        return exit_refused;
+    }
+    const Found found = find_program(options.program[0]);
+    if (const int code = judge(options.program[0], found); code != exit_ok) return code;
+    const std::string library = own_library();
+    if (library.empty()) {
+        complain("launch: libcairn.so is not where this cairn was installed, or /proc is not mounted");
+        return exit_failed;
+    }
+    const auto session = make_session(options.session);
+    if (!session) {
+        complain("session " + options.session + ": " + session.error());
+        return exit_failed;
+    }
+    Connection connection = reach_coordinator(*session);
+    if (connection.fd < 0) {
+        complain(connection.problem);
+        return exit_no_coordinator;
+    }
+    const Welcome welcome = say_hello(connection.fd, options.checkpoint_folder, options.interval);
+    ::close(connection.fd);
+    if (welcome.code != exit_ok) {
+        complain("session " + options.session + ": " + welcome.problem);
+        return welcome.code;
+    }
+    if (const std::string problem = set_preload(library, welcome.region); !problem.empty()) {
+        complain("launch: " + problem);
+        return exit_failed;
+    }
+    return become(found, options.program);
+}
+
+}  // namespace cairn::cli

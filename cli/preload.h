@@ -1,0 +1,15 @@
+// The environment by which a program is taken into a group, or kept out of it.
+#pragma once
+
+#include <string>
+
+namespace cairn::cli {
+
+// Sets LD_PRELOAD (libcairn.so first, what was there before behind it), CAIRN_REGION and CAIRN_LIBRARY.
+// "" or why it can't be done.
+[[nodiscard]] std::string set_preload(const std::string& library, const std::string& region);
+
+// Takes our part out again, so that the next program of an exec is no member; the rest of LD_PRELOAD stays.
+void forget_preload();
+
+}  // namespace cairn::cli

@@ -1,0 +1,176 @@
+#include "cli/start_coordinator.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "cli/preload.h"
+#include "common/fd.h"
+#include "common/layout.h"
+
+namespace cairn::cli {
+namespace {
+
+constexpr int deadline_ms = 10'000;
+
+// What the starter learns of the coordinator's process, through a pipe that exec closes.
+struct Report {
+    pid_t pid = 0;
+    int exec_error = 0;
+};
+
+long now_ms() {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// In the process that becomes the coordinator: nothing of the launched program's stays, neither terminal,
+// session, descriptors, ignored signals (nohup) nor the signal mask.
+[[noreturn]] void run_coordinator(const char* program, char* const* argv, const char* log, int report) {
+    ::setsid();
+    for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int null = ::open("/dev/null", O_RDWR);
+    const int out = ::open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    ::dup2(null, STDIN_FILENO);
+    ::dup2(out >= 0 ? out : null, STDOUT_FILENO);
+    ::dup2(out >= 0 ? out : null, STDERR_FILENO);
+    // The report's end is closed by the exec as everything else, which tells the starter that it went well.
+    ::syscall(SYS_close_range, 3U, ~0U, 1U << 2);  // CLOSE_RANGE_CLOEXEC, Linux 5.11
+    Report said{::getpid(), 0};
+    if (::write(report, &said, sizeof said) != sizeof said) ::_exit(1);
+    ::execv(program, argv);
+    said.exec_error = errno;
+    if (::write(report, &said, sizeof said) != sizeof said) ::_exit(1);
+    ::_exit(127);
+}
+
+// Starts the coordinator as nobody's child. "" or why it couldn't be started; a pidfd of it otherwise.
+std::pair<Fd, std::string> start(const Session& session) {
+    const std::string program = own_program("cairn-coordinator");
+    if (program.empty()) return {Fd(), "cairn-coordinator is not installed beside this cairn"};
+    const std::string log = session.log();
+    std::vector<std::string> words{"cairn-coordinator", "--session", session.name, "--daemon", "--auto"};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return {Fd(), std::string("pipe: ") + std::strerror(errno)};
+    Fd in(ends[0]);
+    Fd out(ends[1]);
+    const pid_t middle = ::fork();
+    if (middle < 0) return {Fd(), std::string("fork: ") + std::strerror(errno)};
+    if (middle == 0) {
+        forget_preload();
+        const pid_t child = ::fork();
+        if (child == 0) {
+            // The starter may have closed descriptors 0 to 2: keep the pipe above what dup2 overwrites.
+            const int report = ::fcntl(out.get(), F_DUPFD_CLOEXEC, 3);
+            run_coordinator(program.c_str(), argv.data(), log.c_str(), report);
+        }
+        ::_exit(child < 0 ? 1 : 0);
+    }
+    out.reset();
+    int status = 0;
+    while (::waitpid(middle, &status, 0) < 0 && errno == EINTR) {
+    }
+    Report report;
+    if (::read(in.get(), &report, sizeof report) != sizeof report)
+        return {Fd(), "the coordinator couldn't be forked (a limit on processes or memory?)"};
+    Fd process(static_cast<int>(::syscall(SYS_pidfd_open, report.pid, 0)));
+    if (::read(in.get(), &report, sizeof report) == sizeof report)
+        return {Fd(), program + ": " + std::strerror(report.exec_error)};
+    return {std::move(process), {}};
+}
+
+// Is some coordinator between its lock and its socket?
+bool somebody_starts(const Session& session) {
+    const Fd lock(::open(session.lock().c_str(), O_RDONLY | O_CLOEXEC));
+    if (!lock) return false;
+    return ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+// What was written into the log since it was `from` bytes long, its last 2 KiB.
+std::string log_since(const Session& session, off_t from) {
+    const Fd log(::open(session.log().c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat info {};
+    if (!log || ::fstat(log.get(), &info) != 0) return {};
+    if (info.st_size < from) from = 0;
+    char text[2048];
+    const off_t begin = std::max<off_t>(from, info.st_size - static_cast<off_t>(sizeof text));
+    const ssize_t size = ::pread(log.get(), text, sizeof text, begin);
+    if (size <= 0) return {};
+    std::string said(text, static_cast<std::size_t>(size));
+    while (!said.empty() && said.back() == '\n') said.pop_back();
+    return said;
+}
+
+off_t log_size(const Session& session) {
+    struct stat info {};
+    return ::stat(session.log().c_str(), &info) == 0 ? info.st_size : 0;
+}
+
+std::string no_answer(const Session& session, const std::string& what, off_t log_from) {
+    std::string text = "session " + session.name + ": " + what;
+    if (const std::string said = log_since(session, log_from); !said.empty())
+        text += "; its log " + session.log() + " says:\n" + said;
+    else
+        text += "; its log is " + session.log();
+    return text;
+}
+
+bool nobody_there(int connected) {
+    return connected == -ENOENT || connected == -ECONNREFUSED;
+}
+
+}  // namespace
+
+Connection reach_coordinator(const Session& session) {
+    int fd = connect_session(session);
+    if (fd >= 0) return {fd, {}};
+    const std::string socket = session.socket() + ": ";
+    if (!nobody_there(fd)) return {-1, socket + std::strerror(-fd)};
+
+    const off_t log_from = log_size(session);
+    auto [process, problem] = start(session);
+    if (!problem.empty()) return {-1, "the coordinator can't be started: " + problem};
+    const long until = now_ms() + deadline_ms;
+    int pause_ms = 1;
+    bool gone = false;
+    for (;;) {
+        pollfd end{process.get(), POLLIN, 0};
+        // Once it has gone (another one was first, or it failed), time is all there is to wait for.
+        if (::poll(&end, gone || !process ? 0 : 1, pause_ms) > 0) gone = true;
+        fd = connect_session(session);
+        if (fd >= 0) return {fd, {}};
+        if (!nobody_there(fd)) return {-1, socket + std::strerror(-fd)};
+        if (gone && !somebody_starts(session)) {
+            // The one that was first may have begun to answer, or ended, between the two questions.
+            fd = connect_session(session);
+            if (fd >= 0) return {fd, {}};
+            return {-1, no_answer(session, "its coordinator ended before it answered", log_from)};
+        }
+        if (now_ms() > until)
+            return {-1, no_answer(session, "its coordinator doesn't answer after 10 s", log_from)};
+        pause_ms = std::min(pause_ms * 2, 20);
+    }
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,20 @@
+// Reaching a session's coordinator, and starting one where none answers.
+#pragma once
+
+#include <string>
+
+#include "common/session.h"
+
+namespace cairn::cli {
+
+struct Connection {
+    int fd = -1;          // connected, close-on-exec; -1: see problem
+    std::string problem;  // in words, with what the coordinator's log says
+};
+
+// Connects; if nobody answers, starts `cairn-coordinator --daemon --auto` and waits until it answers, 10 s at
+// most. Of several that are started at once the first to lock the session stays; the others end by themselves
+// and everybody connects to that one.
+[[nodiscard]] Connection reach_coordinator(const Session& session);
+
+}  // namespace cairn::cli

@@ -1,0 +1,100 @@
+#include "cli/verbs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace cairn::cli {
+namespace {
+
+constexpr std::string_view control = "cairn-control";
+
+constexpr std::array table = {
+    Verb{"launch", "", false,
+         "launch [--session S] [--ckptdir D] [--interval SECONDS] [--] PROGRAM [ARGUMENT...]",
+         "run a program so that it can be checkpointed",
+         "  -s, --session S       join this session (default: $CAIRN_SESSION, else \"default\")\n"
+         "  -d, --ckptdir D       folder for the session's checkpoints ($CAIRN_CKPTDIR)\n"
+         "  -i, --interval N      checkpoint every N seconds, 0: only when asked ($CAIRN_INTERVAL)\n"
+         "  -c, --coordinator H:P coordinator on another host ($CAIRN_COORDINATOR); not supported yet\n"
+         "\n"
+         "Starts the session's coordinator if none answers, then becomes the program: same pid, terminal\n"
+         "and exit status. A program that can't be saved is refused with exit code 3: a static one, one\n"
+         "that is set-id or has file capabilities, one for another machine or another C library.\n"},
+    Verb{"checkpoint", control, true, "checkpoint [--session S] [--kill] [--timeout S] [--json] [--quiet]",
+         "save the session's programs; returns when the checkpoint is durable",
+         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+         "  -k, --kill       end the programs once the checkpoint is published\n"
+         "  -d, --ckptdir D  put this checkpoint below D\n"
+         "  -t, --timeout N  give up after N seconds\n"
+         "  -j, --json       print one JSON object\n"
+         "  -q, --quiet      print nothing but errors\n"},
+    Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR", "bring a checkpoint back to life", ""},
+    Verb{"list", control, true, "list [--session S] [--json]", "the session's processes",
+         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+         "  -j, --json       print one JSON array\n"},
+    Verb{"status", control, true, "status [--session S] [--json]", "the session at a glance",
+         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+         "  -j, --json       print one JSON object\n"},
+    Verb{"interval", control, true, "interval [--session S] SECONDS",
+         "checkpoint regularly (0: only when asked)",
+         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+         "  -j, --json       print one JSON object\n"},
+    Verb{"kill", control, true, "kill [--session S] [--json]", "end the session's processes (SIGKILL)",
+         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+         "  -j, --json       print one JSON object\n"},
+    Verb{"quit", control, true, "quit [--session S] [--json]",
+         "end the session's coordinator; its programs go on",
+         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+         "  -j, --json       print one JSON object\n"},
+    Verb{"coordinator", "cairn-coordinator", false, "coordinator [OPTIONS]",
+         "run a session's coordinator, with a console on a terminal", ""},
+    Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE", "show what a checkpoint holds", ""},
+    Verb{"help", "", false, "help [VERB]", "this list, or how to use one verb", ""},
+};
+
+// Edit distance with swaps of neighbours counted as one (optimal string alignment); names are short.
+std::size_t distance(std::string_view a, std::string_view b) {
+    constexpr std::size_t longest = 24;
+    a = a.substr(0, longest);
+    b = b.substr(0, longest);
+    std::array<std::array<std::size_t, longest + 1>, longest + 1> d{};
+    for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+    for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i)
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t change = d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+            d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, change});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        }
+    return d[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+    return table;
+}
+
+const Verb* find_verb(std::string_view name) {
+    const auto* found =
+        std::find_if(table.begin(), table.end(), [&](const Verb& v) { return v.name == name; });
+    return found == table.end() ? nullptr : found;
+}
+
+const Verb* nearest_verb(std::string_view name) {
+    const Verb* best = nullptr;
+    std::size_t least = 1 + std::max<std::size_t>(1, name.size() / 3);
+    for (const Verb& verb : table) {
+        const bool prefix = name.size() >= 2 && verb.name.starts_with(name);
+        const std::size_t far = prefix ? 0 : distance(name, verb.name);
+        if (far < least) {
+            least = far;
+            best = &verb;
+        }
+    }
+    return best;
+}
+
+}  // namespace cairn::cli
