@@ -97,7 +97,7 @@ std::pair<Fd, std::string> start(const Session& session) {
     Fd process(static_cast<int>(::syscall(SYS_pidfd_open, report.pid, 0)));
     if (::read(in.get(), &report, sizeof report) == sizeof report)
         return {Fd(), program + ": " + std::strerror(report.exec_error)};
-    return {std::move(process), {}};
+    return {std::move(process), std::string()};
 }
 
 // Is some coordinator between its lock and its socket?
@@ -153,11 +153,11 @@ Connection reach_coordinator(const Session& session) {
     if (!problem.empty()) return {-1, "the coordinator can't be started: " + problem};
     const long until = now_ms() + deadline_ms;
     int pause_ms = 1;
-    bool gone = false;
+    bool gone = !process;
     for (;;) {
         pollfd end{process.get(), POLLIN, 0};
         // Once it has gone (another one was first, or it failed), time is all there is to wait for.
-        if (::poll(&end, gone || !process ? 0 : 1, pause_ms) > 0) gone = true;
+        if (::poll(&end, gone ? 0 : 1, pause_ms) > 0) gone = true;
         fd = connect_session(session);
         if (fd >= 0) return {fd, {}};
         if (!nobody_there(fd)) return {-1, socket + std::strerror(-fd)};
