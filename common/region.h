@@ -14,6 +14,7 @@ namespace cairn {
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
 inline constexpr std::uint32_t region_version = 1;
 inline constexpr std::uint32_t slot_count = 16384;
+inline constexpr std::uint32_t pid_hint_size = 32768;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
 
 enum class SlotState : std::uint32_t {
@@ -79,13 +80,18 @@ struct alignas(64) Talk {
 struct Region {
     std::uint64_t magic;
     std::uint32_t version;
-    std::uint32_t slots_in_use_hint;             // where a search for a free slot may begin
+    std::atomic<std::uint32_t> slots_in_use_hint;  // where a search for a free slot may begin
     std::atomic<std::uint32_t> changes;          // futex: raised at every change of a slot; the coordinator waits on it
     std::atomic<std::uint32_t> overflow;         // registrations that found no free slot
     std::atomic<std::uint64_t> capture;          // number of the checkpoint being taken, 0: none. A snapshot child
                                                  // that sees another number exits
     std::atomic<std::int32_t> coordinator_pid;
     std::atomic<std::int32_t> coordinator_generation;  // raised by every start of a coordinator
+    std::atomic<std::uint64_t> pid_namespace;    // inode of the coordinator's /proc/self/ns/pid, 0: not known. A
+                                                 // program that runs in another one doesn't register: its pids mean
+                                                 // nothing here
+    std::atomic<std::uint32_t> slots_end;        // no slot at or above this index was ever claimed
+    std::atomic<std::uint16_t> slot_by_pid[pid_hint_size];  // index pid % pid_hint_size: the slot to look at first
     char session[64];
     char ckptdir[1024];
     alignas(64) Slot slots[slot_count];

@@ -1,0 +1,215 @@
+// What is done to the region by several programs: slots claimed, found, given back; ids translated.
+//
+// Used by the hijack library too: inline, no allocation, no libstdc++ symbols, lock-free. A process may be
+// killed between any two instructions, so nothing here is ever locked.
+#pragma once
+
+#include "common/region.h"
+
+namespace cairn {
+
+inline constexpr std::int32_t no_slot = -1;
+
+// Futex wait and wake on words of the region: shared between processes, so never FUTEX_PRIVATE_FLAG.
+inline long region_futex(std::atomic<std::uint32_t>& word, long operation, long value) {
+    constexpr long sys_futex = 202;
+    long result = sys_futex;
+    register long timeout asm("r10") = 0;
+    asm volatile("syscall"
+                 : "+a"(result)
+                 : "D"(&word), "S"(operation), "d"(value), "r"(timeout)
+                 : "rcx", "r11", "memory");
+    return result;
+}
+
+// Tells the coordinator that a slot has changed. Costs a system call, waits for nothing.
+inline void announce_change(Region& region) {
+    constexpr long futex_wake = 1;
+    region.changes.fetch_add(1, std::memory_order_acq_rel);
+    region_futex(region.changes, futex_wake, 1);
+}
+
+// A slot in state birth with all fields empty and `parent_pid` set, or no_slot if all are in use (counted in
+// Region::overflow). A slot is always claimed as birth first, so that nobody sees a running one half filled.
+inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
+    const std::uint32_t begin = region.slots_in_use_hint.load(std::memory_order_relaxed) % slot_count;
+    for (std::uint32_t n = 0; n < slot_count; ++n) {
+        const std::uint32_t index = (begin + n) % slot_count;
+        Slot& slot = region.slots[index];
+        SlotState expected = SlotState::free;
+        if (slot.state.load(std::memory_order_relaxed) != SlotState::free ||
+            !slot.state.compare_exchange_strong(expected, SlotState::birth, std::memory_order_acq_rel))
+            continue;
+        slot.parent_pid.store(parent_pid, std::memory_order_release);
+        region.slots_in_use_hint.store(index + 1, std::memory_order_relaxed);
+        std::uint32_t end = region.slots_end.load(std::memory_order_relaxed);
+        while (end <= index && !region.slots_end.compare_exchange_weak(end, index + 1)) {
+        }
+        return static_cast<std::int32_t>(index);
+    }
+    region.overflow.fetch_add(1, std::memory_order_relaxed);
+    return no_slot;
+}
+
+// Empties a slot and gives it back. Only for who owns it: the process itself, the parent of a birth that
+// failed, the coordinator when the process has gone.
+inline void release_slot(Region& region, std::int32_t index) {
+    Slot& slot = region.slots[index];
+    slot.pid.store(0, std::memory_order_relaxed);
+    slot.parent_pid.store(0, std::memory_order_relaxed);
+    slot.image.store(0, std::memory_order_relaxed);
+    slot.born_ns.store(0, std::memory_order_relaxed);
+    slot.region_at.store(0, std::memory_order_relaxed);
+    slot.scratch.store(0, std::memory_order_relaxed);
+    slot.timing_tls.store(0, std::memory_order_relaxed);
+    slot.door.store(0, std::memory_order_relaxed);
+    slot.virtual_pid.store(0, std::memory_order_relaxed);
+    slot.flags.store(0, std::memory_order_relaxed);
+    slot.foreign[0] = '\0';
+    slot.state.store(SlotState::free, std::memory_order_release);
+    const auto place = static_cast<std::uint32_t>(index);
+    if (place < region.slots_in_use_hint.load(std::memory_order_relaxed))
+        region.slots_in_use_hint.store(place, std::memory_order_relaxed);
+}
+
+// The slot of the process with this real pid, or no_slot. A slot whose process has gone and that the
+// coordinator has not emptied yet (it may be dead) is found as well.
+inline std::int32_t find_slot(const Region& region, std::int32_t pid) {
+    const auto holds = [&](std::uint32_t index) {
+        const Slot& slot = region.slots[index];
+        return slot.pid.load(std::memory_order_acquire) == pid &&
+               slot.state.load(std::memory_order_acquire) != SlotState::free;
+    };
+    if (pid <= 0) return no_slot;
+    const std::uint32_t hint =
+        region.slot_by_pid[static_cast<std::uint32_t>(pid) % pid_hint_size].load(std::memory_order_relaxed);
+    if (hint < slot_count && holds(hint)) return static_cast<std::int32_t>(hint);
+    const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
+    for (std::uint32_t index = 0; index < end && index < slot_count; ++index)
+        if (holds(index)) return static_cast<std::int32_t>(index);
+    return no_slot;
+}
+
+// Writes the pid of a slot and where to look for it.
+inline void name_slot(Region& region, std::int32_t index, std::int32_t pid) {
+    region.slots[index].pid.store(pid, std::memory_order_release);
+    if (pid > 0)
+        region.slot_by_pid[static_cast<std::uint32_t>(pid) % pid_hint_size].store(
+            static_cast<std::uint16_t>(index), std::memory_order_relaxed);
+}
+
+// A birth that `parent_pid` has announced for posix_spawn and that no child has taken yet; takes it for
+// `pid`. The births of one parent are alike, whichever child takes which.
+inline std::int32_t take_spawn_birth(Region& region, std::int32_t parent_pid, std::int32_t pid) {
+    const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
+    for (std::uint32_t index = 0; index < end && index < slot_count; ++index) {
+        Slot& slot = region.slots[index];
+        std::int32_t nobody = 0;
+        if (slot.state.load(std::memory_order_acquire) == SlotState::birth &&
+            slot.parent_pid.load(std::memory_order_acquire) == parent_pid &&
+            (slot.flags.load(std::memory_order_acquire) & slot_vfork) != 0 &&
+            slot.pid.compare_exchange_strong(nobody, pid, std::memory_order_acq_rel)) {
+            name_slot(region, static_cast<std::int32_t>(index), pid);
+            return static_cast<std::int32_t>(index);
+        }
+    }
+    return no_slot;
+}
+
+namespace id_map {
+
+inline std::uint32_t place_of(std::int32_t id) {
+    return (static_cast<std::uint32_t>(id) * 2654435769U >> 7) % id_map_size;
+}
+
+// The value of a key, 0 if it has none.
+inline std::int32_t get(const IdEntry* table, std::int32_t key) {
+    std::uint32_t place = place_of(key);
+    for (std::uint32_t n = 0; n < id_map_size; ++n, place = (place + 1) % id_map_size) {
+        const std::int32_t found = table[place].key.load(std::memory_order_acquire);
+        if (found == key) return table[place].value.load(std::memory_order_acquire);
+        if (found == 0) return 0;
+    }
+    return 0;
+}
+
+// False if the table is full. An entry keeps its key for good: an emptied one is only used for the same key
+// again, so a search is never led astray by a change under it.
+inline bool put(IdEntry* table, std::int32_t key, std::int32_t value) {
+    std::uint32_t place = place_of(key);
+    for (std::uint32_t n = 0; n < id_map_size; ++n, place = (place + 1) % id_map_size) {
+        std::int32_t found = table[place].key.load(std::memory_order_acquire);
+        if (found == 0 && table[place].key.compare_exchange_strong(found, key, std::memory_order_acq_rel))
+            found = key;
+        if (found != key) continue;
+        table[place].value.store(value, std::memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+// Empties a key's entry if it has this value.
+inline bool drop(IdEntry* table, std::int32_t key, std::int32_t value) {
+    std::uint32_t place = place_of(key);
+    for (std::uint32_t n = 0; n < id_map_size; ++n, place = (place + 1) % id_map_size) {
+        const std::int32_t found = table[place].key.load(std::memory_order_acquire);
+        if (found == 0) return false;
+        if (found != key) continue;
+        return table[place].value.compare_exchange_strong(value, 0, std::memory_order_acq_rel);
+    }
+    return false;
+}
+
+}  // namespace id_map
+
+// Makes `virtual_id` the program's name for `real_id`. False if the map is full. Either may be mapped already
+// to the same partner; mapped to another one it must be removed first.
+inline bool insert_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id) {
+    const bool known = id_map::get(ids.by_virtual, virtual_id) == real_id;
+    if (!id_map::put(ids.by_virtual, virtual_id, real_id) || !id_map::put(ids.by_real, real_id, virtual_id))
+        return false;
+    if (!known) ids.used.fetch_add(1, std::memory_order_acq_rel);
+    return true;
+}
+
+inline void remove_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id) {
+    id_map::drop(ids.by_real, real_id, virtual_id);
+    if (id_map::drop(ids.by_virtual, virtual_id, real_id)) ids.used.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+// What the kernel calls the id that a program knows; the id itself if the map doesn't know it. A number that
+// is only a real id of somebody mapped (no program knows it by that number) leads nowhere: 0.
+inline std::int32_t to_real(const IdMap& ids, std::int32_t virtual_id) {
+    if (ids.used.load(std::memory_order_acquire) == 0 || virtual_id <= 0) return virtual_id;
+    const std::int32_t real = id_map::get(ids.by_virtual, virtual_id);
+    if (real != 0) return real;
+    return id_map::get(ids.by_real, virtual_id) != 0 ? 0 : virtual_id;
+}
+
+// What the program calls the id that the kernel knows; the id itself if the map doesn't know it.
+inline std::int32_t to_virtual(const IdMap& ids, std::int32_t real_id) {
+    if (ids.used.load(std::memory_order_acquire) == 0 || real_id <= 0) return real_id;
+    const std::int32_t known = id_map::get(ids.by_real, real_id);
+    return known != 0 ? known : real_id;
+}
+
+// Called for each new process or thread, by the first that learns of its real id. An entry for this real id
+// is then a dead one's: the kernel doesn't give a number out that is still in use as a pid, tid, group or
+// session. And where the number is somebody's virtual id, the newcomer can't go by it: it gets the number at
+// the end of the chain of those who have each other's numbers, which by construction nobody goes by. Returns
+// the newcomer's virtual id.
+inline std::int32_t name_newcomer(IdMap& ids, std::int32_t real_id) {
+    if (ids.used.load(std::memory_order_acquire) == 0) return real_id;
+    const std::int32_t stale = id_map::get(ids.by_real, real_id);
+    if (stale != 0) remove_id(ids, stale, real_id);
+    std::int32_t name = real_id;
+    for (std::uint32_t n = 0; n < id_map_size; ++n) {
+        const std::int32_t other = id_map::get(ids.by_virtual, name);
+        if (other == 0) break;
+        name = other;
+    }
+    if (name != real_id) insert_id(ids, name, real_id);
+    return name;
+}
+
+}  // namespace cairn

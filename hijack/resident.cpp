@@ -1,0 +1,212 @@
+#include "hijack/resident.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "hijack/births.h"
+#include "hijack/raw.h"
+#include "hijack/timing.h"
+
+namespace cairn::hijack {
+
+constinit Resident resident;
+
+std::uint64_t boottime_ns() {
+    struct timespec now = {};
+    raw::call(SYS_clock_gettime, CLOCK_BOOTTIME, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+namespace {
+
+// When the process began (clock ticks are 1/100 s, proc(5), field 22 of stat), or 0 if /proc can't be read.
+std::uint64_t process_start_ns() {
+    const long fd = raw::call(SYS_openat, AT_FDCWD, "/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+    if (raw::failed(fd)) return 0;
+    char text[1024];
+    const long size = raw::call(SYS_read, fd, text, sizeof text - 1);
+    raw::call(SYS_close, fd);
+    if (size <= 0) return 0;
+    text[size] = '\0';
+    const char* at = std::strrchr(text, ')');  // the name in parentheses may hold anything
+    for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
+    std::uint64_t ticks = 0;
+    for (at = at == nullptr ? "" : at + 1; *at >= '0' && *at <= '9'; ++at)
+        ticks = ticks * 10 + static_cast<std::uint64_t>(*at - '0');
+    return ticks * 10'000'000U;
+}
+
+// Is the session's coordinator in the pid namespace that we are in? If neither says, it is taken to be.
+bool same_pid_namespace(const Region& region) {
+    const std::uint64_t wanted = region.pid_namespace.load(std::memory_order_relaxed);
+    char link[64];
+    if (wanted == 0) return true;
+    const long size = raw::call(SYS_readlink, "/proc/self/ns/pid", link, sizeof link - 1);
+    if (raw::failed(size)) return true;
+    std::uint64_t inode = 0;
+    for (long i = 0; i < size; ++i)
+        if (link[i] >= '0' && link[i] <= '9') inode = inode * 10 + static_cast<std::uint64_t>(link[i] - '0');
+    return inode == wanted;
+}
+
+// What every slot of a running process says. `fresh`: the process wasn't known before.
+void fill_slot(Region& region, std::int32_t index, std::int32_t pid, bool fresh) {
+    Slot& slot = region.slots[index];
+    slot.foreign[0] = '\0';
+    slot.flags.fetch_and(~static_cast<std::uint32_t>(slot_vfork), std::memory_order_relaxed);
+    if (fresh || slot.born_ns.load(std::memory_order_relaxed) == 0)
+        slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);
+    slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
+    slot.timing_tls.store(timing_note_offset(), std::memory_order_relaxed);
+    if (slot.virtual_pid.load(std::memory_order_relaxed) == 0)
+        slot.virtual_pid.store(to_virtual(region.ids, pid), std::memory_order_relaxed);
+    name_slot(region, index, pid);
+    slot.state.store(SlotState::running, std::memory_order_release);
+}
+
+std::int32_t claim_and_fill(Region& region, std::int32_t pid) {
+    const std::int32_t index = claim_slot(region, raw::parent_pid());
+    if (index != no_slot) fill_slot(region, index, pid, true);
+    return index;
+}
+
+// A new image of a process, or the first: takes the slot that its own exec or its parent has left for it.
+void register_image(Region& region) {
+    const std::int32_t pid = raw::pid();
+    std::int32_t index = find_slot(region, pid);
+    if (index != no_slot) {
+        Slot& slot = region.slots[index];
+        // Somebody who is registered as running, and now begins, has execed past our wrappers; or he is
+        // another one, who has died while no coordinator was there to empty his slot, and whose pid the
+        // kernel gave out again.
+        const bool restored = (slot.flags.load(std::memory_order_relaxed) & slot_restored) != 0;
+        if (slot.state.load(std::memory_order_acquire) == SlotState::running && !restored &&
+            process_start_ns() > slot.born_ns.load(std::memory_order_relaxed)) {
+            release_slot(region, index);
+            index = no_slot;
+        }
+    }
+    if (index == no_slot) index = take_spawn_birth(region, raw::parent_pid(), pid);
+    if (index == no_slot) index = claim_slot(region, raw::parent_pid());
+    if (index == no_slot) return;
+    region.slots[index].image.fetch_add(1, std::memory_order_relaxed);
+    fill_slot(region, index, pid, false);
+    announce_change(region);
+}
+
+const char* variable(char** environment, const char* name) {
+    const std::size_t length = std::strlen(name);
+    for (; environment != nullptr && *environment != nullptr; ++environment)
+        if (std::strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+            return *environment + length + 1;
+    return nullptr;
+}
+
+template <std::size_t size>
+bool keep_path(char (&to)[size], const char* from) {
+    const std::size_t length = from == nullptr ? 0 : std::strlen(from);
+    if (length == 0 || length >= size) return false;
+    std::memcpy(to, from, length + 1);
+    return true;
+}
+
+Region* map_region(const char* path) {
+    const long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (raw::failed(fd)) return nullptr;
+    struct stat status = {};
+    long at = -1;
+    // A shorter file would kill the program with SIGBUS at the first touch.
+    if (raw::call(SYS_fstat, fd, &status) == 0 && status.st_size >= static_cast<long>(sizeof(Region)))
+        at = raw::call(SYS_mmap, nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    raw::call(SYS_close, fd);
+    if (raw::failed(at)) return nullptr;
+    auto* region = reinterpret_cast<Region*>(at);
+    if (region->magic == region_magic && region->version == region_version && same_pid_namespace(*region))
+        return region;
+    raw::call(SYS_munmap, at, sizeof(Region));
+    return nullptr;
+}
+
+[[gnu::constructor]] void enter(int /*argc*/, char** /*argv*/, char** environment) {
+    if (!keep_path(resident.library_path, variable(environment, env_library)) ||
+        !keep_path(resident.region_path, variable(environment, env_region)))
+        return;
+    Region* region = map_region(resident.region_path);
+    if (region == nullptr) return;
+    resident.region = region;
+    register_image(*region);
+    ::pthread_atfork(nullptr, nullptr, births_in_libc_child);
+}
+
+}  // namespace
+
+std::int32_t own_slot() {
+    return find_slot(*resident.region, raw::pid());
+}
+
+std::int32_t own_slot_or_new() {
+    const std::int32_t pid = raw::pid();
+    const std::int32_t index = find_slot(*resident.region, pid);
+    return index != no_slot ? index : claim_and_fill(*resident.region, pid);
+}
+
+void register_child(std::int32_t index) {
+    Region& region = *resident.region;
+    const std::int32_t pid = raw::pid();
+    if (index != no_slot && raw::parent_pid() == 0 && pid == 1) {
+        // Born into a pid namespace of its own. Its pids mean nothing to the coordinator: the parent writes
+        // the one that does, and neither this process nor those that it makes have anything to say.
+        Slot& slot = region.slots[index];
+        std::strcpy(slot.foreign, "in a pid namespace of its own");
+        slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);
+        slot.state.store(SlotState::running, std::memory_order_release);
+        announce_change(region);
+        resident.region = nullptr;
+        return;
+    }
+    // The slot of an earlier process with our pid, if nobody has emptied it.
+    const std::int32_t old = find_slot(region, pid);
+    if (old != no_slot && old != index) release_slot(region, old);
+    // The parent may have written our pid before us. And a signal handler that forks in the middle of a fork
+    // leaves two children with one slot: the first takes it.
+    std::int32_t found = 0;
+    if (index != no_slot && (region.slots[index].pid.compare_exchange_strong(found, pid) || found == pid))
+        fill_slot(region, index, pid, true);
+    else
+        claim_and_fill(region, pid);
+    announce_change(region);
+}
+
+std::int32_t settle_birth(std::int32_t index, std::int32_t child_pid) {
+    if (index == no_slot) return child_pid;
+    Region& region = *resident.region;
+    Slot& slot = region.slots[index];
+    if (slot.parent_pid.load(std::memory_order_acquire) != raw::pid()) return child_pid;
+    std::int32_t nobody = 0;
+    if (child_pid < 0) {
+        if (slot.state.load(std::memory_order_acquire) == SlotState::birth) release_slot(region, index);
+    } else if (slot.state.load(std::memory_order_acquire) != SlotState::free &&
+               slot.pid.compare_exchange_strong(nobody, child_pid, std::memory_order_acq_rel)) {
+        name_slot(region, index, child_pid);
+    }
+    return child_pid;
+}
+
+void settle_spawn(std::int32_t child_pid) {
+    constexpr std::int32_t nobody = -1;  // takes a birth out of the reach of other children
+    Region& region = *resident.region;
+    if (child_pid > 0) {
+        if (find_slot(region, child_pid) == no_slot) take_spawn_birth(region, raw::pid(), child_pid);
+        return;
+    }
+    const std::int32_t index = take_spawn_birth(region, raw::pid(), nobody);
+    if (index != no_slot) release_slot(region, index);
+}
+
+}  // namespace cairn::hijack

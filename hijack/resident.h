@@ -1,0 +1,47 @@
+// What the library knows in a process, and how the process tells the coordinator of itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/region_ops.h"
+
+namespace cairn::hijack {
+
+// The one object of the library. Everything stays zero and the wrappers go straight to libc if the program
+// was not started under a session or its region can't be mapped: the program must run in any case.
+struct Resident {
+    Region* region = nullptr;
+    char region_path[4096] = {};
+    char library_path[4096] = {};
+};
+extern constinit Resident resident;
+
+inline Region* region() {
+    return resident.region;
+}
+
+// The slot of this process, or no_slot. Looked up by the pid, never remembered: a child of a raw clone has
+// the memory of its parent, and a restart may have given the process another slot.
+std::int32_t own_slot();
+
+// own_slot(), claimed and filled if there is none.
+std::int32_t own_slot_or_new();
+
+// Fills the slot claimed for this new process (no_slot: claims one), unless somebody else has taken it, and
+// announces it. Called in a child that has its memory for itself.
+void register_child(std::int32_t slot);
+
+// Looks at a birth from the parent's side: names the child in its slot so that the coordinator can watch over
+// it even if it never registers, or gives the slot back if there is no child. Returns the pid as the program
+// knows it. Keeps errno.
+std::int32_t settle_birth(std::int32_t slot, std::int32_t child_pid);
+
+// The same for posix_spawn, whose children look for a birth of their parent's themselves: the births of one
+// parent are alike. child_pid -1: there is none.
+void settle_spawn(std::int32_t child_pid);
+
+// Nanoseconds of CLOCK_BOOTTIME.
+std::uint64_t boottime_ns();
+
+}  // namespace cairn::hijack
