@@ -9,9 +9,14 @@
 
 #include <cstring>
 
+#include "common/agent.h"
 #include "hijack/births.h"
 #include "hijack/raw.h"
 #include "hijack/timing.h"
+
+// agent/agent.cpp: where a capture runs the agent in this process.
+extern "C" cairn::Door cairn_door;
+extern "C" void cairn_door_open();
 
 namespace cairn::hijack {
 
@@ -63,6 +68,7 @@ void fill_slot(Region& region, std::int32_t index, std::int32_t pid, bool fresh)
     if (fresh || slot.born_ns.load(std::memory_order_relaxed) == 0)
         slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);
     slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
+    slot.door.store(reinterpret_cast<std::uint64_t>(&cairn_door), std::memory_order_relaxed);
     slot.timing_tls.store(timing_note_offset(), std::memory_order_relaxed);
     if (slot.virtual_pid.load(std::memory_order_relaxed) == 0)
         slot.virtual_pid.store(to_virtual(region.ids, pid), std::memory_order_relaxed);
@@ -140,6 +146,7 @@ Region* map_region(const char* path) {
     Region* region = map_region(resident.region_path);
     if (region == nullptr) return;
     resident.region = region;
+    cairn_door_open();
     register_image(*region);
     ::pthread_atfork(nullptr, nullptr, births_in_libc_child);
 }
