@@ -1,0 +1,102 @@
+// cairn inspect: shows what a checkpoint or an image holds.
+#include <fmt/format.h>
+
+#include <boost/program_options.hpp>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/inspect_show.h"
+#include "cli/inspect_text.h"
+#include "common/schema/json.h"
+
+namespace {
+
+using namespace cairn;
+namespace options = boost::program_options;
+
+constexpr const char* usage =
+    "usage: cairn inspect [--maps] [--fds] [--signals] [--threads] [--all] [--verify] [--json] DIR|IMAGE\n"
+    "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
+
+int report(const Error& error) {
+    fmt::print(stderr, "cairn inspect: {}\n", inspect::printable(error.what));
+    return static_cast<int>(error.code);
+}
+
+void print(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+        std::exit(static_cast<int>(ExitCode::failed));
+}
+
+void show_text(const inspect::Checkpoint& checkpoint, inspect::Show show) {
+    const bool folder = checkpoint.manifest.has_value();
+    if (folder) print(inspect::heading(*checkpoint.manifest, checkpoint.folder) + "\n");
+    if (!checkpoint.processes.empty()) print(inspect::process_tree(checkpoint));
+    // One image is asked for to see into it.
+    if (!folder && !show.any()) show = {true, true, true, true};
+    if (show.any())
+        for (const auto& each : checkpoint.processes)
+            print("\n" + inspect::process_details(checkpoint, each, show));
+    if ((folder && show.fds) || (!folder && checkpoint.processes.empty()))
+        for (const auto& each : checkpoint.objects) print("\n" + inspect::object_list(each));
+}
+
+int run(const options::variables_map& given) {
+    auto checkpoint = inspect::load(given["path"].as<std::string>());
+    if (!checkpoint) return report(checkpoint.error());
+    std::string verified;
+    if (given.count("verify") != 0) {
+        const auto began = std::chrono::steady_clock::now();
+        const std::uint64_t bytes = inspect::verify(*checkpoint);
+        const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
+        verified = fmt::format("\nverified: {} images, {} of pages in {}, {}\n",
+                               checkpoint->processes.size() + checkpoint->objects.size(),
+                               inspect::human_size(bytes), inspect::human_time(took.count()),
+                               checkpoint->problems.empty() ? "no damage" : "DAMAGED");
+    }
+    if (given.count("json") != 0) {
+        print(schema::dump(inspect::as_json(*checkpoint)) + "\n");
+    } else {
+        const bool all = given.count("all") != 0;
+        const auto wants = [&](const char* name) { return all || given.count(name) != 0; };
+        show_text(*checkpoint, {wants("maps"), wants("fds"), wants("signals"), wants("threads")});
+        print(verified);
+    }
+    std::fflush(stdout);
+    int code = 0;
+    for (const Error& problem : checkpoint->problems) code = report(problem);
+    return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    options::options_description known("options");
+    known.add_options()("help,h", "this text")("maps,m", "memory map, mapped and stored sizes")(
+        "fds,f", "descriptors and what they are")("signals,s", "signals and timers")(
+        "threads,t", "threads and the calls they are in")("all,a", "all of these")(
+        "verify,v", "read every page and check its checksum")("json,j", "everything, as JSON");
+    options::options_description all(known);
+    all.add_options()("path", options::value<std::string>());
+    options::positional_options_description positions;
+    positions.add("path", 1);
+    options::variables_map given;
+    try {
+        options::store(options::command_line_parser(argc, argv).options(all).positional(positions).run(),
+                       given);
+    } catch (const options::error& problem) {
+        fmt::print(stderr, "cairn inspect: {}\n{}", problem.what(), usage);
+        return static_cast<int>(ExitCode::usage);
+    }
+    if (given.count("help") != 0) {
+        std::cout << usage << known;
+        return 0;
+    }
+    if (given.count("path") == 0) {
+        fmt::print(stderr, "cairn inspect: which folder or image?\n{}", usage);
+        return static_cast<int>(ExitCode::usage);
+    }
+    return run(given);
+}
