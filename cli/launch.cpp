@@ -144,6 +144,10 @@ int judge(const char* name, const Found& found) {
         complain(text);
         return exit_refused;
     }
+    if (check.kind == ProgramKind::own_tool) {
+        complain(who + ": refused: cairn's own command is never part of a session; run it by itself");
+        return exit_refused;
+    }
     if (check.kind == ProgramKind::not_found) {
         if (check.file[0] != '\0' && found.path != check.file)
             complain(found.path + ": its interpreter " + check.file + ": " + std::strerror(check.error));

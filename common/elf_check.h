@@ -31,6 +31,7 @@ enum class ProgramKind {
                 // ...)
     not_found,
     not_executable,
+    own_tool,  // `cairn` itself, static: not refused, it leaves the group (as if it were outside of it)
     // From here on: refused.
     unreadable,  // may be executed, not read: the kernel makes it undumpable, an ordinary user can't save it
     static_program,
@@ -186,6 +187,29 @@ inline void judge(ProgramCheck& check, ProgramKind kind, const char* reason, int
     check.error = error;
 }
 
+// An ELF note by which cairn's static command is told from other static programs (cli/main.cpp).
+inline constexpr char own_note_name[8] = "cairn\0\0";
+
+inline bool has_own_note(const File& file, const Elf64_Phdr& notes) {
+    constexpr int most = 16;
+    std::uint64_t at = notes.p_offset;
+    const std::uint64_t end = notes.p_offset + notes.p_filesz;
+    for (int i = 0; i < most && at < end; ++i) {
+        struct {
+            Elf64_Nhdr header;
+            char name[8];
+        } note;
+        if (file.read(&note, sizeof note, at) != sizeof note) return false;
+        if (note.header.n_namesz == sizeof "cairn" &&
+            std::memcmp(note.name, own_note_name, sizeof "cairn") == 0)
+            return true;
+        const std::uint64_t align = notes.p_align == 8 ? 7 : 3;
+        at += (sizeof note.header + note.header.n_namesz + align) & ~align;
+        at += (note.header.n_descsz + align) & ~align;
+    }
+    return false;
+}
+
 inline void judge_elf(ProgramCheck& check, const File& file, const char* head, std::size_t size,
                       const struct stat& status) {
     Elf64_Ehdr header;
@@ -204,6 +228,8 @@ inline void judge_elf(ProgramCheck& check, const File& file, const char* head, s
     for (unsigned i = 0; i < header.e_phnum; ++i) {
         Elf64_Phdr segment;
         if (file.read(&segment, sizeof segment, header.e_phoff + i * sizeof segment) != sizeof segment) break;
+        if (segment.p_type == PT_NOTE && has_own_note(file, segment))
+            return judge(check, ProgramKind::own_tool, "cairn's own command, no part of the group");
         if (segment.p_type != PT_INTERP) continue;
         char loader[256];
         const std::size_t want = segment.p_filesz < sizeof loader ? segment.p_filesz : sizeof loader;
