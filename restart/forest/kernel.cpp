@@ -1,0 +1,150 @@
+#include "restart/forest/kernel.h"
+
+namespace cairn::forest {
+
+namespace {
+
+std::unexpected<Error> refuse(int number, std::string_view call, Id caller) {
+    errno = number;
+    return fail_errno("{} by {}", call, caller);
+}
+
+void take(std::map<Id, int>& counts, Id id) {
+    ++counts[id];
+}
+void drop(std::map<Id, int>& counts, Id id) {
+    if (--counts[id] == 0) counts.erase(id);
+}
+
+}  // namespace
+
+Kernel::Kernel() {
+    tasks_[init] = {.pid = init, .parent = 0, .sid = init, .pgid = init};
+    take(groups_, init);
+    take(sessions_, init);
+}
+
+Kernel::Task* Kernel::living(Id pid) {
+    const auto found = tasks_.find(pid);
+    return found == tasks_.end() || found->second.zombie ? nullptr : &found->second;
+}
+
+bool Kernel::in_use(Id id) const {
+    return tasks_.contains(id) || groups_.contains(id) || sessions_.contains(id);
+}
+
+Result<> Kernel::fork(Id caller, Id child) {
+    Task* parent = living(caller);
+    if (parent == nullptr) return refuse(ESRCH, "fork", caller);
+    if (in_use(child)) return refuse(EEXIST, fmt::format("fork of {}", child), caller);
+    parent->children.insert(child);
+    tasks_[child] = {.pid = child, .parent = caller, .sid = parent->sid, .pgid = parent->pgid};
+    take(groups_, parent->pgid);
+    take(sessions_, parent->sid);
+    return {};
+}
+
+Result<> Kernel::setsid(Id caller) {
+    Task* task = living(caller);
+    if (task == nullptr) return refuse(ESRCH, "setsid", caller);
+    // Not only a group's leader is refused: its pid as a group's id is enough, whoever is in that group.
+    if (task->sid == caller || groups_.contains(caller)) return refuse(EPERM, "setsid", caller);
+    drop(groups_, task->pgid);
+    drop(sessions_, task->sid);
+    task->sid = task->pgid = caller;
+    take(groups_, caller);
+    take(sessions_, caller);
+    return {};
+}
+
+Result<> Kernel::setpgid(Id caller, Id pid, Id pgid) {
+    const Task* self = living(caller);
+    if (self == nullptr) return refuse(ESRCH, "setpgid", caller);
+    if (pid == 0) pid = caller;
+    if (pgid == 0) pgid = pid;
+    const auto found = tasks_.find(pid);
+    if (found == tasks_.end()) return refuse(ESRCH, "setpgid", caller);
+    Task& task = found->second;
+    if (task.parent == caller) {
+        if (task.sid != self->sid) return refuse(EPERM, "setpgid", caller);
+        if (task.execed) return refuse(EACCES, "setpgid", caller);
+    } else if (pid != caller) {
+        return refuse(ESRCH, "setpgid", caller);
+    }
+    if (task.sid == task.pid) return refuse(EPERM, "setpgid", caller);
+    if (pgid != pid) {
+        bool there = false;
+        if (groups_.contains(pgid))
+            for (const auto& [id, other] : tasks_)
+                if (other.pgid == pgid) {
+                    there = other.sid == self->sid;
+                    break;
+                }
+        if (!there) return refuse(EPERM, fmt::format("setpgid to {}", pgid), caller);
+    }
+    drop(groups_, task.pgid);
+    task.pgid = pgid;
+    take(groups_, pgid);
+    return {};
+}
+
+Result<> Kernel::exec(Id caller) {
+    Task* task = living(caller);
+    if (task == nullptr) return refuse(ESRCH, "exec", caller);
+    task->execed = true;
+    return {};
+}
+
+Result<> Kernel::set_subreaper(Id caller, bool on) {
+    Task* task = living(caller);
+    if (task == nullptr) return refuse(ESRCH, "prctl", caller);
+    task->subreaper = on;
+    return {};
+}
+
+Id Kernel::adoptive_parent(const Task& task) const {
+    for (Id above = task.parent; above != init;) {
+        const Task& ancestor = tasks_.at(above);
+        if (ancestor.subreaper && !ancestor.zombie) return above;
+        above = ancestor.parent;
+    }
+    return init;
+}
+
+Result<> Kernel::exit(Id caller, std::int32_t wait_status) {
+    Task* task = living(caller);
+    if (task == nullptr || caller == init) return refuse(ESRCH, "exit", caller);
+    task->zombie = true;
+    task->wait_status = wait_status;
+    const std::set<Id> orphans = std::move(task->children);
+    task->children.clear();
+    const Id adoptive = adoptive_parent(*task);
+    const Id parent = task->parent;
+    for (const Id orphan : orphans) {
+        tasks_[orphan].parent = adoptive;
+        tasks_[adoptive].children.insert(orphan);
+        if (adoptive == init && tasks_[orphan].zombie) release(orphan);
+    }
+    if (parent == init) release(caller);
+    return {};
+}
+
+Result<> Kernel::wait(Id caller, Id child) {
+    if (living(caller) == nullptr) return refuse(ESRCH, "wait", caller);
+    const auto found = tasks_.find(child);
+    if (found == tasks_.end() || found->second.parent != caller)
+        return refuse(ECHILD, fmt::format("wait for {}", child), caller);
+    if (!found->second.zombie) return refuse(EAGAIN, fmt::format("wait for {}", child), caller);
+    release(child);
+    return {};
+}
+
+void Kernel::release(Id pid) {
+    const auto found = tasks_.find(pid);
+    drop(groups_, found->second.pgid);
+    drop(sessions_, found->second.sid);
+    tasks_[found->second.parent].children.erase(pid);
+    tasks_.erase(found);
+}
+
+}  // namespace cairn::forest

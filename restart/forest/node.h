@@ -1,0 +1,40 @@
+// What the forest of a restart is made from: the ids and the state of each process of one part.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/schema/process.h"
+
+namespace cairn::forest {
+
+using Id = std::int32_t;  // as the program knows it: of a process, process group or session
+
+struct Node {
+    Id pid = 0, ppid = 0, sid = 0, pgid = 0;
+    bool subreaper = false;  // PR_SET_CHILD_SUBREAPER
+    bool zombie = false;
+    std::int32_t wait_status = 0;        // zombie: what wait() will say, WCOREDUMP included
+    std::int32_t exit_signal = SIGCHLD;  // zombie: what its parent got when it died; the living are execed,
+                                         // which makes it SIGCHLD (execve(2))
+    // The parent is no process of the part, and it isn't who started this one: init or an outer subreaper has
+    // adopted it. Comes back with the adoptive parent of the restart tool's orphans. Others are children of
+    // the tool.
+    bool orphan = false;
+    // The session's leader (the group's) is no process of the part and lives. Such a process stays in the
+    // session (the group) of the restart tool. Without the flag an id that no process has is one whose leader
+    // has exited.
+    bool session_outside = false, group_outside = false;
+};
+
+// Fills nodes from images. What the images don't say is inferred: a process whose parent is outside counts as
+// an orphan if that parent is init (pid 1), if it sits in another member's session (a launched program never
+// does), or if its parent is that of a sure orphan (an outer subreaper); a session without leader counts as
+// outside if it has a controlling terminal (the kernel takes it from all when the leader exits) or a launched
+// program is in it.
+[[nodiscard]] std::vector<Node> nodes_of(std::span<const schema::Process> processes);
+
+}  // namespace cairn::forest

@@ -1,0 +1,341 @@
+#include "restart/forest/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "restart/forest/birth.h"
+
+namespace cairn::forest {
+
+namespace {
+
+std::size_t at(int index) {
+    return static_cast<std::size_t>(index);
+}
+
+// The exits that make orphans of one adopter: all of them between its becoming a subreaper and its ceasing to
+// be one.
+struct Adoption {
+    int open = -1;            // barrier: the adopter is a subreaper now
+    int below = -1;           // barrier: all adopters below it are done
+    int done = -1;            // barrier: all its orphans are made
+    int next = adopter_none;  // the nearest adopter above
+};
+
+struct GroupSteps {
+    int led_by = -1;  // process whose pid is the group's id
+    int exists = -1;  // barrier
+    int joined = -1;  // barrier: everybody who joins by setpgid has
+};
+
+class Planning {
+  public:
+    Planning(Metadata metadata, Birth birth) : data_(std::move(metadata)), birth_(std::move(birth)) {}
+
+    Plan run() {
+        make_processes();
+        make_groups();
+        make_middles();
+        make_adoptions();
+        for (int process = 0; process < named_; ++process) write_steps(process);
+        plan_.nodes = data_.nodes;
+        plan_.outer_sessions = data_.outer_sessions;
+        plan_.outer_groups = data_.outer_groups;
+        return std::move(plan_);
+    }
+
+  private:
+    int add_process(Process process) {
+        plan_.processes.push_back(std::move(process));
+        return static_cast<int>(plan_.processes.size()) - 1;
+    }
+    int add_barrier(std::string name, int needed) {
+        if (needed == 0) return -1;
+        plan_.barriers.push_back({std::move(name), needed});
+        return static_cast<int>(plan_.barriers.size()) - 1;
+    }
+    std::vector<Step>& steps(int process) { return plan_.processes[at(process)].steps; }
+    [[nodiscard]] const std::string& name(int process) const { return plan_.processes[at(process)].name; }
+    void act(int process, Act act, int target = -1) {
+        steps(process).push_back({.act = act, .process = target});
+    }
+    void subreaper(int process, bool on) { steps(process).push_back({.act = Act::subreaper, .on = on}); }
+    void signal(int process, int barrier) {
+        if (barrier >= 0) steps(process).push_back({.act = Act::signal, .barrier = barrier});
+    }
+    void wait(int process, int barrier) {
+        if (barrier >= 0) steps(process).push_back({.act = Act::wait, .barrier = barrier});
+    }
+
+    [[nodiscard]] int node_of(int process) const { return plan_.processes[at(process)].node; }
+    [[nodiscard]] int leads(int process) const { return leads_[at(process)]; }  // a session or -1
+
+    void make_processes() {
+        add_process({.role = Role::tool, .name = "the restart tool"});
+        for (std::size_t i = 0; i < data_.nodes.size(); ++i)
+            add_process({.role = Role::node,
+                         .id = data_.nodes[i].pid,
+                         .exact = true,
+                         .node = static_cast<int>(i),
+                         .forker = birth_.forker[i + 1],
+                         .name = fmt::format("process {}", data_.nodes[i].pid)});
+        for (std::size_t s = 1; s < data_.sessions.size(); ++s)
+            if (const int leader = birth_.leader[s]; data_.sessions[s].leader == nobody)
+                add_process({.role = Role::leader,
+                             .id = data_.sessions[s].id,
+                             .exact = true,
+                             .forker = birth_.forker[at(leader)],
+                             .name = fmt::format("leader of session {} whose leader has exited",
+                                                 data_.sessions[s].id)});
+        named_ = static_cast<int>(plan_.processes.size());
+        leads_.assign(at(named_), -1);
+        for (std::size_t s = 0; s < data_.sessions.size(); ++s)
+            leads_[at(birth_.leader[s])] = static_cast<int>(s);
+        children_.resize(at(named_));
+        for (int process = 1; process < named_; ++process)
+            children_[at(birth_.forker[at(process)])].push_back(process);
+        for (std::size_t i = 0; i < data_.nodes.size(); ++i)
+            if (data_.nodes[i].zombie) zombies_[data_.parent[i] + 1].push_back(static_cast<int>(i) + 1);
+    }
+
+    // A process whose pid is the id of a group of which it is no member (any more).
+    [[nodiscard]] bool has_left(const Group& group) const {
+        return group.leader != nobody && data_.nodes[at(group.leader)].pgid != group.id;
+    }
+
+    // The group of its own that a node has left, or -1.
+    [[nodiscard]] int left_group(int node) const {
+        const auto found = left_.find(node);
+        return found == left_.end() ? -1 : found->second;
+    }
+
+    // Does the node get into its group by setpgid (true), or has it been in it from birth?
+    [[nodiscard]] bool joins(int node) const {
+        const Group& group = data_.groups[at(data_.group_of[at(node)])];
+        return !group.initial || left_group(node) >= 0;
+    }
+
+    void make_groups() {
+        for (std::size_t g = 0; g < data_.groups.size(); ++g)
+            if (has_left(data_.groups[g])) left_[data_.groups[g].leader] = static_cast<int>(g);
+        for (const Group& group : data_.groups) {
+            GroupSteps made;
+            int joiners = 0;
+            for (const int member : group.members)
+                if (joins(member) && member != group.leader) ++joiners;
+            const int session_leader = birth_.leader[at(group.session)];
+            if (group.initial) {
+                made.led_by = session_leader;
+            } else {
+                made.exists = add_barrier(fmt::format("group {} exists", group.id), 1);
+                if (group.leader != nobody) {
+                    made.led_by = group.leader + 1;
+                } else {
+                    made.led_by = add_process(
+                        {.role = Role::leader,
+                         .id = group.id,
+                         .exact = !group.outside,
+                         .forker = session_leader,
+                         .name = fmt::format("leader of group {} whose leader {}", group.id,
+                                             group.outside ? "is no process of this part" : "has exited")});
+                    group_leaders_[session_leader].push_back(made.led_by);
+                }
+            }
+            made.joined = add_barrier(fmt::format("all have joined group {}", group.id), joiners);
+            if (!group.initial && group.leader == nobody) {
+                act(made.led_by, Act::join_group, made.led_by);
+                signal(made.led_by, made.exists);
+                wait(made.led_by, made.joined);
+                act(made.led_by, Act::exit);
+            }
+            groups_.push_back(made);
+        }
+    }
+
+    // One middle process for all orphans of one adopter that one process forks in one session.
+    void make_middles() {
+        for (int forker = 0; forker < named_; ++forker)
+            for (const int child : children_[at(forker)]) {
+                const int adopter = birth_.adopter[at(child)];
+                if (adopter == adopter_none) continue;
+                const bool late = birth_.session[at(child)] == leads(forker);
+                auto [found, fresh] = middles_.emplace(std::tuple(forker, adopter, late), -1);
+                if (fresh) {
+                    found->second = add_process({.role = Role::middle,
+                                                 .forker = forker,
+                                                 .name = fmt::format("middle child of {}", name(forker))});
+                    ++orphanings_[adopter];
+                }
+                plan_.processes[at(child)].forker = found->second;
+                act(found->second, Act::fork, child);
+            }
+    }
+
+    void make_adoptions() {
+        int middles = 0;
+        for (const auto& [adopter, count] : orphanings_) {
+            Adoption made;
+            const std::string who = adopter == adopter_outer ? "init" : name(adopter);
+            if (adopter != adopter_outer) made.open = add_barrier(fmt::format("{} is a subreaper", who), 1);
+            made.done = add_barrier(fmt::format("all orphans of {} are made", who), count);
+            adoptions_[adopter] = made;
+            middles += count;
+        }
+        std::map<int, int> directly_below;
+        for (auto& [adopter, adoption] : adoptions_) {
+            if (adopter == adopter_outer) continue;
+            adoption.next = adoptions_.contains(adopter_outer) ? adopter_outer : adopter_none;
+            for (int above = birth_.forker[at(adopter)]; above >= 0; above = birth_.forker[at(above)])
+                if (adoptions_.contains(above)) {
+                    adoption.next = above;
+                    break;
+                }
+            if (adoption.next != adopter_none) ++directly_below[adoption.next];
+        }
+        for (const auto& [adopter, count] : directly_below)
+            adoptions_[adopter].below =
+                add_barrier(fmt::format("all orphans are made that {} must not get",
+                                        adopter == adopter_outer ? "init" : name(adopter)),
+                            count);
+        all_orphaned_ = add_barrier("all orphans are made", middles);
+        for (const auto& [key, middle] : middles_) {
+            const Adoption& adoption = adoptions_[std::get<1>(key)];
+            wait(middle, adoption.open >= 0 ? adoption.open : adoption.below);
+            act(middle, Act::exit);
+        }
+    }
+
+    void write_steps(int process) {
+        const int session = leads(process);
+        write_forks(process, false);
+        if (session > 0) act(process, Act::setsid);
+        write_forks(process, true);
+        if (const auto found = group_leaders_.find(process); found != group_leaders_.end())
+            for (const int leader : found->second) act(process, Act::fork, leader);
+        write_adoption(process);
+        write_reaps(process);
+        if (node_of(process) >= 0) write_group(process);
+        if (const auto found = group_leaders_.find(process); found != group_leaders_.end())
+            for (const int leader : found->second) act(process, Act::reap, leader);
+        for (const int child : children_[at(process)])
+            if (node_of(child) < 0) act(process, Act::reap, child);
+        write_end(process);
+    }
+
+    // Before setsid (late = false) the children that are born into the session that the leader-to-be comes
+    // from.
+    void write_forks(int process, bool late) {
+        for (const int child : children_[at(process)])
+            if (birth_.adopter[at(child)] == adopter_none && is_late(process, child) == late)
+                act(process, Act::fork, child);
+        for (const auto& [key, middle] : middles_)
+            if (std::get<0>(key) == process && (leads(process) < 0 || std::get<2>(key)) == late)
+                act(process, Act::fork, middle);
+    }
+    [[nodiscard]] bool is_late(int forker, int child) const {
+        return leads(forker) < 0 || birth_.session[at(child)] == leads(forker);
+    }
+
+    void write_adoption(int process) {
+        const auto found = adoptions_.find(process);
+        if (found == adoptions_.end()) return;
+        const Adoption& adoption = found->second;
+        wait(process, adoption.below);
+        subreaper(process, true);
+        signal(process, adoption.open);
+        wait(process, adoption.done);
+        subreaper(process, false);
+        if (adoption.next != adopter_none) signal(process, adoptions_[adoption.next].below);
+    }
+
+    // A middle process exits only when its orphans' adopter is ready, and deeper adopters are ready first.
+    void write_reaps(int process) {
+        std::vector<std::pair<int, int>> reaps;  // adopter, middle
+        for (const auto& [key, middle] : middles_)
+            if (std::get<0>(key) == process) reaps.emplace_back(std::get<1>(key), middle);
+        std::ranges::stable_sort(
+            reaps, [&](const auto& a, const auto& b) { return height(a.first) > height(b.first); });
+        for (const auto& [adopter, middle] : reaps) {
+            act(process, Act::reap, middle);
+            signal(process, adoptions_[adopter].done);
+            signal(process, all_orphaned_);
+        }
+    }
+    [[nodiscard]] int height(int adopter) const {
+        return adopter == adopter_outer ? -1 : birth_.depth[at(adopter)];
+    }
+
+    void write_group(int process) {
+        const int node = node_of(process);
+        const Group& group = data_.groups[at(data_.group_of[at(node)])];
+        const GroupSteps& mine = groups_[at(data_.group_of[at(node)])];
+        int keeper = -1;
+        if (const int left = left_group(node); left >= 0) {
+            act(process, Act::join_group, process);
+            keeper = add_process({.role = Role::keeper,
+                                  .forker = process,
+                                  .name = fmt::format("keeper of group {}", data_.groups[at(left)].id)});
+            wait(keeper, groups_[at(left)].joined);
+            act(keeper, Act::exit);
+            act(process, Act::fork, keeper);
+            signal(process, groups_[at(left)].exists);
+        }
+        if (group.leader == node) {
+            if (!group.initial) {
+                act(process, Act::join_group, process);
+                signal(process, mine.exists);
+            }
+        } else if (joins(node)) {
+            wait(process, mine.exists);
+            act(process, Act::join_group, mine.led_by);
+            signal(process, mine.joined);
+        }
+        if (keeper >= 0) act(process, Act::reap, keeper);
+    }
+
+    void write_end(int process) {
+        const int node = node_of(process);
+        if (node >= 0 && data_.nodes[at(node)].subreaper && !data_.nodes[at(node)].zombie) {
+            wait(process, all_orphaned_);
+            subreaper(process, true);
+        }
+        if (const auto found = zombies_.find(process); found != zombies_.end())
+            for (const int zombie : found->second) act(process, Act::see_zombie, zombie);
+        if (process == the_tool) return act(process, Act::become);
+        if (node >= 0) return act(process, data_.nodes[at(node)].zombie ? Act::exit : Act::become);
+        for (std::size_t g = 0; g < data_.groups.size();
+             ++g)  // a placeholder's session has its first group too
+            if (data_.groups[g].initial && data_.groups[g].session == leads(process))
+                wait(process, groups_[g].joined);
+        act(process, Act::exit);
+    }
+
+    Metadata data_;
+    Birth birth_;
+    Plan plan_;
+    int named_ = 0;  // processes that Birth knows
+    std::vector<int> leads_;
+    std::vector<std::vector<int>> children_;
+    std::map<int, std::vector<int>> zombies_;        // parent -> children
+    std::map<int, int> left_;                        // node -> group
+    std::vector<GroupSteps> groups_;                 // as Metadata::groups
+    std::map<int, std::vector<int>> group_leaders_;  // session leader -> placeholders that lead groups
+    std::map<std::tuple<int, int, bool>, int>
+        middles_;                    // forker, adopter, after the forker's setsid -> process
+    std::map<int, int> orphanings_;  // adopter -> number of middles
+    std::map<int, Adoption> adoptions_;
+    int all_orphaned_ = -1;
+};
+
+}  // namespace
+
+Result<Plan> make_plan(std::vector<Node> nodes) {
+    auto metadata = relate(std::move(nodes));
+    if (!metadata) return std::unexpected(std::move(metadata.error()));
+    auto birth = find_births(*metadata);
+    if (!birth) return std::unexpected(std::move(birth.error()));
+    return Planning(std::move(*metadata), std::move(*birth)).run();
+}
+
+}  // namespace cairn::forest

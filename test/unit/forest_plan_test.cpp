@@ -1,0 +1,237 @@
+// Plans of forests, run on the model of the kernel.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include "restart/forest/simulate.h"
+#include "test/unit/forest_history.h"
+
+namespace cairn::forest {
+namespace {
+
+using test::History;
+using test::Manner;
+
+std::string print(const std::vector<Node>& nodes) {
+    std::string text;
+    for (const Node& node : nodes)
+        text += fmt::format("pid {} ppid {} sid {} pgid {}{}{}{}{}{}\n", node.pid, node.ppid, node.sid,
+                            node.pgid, node.zombie ? " zombie" : "", node.subreaper ? " subreaper" : "",
+                            node.orphan ? " orphan" : "", node.session_outside ? " session-outside" : "",
+                            node.group_outside ? " group-outside" : "");
+    return text;
+}
+
+// Plans, and runs the plan in several orders; "" or what went wrong.
+std::string round_trip(const std::vector<Node>& nodes, std::uint32_t seed) {
+    const auto plan = make_plan(nodes);
+    if (!plan) return "plan: " + plan.error().what;
+    std::mt19937 random(seed);
+    const auto any = [&](std::size_t n) {
+        return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
+    };
+    const Simulation orders[] = {
+        {.exact_ids = true, .choose = any},
+        {.exact_ids = false, .choose = any},
+        {.exact_ids = true, .choose = [](std::size_t) { return std::size_t{0}; }, .tool_leads_session = true},
+        {.exact_ids = false, .choose = [](std::size_t n) { return n - 1; }},
+    };
+    for (const Simulation& how : orders)
+        if (auto done = check(*plan, how); !done) return done.error().what + "\n" + describe(*plan);
+    return {};
+}
+
+void expect_round_trip(const std::vector<Node>& nodes) {
+    for (std::uint32_t seed = 0; seed < 50; ++seed) {
+        const std::string wrong = round_trip(nodes, seed);
+        ASSERT_EQ(wrong, "") << print(nodes);
+    }
+}
+
+std::string refusal(std::vector<Node> nodes) {
+    const auto plan = make_plan(std::move(nodes));
+    return plan ? "planned" : plan.error().what;
+}
+
+struct Histories : testing::TestWithParam<Manner> {};
+
+TEST_P(Histories, comeBackAsTheyWere) {
+    std::size_t processes = 0, zombies = 0, orphans = 0, failures = 0;
+    for (std::uint32_t seed = 0; seed < 2'500; ++seed) {
+        Manner manner = GetParam();
+        manner.steps = 20 + static_cast<int>(seed % 130);
+        const std::vector<Node> nodes = History(seed, manner).nodes();
+        for (const Node& node : nodes) {
+            ++processes;
+            zombies += node.zombie;
+            orphans += node.orphan;
+        }
+        const std::string wrong = round_trip(nodes, seed);
+        EXPECT_EQ(wrong, "") << "seed " << seed << "\n" << print(nodes);
+        if (!wrong.empty() && ++failures == 3) break;
+    }
+    EXPECT_GT(processes, 10'000u);
+    EXPECT_GT(zombies, 1'000u);
+    EXPECT_GT(orphans, 1'000u);
+}
+
+INSTANTIATE_TEST_SUITE_P(ForestPlan, Histories,
+                         testing::Values(Manner{.subreapers = false}, Manner{},
+                                         Manner{.subreapers_cease = true},
+                                         Manner{.most_alive = 60, .outside = false}));
+
+// The spec's programs. Session 10 is the shell's; 1 is init.
+TEST(ForestPlan, programA) {
+    expect_round_trip({{.pid = 100, .ppid = 10, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 101, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 102, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 103, .ppid = 100, .sid = 103, .pgid = 103},
+                       {.pid = 104, .ppid = 103, .sid = 103, .pgid = 103},
+                       {.pid = 105, .ppid = 103, .sid = 103, .pgid = 103},
+                       {.pid = 106, .ppid = 1, .sid = 103, .pgid = 103, .orphan = true},
+                       {.pid = 107, .ppid = 106, .sid = 103, .pgid = 103},
+                       {.pid = 108, .ppid = 106, .sid = 103, .pgid = 103}});
+}
+
+TEST(ForestPlan, programB) {
+    expect_round_trip({{.pid = 100, .ppid = 10, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 101, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 102, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 103, .ppid = 100, .sid = 103, .pgid = 103},
+                       {.pid = 104, .ppid = 103, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 105, .ppid = 103, .sid = 10, .pgid = 100, .session_outside = true},
+                       {.pid = 106, .ppid = 103, .sid = 103, .pgid = 103}});
+}
+
+TEST(ForestPlan, programC) {  // each on a terminal, a part of its own
+    expect_round_trip({{.pid = 100, .ppid = 10, .sid = 10, .pgid = 100, .session_outside = true}});
+    expect_round_trip(
+        {{.pid = 200, .ppid = 20, .sid = 20, .pgid = 20, .session_outside = true, .group_outside = true}});
+}
+
+// Leader 3 forked 4, 4 forked 5, then 4 called setsid: the paper's rule fails here.
+TEST(ForestPlan, grandchildBornBeforeSetsid) {
+    expect_round_trip({{.pid = 3, .ppid = 2, .sid = 3, .pgid = 3},
+                       {.pid = 4, .ppid = 3, .sid = 4, .pgid = 4},
+                       {.pid = 5, .ppid = 4, .sid = 3, .pgid = 3}});
+}
+
+TEST(ForestPlan, sessionsThatDependOnEachOtherInAChain) {
+    // 100 led a session in which 200 was born, 200 led one in which 300 was, and so on; all were orphaned
+    // since.
+    std::vector<Node> nodes;
+    for (Id leader = 100; leader <= 900; leader += 100) {
+        nodes.push_back({.pid = leader, .ppid = 1, .sid = leader, .pgid = leader, .orphan = true});
+        nodes.push_back({.pid = leader + 1, .ppid = leader + 100, .sid = leader, .pgid = leader});
+    }
+    nodes.push_back({.pid = 1000, .ppid = 1, .sid = 1000, .pgid = 1000, .orphan = true});
+    expect_round_trip(nodes);
+}
+
+TEST(ForestPlan, deadLeaders) {
+    // Session 50 and group 60 in it: both leaders have exited. 61 leads group 61, 62 has joined it.
+    expect_round_trip({{.pid = 51, .ppid = 1, .sid = 50, .pgid = 50, .orphan = true},
+                       {.pid = 61, .ppid = 51, .sid = 50, .pgid = 61},
+                       {.pid = 62, .ppid = 1, .sid = 50, .pgid = 61, .orphan = true},
+                       {.pid = 63, .ppid = 62, .sid = 50, .pgid = 60}});
+}
+
+TEST(ForestPlan, groupsThatTheirLeadersLeft) {
+    // Each leads the group that the other is in.
+    expect_round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
+                       {.pid = 11, .ppid = 10, .sid = 10, .pgid = 12},
+                       {.pid = 12, .ppid = 10, .sid = 10, .pgid = 11}});
+}
+
+TEST(ForestPlan, zombiesThatLead) {
+    expect_round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
+                       {.pid = 20, .ppid = 10, .sid = 20, .pgid = 20, .zombie = true, .wait_status = 3 << 8},
+                       {.pid = 21, .ppid = 1, .sid = 20, .pgid = 20, .orphan = true},
+                       {.pid = 22, .ppid = 10, .sid = 10, .pgid = 22, .zombie = true, .wait_status = 9},
+                       {.pid = 23, .ppid = 10, .sid = 10, .pgid = 22}});
+}
+
+TEST(ForestPlan, subreapersInARow) {
+    // 10 and 20 below it are subreapers; 30's session has an orphan of each, and one of init's.
+    expect_round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10, .subreaper = true},
+                       {.pid = 20, .ppid = 10, .sid = 10, .pgid = 10, .subreaper = true},
+                       {.pid = 30, .ppid = 20, .sid = 30, .pgid = 30},
+                       {.pid = 31, .ppid = 20, .sid = 30, .pgid = 30},
+                       {.pid = 32, .ppid = 10, .sid = 30, .pgid = 30},
+                       {.pid = 33, .ppid = 1, .sid = 30, .pgid = 30, .orphan = true}});
+}
+
+TEST(ForestPlan, refusesTheImpossible) {
+    EXPECT_EQ(
+        refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7}, {.pid = 7, .ppid = 1, .sid = 7, .pgid = 7}}),
+        "process 7: two images have this pid");
+    EXPECT_EQ(
+        refusal({{.pid = 7, .ppid = 8, .sid = 7, .pgid = 7}, {.pid = 8, .ppid = 7, .sid = 8, .pgid = 8}}),
+        "process 7: it is among its own ancestors");
+    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7},
+                       {.pid = 8, .ppid = 7, .sid = 7, .pgid = 8},
+                       {.pid = 9, .ppid = 7, .sid = 9, .pgid = 9},
+                       {.pid = 10, .ppid = 9, .sid = 9, .pgid = 8}}),
+              "process 10: its group 8 is in session 7 too (process 8), but a group is in one session only, "
+              "here 9");
+    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 9}}),
+              "process 7: it leads its session, but is in group 9; the kernel lets no session leader change "
+              "its group");
+    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7},
+                       {.pid = 9, .ppid = 7, .sid = 8, .pgid = 8},
+                       {.pid = 8, .ppid = 7, .sid = 7, .pgid = 7}}),
+              "process 9: it is in session 8, but process 8 is in session 7");
+    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7, .zombie = true},
+                       {.pid = 9, .ppid = 7, .sid = 7, .pgid = 7}}),
+              "process 9: its parent 7 is a zombie; the kernel would have given it another");
+    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7, .zombie = true, .wait_status = 0x7f}}),
+              "process 7: a zombie with wait status 0x7f, which no exit gives");
+    // 8 leads session 8, 9 in it is the child of 7, which leads none: its parent must be above 8, yet 8 is
+    // above it.
+    EXPECT_EQ(refusal({{.pid = 8, .ppid = 1, .sid = 8, .pgid = 8, .orphan = true},
+                       {.pid = 6, .ppid = 8, .sid = 6, .pgid = 6},
+                       {.pid = 7, .ppid = 6, .sid = 6, .pgid = 6},
+                       {.pid = 9, .ppid = 7, .sid = 8, .pgid = 8}}),
+              "process 6: no order of forks and exits gives it parent 8 and session 6");
+}
+
+TEST(ForestPlan, aThousandProcesses) {
+    std::vector<Node> nodes{{.pid = 2, .ppid = 9'999, .sid = 2, .pgid = 2, .subreaper = true}};
+    for (Id pid = 3; pid < 1'003; ++pid)
+        nodes.push_back({.pid = pid,
+                         .ppid = pid % 3 == 0 ? 1 : pid - 1,
+                         .sid = 2,
+                         .pgid = pid % 5 == 0 ? pid : 2,
+                         .orphan = pid % 3 == 0});
+    const auto plan = make_plan(nodes);
+    ASSERT_TRUE(plan) << plan.error().what;
+    const auto done = check(*plan, {});
+    EXPECT_TRUE(done) << done.error().what;
+}
+
+TEST(ForestNodes, areInferredFromImages) {
+    std::vector<schema::Process> images(5);
+    const auto fill = [&](std::size_t i, Id pid, Id ppid, Id sid, Id pgid) {
+        images[i].pid = pid;
+        images[i].ppid = ppid;
+        images[i].sid = sid;
+        images[i].pgid = pgid;
+    };
+    fill(0, 100, 10, 10, 9);      // launched from a shell's script
+    fill(1, 101, 100, 101, 101);  // leads a session
+    fill(2, 102, 55, 101, 101);   // its orphan; 55 is an outer subreaper
+    fill(3, 103, 55, 88, 88);     // an orphan in a session without a leader
+    fill(4, 104, 100, 10, 9);
+    images[4].run = schema::Run::zombie;
+    images[4].exit_status = 0x100;
+    const std::vector<Node> nodes = nodes_of(images);
+    EXPECT_TRUE(nodes[0].session_outside && nodes[0].group_outside && !nodes[0].orphan);
+    EXPECT_FALSE(nodes[1].session_outside || nodes[1].orphan);
+    EXPECT_TRUE(nodes[2].orphan);
+    EXPECT_TRUE(nodes[3].orphan);
+    EXPECT_FALSE(nodes[3].session_outside);
+    EXPECT_TRUE(nodes[4].zombie && nodes[4].session_outside && nodes[4].group_outside);
+    expect_round_trip(nodes);
+}
+
+}  // namespace
+}  // namespace cairn::forest
