@@ -11,6 +11,7 @@
 
 #include "common/agent.h"
 #include "hijack/births.h"
+#include "hijack/environment.h"
 #include "hijack/raw.h"
 #include "hijack/timing.h"
 
@@ -104,14 +105,6 @@ void register_image(Region& region) {
     region.slots[index].image.fetch_add(1, std::memory_order_relaxed);
     fill_slot(region, index, pid, false);
     announce_change(region);
-}
-
-const char* variable(char** environment, const char* name) {
-    const std::size_t length = std::strlen(name);
-    for (; environment != nullptr && *environment != nullptr; ++environment)
-        if (std::strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return *environment + length + 1;
-    return nullptr;
 }
 
 template <std::size_t size>

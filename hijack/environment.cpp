@@ -1,0 +1,142 @@
+#include "hijack/environment.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "hijack/resident.h"
+
+namespace cairn::hijack {
+namespace {
+
+constexpr const char* env_preload = "LD_PRELOAD";
+
+// The value if `entry` is NAME=value, else null.
+const char* value_of(const char* entry, const char* name) {
+    const std::size_t length = std::strlen(name);
+    return std::strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : nullptr;
+}
+
+bool separator(char c) {
+    return c == ':' || c == ' ';  // ld.so(8)
+}
+
+// Calls `each` with begin and length of every library in a value of LD_PRELOAD.
+template <class Each>
+void for_each_library(const char* list, Each each) {
+    while (*list != '\0') {
+        std::size_t length = 0;
+        while (list[length] != '\0' && !separator(list[length])) ++length;
+        if (length != 0) each(list, length);
+        list += length;
+        if (*list != '\0') ++list;
+    }
+}
+
+bool is_ours(const char* begin, std::size_t length) {
+    return std::strncmp(begin, resident.library_path, length) == 0 && resident.library_path[length] == '\0';
+}
+
+bool holds_ours(const char* preload) {
+    bool found = false;
+    for_each_library(preload,
+                     [&](const char* begin, std::size_t length) { found |= is_ours(begin, length); });
+    return found;
+}
+
+char* put(char* to, const char* text) {
+    const std::size_t length = std::strlen(text);
+    std::memcpy(to, text, length);
+    return to + length;
+}
+
+// NAME=first:second at `to`, for first and second that may be empty.
+char* put_variable(char* to, const char* name, const char* first, const char* second = "") {
+    to = put(put(put(to, name), "="), first);
+    if (*first != '\0' && *second != '\0') *to++ = ':';
+    to = put(to, second);
+    *to++ = '\0';
+    return to;
+}
+
+}  // namespace
+
+const char* variable(char* const* environment, const char* name) {
+    for (; environment != nullptr && *environment != nullptr; ++environment)
+        if (const char* value = value_of(*environment, name)) return value;
+    return nullptr;
+}
+
+EnvironmentPlan plan_environment(char* const* given, Membership membership) {
+    EnvironmentPlan plan = {given, membership, false, nullptr, 0, false, false};
+    std::size_t count = 0;
+    for (; given != nullptr && given[count] != nullptr; ++count) {
+        if (given[count][0] != 'L' && given[count][0] != 'C') continue;
+        if (const char* value = value_of(given[count], env_preload);
+            value != nullptr && plan.preload == nullptr)
+            plan.preload = value;
+        plan.has_region |= value_of(given[count], env_region) != nullptr;
+        plan.has_library |= value_of(given[count], env_library) != nullptr;
+    }
+    const bool ours = plan.preload != nullptr && holds_ours(plan.preload);
+    plan.complete = membership == Membership::member ? ours && plan.has_region && plan.has_library
+                                                     : !ours && !plan.has_region && !plan.has_library;
+    const std::size_t preload_length = plan.preload == nullptr ? 0 : std::strlen(plan.preload);
+    plan.bytes = (count + 4) * sizeof(char*) + preload_length + 2 * std::strlen(resident.library_path) +
+                 std::strlen(resident.region_path) + 64;
+    return plan;
+}
+
+char** build_environment(const EnvironmentPlan& plan, void* memory) {
+    auto** const built = static_cast<char**>(memory);
+    std::size_t count = 0;
+    for (char* const* entry = plan.given; entry != nullptr && *entry != nullptr; ++entry) {
+        const bool preload = value_of(*entry, env_preload) != nullptr;
+        const bool region_or_library = value_of(*entry, env_region) || value_of(*entry, env_library);
+        if (preload || (region_or_library && plan.membership == Membership::outside)) continue;
+        built[count++] = *entry;
+    }
+    auto* text = reinterpret_cast<char*>(built + count + 4);
+    const auto add = [&](const char* name, const char* first, const char* second) {
+        built[count++] = text;
+        text = put_variable(text, name, first, second);
+    };
+    const char* theirs = plan.preload == nullptr ? "" : plan.preload;
+    if (plan.membership == Membership::member) {
+        add(env_preload, holds_ours(theirs) ? "" : resident.library_path, theirs);
+        if (!plan.has_region) add(env_region, resident.region_path, "");
+        if (!plan.has_library) add(env_library, resident.library_path, "");
+    } else {
+        char* const begin = text;
+        char* end = put(text, "LD_PRELOAD=");
+        char* const value = end;
+        for_each_library(theirs, [&](const char* library, std::size_t length) {
+            if (is_ours(library, length)) return;
+            if (end != value) *end++ = ':';
+            std::memcpy(end, library, length);
+            end += length;
+        });
+        *end = '\0';
+        if (end != value) built[count++] = begin;
+    }
+    built[count] = nullptr;
+    return built;
+}
+
+void complete_environ() {
+    const EnvironmentPlan plan = plan_environment(environ, Membership::member);
+    if (plan.complete) return;
+    // The program has taken them out of its own environment. setenv allocates, as the functions do that we
+    // are in.
+    auto* text = static_cast<char*>(::alloca(plan.bytes));
+    const char* theirs = plan.preload == nullptr ? "" : plan.preload;
+    if (!holds_ours(theirs)) {
+        put_variable(text, env_preload, resident.library_path, theirs);
+        ::setenv(env_preload, text + std::strlen(env_preload) + 1, 1);
+    }
+    ::setenv(env_region, resident.region_path, 0);
+    ::setenv(env_library, resident.library_path, 0);
+}
+
+}  // namespace cairn::hijack

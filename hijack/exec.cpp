@@ -1,0 +1,65 @@
+#include "hijack/exec.h"
+
+#include "hijack/raw.h"
+
+namespace cairn::hijack {
+
+bool foreign_allowed(char* const* environment) {
+    const auto allows = [](char* const* where) {
+        const char* value = variable(where, "CAIRN_FOREIGN");
+        return value != nullptr && std::strcmp(value, "allow") == 0;
+    };
+    return allows(environment) || allows(environ);
+}
+
+void report_refusal(const ProgramCheck& check) {
+    char line[sizeof check.file + 256];
+    std::size_t size = 0;
+    for (const char* part : {"cairn: exec of ", static_cast<const char*>(check.file), " refused: ",
+                             check.reason, " (CAIRN_FOREIGN=allow runs it outside the computation)\n"}) {
+        const std::size_t length = std::strlen(part);
+        if (size + length > sizeof line) break;
+        std::memcpy(line + size, part, length);
+        size += length;
+    }
+    raw::call(SYS_write, STDERR_FILENO, line, size);
+}
+
+namespace {
+
+// After a change of user or root the new image can't open the region, and the loader can't find the library.
+bool reachable(const char* path, int mode) {
+    const long answer = raw::call(SYS_faccessat2, AT_FDCWD, path, mode, AT_EACCESS);
+    return !raw::failed(answer) || answer == -ENOSYS || answer == -EPERM;
+}
+
+void explain(Slot& slot, const char* why) {
+    std::size_t n = 0;
+    for (; n + 1 < sizeof slot.foreign && why[n] != '\0'; ++n) slot.foreign[n] = why[n];
+    slot.foreign[n] = '\0';
+}
+
+}  // namespace
+
+ExecMark::ExecMark(const ProgramCheck* outside) : slot_(own_slot_or_new()) {
+    if (slot_ == no_slot) return;
+    Slot& slot = region()->slots[slot_];
+    before_ = slot.state.load(std::memory_order_acquire);
+    if (outside != nullptr) {
+        explain(slot, outside->reason);
+        slot.state.store(SlotState::running, std::memory_order_release);
+        return;
+    }
+    if (!reachable(resident.region_path, R_OK | W_OK) || !reachable(resident.library_path, R_OK))
+        explain(slot, "execed with a user or root that can't reach the session");
+    slot.state.store(SlotState::exec, std::memory_order_release);
+}
+
+void ExecMark::failed() const {
+    if (slot_ == no_slot) return;
+    Slot& slot = region()->slots[slot_];
+    slot.foreign[0] = '\0';
+    slot.state.store(before_, std::memory_order_release);
+}
+
+}  // namespace cairn::hijack

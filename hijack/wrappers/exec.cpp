@@ -1,0 +1,125 @@
+// The exec family. libc's own members call its execve past us, so each is made anew on top of guarded_exec.
+#include "hijack/exec.h"
+
+#include <alloca.h>
+#include <fcntl.h>
+#include <paths.h>
+
+#include <cstdarg>
+
+#include "hijack/next.h"
+
+using namespace cairn::hijack;
+
+namespace {
+
+int exec_path(const char* path, char* const* arguments, char* const* environment) {
+    return guarded_exec(AT_FDCWD, path, 0, environment, [=](char* const* changed) {
+        return next<"execve">(&::execve)(path, arguments, changed);
+    });
+}
+
+// A file that is no program is a script for /bin/sh (execvp(3)).
+[[gnu::noinline]] int exec_by_shell(const char* path, char* const* arguments, char* const* environment) {
+    std::size_t count = 0;
+    while (arguments[count] != nullptr) ++count;
+    auto** shell = static_cast<char**>(::alloca((count + 3) * sizeof(char*)));
+    static char name[] = _PATH_BSHELL;
+    shell[0] = name;
+    shell[1] = const_cast<char*>(path);
+    std::size_t n = 2;
+    for (std::size_t i = 1; i < count; ++i) shell[n++] = arguments[i];
+    shell[n] = nullptr;
+    return exec_path(_PATH_BSHELL, shell, environment);
+}
+
+int exec_search(const char* file, char* const* arguments, char* const* environment) {
+    return search_path(file, variable(environ, "PATH"), [=](const char* path) {
+        const int result = exec_path(path, arguments, environment);
+        return errno == ENOEXEC ? exec_by_shell(path, arguments, environment) : result;
+    });
+}
+
+// How many arguments there are before the null of execl's list, the first one included.
+std::size_t count_arguments(const char* first, va_list list) {
+    std::size_t count = 0;
+    for (const char* argument = first; argument != nullptr; argument = va_arg(list, const char*)) ++count;
+    return count;
+}
+
+void copy_arguments(char** to, const char* first, va_list list) {
+    for (const char* argument = first; argument != nullptr; argument = va_arg(list, const char*))
+        *to++ = const_cast<char*>(argument);
+    *to = nullptr;
+}
+
+}  // namespace
+
+CAIRN_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
+    return exec_path(path, arguments, environment);
+}
+
+CAIRN_EXPORT int execv(const char* path, char* const arguments[]) noexcept {
+    return exec_path(path, arguments, environ);
+}
+
+CAIRN_EXPORT int execvp(const char* file, char* const arguments[]) noexcept {
+    return exec_search(file, arguments, environ);
+}
+
+CAIRN_EXPORT int execvpe(const char* file, char* const arguments[], char* const environment[]) noexcept {
+    return exec_search(file, arguments, environment);
+}
+
+CAIRN_EXPORT int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
+                          int flags) noexcept {
+    return guarded_exec(directory, path, flags, environment, [=](char* const* changed) {
+        return next<"execveat">(&::execveat)(directory, path, arguments, changed, flags);
+    });
+}
+
+CAIRN_EXPORT int fexecve(int fd, char* const arguments[], char* const environment[]) noexcept {
+    return guarded_exec(fd, "", AT_EMPTY_PATH, environment, [=](char* const* changed) {
+        return next<"fexecve">(&::fexecve)(fd, arguments, changed);
+    });
+}
+
+CAIRN_EXPORT int execl(const char* path, const char* argument, ...) noexcept {
+    va_list list;
+    va_start(list, argument);
+    const std::size_t count = count_arguments(argument, list);
+    va_end(list);
+    auto** arguments = static_cast<char**>(::alloca((count + 1) * sizeof(char*)));
+    va_start(list, argument);
+    copy_arguments(arguments, argument, list);
+    va_end(list);
+    return exec_path(path, arguments, environ);
+}
+
+CAIRN_EXPORT int execlp(const char* file, const char* argument, ...) noexcept {
+    va_list list;
+    va_start(list, argument);
+    const std::size_t count = count_arguments(argument, list);
+    va_end(list);
+    auto** arguments = static_cast<char**>(::alloca((count + 1) * sizeof(char*)));
+    va_start(list, argument);
+    copy_arguments(arguments, argument, list);
+    va_end(list);
+    return exec_search(file, arguments, environ);
+}
+
+CAIRN_EXPORT int execle(const char* path, const char* argument, ...) noexcept {
+    va_list list;
+    va_start(list, argument);
+    const std::size_t count = count_arguments(argument, list);
+    va_end(list);
+    auto** arguments = static_cast<char**>(::alloca((count + 1) * sizeof(char*)));
+    va_start(list, argument);
+    copy_arguments(arguments, argument, list);
+    va_end(list);
+    va_start(list, argument);  // the environment follows the list's null
+    for (const char* skipped = argument; skipped != nullptr;) skipped = va_arg(list, const char*);
+    auto* const* environment = va_arg(list, char* const*);
+    va_end(list);
+    return exec_path(path, arguments, environment);
+}

@@ -1,0 +1,102 @@
+// posix_spawn, and what starts programs by libc's own posix_spawn.
+#include <paths.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <wordexp.h>
+
+#include "hijack/exec.h"
+#include "hijack/next.h"
+#include "hijack/raw.h"
+
+using namespace cairn;
+using namespace cairn::hijack;
+
+namespace {
+
+// Which file posix_spawnp would start, as far as that can be told before it: the child may change its
+// directory.
+ProgramCheck check_search(const char* file) {
+    ProgramCheck found;
+    search_path(file, variable(environ, "PATH"), [&](const char* path) {
+        found = check_program(AT_FDCWD, path);
+        if (found.kind != ProgramKind::not_found && found.kind != ProgramKind::not_executable) return 0;
+        errno = found.error;
+        return -1;
+    });
+    return found;
+}
+
+// `spawn` is libc's function for all but the environment; it returns 0 and the child's pid or an errno value.
+template <class Spawn>
+int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* environment, Spawn spawn) {
+    if (check.refused() && !foreign_allowed(environment)) {
+        report_refusal(check);
+        return EACCES;
+    }
+    const Membership membership = check.refused() ? Membership::outside : Membership::member;
+    return with_environment(environment, membership, [&](char* const* changed) {
+        // The child shares our memory until it execs: it registers then, and finds what we claim for it here.
+        std::int32_t slot = no_slot;
+        if (membership == Membership::member) slot = claim_slot(*region(), raw::pid());
+        if (slot != no_slot) region()->slots[slot].flags.fetch_or(slot_vfork, std::memory_order_release);
+        pid_t pid = -1;
+        const int error = spawn(&pid, changed);
+        if (slot != no_slot) settle_spawn(error == 0 ? pid : -1);
+        if (error == 0 && pid_wanted != nullptr) *pid_wanted = pid;
+        return error;
+    });
+}
+
+// Can the shell that libc is about to start be a member? It is started with `environ` as it is.
+bool shell_allowed() {
+    const ProgramCheck check = check_program(AT_FDCWD, _PATH_BSHELL);
+    if (!check.refused()) {
+        complete_environ();
+        return true;
+    }
+    if (foreign_allowed(environ)) return true;
+    report_refusal(check);
+    return false;
+}
+
+}  // namespace
+
+CAIRN_EXPORT int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
+                             const posix_spawnattr_t* attributes, char* const arguments[],
+                             char* const environment[]) noexcept {
+    auto* real = next<"posix_spawn">(&::posix_spawn);
+    if (region() == nullptr) return real(pid, path, actions, attributes, arguments, environment);
+    return guarded_spawn(check_program(AT_FDCWD, path), pid, environment,
+                         [=](pid_t* child, char* const* changed) {
+                             return real(child, path, actions, attributes, arguments, changed);
+                         });
+}
+
+CAIRN_EXPORT int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
+                              const posix_spawnattr_t* attributes, char* const arguments[],
+                              char* const environment[]) noexcept {
+    auto* real = next<"posix_spawnp">(&::posix_spawnp);
+    if (region() == nullptr) return real(pid, file, actions, attributes, arguments, environment);
+    return guarded_spawn(check_search(file), pid, environment, [=](pid_t* child, char* const* changed) {
+        return real(child, file, actions, attributes, arguments, changed);
+    });
+}
+
+CAIRN_EXPORT int system(const char* command) {
+    constexpr int no_shell = 127 << 8;  // system(3): as if the shell had ended by _exit(127)
+    if (region() != nullptr && !shell_allowed()) return command == nullptr ? 0 : no_shell;
+    return next<"system">(&::system)(command);
+}
+
+CAIRN_EXPORT FILE* popen(const char* command, const char* mode) {
+    if (region() != nullptr && !shell_allowed()) {
+        errno = EACCES;
+        return nullptr;
+    }
+    return next<"popen">(&::popen)(command, mode);
+}
+
+CAIRN_EXPORT int wordexp(const char* words, wordexp_t* result, int flags) {
+    if (region() != nullptr && (flags & WRDE_NOCMD) == 0 && !shell_allowed()) flags |= WRDE_NOCMD;
+    return next<"wordexp">(&::wordexp)(words, result, flags);
+}
