@@ -1,0 +1,6 @@
+#include "test/hijack/subject.h"
+namespace subject {
+int timing(int, char**) {
+    return 0;
+}
+}  // namespace subject

@@ -1,0 +1,20 @@
+#!/bin/sh
+# symbols.sh LIBRARY WRAPPED.INC: the library exports what the table lists and nothing else, needs libc and nothing
+# else, and has neither lazy binding nor text relocations.
+set -eu
+library=$1 table=$2
+wanted=$(sed -n 's/^CAIRN_WRAPPED(\([A-Za-z0-9_]*\),.*/\1/p' "$table" | sort)
+exported=$(nm -D --defined-only "$library" | awk '{print $3}' | sort)
+if [ "$wanted" != "$exported" ]; then
+    echo "wrapped but not exported, or exported but not wrapped:"
+    printf '%s\n%s\n' "$wanted" "$exported" | sort | uniq -u
+    exit 1
+fi
+needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+[ "$needed" = libc.so.6 ] || { echo "needs: $needed"; exit 1; }
+readelf -dW "$library" | grep -q BIND_NOW || { echo "not bound at once"; exit 1; }
+! readelf -dW "$library" | grep -q TEXTREL || { echo "has text relocations"; exit 1; }
+constructors=$(readelf -dW "$library" | sed -n 's/.*(INIT_ARRAYSZ) *\([0-9]*\) .*/\1/p')
+# crtbegin's frame_dummy and ours
+[ "$constructors" = 16 ] || { echo "INIT_ARRAYSZ is $constructors: more than one constructor"; exit 1; }
+! nm -D "$library" | grep -Ew 'U (malloc|calloc|realloc|free|_Znwm|pthread_create)' || exit 1
