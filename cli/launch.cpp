@@ -14,9 +14,9 @@
 
 #include "cli/exit_code.h"
 #include "cli/hello.h"
-#include "cli/preload.h"
+#include "common/preload.h"
 #include "cli/say.h"
-#include "cli/start_coordinator.h"
+#include "common/reach_coordinator.h"
 #include "common/elf_check.h"
 #include "common/layout.h"
 #include "common/session.h"

@@ -11,7 +11,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/launch.h"
-#include "cli/preload.h"
+#include "common/preload.h"
 #include "cli/say.h"
 #include "cli/verbs.h"
 #include "common/layout.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cli/hello.h"
-#include "cli/preload.h"
 #include "cli/verbs.h"
+#include "common/preload.h"
 #include "common/region.h"
 
 namespace cairn::cli {

@@ -1,4 +1,4 @@
-#include "cli/start_coordinator.h"
+#include "common/reach_coordinator.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "cli/preload.h"
 #include "common/fd.h"
 #include "common/layout.h"
+#include "common/preload.h"
 
-namespace cairn::cli {
+namespace cairn {
 namespace {
 
 constexpr int deadline_ms = 10'000;
@@ -173,4 +173,4 @@ Connection reach_coordinator(const Session& session) {
     }
 }
 
-}  // namespace cairn::cli
+}  // namespace cairn

@@ -1,11 +1,13 @@
 // Reaching a session's coordinator, and starting one where none answers.
+//
+// The static front command links this as well: nothing but the C library and std::string.
 #pragma once
 
 #include <string>
 
 #include "common/session.h"
 
-namespace cairn::cli {
+namespace cairn {
 
 struct Connection {
     int fd = -1;          // connected, close-on-exec; -1: see problem
@@ -17,4 +19,4 @@ struct Connection {
 // and everybody connects to that one.
 [[nodiscard]] Connection reach_coordinator(const Session& session);
 
-}  // namespace cairn::cli
+}  // namespace cairn

@@ -1,4 +1,4 @@
-#include "cli/preload.h"
+#include "common/preload.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,7 +8,7 @@
 
 #include "common/region.h"
 
-namespace cairn::cli {
+namespace cairn {
 namespace {
 
 // LD_PRELOAD without every libcairn.so (ld.so(8): names are separated by spaces or colons). A program
@@ -57,4 +57,4 @@ void forget_preload() {
         ::setenv("LD_PRELOAD", rest.c_str(), 1);
 }
 
-}  // namespace cairn::cli
+}  // namespace cairn

@@ -1,9 +1,11 @@
 // The environment by which a program is taken into a group, or kept out of it.
+//
+// The static front command links this as well: nothing but the C library and std::string.
 #pragma once
 
 #include <string>
 
-namespace cairn::cli {
+namespace cairn {
 
 // Sets LD_PRELOAD (libcairn.so first, what was there before behind it), CAIRN_REGION and CAIRN_LIBRARY.
 // "" or why it can't be done.
@@ -12,4 +14,4 @@ namespace cairn::cli {
 // Takes our part out again, so that the next program of an exec is no member; the rest of LD_PRELOAD stays.
 void forget_preload();
 
-}  // namespace cairn::cli
+}  // namespace cairn

@@ -1,0 +1,151 @@
+// cairn-control VERB: asks the session's coordinator and shows the answer. Verbs: checkpoint, list, status,
+// interval, kill, quit.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/control/options.h"
+#include "cli/control/progress.h"
+#include "cli/control/text.h"
+#include "common/client.h"
+#include "common/error.h"
+#include "common/proc.h"
+#include "common/session.h"
+
+namespace cairn::control {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds patience{
+    15};  // for what the coordinator answers at once, or after its own 5 s
+
+void print_json(const json& value) {
+    // Names of processes and files may be anything but UTF-8.
+    fmt::print("{}\n", value.dump(2, ' ', false, json::error_handler_t::replace));
+}
+
+// What only the protocol needs.
+json without_envelope(json event) {
+    event.erase("event");
+    event.erase("code");
+    return event;
+}
+
+// A checkpoint stores what is in memory and in no file.
+std::uint64_t memory_of(pid_t pid) {
+    const auto status = proc::status(pid, pid);
+    if (!status) return 0;
+    std::uint64_t kib = 0;
+    for (const char* name : {"RssAnon", "RssShmem", "VmSwap"})
+        if (const auto line = status->find(name); line != status->end())
+            kib += std::strtoull(line->second.c_str(), nullptr, 10);
+    return kib * 1024;
+}
+
+Result<> checkpoint(CoordinatorClient& coordinator, const Options& options) {
+    json request{{"verb", "checkpoint"}, {"kill", options.kill}};
+    if (options.timeout) request["timeout"] = *options.timeout;
+    if (!options.checkpoint_folder.empty()) request["ckptdir"] = options.checkpoint_folder;
+    Progress progress(!options.quiet && !options.json);
+    // No limit of ours: the coordinator has a deadline for each phase, and writing may take as long as it
+    // moves.
+    auto done = coordinator.ask(
+        request, [&](const json& event) { progress.show(event); }, std::chrono::milliseconds(-1));
+    progress.clear();
+    if (!done) return std::unexpected(std::move(done.error()).in("checkpoint given up, the programs go on"));
+    if (options.json)
+        print_json(without_envelope(*done));
+    else if (!options.quiet)
+        fmt::print("{}", checkpoint_text(*done));
+    return {};
+}
+
+Result<> list(CoordinatorClient& coordinator, const Options& options) {
+    std::vector<json> processes;
+    const auto keep = [&](const json& event) {
+        if (event.value("event", "") != "process") return;
+        json process = without_envelope(event);
+        if (!process.contains("memory")) process["memory"] = memory_of(process.value("real", 0));
+        processes.push_back(std::move(process));
+    };
+    const auto done = coordinator.ask({{"verb", "list"}}, keep, patience);
+    if (!done) return std::unexpected(done.error());
+    if (options.json)
+        print_json(json(processes));
+    else
+        fmt::print("{}", process_table(processes));
+    return {};
+}
+
+Result<> simple(CoordinatorClient& coordinator, const Options& options) {
+    json request{{"verb", options.verb}};
+    if (options.seconds) request["seconds"] = *options.seconds;
+    const auto done = coordinator.ask(request, {}, patience);
+    if (!done) return std::unexpected(done.error());
+    if (options.json) {
+        print_json(without_envelope(*done));
+        return {};
+    }
+    if (options.verb == "status") {
+        fmt::print("{}", status_text(*done));
+    } else if (options.verb == "kill") {
+        fmt::print("{} ended\n", done->value("killed", 0));
+    } else if (options.verb == "interval") {
+        const double every = done->value("interval", 0.0);
+        fmt::print("{}\n", every > 0 ? "a checkpoint every " + duration(every)
+                                     : std::string("checkpoints only when asked"));
+    } else if (const int left = done->value("processes", 0); left > 0) {
+        fmt::print("coordinator ended; {} {} on without it (`cairn coordinator` takes over)\n", left,
+                   left == 1 ? "process goes" : "processes go");
+    } else {
+        fmt::print("coordinator ended\n");
+    }
+    return {};
+}
+
+Result<> run(const Options& options) {
+    const auto session = find_session(session_name(options.session));
+    if (!session) return fail("{}", session.error());
+    auto coordinator = CoordinatorClient::connect(*session);
+    if (!coordinator) return std::unexpected(std::move(coordinator.error()));
+    if (options.verb == "checkpoint") return checkpoint(*coordinator, options);
+    if (options.verb == "list") return list(*coordinator, options);
+    return simple(*coordinator, options);
+}
+
+bool known(std::string_view verb) {
+    for (const std::string_view name : {"checkpoint", "list", "status", "interval", "kill", "quit"})
+        if (verb == name) return true;
+    return false;
+}
+
+Result<> main_of(std::span<char* const> words) {
+    if (words.empty() || !known(words[0]))
+        return fail_code(ExitCode::usage, "usage: cairn checkpoint|list|status|interval|kill|quit [OPTIONS]");
+    const auto options = read_options(words);
+    if (!options) return std::unexpected(options.error());
+    if (auto done = run(*options); !done) return done;
+    if (std::fflush(stdout) != 0) return fail_errno("writing to stdout");
+    return {};
+}
+
+}  // namespace
+}  // namespace cairn::control
+
+int main(int argc, char** argv) {
+    try {
+        const auto done = cairn::control::main_of(std::span<char* const>(argv + 1, argv + std::max(argc, 1)));
+        if (done) return 0;
+        fmt::print(stderr, "cairn: {}\n", done.error().what);
+        return static_cast<int>(done.error().code);
+    } catch (const std::exception& problem) {
+        fmt::print(stderr, "cairn: {}\n", problem.what());
+        return static_cast<int>(cairn::ExitCode::failed);
+    }
+}

@@ -1,0 +1,74 @@
+#include "cli/control/options.h"
+
+#include <boost/program_options.hpp>
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+namespace cairn::control {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description known_options(const std::string& verb) {
+    po::options_description known;
+    known.add_options()("session,s", po::value<std::string>())("json,j", po::bool_switch());
+    if (verb == "checkpoint")
+        known.add_options()("kill,k", po::bool_switch())("timeout,t", po::value<double>())(
+            "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch());
+    if (verb == "interval") known.add_options()("seconds", po::value<double>());
+    return known;
+}
+
+std::optional<double> number(const po::variables_map& given, const char* name) {
+    return given.count(name) != 0 ? std::optional(given[name].as<double>()) : std::nullopt;
+}
+
+bool flag(const po::variables_map& given, const char* name) {
+    return given.count(name) != 0 && given[name].as<bool>();
+}
+
+std::string text(const po::variables_map& given, const char* name) {
+    return given.count(name) != 0 ? given[name].as<std::string>() : std::string();
+}
+
+}  // namespace
+
+Result<Options> read_options(std::span<char* const> words) {
+    Options options;
+    options.verb = words.empty() ? std::string() : std::string(words[0]);
+    const auto usage = [&](std::string_view what) {
+        return fail_code(ExitCode::usage, "{}: {}; see `cairn help {}`", options.verb, what, options.verb);
+    };
+    po::positional_options_description positional;
+    if (options.verb == "interval") positional.add("seconds", 1);
+    po::variables_map given;
+    try {
+        const std::vector<std::string> rest(words.begin() + 1, words.end());
+        po::store(
+            po::command_line_parser(rest).options(known_options(options.verb)).positional(positional).run(),
+            given);
+    } catch (const po::error& problem) {
+        return usage(problem.what());
+    }
+    options.session = text(given, "session");
+    options.checkpoint_folder = text(given, "ckptdir");
+    if (!options.checkpoint_folder.empty())
+        options.checkpoint_folder =
+            std::filesystem::absolute(options.checkpoint_folder).lexically_normal().string();
+    options.timeout = number(given, "timeout");
+    options.seconds = number(given, "seconds");
+    options.kill = flag(given, "kill");
+    options.json = flag(given, "json");
+    options.quiet = flag(given, "quiet");
+    if (options.verb == "interval" && !options.seconds) return usage("how many seconds?");
+    constexpr double most = 1e9;
+    for (const auto& seconds : {options.timeout, options.seconds})
+        if (seconds && !(std::isfinite(*seconds) && *seconds >= 0 && *seconds <= most))
+            return usage("seconds are a number from 0 to 1000000000");
+    if (options.timeout && *options.timeout == 0)
+        return usage("a timeout of 0 seconds is over before it begins");
+    return options;
+}
+
+}  // namespace cairn::control

@@ -1,0 +1,25 @@
+// The command line of the verbs that ask the coordinator something.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/error.h"
+
+namespace cairn::control {
+
+struct Options {
+    std::string verb;
+    std::string session;            // "" for the environment's, or the default
+    std::string checkpoint_folder;  // checkpoint: absolute, "" for the session's
+    std::optional<double> timeout;  // checkpoint: seconds
+    std::optional<double> seconds;  // interval
+    bool kill = false, json = false, quiet = false;
+};
+
+// `words`: the verb and what follows it. Errors are ExitCode::usage.
+[[nodiscard]] Result<Options> read_options(std::span<char* const> words);
+
+}  // namespace cairn::control
