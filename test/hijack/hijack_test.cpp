@@ -87,6 +87,10 @@ TEST_F(Hijack, EveryExecKeepsTheProgramInItsSession) {
         << said;
 }
 
+TEST_F(Hijack, SleepingCallsNoteWhenTheyBegan) {
+    EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "timing"}), 0) << said;
+}
+
 TEST_F(Hijack, WithoutARegionTheProgramRuns) {
     EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "bare"}, {}, false), 0) << said;
     EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "bare"}, {"CAIRN_REGION=/nonexistent", "CAIRN_LIBRARY=x"}, false), 0)
