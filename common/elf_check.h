@@ -174,7 +174,7 @@ inline void descriptor_link(char (&link)[40], int fd) {
     std::memcpy(link, prefix, sizeof prefix);
     char digits[12];
     std::size_t n = 0;
-    for (unsigned v = static_cast<unsigned>(fd); n == 0 || v != 0; v /= 10)
+    for (auto v = static_cast<unsigned>(fd); n == 0 || v != 0; v /= 10)
         digits[n++] = static_cast<char>('0' + v % 10);
     std::size_t at = sizeof prefix - 1;
     while (n > 0) link[at++] = digits[--n];

@@ -68,7 +68,7 @@ TEST(ControlText, TableIsATree) {
          {"memory", 2048}},
         {{"pid", 4}, {"real", 4}, {"parent", 3}, {"command", "d\033[2J"}, {"foreign", "static program"}}};
     const std::string table = process_table(processes);
-    EXPECT_EQ(table.find("\033"), std::string::npos);
+    EXPECT_EQ(table.find('\033'), std::string::npos);
     std::vector<std::string> lines;
     for (std::size_t at = 0; at < table.size();) {
         const std::size_t end = table.find('\n', at);

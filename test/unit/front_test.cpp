@@ -32,7 +32,7 @@ TEST(JsonField, FindsWhatNlohmannWrites) {
         const std::string text = event.dump(indent);
         EXPECT_EQ(json_field(text, "event"), "done");
         EXPECT_EQ(json_field(text, "code"), "0");
-        EXPECT_EQ(json_field(text, "region"), event["region"]);
+        EXPECT_EQ(json_field(text, "region"), event["region"].get<std::string>());
         EXPECT_EQ(json_field(text, "x"), "");
         EXPECT_EQ(json_field(text, "absent"), "");
     }
