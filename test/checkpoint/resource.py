@@ -1,0 +1,28 @@
+#!/usr/bin/python3
+"""Drives one of the programs in this folder: resource.py NAME.
+
+The program sets something up and prints READY. After each checkpoint, kill -9 and restart it is asked to check
+everything; at the end it must print EXIT-SUCCESS and end with 0. A program that can't run here prints SKIP."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import Skip, main
+
+
+def test(t):
+    name = t.arguments.names[0]
+    path = os.path.join(t.build, "test", "checkpoint", name)
+    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
+    found = program.expect(r"^(READY|SKIP[^\r\n]*|FAILED[^\r\n]*)\r?\n")
+    if found[1].startswith(b"SKIP"):
+        raise Skip(found[1].decode())
+    for number in range(t.rounds):
+        program, _ = t.cycle(program, number)
+        t.order(f"check {number}")
+        program.expect(rf"CHECKED {number}\r?\n")
+    t.order("go")
+    program.expect(r"EXIT-SUCCESS\r?\n")
+    program.expect_exit(0)
+
+
+main(test)

@@ -1,0 +1,102 @@
+// For the programs of this folder: they set something up, say READY, and check it whenever they are told to.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+namespace test {
+
+[[noreturn]] inline void failed(const char* file, int line, const char* what) {
+    const int number = errno;
+    char text[512];
+    const int length = std::snprintf(text, sizeof text, "FAILED %s:%d: %s (errno %d %s) in pid %d\n", file, line, what,
+                                     number, std::strerror(number), static_cast<int>(getpid()));
+    if (write(1, text, static_cast<size_t>(length)) < 0) _exit(3);
+    _exit(1);
+}
+
+// errno is kept for the message.
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) ::test::failed(__FILE__, __LINE__, #condition); \
+    } while (0)
+
+inline void say(const char* text) {
+    // One write: lines of several processes must not mix.
+    char line[256];
+    const int length = std::snprintf(line, sizeof line, "%s\n", text);
+    if (write(1, line, static_cast<size_t>(length)) != length) _exit(3);
+}
+
+[[noreturn]] inline void skip(const char* why) {
+    char line[200];
+    std::snprintf(line, sizeof line, "SKIP %s", why);
+    say(line);
+    _exit(0);
+}
+
+inline void nap(long milliseconds) {
+    timespec time{milliseconds / 1000, milliseconds % 1000 * 1000000};
+    while (nanosleep(&time, &time) != 0 && errno == EINTR) {
+    }
+}
+
+inline double now(clockid_t clock = CLOCK_MONOTONIC) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// The driver's orders: a file that is replaced by rename. Read by its full path and closed at once, so that no
+// descriptor of this machinery is open when a checkpoint is taken.
+class Orders {
+  public:
+    Orders() : path_(std::getenv("CAIRN_TEST_COMMAND")) { CHECK(path_ != nullptr); }
+
+    // Waits for the next order; false if it is "go", the last one.
+    bool next() {
+        for (;; nap(5)) {
+            const int fd = open(path_, O_RDONLY | O_CLOEXEC);
+            if (fd < 0) continue;
+            char order[64] = "";
+            const ssize_t got = read(fd, order, sizeof order - 1);
+            close(fd);
+            order[std::strcspn(order, "\n")] = 0;
+            if (got <= 0 || std::strcmp(order, last_) == 0) continue;
+            std::strcpy(last_, order);
+            return std::strcmp(order, "go") != 0;
+        }
+    }
+
+    void answer() const {
+        char text[80];
+        std::snprintf(text, sizeof text, "CHECKED %s", last_ + std::strlen("check "));
+        say(text);
+    }
+
+  private:
+    const char* path_;
+    char last_[64] = "";
+};
+
+// Says READY, calls verify(false) at every order and verify(true) at the last one, which ends the program.
+template <class Verify>
+[[noreturn]] void serve(Verify verify) {
+    Orders orders;
+    say("READY");
+    while (orders.next()) {
+        verify(false);
+        orders.answer();
+    }
+    verify(true);
+    say("EXIT-SUCCESS");
+    _exit(0);
+}
+
+}  // namespace test

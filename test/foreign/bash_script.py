@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+"""A bash script with subshells, a pipeline, wait and traps."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import main, same_as_undisturbed
+
+SCRIPT = r"""
+trap 'echo trapped USR1 >> log' USR1
+trap 'echo bye' EXIT
+total=0
+for i in $(seq 1 25); do
+  ( sleep 0.05; echo "sub $i" > sub.$i; exit $((i % 7)) ) & child=$!
+  total=$((total + $(seq 1 100 | awk '{s += $1} END {print s}' | tr -d '\n')))
+  wait $child; echo "$i: child gave $?"
+  (( i % 5 == 0 )) && kill -USR1 $$
+  [ -n "$(jobs)" ] && jobs
+  sleep 0.05
+done
+echo total $total
+"""
+
+
+def test(t):
+    def prepare(folder):
+        with open(os.path.join(folder, "script"), "w") as file:
+            file.write(SCRIPT)
+    same_as_undisturbed(t, ["bash", "./script"], prepare=prepare, least_seconds=2)
+
+
+main(test)

@@ -1,0 +1,80 @@
+"""Who runs the test and which ids a restart asks for: four ways, of which root has two and an ordinary user two.
+
+exact    root, clone3 set_tid                    virtual  root, ids translated
+user     ordinary user without capabilities,     userns   ordinary user in a user and pid namespace of its own,
+         ids translated                                   exact ids
+"""
+
+import ctypes
+import os
+import pwd
+import signal
+import subprocess
+import sys
+
+MODES = ("exact", "virtual", "user", "userns")
+USER = "cairntest"
+_MARK = "CAIRN_TEST_MODE"
+
+
+def _ensure_user():
+    try:
+        return pwd.getpwnam(USER)
+    except KeyError:
+        subprocess.run(["useradd", "--create-home", "--shell", "/bin/bash", USER], check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            return pwd.getpwnam(USER)  # two tests may have made it at once
+        except KeyError:
+            sys.exit(f"can't make the user {USER}: as root, run useradd {USER}")
+
+
+def _as_user(command):
+    """An ordinary user without any capability, a login's environment and no open descriptor of ours."""
+    if os.getuid() != 0:
+        return command
+    user = _ensure_user()
+    kept = [f"{key}={value}" for key, value in os.environ.items() if key.startswith(("CAIRN_TEST", "CAIRN_BUILD"))]
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "--inh-caps=-all",
+            "--bounding-set=-all", "env", "-i", f"PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={user.pw_dir}",
+            f"USER={USER}", f"LOGNAME={USER}", "LANG=C.UTF-8", "TERM=xterm", *kept, *command]
+
+
+def _be_init():
+    """The first process of the namespace: everything else is its descendant. Returns in the child."""
+    child = os.fork()
+    if child == 0:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+        return
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def enter(mode):
+    """Runs this program again in the surroundings that the mode asks for; returns once there."""
+    if os.environ.get(_MARK) == mode:
+        if mode == "userns":
+            _be_init()
+        return
+    os.environ[_MARK] = mode
+    command = [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]]
+    if mode in ("exact", "virtual"):
+        if os.getuid() != 0:
+            sys.exit(f"mode {mode} needs root; an ordinary user has the modes user and userns")
+        return
+    if mode == "userns":
+        # Bounding set kept: inside the new user namespace the process has every capability over it anyway.
+        command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", *command]
+        if os.getuid() == 0:
+            command = [word for word in _as_user(command) if word != "--bounding-set=-all"]
+    else:
+        command = _as_user(command)
+    sys.stdout.flush()
+    os.chdir("/")
+    os.execvp(command[0], command)
+
+
+def ids_of(mode):
+    return "exact" if mode in ("exact", "userns") else "virtual"

@@ -1,0 +1,97 @@
+"""The common shape of a test: the same program undisturbed, and with checkpoints, kills and restarts; then compare."""
+
+import hashlib
+import os
+import shutil
+
+from . import processes
+from .session import Failure
+from .terminal import stitched, without_messages
+
+
+def files_below(folder):
+    """{relative path: sha256} of all regular files."""
+    found = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(where, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, folder)] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _fresh(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+
+
+def _difference(whole, pieces):
+    text = [f"undisturbed ({len(whole)} bytes):\n{whole[-1500:].decode(errors='replace')}"]
+    for number, piece in enumerate(pieces):
+        text.append(f"piece {number} ({len(piece)} bytes):\n{piece[-1500:].decode(errors='replace')}")
+    return "\n".join(text)
+
+
+def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, files=True, lines_only=False, code=0,
+                        timeout=180.0, env=None, least_seconds=0.0, before_checkpoint=None):
+    """Runs argv natively, then under cairn with a checkpoint, kill -9 and restart at random moments, and demands the
+    same terminal text, files in the working folder and exit status.
+
+    output: name of a file in the working folder that stdout goes to, instead of the terminal.
+    lines_only: the order of lines is left to chance: the file's lines are compared sorted (terminal text isn't).
+    prepare(folder): fills the working folder before each run."""
+    rounds = t.rounds if rounds is None else rounds
+    sink = os.path.join(t.work, output) if output else None
+
+    def fill():
+        _fresh(t.work)
+        if prepare:
+            prepare(t.work)
+
+    fill()
+    whole, status, seconds = t.native(argv, timeout=timeout, stdout=sink, env=env)
+    if os.waitstatus_to_exitcode(status) != code:
+        raise Failure(f"the undisturbed run: {processes.describe_status(status)}\n{whole[-2000:].decode(errors='replace')}")
+    if seconds < least_seconds:
+        raise Failure(f"the undisturbed run took {seconds:.2f} s only: no moment for a checkpoint in it")
+    native_files = files_below(t.work)
+    t.say(f"undisturbed: {seconds:.2f} s, {len(whole)} bytes on the terminal, {len(native_files)} files")
+
+    fill()
+    program = t.launch(argv, stdout=sink, env=env)
+    pieces = []
+    for number in range(rounds):
+        t.wait_members(1)
+        # Shares of what is left, so that the last round still finds the program at work.
+        t.sleep(seconds * t.random.uniform(0.1, 0.7) / rounds)
+        if before_checkpoint:
+            before_checkpoint(number, program)
+        if (ended := processes.status_of(program.pid)) is not None:
+            raise Failure(f"{argv[0]} ended too early, before checkpoint {number + 1}: "
+                          f"{processes.describe_status(ended)}{t.text_of(program)}")
+        program, shown = t.cycle(program, number)
+        pieces.append(shown)
+    program.expect_exit(code, timeout)
+    pieces.append(program.terminal.text)
+    pieces = [without_messages(piece) for piece in pieces]
+    if lines_only:
+        seen = {line for piece in pieces for line in piece.splitlines()}
+        missing = set(whole.splitlines()) - seen
+        if missing:
+            raise Failure(f"lines that never came: {sorted(missing)[:5]}")
+    elif not stitched(whole, pieces):
+        raise Failure("the terminal did not show what the undisturbed run shows\n" + _difference(whole, pieces))
+    if files:
+        now = files_below(t.work)
+        if now != native_files:
+            wrong = sorted(name for name in set(now) | set(native_files) if now.get(name) != native_files.get(name))
+            if lines_only and output in wrong:
+                wrong.remove(output)
+            if wrong:
+                detail = ""
+                if output in wrong:
+                    with open(sink, "rb") as file:
+                        detail = f"\nend of {output}: {file.read()[-1000:]!r}"
+                raise Failure(f"files that differ from the undisturbed run's: {wrong}{detail}")
+    return pieces
