@@ -34,6 +34,7 @@ def check(condition, message):
 class Test(Session):
     def __init__(self, arguments, name):
         self.arguments, self.mode, self.rounds, self.soak = arguments, arguments.mode, arguments.rounds, arguments.soak
+        self.dry = arguments.dry
         self.random = random.Random(arguments.seed)
         super().__init__(arguments.build, modes.ids_of(arguments.mode), keep_folder=arguments.keep)
         self.test_name = name
@@ -41,6 +42,13 @@ class Test(Session):
 
     def say(self, text):
         print(f"[{time.monotonic() - self.began:7.2f}] {text}", flush=True)
+
+    def launch(self, argv, native=False, **options):
+        return super().launch(argv, native=native or self.dry, **options)
+
+    def wait_members(self, count, timeout=20.0):
+        if not self.dry:
+            super().wait_members(count, timeout)
 
     def native(self, argv, timeout=120.0, **options):
         """The undisturbed run: (terminal's text, wait status, seconds)."""
@@ -66,6 +74,8 @@ class Test(Session):
     def cycle(self, program, number, spare_coordinator=None, **options):
         """Checkpoint, kill -9, restart from the script. Returns the restarted program and what the old terminal
         showed."""
+        if self.dry:
+            return program, b""
         self.checkpoint()
         old = program.terminal
         if spare_coordinator is None:
@@ -88,6 +98,7 @@ def _arguments():
     parser.add_argument("--user", action="store_true", help="as an ordinary user")
     parser.add_argument("--build", default=os.environ.get("CAIRN_BUILD", os.path.join(root, "build", "release")))
     parser.add_argument("--soak", action="store_true", help="the long form")
+    parser.add_argument("--dry", action="store_true", help="no cairn, no checkpoints: does the test itself work?")
     parser.add_argument("--keep", action="store_true", help="leave the folder behind")
     parser.add_argument("--seed", type=int, default=None, help="of the random moments")
     arguments = parser.parse_args()
@@ -113,7 +124,7 @@ def main(test, needs=()):
         missing = [path for path in needs if not os.path.exists(path)]
         if missing:
             raise Skip(f"not installed: {', '.join(missing)}")
-        if not os.access(t.cairn, os.X_OK):
+        if not t.dry and not os.access(t.cairn, os.X_OK):
             raise Failure(f"no {t.cairn}: build first, or name the build folder by --build")
         t.say(f"{name} {' '.join(arguments.names)}: mode {t.mode}, {t.rounds} rounds, seed {arguments.seed}")
         test(t)
@@ -132,7 +143,7 @@ def main(test, needs=()):
             t.say("FAILED by an error of the test's own:")
             traceback.print_exc()
         try:
-            print(t.dump(), flush=True)
+            print(t.dump(), flush=True) if not t.dry else None
         except Exception as error:
             print(f"(no dump: {error})")
     finally:

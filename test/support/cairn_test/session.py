@@ -158,7 +158,7 @@ class Session:
         full = list(argv) if native else [self.cairn, "launch", *options, "--", *argv]
         environment = dict(self.env, **(env or {}))
         if native:
-            environment = {key: value for key, value in environment.items() if not key.startswith("CAIRN_")}
+            environment = {key: value for key, value in environment.items() if not key.startswith("CAIRN_") or key.startswith("CAIRN_TEST")}
         name = name or os.path.basename(argv[0])
         if terminal == "leader":
             tty = Terminal()
