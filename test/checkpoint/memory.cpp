@@ -1,0 +1,208 @@
+// Memory of every kind: private and shared anonymous, holes, guard pages, huge and many areas, brk, files mapped both
+// ways, a deleted mapped file, memfd; and what a restart must not change: fresh pages are zero, mremap grows.
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "support.h"
+
+namespace {
+constexpr size_t page = 4096;
+
+unsigned char* map(size_t length, int prot, int flags, int fd = -1, off_t offset = 0) {
+    void* at = mmap(nullptr, length, prot, flags, fd, offset);
+    CHECK(at != MAP_FAILED);
+    return static_cast<unsigned char*>(at);
+}
+
+unsigned char value(size_t i, unsigned seed) { return static_cast<unsigned char>((i * 2654435761U + seed) >> 11); }
+
+void fill(unsigned char* at, size_t length, unsigned seed) {
+    for (size_t i = 0; i < length; ++i) at[i] = value(i, seed);
+}
+bool holds(const unsigned char* at, size_t length, unsigned seed) {
+    for (size_t i = 0; i < length; ++i)
+        if (at[i] != value(i, seed)) return false;
+    return true;
+}
+bool zero(const unsigned char* at, size_t length) {
+    for (size_t i = 0; i < length; ++i)
+        if (at[i] != 0) return false;
+    return true;
+}
+
+// Whether an access faults, asked of the kernel and not by a signal.
+bool readable(const unsigned char* at) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    const bool result = write(ends[1], at, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return result;
+}
+bool resident(unsigned char* at) {
+    unsigned char vector = 0;
+    CHECK(mincore(at, page, &vector) == 0);
+    return (vector & 1) != 0;
+}
+
+int file(const char* name, size_t length, unsigned seed) {
+    const int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    CHECK(fd >= 0);
+    auto* bytes = static_cast<unsigned char*>(std::malloc(length));
+    fill(bytes, length, seed);
+    CHECK(write(fd, bytes, length) == static_cast<ssize_t>(length));
+    std::free(bytes);
+    return fd;
+}
+bool file_holds(const char* name, size_t offset, size_t length, unsigned seed) {
+    const int fd = open(name, O_RDONLY);
+    CHECK(fd >= 0);
+    auto* bytes = static_cast<unsigned char*>(std::malloc(length));
+    CHECK(pread(fd, bytes, length, static_cast<off_t>(offset)) == static_cast<ssize_t>(length));
+    close(fd);
+    const bool result = holds(bytes, length, seed);
+    std::free(bytes);
+    return result;
+}
+}  // namespace
+
+int main() {
+    constexpr int rw = PROT_READ | PROT_WRITE;
+    unsigned char* private_area = map(3 << 20, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    fill(private_area, 3 << 20, 1);
+    unsigned char* shared = map(1 << 20, rw, MAP_SHARED | MAP_ANONYMOUS);
+    fill(shared, 1 << 20, 2);
+    // 1 GiB of which three pages were touched: the image must not hold the rest.
+    constexpr size_t gib = 1UL << 30;
+    unsigned char* sparse = map(gib, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+    CHECK(madvise(sparse, gib, MADV_NOHUGEPAGE) == 0);
+    for (const size_t at : {size_t{0}, gib / 2, gib - page}) fill(sparse + at, page, 3);
+    unsigned char* guard = map(3 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    CHECK(mprotect(guard + page, page, PROT_NONE) == 0);
+    fill(guard, page, 4);
+    fill(guard + 2 * page, page, 5);
+    unsigned char* read_only = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    fill(read_only, page, 6);
+    CHECK(mprotect(read_only, page, PROT_READ) == 0);
+
+    const int fd_private = file("mapped-private", 16 * page, 7);
+    unsigned char* file_private = map(16 * page, rw, MAP_PRIVATE, fd_private);
+    fill(file_private + 3 * page, page, 8);
+    close(fd_private);
+    const int fd_shared = file("mapped-shared", 16 * page, 9);
+    unsigned char* file_shared = map(14 * page, rw, MAP_SHARED, fd_shared, 2 * page);
+    close(fd_shared);
+    const int fd_deleted = file("mapped-deleted", 4 * page, 10);
+    unsigned char* deleted = map(4 * page, rw, MAP_SHARED, fd_deleted);
+    unsigned char* deleted_private = map(4 * page, rw, MAP_PRIVATE, fd_deleted);
+    fill(deleted_private, page, 11);
+    CHECK(unlink("mapped-deleted") == 0);
+    close(fd_deleted);
+    const int memory = memfd_create("of-the-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(memory >= 0 && ftruncate(memory, 8 * page) == 0);
+    unsigned char* memory_a = map(8 * page, rw, MAP_SHARED, memory);
+    unsigned char* memory_b = map(8 * page, rw, MAP_SHARED, memory);  // the same pages twice
+    fill(memory_a, 8 * page, 12);
+    CHECK(fcntl(memory, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) == 0);
+
+    // A thousand areas that the kernel can't merge.
+    constexpr int many = 2000;
+    unsigned char* areas = map(many * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    for (int i = 0; i < many; ++i) {
+        areas[static_cast<size_t>(i) * page] = value(static_cast<size_t>(i), 13);
+        if (i % 2 == 1) CHECK(mprotect(areas + static_cast<size_t>(i) * page, page, PROT_READ) == 0);
+    }
+    auto* heap = static_cast<unsigned char*>(sbrk(64 * page));
+    CHECK(heap != reinterpret_cast<unsigned char*>(-1));
+    fill(heap, 64 * page, 14);
+    unsigned char* fork_off = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    fill(fork_off, page, 15);
+    CHECK(madvise(fork_off, page, MADV_DONTFORK) == 0);
+    unsigned char* wiped = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    fill(wiped, page, 16);
+    CHECK(madvise(wiped, page, MADV_WIPEONFORK) == 0);
+    unsigned char* locked = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    CHECK(mlock(locked, 4 * page) == 0);
+    fill(locked, 4 * page, 17);
+
+    int round = 0;
+    test::serve([&](bool) {
+        ++round;
+        CHECK(holds(private_area, 3 << 20, 1) && holds(shared, 1 << 20, 2));
+        for (const size_t at : {size_t{0}, gib / 2, gib - page}) CHECK(holds(sparse + at, page, 3));
+        for (size_t at = page; at < gib / 2; at += gib / 64) CHECK(!resident(sparse + at));
+        CHECK(holds(guard, page, 4) && holds(guard + 2 * page, page, 5) && !readable(guard + page));
+        CHECK(holds(read_only, page, 6));
+        CHECK(mprotect(read_only, page, rw) == 0);
+        fill(read_only, page, 6);
+        CHECK(mprotect(read_only, page, PROT_READ) == 0);
+
+        CHECK(holds(file_private + 3 * page, page, 8) && file_holds("mapped-private", 0, 16 * page, 7));
+        unsigned char* rest = map(16 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS);
+        CHECK(holds(file_private, page, 7));
+        munmap(rest, 16 * page);
+        // A write through the shared mapping reaches the file, and one to the file the mapping.
+        file_shared[0] = 200;
+        const int fd = open("mapped-shared", O_RDWR);
+        unsigned char byte = 0;
+        CHECK(pread(fd, &byte, 1, 2 * page) == 1 && byte == 200);
+        byte = value(2 * page, 9);
+        CHECK(pwrite(fd, &byte, 1, 2 * page) == 1 && file_shared[0] == byte);
+        close(fd);
+        CHECK(file_holds("mapped-shared", 0, 16 * page, 9));
+        CHECK(holds(deleted, 4 * page, 10) && holds(deleted_private, page, 11) && access("mapped-deleted", F_OK) != 0);
+        deleted[3 * page] = 99;
+        CHECK(deleted_private[3 * page] == 99);  // still one file
+        deleted[3 * page] = value(3 * page, 10);
+        CHECK(holds(memory_a, 8 * page, 12));
+        memory_a[5] = 77;
+        CHECK(memory_b[5] == 77);
+        unsigned char through = 0;
+        CHECK(pread(memory, &through, 1, 5) == 1 && through == 77);
+        memory_b[5] = value(5, 12);
+        CHECK(fcntl(memory, F_GET_SEALS) == (F_SEAL_GROW | F_SEAL_SHRINK) && fcntl(memory, F_GETFD) == FD_CLOEXEC);
+        CHECK(ftruncate(memory, page) != 0 && errno == EPERM);
+        char link[64], target[64] = "";
+        std::snprintf(link, sizeof link, "/proc/self/fd/%d", memory);
+        CHECK(readlink(link, target, sizeof target - 1) > 0 && std::strstr(target, "memfd:of-the-test") != nullptr);
+
+        for (int i = 0; i < many; ++i) CHECK(areas[static_cast<size_t>(i) * page] == value(static_cast<size_t>(i), 13));
+        CHECK(holds(heap, 64 * page, 14));
+        auto* more = static_cast<unsigned char*>(sbrk(16 * page));
+        CHECK(more != reinterpret_cast<unsigned char*>(-1) && zero(more, 16 * page));
+        fill(more, 16 * page, 18);
+        CHECK(sbrk(-16 * static_cast<intptr_t>(page)) != reinterpret_cast<void*>(-1));
+        CHECK(holds(fork_off, page, 15) && holds(wiped, page, 16) && holds(locked, 4 * page, 17));
+        // The advice is still in force: a child sees neither.
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) _exit(zero(wiped, page) && !readable(fork_off) ? 0 : 1);
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+
+        // Anonymous memory is anonymous: what is given back comes as zeros, what grows is zero at the end.
+        unsigned char* given = private_area + (2 << 20);
+        CHECK(madvise(given, 8 * page, MADV_DONTNEED) == 0 && zero(given, 8 * page));
+        fill(private_area, 3 << 20, 1);
+        unsigned char* moving = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+        fill(moving, 4 * page, 19);
+        void* grown = mremap(moving, 4 * page, 64 * page, MREMAP_MAYMOVE);
+        CHECK(grown != MAP_FAILED && holds(static_cast<unsigned char*>(grown), 4 * page, 19) &&
+              zero(static_cast<unsigned char*>(grown) + 4 * page, 60 * page));
+        munmap(grown, 64 * page);
+        void* private_grown = mremap(private_area, 3 << 20, 4 << 20, MREMAP_MAYMOVE);
+        CHECK(private_grown != MAP_FAILED);
+        private_area = static_cast<unsigned char*>(private_grown);
+        CHECK(holds(private_area, 3 << 20, 1) && zero(private_area + (3 << 20), 1 << 20));
+        private_grown = mremap(private_area, 4 << 20, 3 << 20, MREMAP_MAYMOVE);
+        CHECK(private_grown != MAP_FAILED);
+        private_area = static_cast<unsigned char*>(private_grown);
+        char* pointer = static_cast<char*>(std::malloc(1 << 20));
+        CHECK(pointer != nullptr);
+        std::memset(pointer, round, 1 << 20);
+        pointer = static_cast<char*>(std::realloc(pointer, 8 << 20));
+        CHECK(pointer != nullptr && pointer[(1 << 20) - 1] == round);
+        std::free(pointer);
+    });
+}

@@ -1,0 +1,134 @@
+// Signal handlers, masks, pending signals with their siginfo (of the process and of a thread), alternate stacks.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+
+#include "support.h"
+
+namespace {
+std::atomic<int> handled{0};
+std::atomic<bool> on_altstack{false}, stop{false};
+siginfo_t last_info;
+char altstack[65536];
+
+void handler(int, siginfo_t* info, void*) {
+    last_info = *info;
+    const char here = 0;
+    on_altstack = &here >= altstack && &here < altstack + sizeof altstack;
+    ++handled;
+}
+void other(int) {}
+
+std::atomic<pid_t> thread_id{0};
+void* blocked_thread(void*) {
+    sigset_t all;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_BLOCK, &all, nullptr) == 0);
+    static char stack[32768];
+    stack_t alternate{};
+    alternate.ss_sp = stack;
+    alternate.ss_size = sizeof stack;
+    CHECK(sigaltstack(&alternate, nullptr) == 0);
+    thread_id = gettid();
+    while (!stop) {
+        test::nap(5);
+        stack_t now{};
+        CHECK(sigaltstack(nullptr, &now) == 0 && now.ss_sp == stack && now.ss_size == sizeof stack && now.ss_flags == 0);
+    }
+    // Sent to this very thread before the first checkpoint: still pending here, with its value.
+    siginfo_t info{};
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGRTMIN + 5);
+    const timespec none{0, 0};
+    CHECK(sigtimedwait(&wanted, &info, &none) == SIGRTMIN + 5);
+    CHECK(info.si_code == SI_QUEUE && info.si_value.sival_int == 4711 && info.si_pid == getpid());
+    CHECK(sigtimedwait(&wanted, &info, &none) == -1 && errno == EAGAIN);
+    return nullptr;
+}
+}  // namespace
+
+int main() {
+    stack_t alternate{};
+    alternate.ss_sp = altstack;
+    alternate.ss_size = sizeof altstack;
+    CHECK(sigaltstack(&alternate, nullptr) == 0);
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    sigaddset(&action.sa_mask, SIGHUP);
+    CHECK(sigaction(SIGUSR1, &action, nullptr) == 0);
+    struct sigaction simple {};
+    simple.sa_handler = other;
+    simple.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    CHECK(sigaction(SIGUSR2, &simple, nullptr) == 0);
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    CHECK(sigaction(SIGPIPE, &ignore, nullptr) == 0);
+
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (const int signal : {SIGTERM, SIGQUIT, SIGRTMIN + 1, SIGRTMIN + 2, SIGRTMAX}) sigaddset(&mask, signal);
+    CHECK(pthread_sigmask(SIG_SETMASK, &mask, nullptr) == 0);
+    // Three queued ones of one number keep their order and values; a standard one is there once.
+    for (int i = 0; i < 3; ++i) CHECK(sigqueue(getpid(), SIGRTMIN + 1, sigval{.sival_int = 100 + i}) == 0);
+    CHECK(sigqueue(getpid(), SIGRTMAX, sigval{.sival_ptr = &last_info}) == 0);
+    CHECK(kill(getpid(), SIGTERM) == 0);
+    CHECK(raise(SIGQUIT) == 0);
+
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, blocked_thread, nullptr) == 0);
+    while (thread_id == 0) test::nap(1);
+    CHECK(pthread_sigqueue(thread, SIGRTMIN + 5, sigval{.sival_int = 4711}) == 0);
+
+    test::serve([&](bool last) {
+        struct sigaction now {};
+        CHECK(sigaction(SIGUSR1, nullptr, &now) == 0 && now.sa_sigaction == handler);
+        CHECK((now.sa_flags & (SA_SIGINFO | SA_ONSTACK | SA_NODEFER)) == (SA_SIGINFO | SA_ONSTACK | SA_NODEFER));
+        CHECK(sigismember(&now.sa_mask, SIGHUP) == 1 && sigismember(&now.sa_mask, SIGINT) == 0);
+        CHECK(sigaction(SIGUSR2, nullptr, &now) == 0 && now.sa_handler == other);
+        CHECK((now.sa_flags & SA_RESTART) != 0 && (static_cast<unsigned>(now.sa_flags) & SA_RESETHAND) != 0);
+        CHECK(sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_IGN);
+        CHECK(sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_DFL);
+        sigset_t is;
+        CHECK(pthread_sigmask(SIG_SETMASK, nullptr, &is) == 0);
+        for (int signal = 1; signal < 65; ++signal)
+            if (signal < 32 || signal > 33) CHECK(sigismember(&is, signal) == sigismember(&mask, signal));
+        sigset_t pending;
+        CHECK(sigpending(&pending) == 0);
+        for (int signal = 1; signal < 65; ++signal)
+            if (signal < 32 || signal > 33)
+                CHECK(sigismember(&pending, signal) ==
+                      (signal == SIGTERM || signal == SIGQUIT || signal == SIGRTMIN + 1 || signal == SIGRTMAX));
+        stack_t stack{};
+        CHECK(sigaltstack(nullptr, &stack) == 0 && stack.ss_sp == altstack && stack.ss_size == sizeof altstack);
+        const int before = handled;
+        CHECK(sigqueue(getpid(), SIGUSR1, sigval{.sival_int = 5}) == 0);
+        for (int i = 0; i < 100 && handled == before; ++i) test::nap(1);
+        CHECK(handled == before + 1 && on_altstack && last_info.si_value.sival_int == 5 && last_info.si_pid == getpid());
+        if (!last) return;
+        siginfo_t info{};
+        const timespec none{0, 0};
+        sigset_t one;
+        for (int i = 0; i < 3; ++i) {
+            sigemptyset(&one);
+            sigaddset(&one, SIGRTMIN + 1);
+            CHECK(sigtimedwait(&one, &info, &none) == SIGRTMIN + 1 && info.si_code == SI_QUEUE);
+            CHECK(info.si_value.sival_int == 100 + i && info.si_pid == getpid() && info.si_uid == getuid());
+        }
+        CHECK(sigtimedwait(&one, &info, &none) == -1);
+        sigemptyset(&one);
+        sigaddset(&one, SIGRTMAX);
+        CHECK(sigtimedwait(&one, &info, &none) == SIGRTMAX && info.si_value.sival_ptr == &last_info);
+        sigemptyset(&one);
+        sigaddset(&one, SIGTERM);
+        CHECK(sigtimedwait(&one, &info, &none) == SIGTERM && info.si_code == SI_USER && info.si_pid == getpid());
+        sigemptyset(&one);
+        sigaddset(&one, SIGQUIT);
+        CHECK(sigtimedwait(&one, &info, &none) == SIGQUIT && info.si_code == SI_TKILL);
+        stop = true;
+        CHECK(pthread_join(thread, nullptr) == 0);
+    });
+}
