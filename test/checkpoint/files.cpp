@@ -1,10 +1,11 @@
-// Open files: offsets, flags, close-on-exec, shared descriptions, append, directories, O_PATH, O_TMPFILE, unlinked
-// ones with contents, /dev and /proc files, a file that many hold.
+// Open files: offsets, flags, close-on-exec, shared descriptions, append, directories, O_PATH, O_TMPFILE,
+// unlinked ones with contents, /dev and /proc files, a file that many hold.
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <initializer_list>
 #include <string>
 
 #include "support.h"
@@ -64,8 +65,8 @@ int main() {
     const int path = open("plain", O_PATH);
     const int path_folder = open("folder", O_PATH | O_DIRECTORY);
     CHECK(path >= 0 && path_folder >= 0);
-    const int null = open("/dev/null", O_RDWR), zero = open("/dev/zero", O_RDONLY), full = open("/dev/full", O_WRONLY),
-              random = open("/dev/urandom", O_RDONLY);
+    const int null = open("/dev/null", O_RDWR), zero = open("/dev/zero", O_RDONLY),
+              full = open("/dev/full", O_WRONLY), random = open("/dev/urandom", O_RDONLY);
     const int status = open("/proc/self/status", O_RDONLY), uptime = open("/proc/uptime", O_RDONLY);
     CHECK(null >= 0 && zero >= 0 && full >= 0 && random >= 0 && status >= 0 && uptime >= 0);
     FILE* stream = std::fopen("stream", "w+");
@@ -78,8 +79,10 @@ int main() {
     test::serve([&](bool last) {
         ++round;
         CHECK(lseek(plain, 0, SEEK_CUR) == 4 && lseek(again, 0, SEEK_CUR) == 7);
-        CHECK(same_description(plain, copy) && same_description(plain, high) && !same_description(plain, again));
-        CHECK(fcntl(plain, F_GETFD) == 0 && fcntl(high, F_GETFD) == FD_CLOEXEC && fcntl(read_only, F_GETFD) == FD_CLOEXEC);
+        CHECK(same_description(plain, copy) && same_description(plain, high) &&
+              !same_description(plain, again));
+        CHECK(fcntl(plain, F_GETFD) == 0 && fcntl(high, F_GETFD) == FD_CLOEXEC &&
+              fcntl(read_only, F_GETFD) == FD_CLOEXEC);
         CHECK((fcntl(plain, F_GETFL) & (O_ACCMODE | O_APPEND | O_NONBLOCK)) == O_RDWR);
         CHECK((fcntl(append, F_GETFL) & (O_ACCMODE | O_APPEND)) == (O_WRONLY | O_APPEND));
         CHECK((fcntl(read_only, F_GETFL) & (O_ACCMODE | O_NONBLOCK)) == (O_RDONLY | O_NONBLOCK));
@@ -88,7 +91,8 @@ int main() {
         const int other = open("appended", O_WRONLY | O_APPEND);
         CHECK(other >= 0 && write(other, "x", 1) == 1);
         close(other);
-        struct stat before {}, after {};
+        struct stat before {
+        }, after{};
         CHECK(fstat(append, &before) == 0 && write(append, "y", 1) == 1 && fstat(append, &after) == 0);
         CHECK(after.st_size == before.st_size + 1);
         CHECK(contents(unlinked) == "nobody sees me" && lseek(unlinked, 0, SEEK_CUR) == 3);
@@ -98,7 +102,8 @@ int main() {
         CHECK(before.st_ino == after.st_ino && before.st_dev == after.st_dev);
         CHECK(write(unlinked_reader, "z", 1) == -1 && errno == EBADF);
         if (temporary >= 0) {
-            CHECK(contents(temporary) == "temporary" && fstat(temporary, &before) == 0 && before.st_nlink == 0);
+            CHECK(contents(temporary) == "temporary" && fstat(temporary, &before) == 0 &&
+                  before.st_nlink == 0);
             CHECK(lseek(temporary, 0, SEEK_CUR) == 9);
         }
         CHECK(contents(renamed) == "renamed" && link_of(renamed).ends_with("/after"));
@@ -123,9 +128,11 @@ int main() {
         char text[4096] = "";
         CHECK(pread(status, text, sizeof text - 1, 0) > 0);
         CHECK(std::strstr(text, "files") != nullptr);  // still the status of this very process
-        CHECK(std::strstr(text, ("\nPid:\t" + std::to_string(syscall(SYS_getpid)) + "\n").c_str()) != nullptr);
+        CHECK(std::strstr(text, ("\nPid:\t" + std::to_string(syscall(SYS_getpid)) + "\n").c_str()) !=
+              nullptr);
         CHECK(pread(uptime, text, sizeof text - 1, 0) > 0);
-        CHECK(fstat(sparse, &before) == 0 && before.st_size == 1 << 20 && lseek(sparse, 0, SEEK_CUR) == 1 << 19);
+        CHECK(fstat(sparse, &before) == 0 && before.st_size == 1 << 20 &&
+              lseek(sparse, 0, SEEK_CUR) == 1 << 19);
         // The lowest free number is what it would have been: nothing of ours is left open.
         const int free_one = dup(null);
         CHECK(free_one >= 0);

@@ -1,8 +1,11 @@
-// Memory of every kind: private and shared anonymous, holes, guard pages, huge and many areas, brk, files mapped both
-// ways, a deleted mapped file, memfd; and what a restart must not change: fresh pages are zero, mremap grows.
+// Memory of every kind: private and shared anonymous, holes, guard pages, huge and many areas, brk, files
+// mapped both ways, a deleted mapped file, memfd; and what a restart must not change: fresh pages are zero,
+// mremap grows.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+#include <initializer_list>
 
 #include "support.h"
 
@@ -15,7 +18,9 @@ unsigned char* map(size_t length, int prot, int flags, int fd = -1, off_t offset
     return static_cast<unsigned char*>(at);
 }
 
-unsigned char value(size_t i, unsigned seed) { return static_cast<unsigned char>((i * 2654435761U + seed) >> 11); }
+unsigned char value(size_t i, unsigned seed) {
+    return static_cast<unsigned char>((i * 2654435761U + seed) >> 11);
+}
 
 void fill(unsigned char* at, size_t length, unsigned seed) {
     for (size_t i = 0; i < length; ++i) at[i] = value(i, seed);
@@ -151,7 +156,8 @@ int main() {
         CHECK(pwrite(fd, &byte, 1, 2 * page) == 1 && file_shared[0] == byte);
         close(fd);
         CHECK(file_holds("mapped-shared", 0, 16 * page, 9));
-        CHECK(holds(deleted, 4 * page, 10) && holds(deleted_private, page, 11) && access("mapped-deleted", F_OK) != 0);
+        CHECK(holds(deleted, 4 * page, 10) && holds(deleted_private, page, 11) &&
+              access("mapped-deleted", F_OK) != 0);
         deleted[3 * page] = 99;
         CHECK(deleted_private[3 * page] == 99);  // still one file
         deleted[3 * page] = value(3 * page, 10);
@@ -161,13 +167,16 @@ int main() {
         unsigned char through = 0;
         CHECK(pread(memory, &through, 1, 5) == 1 && through == 77);
         memory_b[5] = value(5, 12);
-        CHECK(fcntl(memory, F_GET_SEALS) == (F_SEAL_GROW | F_SEAL_SHRINK) && fcntl(memory, F_GETFD) == FD_CLOEXEC);
+        CHECK(fcntl(memory, F_GET_SEALS) == (F_SEAL_GROW | F_SEAL_SHRINK) &&
+              fcntl(memory, F_GETFD) == FD_CLOEXEC);
         CHECK(ftruncate(memory, page) != 0 && errno == EPERM);
         char link[64], target[64] = "";
         std::snprintf(link, sizeof link, "/proc/self/fd/%d", memory);
-        CHECK(readlink(link, target, sizeof target - 1) > 0 && std::strstr(target, "memfd:of-the-test") != nullptr);
+        CHECK(readlink(link, target, sizeof target - 1) > 0 &&
+              std::strstr(target, "memfd:of-the-test") != nullptr);
 
-        for (int i = 0; i < many; ++i) CHECK(areas[static_cast<size_t>(i) * page] == value(static_cast<size_t>(i), 13));
+        for (int i = 0; i < many; ++i)
+            CHECK(areas[static_cast<size_t>(i) * page] == value(static_cast<size_t>(i), 13));
         CHECK(holds(heap, 64 * page, 14));
         auto* more = static_cast<unsigned char*>(sbrk(16 * page));
         CHECK(more != reinterpret_cast<unsigned char*>(-1) && zero(more, 16 * page));

@@ -1,10 +1,11 @@
-// Pipes and FIFOs with contents: partly read, full, packets, both ends here or one in a child, sizes, a writer that
-// sleeps because it is full, end of file after the restart.
+// Pipes and FIFOs with contents: partly read, full, packets, both ends here or one in a child, sizes, a
+// writer that sleeps because it is full, end of file after the restart.
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ int in_pipe(int fd) {
 int main() {
     signal(SIGPIPE, SIG_IGN);
     int plain[2], full[2], packets[2], empty[2], broken[2], ended[2];
-    CHECK(pipe(plain) == 0 && pipe2(full, O_NONBLOCK) == 0 && pipe2(packets, O_DIRECT) == 0 && pipe2(empty, O_CLOEXEC) == 0);
+    CHECK(pipe(plain) == 0 && pipe2(full, O_NONBLOCK) == 0 && pipe2(packets, O_DIRECT) == 0 &&
+          pipe2(empty, O_CLOEXEC) == 0);
     CHECK(pipe(broken) == 0 && pipe(ended) == 0);
     CHECK(write(plain[1], "xxhello pipe", 12) == 12);
     char text[65536];
@@ -30,7 +32,8 @@ int main() {
     int filled = 0;
     std::vector<char> block(4096);
     for (;;) {
-        for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<char>((static_cast<size_t>(filled) + i) * 7 >> 3);
+        for (size_t i = 0; i < block.size(); ++i)
+            block[i] = static_cast<char>((static_cast<size_t>(filled) + i) * 7 >> 3);
         const ssize_t wrote = write(full[1], block.data(), block.size());
         if (wrote < 0) break;
         filled += static_cast<int>(wrote);
@@ -83,12 +86,14 @@ int main() {
         CHECK(in_pipe(plain[0]) == 10 && in_pipe(full[0]) == filled && in_pipe(empty[0]) == 0);
         CHECK(fcntl(full[0], F_GETPIPE_SZ) == 131072 && fcntl(plain[0], F_GETPIPE_SZ) == 65536);
         CHECK((fcntl(full[1], F_GETFL) & O_NONBLOCK) != 0 && (fcntl(packets[1], F_GETFL) & O_DIRECT) != 0);
-        CHECK((fcntl(plain[0], F_GETFL) & O_ACCMODE) == O_RDONLY && (fcntl(plain[1], F_GETFL) & O_ACCMODE) == O_WRONLY);
+        CHECK((fcntl(plain[0], F_GETFL) & O_ACCMODE) == O_RDONLY &&
+              (fcntl(plain[1], F_GETFL) & O_ACCMODE) == O_WRONLY);
         CHECK(fcntl(empty[0], F_GETFD) == FD_CLOEXEC && fcntl(plain[0], F_GETFD) == 0);
         CHECK(write(full[1], "x", 1) == -1 && errno == EAGAIN);
         CHECK(write(broken[1], "x", 1) == -1 && errno == EPIPE);
         CHECK(in_pipe(ended[0]) == 10 && in_pipe(fifo_read) == 11);
-        struct stat here {}, there {};
+        struct stat here {
+        }, there{};
         CHECK(fstat(fifo_both, &here) == 0 && stat("fifo", &there) == 0 && here.st_ino == there.st_ino);
         CHECK(in_pipe(stuffed[0]) == 65536);
         CHECK(write(asked[1], "question", 8) == 8 && read(answer[0], text, sizeof text) == 8);
@@ -98,7 +103,8 @@ int main() {
         for (int at = 0; at < filled;) {
             const ssize_t got = read(full[0], text, sizeof text);
             CHECK(got > 0);
-            for (ssize_t i = 0; i < got; ++i, ++at) CHECK(text[i] == static_cast<char>(static_cast<size_t>(at) * 7 >> 3));
+            for (ssize_t i = 0; i < got; ++i, ++at)
+                CHECK(text[i] == static_cast<char>(static_cast<size_t>(at) * 7 >> 3));
         }
         CHECK(read(packets[0], text, sizeof text) == 3 && std::memcmp(text, "one", 3) == 0);
         CHECK(read(packets[0], text, sizeof text) == 7 && std::memcmp(text, "two two", 7) == 0);

@@ -1,9 +1,10 @@
-// Registers: a loop keeps values in general, SSE, AVX and x87 registers and the rounding modes all the time, in a
-// thread that never enters the kernel.
+// Registers: a loop keeps values in general, SSE, AVX and x87 registers and the rounding modes all the time,
+// in a thread that never enters the kernel.
 #include <immintrin.h>
 #include <pthread.h>
 
 #include <atomic>
+#include <initializer_list>
 
 #include "support.h"
 
@@ -14,7 +15,8 @@ std::atomic<int> spinning{0};
 
 // Holds known values in registers for a while, then compares: what a checkpoint or restart changes is seen.
 __attribute__((target("avx"))) void spin_avx() {
-    const __m256i pattern = _mm256_set_epi64x(0x1111222233334444, 0x5555666677778888, 0x0123456789abcdef, 0x0fedcba987654321);
+    const __m256i pattern =
+        _mm256_set_epi64x(0x1111222233334444, 0x5555666677778888, 0x0123456789abcdef, 0x0fedcba987654321);
     alignas(32) long long seen[4];
     long left = 2000000;
     asm volatile(

@@ -15,15 +15,15 @@ namespace test {
 [[noreturn]] inline void failed(const char* file, int line, const char* what) {
     const int number = errno;
     char text[512];
-    const int length = std::snprintf(text, sizeof text, "FAILED %s:%d: %s (errno %d %s) in pid %d\n", file, line, what,
-                                     number, std::strerror(number), static_cast<int>(getpid()));
+    const int length = std::snprintf(text, sizeof text, "FAILED %s:%d: %s (errno %d %s) in pid %d\n", file,
+                                     line, what, number, std::strerror(number), static_cast<int>(getpid()));
     if (write(1, text, static_cast<size_t>(length)) < 0) _exit(3);
     _exit(1);
 }
 
 // errno is kept for the message.
-#define CHECK(condition) \
-    do { \
+#define CHECK(condition)                                                  \
+    do {                                                                  \
         if (!(condition)) ::test::failed(__FILE__, __LINE__, #condition); \
     } while (0)
 
@@ -53,8 +53,8 @@ inline double now(clockid_t clock = CLOCK_MONOTONIC) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
-// The driver's orders: a file that is replaced by rename. Read by its full path and closed at once, so that no
-// descriptor of this machinery is open when a checkpoint is taken.
+// The driver's orders: a file that is replaced by rename. Read by its full path and closed at once, so that
+// no descriptor of this machinery is open when a checkpoint is taken.
 class Orders {
   public:
     Orders() : path_(std::getenv("CAIRN_TEST_COMMAND")) { CHECK(path_ != nullptr); }

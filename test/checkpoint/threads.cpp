@@ -1,10 +1,12 @@
-// Threads: stacks, TLS, names, masks, join with a value, a mutex held over the checkpoint, 80 of them at once.
+// Threads: stacks, TLS, names, masks, join with a value, a mutex held over the checkpoint, 80 of them at
+// once.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <atomic>
+#include <initializer_list>
 
 #include "support.h"
 
@@ -89,7 +91,8 @@ int main() {
             if (i % 4 != 1) CHECK(ticks[i] > before[i]);
         // A thread made after the restart works, and is joined like any other.
         pthread_t another;
-        CHECK(pthread_create(&another, nullptr, [](void*) { return reinterpret_cast<void*>(mine); }, nullptr) == 0);
+        CHECK(pthread_create(
+                  &another, nullptr, [](void*) { return reinterpret_cast<void*>(mine); }, nullptr) == 0);
         void* value = nullptr;
         CHECK(pthread_join(another, &value) == 0 && reinterpret_cast<long>(value) == -1);
         if (!last) return;
