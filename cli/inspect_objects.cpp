@@ -52,7 +52,7 @@ std::string describe(const schema::Object& object) {
     const std::size_t inside =
         std::accumulate(object.contents.begin(), object.contents.end(), std::size_t{0},
                         [](std::size_t sum, const auto& each) { return sum + each.size(); });
-    std::string path = printable(object.path);
+    const std::string path = printable(object.path);
     const auto pipe = [&](std::string_view end) {
         return fmt::format("pipe {}, {}{}{}", object.pipe, end, waiting(inside), owner(object));
     };

@@ -64,7 +64,7 @@ class RandomStruct {
         schema::fields(value, [](std::string_view, auto&) {});
     }
     void fill(T& value) {
-        schema::fields(value, [this](std::string_view, auto& member) { this->fill(member); });
+        schema::fields(value, [this](std::string_view, auto& member) { fill(member); });
     }
 
     std::mt19937_64 engine_;

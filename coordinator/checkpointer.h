@@ -1,0 +1,104 @@
+// Checkpoints, one after the other: from the question to the published folder.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/session.h"
+#include "coordinator/group.h"
+#include "coordinator/json.h"
+#include "coordinator/publish.h"
+#include "coordinator/region_file.h"
+#include "coordinator/registry.h"
+#include "coordinator/worker.h"
+
+namespace cairn::coordinator {
+
+struct CheckpointOrder {
+    std::string ckptdir;  // absolute
+    bool kill = false;
+    std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
+
+    bool operator==(const CheckpointOrder&) const = default;
+};
+
+struct CheckpointLimits {
+    std::chrono::milliseconds standing{10'000};      // the group stands still
+    std::chrono::milliseconds margin{3'000};         // for the worker to notice that itself
+    std::chrono::milliseconds no_progress{120'000};  // no byte was written
+};
+
+// Takes an event; `droppable` ones (progress) may be left out for a slow reader.
+using Sink = std::function<void(const Json& event, bool droppable)>;
+
+class Checkpointer {
+  public:
+    struct Surroundings {
+        boost::asio::io_context& io;
+        const Session& session;
+        RegionFile& region;
+        Registry& registry;
+        Group& group;
+        Sink everybody;                                            // console and subscribers
+        std::function<std::vector<std::string>()> folders_in_use;  // by restarts
+        std::function<boost::asio::awaitable<std::size_t>()> kill_group;
+        std::function<std::uint32_t()> keep;
+        std::function<void(const Json& done)> published;
+    };
+
+    Checkpointer(Surroundings surroundings, bool self_contained, CheckpointLimits limits = {});
+
+    // The answer comes to `sink`: phases, progress, at last done or failed. See docs/protocol.md for who
+    // shares whose.
+    void ask(const CheckpointOrder& order, Sink sink);
+
+    [[nodiscard]] bool busy() const { return current_ != nullptr; }
+    [[nodiscard]] Json status() const;
+
+    // Gives up the checkpoint under way and those asked for behind it.
+    void give_up(const std::string& reason);
+
+  private:
+    struct Job {
+        CheckpointOrder order;
+        std::vector<Sink> sinks;
+        std::string phase;
+        std::uint64_t bytes = 0, total = 0;
+        std::uint32_t generation = 0;
+        std::string directory;
+        bool open = true;  // the group has not been asked to stop: who asks now may join
+    };
+    class Attempt;
+
+    void start_next();
+    void tell(Job& job, Json event, bool droppable = false);
+    void enter(Job& job, const char* phase);
+    boost::asio::awaitable<void> run(std::shared_ptr<Job> job);
+    boost::asio::awaitable<Result<Json>> take(Job& job);
+    boost::asio::awaitable<Result<Json>> listen(Job& job, Worker& worker, Worker::Clock::time_point begun);
+    boost::asio::awaitable<Result<>> wait_for_births();
+    [[nodiscard]] Result<> check_members() const;
+    void relay(Job& job, const Json& message, Worker::Clock::time_point writing_since);
+
+    Surroundings s_;
+    bool self_contained_;
+    CheckpointLimits limits_;
+    boost::asio::thread_pool disk_{1};
+    boost::asio::steady_timer timer_;
+    std::shared_ptr<Job> current_;
+    std::deque<std::shared_ptr<Job>> queue_;
+    Worker* worker_ = nullptr;
+    std::string given_up_;
+};
+
+}  // namespace cairn::coordinator

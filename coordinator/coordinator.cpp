@@ -1,0 +1,317 @@
+#include "coordinator/coordinator.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "common/human.h"
+
+namespace cairn::coordinator {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto starting_limit = 20s;  // between the answer to hello and the registration of the program
+
+std::string state_path(const Session& session) {
+    return session.directory + "/state.json";
+}
+
+void write_small(const std::string& path, const std::string& text) {
+    const std::string fresh = path + ".new";
+    {
+        std::ofstream file(fresh, std::ios::trunc);
+        file << text;
+        if (!file.flush()) return;
+    }
+    ::rename(fresh.c_str(), path.c_str());
+}
+
+}  // namespace
+
+Coordinator::Coordinator(asio::io_context& io, Settings settings, Session session, RegionFile region,
+                         Console::Kind kind)
+    : io_(io),
+      settings_(std::move(settings)),
+      session_(std::move(session)),
+      region_(std::move(region)),
+      registry_(io, *region_, region_.key(),
+                {.joined = [this](const Member& member) { joined(member); },
+                 .left = [this](const Member& member) { left(member); },
+                 .warning = [this](const std::string& text) { note(text); }}),
+      barrier_(
+          group_, registry_, [this](const std::string& text) { note(text); },
+          [this] {
+              save_state();
+              check_idle();
+          }),
+      checkpointer_({.io = io,
+                     .session = session_,
+                     .region = region_,
+                     .registry = registry_,
+                     .group = group_,
+                     .everybody = [this](const Json& event, bool droppable) { everybody(event, droppable); },
+                     .folders_in_use = [this] { return barrier_.folders_in_use(); },
+                     .kill_group = [this] { return kill_group(); },
+                     .keep = [this] { return settings_.keep; },
+                     .published =
+                         [this](const Json& done) {
+                             last_ = done;
+                             save_state();
+                         }},
+                    settings_.self_contained),
+      server_(io, {.request = [this](const std::shared_ptr<Peer>& peer,
+                                     const Json& request) { peer_asks(peer, request); },
+                   .closed = [this](Peer& peer) { peer_closed(peer); }}),
+      console_(io, kind,
+               {.ask = [this](const Json& request) { console_asks(request); },
+                .ended = [this] { quit("end of input"); }}),
+      signals_(io, SIGINT, SIGTERM, SIGHUP),
+      interval_timer_(io),
+      idle_timer_(io),
+      quit_timer_(io) {}
+
+Coordinator::~Coordinator() {
+    registry_.stop();
+}
+
+Result<> Coordinator::start() {
+    Region& region = *region_;
+    // A capture of the dead coordinator's worker is over: its copy-on-write children end.
+    region.capture = 0;
+    region.coordinator_pid = ::getpid();
+    region.coordinator_generation.fetch_add(1);
+    if (region_.adopted()) load_state();
+    std::strncpy(region.ckptdir, settings_.ckptdir.c_str(), sizeof region.ckptdir - 1);
+
+    registry_.start(region_.adopted());
+    if (registry_.members().empty() && group_.state() == Group::State::running) group_ = Group();
+    if (Result<> listening = server_.listen(session_); !listening) return listening;
+    write_small(session_.pid_file(), fmt::format("{}\n", ::getpid()));
+    save_state();
+    on_signal();
+    arm_interval();
+
+    std::string greeting = fmt::format("session {}: coordinator {}, checkpoints to {}", session_.name,
+                                       ::getpid(), printable(settings_.ckptdir));
+    if (!registry_.members().empty())
+        greeting +=
+            fmt::format("; found {} of computation {}",
+                        human_count(registry_.members().size(), "process", "processes"), group_.cid());
+    console_.start(greeting);
+    check_idle();
+    return {};
+}
+
+void Coordinator::on_signal() {
+    signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+        if (error) return;
+        if (signal != SIGHUP) return quit(fmt::format("signal {} ({})", signal, ::strsignal(signal)));
+        // The terminal has gone. Who has programs to look after goes on without it.
+        console_.lose_terminal();
+        if (registry_.members().empty()) return quit("the terminal has hung up");
+        settings_.automatic = true;
+        on_signal();
+    });
+}
+
+void Coordinator::everybody(const Json& event, bool droppable) {
+    console_.show(event);
+    Json marked = event;
+    marked["subscribed"] = true;
+    server_.broadcast(marked, droppable);
+}
+
+void Coordinator::note(const std::string& text) {
+    everybody({{"event", "note"}, {"text", text}}, false);
+}
+
+void Coordinator::joined(const Member& member) {
+    expected(member.pid);
+    const Group::State before = group_.state();
+    const bool awaited = group_.registered(member.uid);
+    if (!awaited)
+        note(fmt::format("{} was started without asking while a restart is pending; it is not part of it",
+                         describe(member.pid)));
+    if (before == Group::State::idle) {
+        note(fmt::format("{} begins computation {}", describe(member.pid), group_.cid()));
+        save_state();
+    }
+    check_idle();
+}
+
+void Coordinator::left(const Member& member) {
+    const std::string cid = group_.cid();
+    if (group_.left(member.uid)) {
+        note(fmt::format("{} ({}) was the last one; computation {} has ended", member.virtual_pid,
+                         printable(member.name), cid));
+        if (registry_.births() == 0) clear_ids(region_->ids);
+        save_state();
+    }
+    check_idle();
+}
+
+void Coordinator::expect(pid_t pid) {
+    const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));
+    if (fd < 0) return;
+    Starting starting{std::make_unique<asio::posix::stream_descriptor>(io_, fd),
+                      std::make_unique<asio::steady_timer>(io_)};
+    starting.process->async_wait(asio::posix::stream_descriptor::wait_read,
+                                 [this, pid](const boost::system::error_code& error) {
+                                     if (!error) expected(pid);
+                                 });
+    starting.deadline->expires_after(starting_limit);
+    starting.deadline->async_wait([this, pid](const boost::system::error_code& error) {
+        if (!error) expected(pid);
+    });
+    starting_[pid] = std::move(starting);
+    group_.set_starting(starting_.size());
+}
+
+void Coordinator::expected(pid_t pid) {
+    if (starting_.erase(pid) == 0) return;
+    group_.set_starting(starting_.size());
+    check_idle();
+}
+
+asio::awaitable<std::size_t> Coordinator::kill_group() {
+    const auto until = std::chrono::steady_clock::now() + 5s;
+    std::set<std::string> ended;
+    asio::steady_timer timer(io_);
+    // Again and again: what was being born meanwhile is a member by the next turn.
+    while (std::chrono::steady_clock::now() < until) {
+        registry_.scan();
+        if (registry_.members().empty() && registry_.births() == 0) break;
+        for (const auto& [slot, member] : registry_.members()) ended.insert(member.uid);
+        registry_.kill_all();
+        timer.expires_after(10ms);
+        boost::system::error_code error;
+        co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+        if (registry_.members().empty()) break;
+    }
+    co_return ended.size();
+}
+
+void Coordinator::set_interval(std::chrono::milliseconds interval) {
+    settings_.interval = interval;
+    arm_interval();
+    save_state();
+}
+
+void Coordinator::arm_interval() {
+    interval_timer_.cancel();
+    if (settings_.interval <= 0ms || quitting_) return;
+    interval_timer_.expires_after(settings_.interval);
+    interval_timer_.async_wait([this](const boost::system::error_code& error) {
+        if (error || quitting_) return;
+        // Nobody there, or the last one is still being written: this one is left out.
+        if (group_.state() == Group::State::running && !registry_.members().empty() && !checkpointer_.busy())
+            checkpointer_.ask({.ckptdir = settings_.ckptdir, .kill = false, .timeout = {}},
+                              [](const Json&, bool) {});
+        arm_interval();
+    });
+}
+
+void Coordinator::check_idle() {
+    if (!settings_.automatic || quitting_) return;
+    const bool idle = group_.state() == Group::State::idle && registry_.members().empty() &&
+                      starting_.empty() && registry_.births() == 0 && !checkpointer_.busy();
+    if (!idle) {
+        idle_timer_.cancel();
+        idle_armed_ = false;
+        return;
+    }
+    if (std::exchange(idle_armed_, true)) return;
+    idle_timer_.expires_after(settings_.linger);
+    idle_timer_.async_wait([this](const boost::system::error_code& error) {
+        if (error) return;
+        idle_armed_ = false;
+        registry_.scan();
+        if (registry_.members().empty() && starting_.empty() && !checkpointer_.busy() &&
+            group_.state() == Group::State::idle)
+            quit("nobody is left in the session");
+        else
+            check_idle();
+    });
+}
+
+void Coordinator::quit(const std::string& why) {
+    if (quitting_) return;
+    quitting_ = true;
+    interval_timer_.cancel();
+    idle_timer_.cancel();
+    registry_.scan();
+    const std::size_t processes = registry_.members().size();
+    note(processes == 0
+             ? fmt::format("quit: {}", why)
+             : fmt::format(
+                   "quit: {}; {} without a coordinator, `cairn coordinator` finds them again", why,
+                   processes == 1 ? "1 process goes on" : fmt::format("{} processes go on", processes)));
+    checkpointer_.give_up("the coordinator was told to quit");
+    finish();
+}
+
+// A checkpoint that is given up needs its turn to clean up.
+void Coordinator::finish() {
+    if (checkpointer_.busy()) {
+        quit_timer_.expires_after(10ms);
+        quit_timer_.async_wait([this](const boost::system::error_code&) { finish(); });
+        return;
+    }
+    console_.stop();
+    server_.stop();
+    signals_.cancel();
+    // Under the lock: the next coordinator makes these anew. The region stays while somebody uses it.
+    ::unlink(session_.socket().c_str());
+    ::unlink(session_.pid_file().c_str());
+    region_->coordinator_pid = 0;
+    if (registry_.members().empty() && registry_.births() == 0 && starting_.empty()) {
+        ::unlink(session_.region().c_str());
+        ::unlink(state_path(session_).c_str());
+    }
+    registry_.stop();
+    starting_.clear();
+    // What is queued for the clients goes out first.
+    quit_timer_.expires_after(200ms);
+    quit_timer_.async_wait([this](const boost::system::error_code&) { io_.stop(); });
+}
+
+void Coordinator::load_state() {
+    std::ifstream file(state_path(session_));
+    std::stringstream text;
+    text << file.rdbuf();
+    const Json state = Json::parse(text.str(), nullptr, false);
+    if (!state.is_object()) return;
+    if (const std::string cid = get_string(state, "cid", Group::no_cid); cid != Group::no_cid)
+        group_.adopt(cid);
+    if (!settings_.interval_given)
+        settings_.interval = std::chrono::milliseconds(get_number(state, "interval_ms"));
+    if (!settings_.keep_given)
+        settings_.keep = static_cast<std::uint32_t>(get_number(state, "keep", settings_.keep));
+    if (!settings_.ckptdir_given) settings_.ckptdir = get_string(state, "ckptdir", settings_.ckptdir);
+    last_ = state.value("last", Json());
+}
+
+void Coordinator::save_state() {
+    // A restart that is pending ends with its coordinator: the next one begins with ?.
+    const bool running = group_.state() == Group::State::running;
+    write_small(state_path(session_), text_of({{"cid", running ? group_.cid() : Group::no_cid},
+                                               {"interval_ms", settings_.interval.count()},
+                                               {"keep", settings_.keep},
+                                               {"ckptdir", settings_.ckptdir},
+                                               {"last", last_}},
+                                              1) +
+                                          "\n");
+}
+
+}  // namespace cairn::coordinator

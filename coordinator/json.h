@@ -1,0 +1,39 @@
+// JSON as the protocol and the state file use it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace cairn::coordinator {
+
+using Json = nlohmann::json;
+
+// Names of processes and paths need not be UTF-8: what isn't is replaced, never thrown over.
+[[nodiscard]] inline std::string text_of(const Json& json, int indent = -1) {
+    return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+// The field, or `fallback` where it is missing, null or of another type. Needs no exception: what a peer
+// sends may be anything.
+[[nodiscard]] inline std::string get_string(const Json& json, const char* key, std::string fallback = {}) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : fallback;
+}
+[[nodiscard]] inline std::int64_t get_number(const Json& json, const char* key, std::int64_t fallback = 0) {
+    const auto found = json.find(key);
+    if (found == json.end()) return fallback;
+    if (found->is_number_integer()) return found->get<std::int64_t>();
+    if (!found->is_number_float()) return fallback;
+    const double value = found->get<double>();
+    return value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : fallback;
+}
+[[nodiscard]] inline double get_real(const Json& json, const char* key, double fallback = 0) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number() ? found->get<double>() : fallback;
+}
+[[nodiscard]] inline bool get_flag(const Json& json, const char* key, bool fallback = false) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_boolean() ? found->get<bool>() : fallback;
+}
+
+}  // namespace cairn::coordinator

@@ -1,0 +1,63 @@
+// What /proc says of a process, as far as the coordinator needs it. Nothing here stops or disturbs the
+// process.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::coordinator {
+
+struct ProcessInfo {
+    std::string name;  // comm
+    char state = '?';  // as in proc(5): R S D T t Z X I
+    pid_t parent = 0;
+    std::int32_t terminal = 0;     // device number of the controlling terminal, 0: none
+    std::uint64_t started_ns = 0;  // CLOCK_BOOTTIME, to 10 ms (clock ticks)
+    std::uint32_t threads = 0;
+};
+
+// Nothing if there is no such process.
+[[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
+
+// "123 (bash)"; "123" if it has gone.
+[[nodiscard]] std::string describe(pid_t pid);
+
+// The arguments, joined by spaces, at most `limit` bytes, on one line; "" if it has none (zombie) or may not
+// be read.
+[[nodiscard]] std::string command_line(pid_t pid, std::size_t limit = 256);
+
+// Path of the controlling terminal with this device number ("/dev/pts/3"), "" for 0 or one that we don't
+// know.
+[[nodiscard]] std::string terminal_path(std::int32_t device);
+
+// Memory that an image of the process would hold at most, bytes: anonymous memory present or swapped.
+[[nodiscard]] std::uint64_t memory_to_save(pid_t pid);
+
+// A process has ended when no thread of it runs any more; its zombie may be left.
+[[nodiscard]] bool has_ended(pid_t pid);
+
+struct FileKey {
+    std::uint32_t major = 0, minor = 0;
+    std::uint64_t inode = 0;
+};
+// The file that this process itself has mapped at `address`.
+[[nodiscard]] FileKey mapped_file(std::uint64_t address);
+
+enum class Mapped { no, yes, unknown };  // unknown: /proc/PID/maps may not be read
+struct MappedAt {
+    Mapped mapped = Mapped::unknown;
+    std::uint64_t address = 0;
+    bool library = false;  // libcairn.so is mapped too: a member and not one of our tools
+};
+[[nodiscard]] MappedAt find_mapping(pid_t pid, const FileKey& file);
+
+// All processes that we can see.
+[[nodiscard]] std::vector<pid_t> all_processes();
+
+[[nodiscard]] std::uint64_t boottime_ns();
+
+}  // namespace cairn::coordinator

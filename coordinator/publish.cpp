@@ -1,0 +1,299 @@
+#include "coordinator/publish.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "common/human.h"
+#include "common/image/manifest.h"
+
+namespace cairn::coordinator {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view partial_suffix = ".partial";
+constexpr std::string_view removed_suffix = ".removed";
+
+std::optional<std::uint32_t> number_of(std::string_view name) {
+    std::uint32_t number = 0;
+    const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (problem != std::errc() || end != name.data() + name.size() || name.empty() || name.front() == '0')
+        return std::nullopt;
+    return number;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+    std::vector<std::string> names;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+        names.push_back(entry.path().filename().string());
+    return names;
+}
+
+Result<> sync_folder(const std::string& folder) {
+    const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd || ::fsync(fd.get()) != 0) return fail_errno("{}: fsync", folder);
+    return {};
+}
+
+Result<> write_file(const std::string& path, const std::string& text, mode_t mode) {
+    const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
+    if (!fd) return fail_errno("{}", path);
+    for (std::size_t done = 0; done < text.size();) {
+        const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_errno("{}: write", path);
+        done += static_cast<std::size_t>(n);
+    }
+    // The umask may have taken the x bits that a script needs.
+    if (::fchmod(fd.get(), mode) != 0) return fail_errno("{}: chmod", path);
+    if (::fsync(fd.get()) != 0) return fail_errno("{}: fsync", path);
+    return {};
+}
+
+// Makes `link` lead to `target`, at once: nobody ever finds it missing. A note if `link` is something of the
+// user's.
+Result<std::string> move_link(const std::string& link, const std::string& target) {
+    struct stat info {};
+    if (::lstat(link.c_str(), &info) == 0 && !S_ISLNK(info.st_mode))
+        return fmt::format("{} was left alone: it is no link of ours", link);
+    const std::string fresh = fmt::format("{}.{}.new", link, ::getpid());
+    ::unlink(fresh.c_str());
+    if (::symlink(target.c_str(), fresh.c_str()) != 0) return fail_errno("{}: symlink", fresh);
+    if (::rename(fresh.c_str(), link.c_str()) != 0) {
+        const int number = errno;
+        ::unlink(fresh.c_str());
+        errno = number;
+        return fail_errno("{}: rename from {}", link, fresh);
+    }
+    return std::string();
+}
+
+std::string quoted(const std::string& text) {
+    std::string result = "'";
+    for (const char c : text) {
+        if (c == '\'')
+            result += "'\\''";
+        else
+            result += c;
+    }
+    return result + "'";
+}
+
+bool is_complete(const std::string& folder, const std::string& name) {
+    struct stat info {};
+    return number_of(name) && ::stat((folder + "/" + name + "/manifest.json").c_str(), &info) == 0;
+}
+
+// What a killed coordinator left: partial folders whose lock nobody holds, removals not finished.
+void remove_leftovers(const std::string& folder) {
+    std::error_code ignored;
+    for (const std::string& name : names_in(folder)) {
+        const std::string path = folder + "/" + name;
+        if (name.ends_with(removed_suffix)) {
+            fs::remove_all(path, ignored);
+        } else if (name.ends_with(partial_suffix)) {
+            const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+            if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
+        }
+    }
+}
+
+}  // namespace
+
+Result<Partial> begin_checkpoint(const std::string& root, const std::string& cid) {
+    Partial partial;
+    partial.root = root;
+    partial.cid = cid;
+    std::error_code problem;
+    if (fs::create_directories(root, problem); problem)
+        return fail("{}: the folder for checkpoints can't be made: {}", root, problem.message());
+    if (::mkdir(partial.folder().c_str(), 0700) == 0) {
+        if (auto synced = sync_folder(root); !synced) return std::unexpected(synced.error());
+    } else if (errno != EEXIST) {
+        return fail_errno("{}: can't be made", partial.folder());
+    }
+    remove_leftovers(partial.folder());
+    for (const std::string& name : names_in(partial.folder())) {
+        std::string_view base = name;
+        if (base.ends_with(partial_suffix)) base.remove_suffix(partial_suffix.size());
+        if (const auto number = number_of(base)) partial.generation = std::max(partial.generation, *number);
+    }
+    for (int tries = 0; tries < 1000; ++tries) {
+        ++partial.generation;
+        // Who made N.partial owns N: a name that is there belongs to another session restarted from the same
+        // computation.
+        if (::mkdir(partial.partial().c_str(), 0700) != 0) {
+            if (errno == EEXIST) continue;
+            return fail_errno("{}: can't be made", partial.partial());
+        }
+        partial.lock.reset(::open(partial.partial().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!partial.lock || ::flock(partial.lock.get(), LOCK_EX | LOCK_NB) != 0) {
+            // Between mkdir and flock it looked abandoned to another session's tidying up.
+            continue;
+        }
+        struct stat info {};
+        if (::stat(partial.final().c_str(), &info) == 0 || ::stat(partial.partial().c_str(), &info) != 0) {
+            abandon(partial);
+            continue;
+        }
+        return partial;
+    }
+    return fail("{}: no free generation number", partial.folder());
+}
+
+Result<std::uint64_t> free_space(const std::string& folder) {
+    struct statvfs info {};
+    if (::statvfs(folder.c_str(), &info) != 0) return fail_errno("{}: statvfs", folder);
+    // The last percents are root's on many file systems.
+    const std::uint64_t blocks = ::geteuid() == 0 ? info.f_bfree : info.f_bavail;
+    return blocks * info.f_frsize;
+}
+
+Result<std::vector<std::string>> publish(Partial& partial, const schema::Manifest& manifest,
+                                         const std::function<void(const char*)>& step) {
+    const auto at = [&step](const char* name) {
+        if (step) step(name);
+    };
+    std::vector<std::string> notes;
+    const std::string folder = partial.partial();
+
+    at("manifest");
+    if (auto written = write_manifest(partial.lock.get(), manifest); !written)
+        return std::unexpected(std::move(written.error()).in(folder));
+    at("script");
+    if (auto written = write_file(folder + "/restart.sh", restart_script(manifest, cairn_command()), 0700);
+        !written)
+        return std::unexpected(written.error());
+    at("sync");
+    if (auto synced = sync_folder(folder); !synced) return std::unexpected(synced.error());
+    at("rename");
+    if (::rename(folder.c_str(), partial.final().c_str()) != 0)
+        return fail_errno("{}: rename from {}", partial.final(), folder);
+    if (auto synced = sync_folder(partial.folder()); !synced) return std::unexpected(synced.error());
+
+    // From here on the checkpoint is complete; a link that can't be moved is a note and no failure.
+    at("latest");
+    const std::string target = fmt::format("{}/{}", partial.cid, partial.generation);
+    const std::pair<std::string, std::string> links[] = {{partial.root + "/latest", target},
+                                                         {partial.root + "/restart.sh", "latest/restart.sh"}};
+    for (const auto& [link, leads_to] : links) {
+        auto moved = move_link(link, leads_to);
+        if (!moved)
+            notes.push_back(moved.error().what);
+        else if (!moved->empty())
+            notes.push_back(*moved);
+        at("restart");
+    }
+    if (auto synced = sync_folder(partial.root); !synced) notes.push_back(synced.error().what);
+    partial.lock.reset();
+    at("done");
+    return notes;
+}
+
+void abandon(Partial& partial) {
+    std::error_code ignored;
+    fs::remove_all(partial.partial(), ignored);
+    partial.lock.reset();
+    // An empty folder of a computation that was never saved is litter; rmdir refuses any other.
+    ::rmdir(partial.folder().c_str());
+}
+
+std::vector<std::uint32_t> complete_generations(const std::string& folder) {
+    std::vector<std::uint32_t> generations;
+    for (const std::string& name : names_in(folder))
+        if (is_complete(folder, name)) generations.push_back(*number_of(name));
+    std::sort(generations.begin(), generations.end());
+    return generations;
+}
+
+std::vector<std::uint32_t> prune(const std::string& root, const std::string& cid, std::uint32_t keep,
+                                 const std::vector<std::string>& in_use) {
+    std::vector<std::uint32_t> removed;
+    const std::string folder = root + "/" + cid;
+    const auto generations = complete_generations(folder);
+    if (keep == 0 || generations.size() <= keep) return removed;
+    std::error_code ignored;
+    for (std::size_t i = 0; i < generations.size() - keep; ++i) {
+        const std::string path = fmt::format("{}/{}", folder, generations[i]);
+        const bool used = std::any_of(in_use.begin(), in_use.end(), [&path](const std::string& other) {
+            std::error_code missing;
+            return fs::equivalent(path, other, missing);
+        });
+        if (used) continue;
+        // First the name goes: half a checkpoint must never look like one.
+        const std::string doomed = path + std::string(removed_suffix);
+        fs::remove_all(doomed, ignored);
+        if (::rename(path.c_str(), doomed.c_str()) != 0) continue;
+        fs::remove_all(doomed, ignored);
+        removed.push_back(generations[i]);
+    }
+    return removed;
+}
+
+std::string cairn_command() {
+    std::error_code problem;
+    const fs::path self = fs::read_symlink("/proc/self/exe", problem);
+    if (problem) return "cairn";
+    for (const fs::path& candidate :
+         {self.parent_path() / "cairn", self.parent_path() / ".." / ".." / "bin" / "cairn"})
+        if (::access(candidate.c_str(), X_OK) == 0) return candidate.lexically_normal().string();
+    return "cairn";
+}
+
+std::string restart_script(const schema::Manifest& manifest, const std::string& cairn) {
+    const std::time_t taken = static_cast<std::time_t>(manifest.taken_at_ns / 1'000'000'000);
+    std::tm local{};
+    char date[64] = "";
+    if (manifest.taken_at_ns > 0 && ::localtime_r(&taken, &local) != nullptr)
+        std::strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S %z", &local);
+
+    std::string text =
+        "#!/bin/sh\n# Brings this computation back:   restart.sh [options of cairn restart]\n#\n";
+    text += fmt::format("# computation  {}\n", printable(manifest.cid));
+    text += fmt::format("# checkpoint   {}, {}, session {}\n", manifest.generation,
+                        human_count(static_cast<std::uint64_t>(manifest.np), "process", "processes"),
+                        printable(manifest.session));
+    text += fmt::format("# taken        {} on {}\n", date, printable(manifest.host));
+    if (!manifest.parts.empty())
+        text += "#\n# Parts; each can be brought back on a terminal of its own:   restart.sh --part N\n";
+    for (const schema::ManifestPart& part : manifest.parts) {
+        text += fmt::format("#   {}  {}, {}:", part.number, printable(part.host),
+                            part.terminal.empty() ? "no terminal" : printable(part.terminal));
+        for (const std::int32_t pid : part.pids) {
+            const auto image =
+                std::find_if(manifest.images.begin(), manifest.images.end(),
+                             [pid](const schema::ManifestImage& one) { return one.pid == pid; });
+            text += fmt::format(" {}", pid);
+            if (image != manifest.images.end()) text += fmt::format(" ({})", printable(image->name));
+        }
+        text += "\n";
+    }
+    text += fmt::format(
+        "\n"
+        "here=$(dirname -- \"$(readlink -f -- \"$0\")\")\n"
+        "installed={}\n"
+        "cairn=${{CAIRN:-$installed}}\n"
+        "if ! command -v \"$cairn\" >/dev/null 2>&1; then\n"
+        "    found=$(command -v cairn) || {{\n"
+        "        echo \"restart.sh: there is no $cairn, and no cairn in PATH: set CAIRN to the command\" "
+        ">&2\n"
+        "        exit 1\n"
+        "    }}\n"
+        "    cairn=$found\n"
+        "fi\n"
+        "exec \"$cairn\" restart \"$here\" \"$@\"\n",
+        quoted(cairn));
+    return text;
+}
+
+}  // namespace cairn::coordinator

@@ -1,0 +1,158 @@
+#include "coordinator/region_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/fd.h"
+
+namespace cairn::coordinator {
+namespace {
+
+// Between reading the clock and the kernel's own note of the start lies at most a tick of 10 ms, rounded
+// down.
+constexpr std::uint64_t start_slack_ns = 20'000'000;
+
+struct Head {
+    std::uint64_t magic = 0;
+    std::uint32_t version = 0;
+};
+
+// As maps shows it: on overlayfs and btrfs stat(2) gives another device number.
+FileKey key_of_mapping(const void* address) {
+    return mapped_file(reinterpret_cast<std::uintptr_t>(address));
+}
+
+FileKey key_of_file(int fd) {
+    void* at = ::mmap(nullptr, 4096, PROT_NONE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) return {};
+    const FileKey key = key_of_mapping(at);
+    ::munmap(at, 4096);
+    return key;
+}
+
+// A process that uses the file as its region, or 0.
+pid_t somebody_with(const FileKey& key) {
+    for (const pid_t pid : all_processes()) {
+        if (pid == ::getpid()) continue;
+        const MappedAt at = find_mapping(pid, key);
+        if (at.mapped == Mapped::yes && at.library) return pid;
+    }
+    return 0;
+}
+
+bool anybody_in(const Region& region, const FileKey& key) {
+    const std::uint32_t end = std::min(region.slots_end.load(), slot_count);
+    for (std::uint32_t i = 0; i < end; ++i) {
+        const Slot& slot = region.slots[i];
+        const SlotState state = slot.state.load(std::memory_order_acquire);
+        if ((state == SlotState::running || state == SlotState::exec) && slot_is_alive(slot, key))
+            return true;
+    }
+    // Those who have no slot, or not yet: born and not registered while nobody looked.
+    return somebody_with(key) != 0;
+}
+
+}  // namespace
+
+bool started_after(const Slot& slot, const ProcessInfo& info) {
+    // A restored process carries the time stamp of its first life: nothing can be said.
+    if ((slot.flags.load(std::memory_order_relaxed) & slot_restored) != 0) return false;
+    return info.started_ns > slot.born_ns.load(std::memory_order_relaxed) + start_slack_ns;
+}
+
+bool slot_is_alive(const Slot& slot, const FileKey& region) {
+    const pid_t pid = slot.pid.load(std::memory_order_relaxed);
+    if (pid <= 0 || has_ended(pid)) return false;
+    const MappedAt at = find_mapping(pid, region);
+    if (at.mapped == Mapped::yes) return true;
+    // In an exec the mapping has gone before the new image makes its own; maps of a process with another uid
+    // can't be read. Then the start time decides whether the pid has been given to a stranger.
+    if (at.mapped == Mapped::no && slot.state.load(std::memory_order_relaxed) == SlotState::running)
+        return false;
+    const auto info = process_info(pid);
+    return info && !started_after(slot, *info);
+}
+
+void clear_ids(IdMap& ids) {
+    if (ids.used.load(std::memory_order_relaxed) == 0) return;
+    ids.used.store(0, std::memory_order_release);
+    for (IdEntry* table : {ids.by_virtual, ids.by_real})
+        for (std::uint32_t i = 0; i < id_map_size; ++i) {
+            table[i].value.store(0, std::memory_order_relaxed);
+            table[i].key.store(0, std::memory_order_release);
+        }
+}
+
+RegionFile::~RegionFile() {
+    if (region_ != nullptr) ::munmap(region_, sizeof(Region));
+}
+
+Result<RegionFile> RegionFile::map(const std::string& path, bool adopted) {
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd) return fail_errno("{}", path);
+    void* at = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (at == MAP_FAILED) return fail_errno("{}: mmap", path);
+    return RegionFile(static_cast<Region*>(at), key_of_mapping(at), adopted);
+}
+
+Result<RegionFile> RegionFile::create(const Session& session) {
+    const std::string fresh = session.region() + ".new";
+    ::unlink(fresh.c_str());
+    const Fd fd(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd) return fail_errno("{}: can't be made", fresh);
+    // Allocated and not sparse: on a full tmpfs the first store into a hole is SIGBUS, in a program that only
+    // registers.
+    if (const int number = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(sizeof(Region))); number != 0) {
+        ::unlink(fresh.c_str());
+        errno = number;
+        return fail_errno("{}: {} bytes for the session's region", fresh, sizeof(Region));
+    }
+    auto file = map(fresh, false);
+    if (!file) return file;
+    Region& region = **file;
+    region.version = region_version;
+    struct stat space {};
+    if (::stat("/proc/self/ns/pid", &space) == 0) region.pid_namespace = space.st_ino;
+    std::strncpy(region.session, session.name.c_str(), sizeof region.session - 1);
+    region.magic = region_magic;
+    if (::rename(fresh.c_str(), session.region().c_str()) != 0)
+        return fail_errno("{}: rename from {}", session.region(), fresh);
+    return file;
+}
+
+Result<RegionFile> RegionFile::open(const Session& session) {
+    const std::string path = session.region();
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    struct stat info {};
+    if (!fd) {
+        if (errno != ENOENT) return fail_errno("{}", path);
+        return create(session);
+    }
+    if (::fstat(fd.get(), &info) != 0) return fail_errno("{}", path);
+    Head head;
+    const bool whole =
+        S_ISREG(info.st_mode) && static_cast<std::uint64_t>(info.st_size) == sizeof(Region) &&
+        ::pread(fd.get(), &head.magic, sizeof head.magic, 0) == sizeof head.magic &&
+        ::pread(fd.get(), &head.version, sizeof head.version, sizeof head.magic) == sizeof head.version &&
+        head.magic == region_magic && head.version == region_version;
+    if (!whole) {
+        if (const pid_t user = somebody_with(key_of_file(fd.get())); user != 0)
+            return fail_code(
+                ExitCode::refused,
+                "{}: processes of another version of cairn use it, {} for one; end them or take another "
+                "--session",
+                path, describe(user));
+        return create(session);
+    }
+    auto file = map(path, true);
+    if (!file) return file;
+    if (!anybody_in(**file, file->key())) return create(session);
+    return file;
+}
+
+}  // namespace cairn::coordinator

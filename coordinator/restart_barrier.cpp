@@ -1,0 +1,172 @@
+#include "coordinator/restart_barrier.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "common/human.h"
+
+namespace cairn::coordinator {
+namespace {
+
+Json failed(const Error& error) {
+    return {{"event", "failed"}, {"code", static_cast<int>(error.code)}, {"reason", error.what}};
+}
+
+std::int32_t int_of(const Json& json) {
+    if (!json.is_number_integer()) return -1;
+    const auto value = json.get<std::int64_t>();
+    return value < 0 || value > std::numeric_limits<std::int32_t>::max() ? -1
+                                                                         : static_cast<std::int32_t>(value);
+}
+
+Join read_join(const Json& request) {
+    Join join;
+    join.cid = get_string(request, "cid");
+    const std::int64_t np = get_number(request, "np");
+    join.np = np > 0 && np <= slot_count ? static_cast<std::uint32_t>(np) : 0;
+    const Json part = request.value("part", Json());
+    if (part.is_array()) {
+        for (const Json& number : part) join.parts.insert(int_of(number));
+    } else if (!part.is_null()) {
+        join.parts.insert(int_of(part));
+    }
+    const Json members = request.value("members", Json::array());
+    for (const Json& member : members)
+        if (member.is_object()) join.uids.push_back(get_string(member, "uid"));
+    const Json parts = request.value("parts", Json::array());
+    if (!parts.is_array()) return join;
+    for (const Json& one : parts) {
+        if (!one.is_object()) continue;
+        JoinPart known{static_cast<std::int32_t>(get_number(one, "number")),
+                       get_string(one, "host"),
+                       get_string(one, "terminal"),
+                       {}};
+        const Json pids = one.value("pids", Json::array());
+        for (const Json& pid : pids) known.pids.push_back(int_of(pid));
+        join.all_parts.push_back(std::move(known));
+    }
+    return join;
+}
+
+}  // namespace
+
+Json RestartBarrier::status() const {
+    if (!pending()) return nullptr;
+    Json missing = Json::array();
+    for (const JoinPart& part : group_.missing())
+        missing.push_back(
+            {{"number", part.number}, {"host", part.host}, {"terminal", part.terminal}, {"pids", part.pids}});
+    return {{"event", "waiting"}, {"have", group_.joined()}, {"np", group_.np()}, {"missing", missing}};
+}
+
+void RestartBarrier::tell_pending(const Json& event) {
+    for (const auto& [id, client] : clients_)
+        if (!client.released && group_.takes_part(id)) client.reply(event);
+}
+
+void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& reply) {
+    registry_.scan();
+    const Join join = read_join(request);
+    const bool first = !pending();
+    if (const auto taken = clients_.find(client); taken != clients_.end() && taken->second.released)
+        return reply(
+            failed({"the restart of this connection has been released already", 0, ExitCode::refused}));
+    if (Result<> joined = group_.join(client, join); !joined) return reply(failed(joined.error()));
+    clients_[client] = Client{reply, get_string(request, "directory"), false};
+    if (first)
+        note_(fmt::format("restart of {} ({}) has begun", join.cid,
+                          human_count(join.np, "process", "processes")));
+    changed_();
+    tell_pending(status());
+    if (group_.complete()) tell_pending({{"event", "go"}, {"cid", group_.cid()}, {"np", group_.np()}});
+}
+
+void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& reply) {
+    const auto found = clients_.find(client);
+    if (found == clients_.end() || found->second.released)
+        return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
+    std::vector<std::string> uids;
+    std::vector<RestoredMember> members;
+    const Json list = request.value("members", Json::array());
+    for (const Json& one : list) {
+        if (!one.is_object()) continue;
+        RestoredMember member;
+        member.uid = get_string(one, "uid");
+        member.virtual_pid = static_cast<pid_t>(get_number(one, "pid"));
+        member.real_pid = static_cast<pid_t>(get_number(one, "real"));
+        const std::int64_t slot = get_number(one, "slot", -1);
+        member.slot = slot < 0 || slot >= slot_count ? slot_count : static_cast<std::uint32_t>(slot);
+        member.region_at = static_cast<std::uint64_t>(get_number(one, "region_at"));
+        member.door = static_cast<std::uint64_t>(get_number(one, "door"));
+        member.timing_tls = get_number(one, "timing_tls");
+        uids.push_back(member.uid);
+        members.push_back(std::move(member));
+    }
+    if (Result<> fine = group_.ready(client, uids); !fine) return reply(failed(fine.error()));
+    for (const RestoredMember& member : members)
+        if (Result<> restored = registry_.restore(member); !restored) return reply(failed(restored.error()));
+    if (!group_.all_ready()) return;
+
+    const std::uint32_t np = group_.np();
+    tell_pending({{"event", "release"}});
+    for (auto& [id, one] : clients_)
+        if (group_.takes_part(id)) one.released = true;
+    group_.released();
+    changed_();
+    note_(fmt::format("restart of {} is complete: {} run", group_.cid(),
+                      human_count(np, "process", "processes")));
+}
+
+void RestartBarrier::done(Peer::Id client, const Reply& reply) {
+    const auto found = clients_.find(client);
+    if (found == clients_.end() || !found->second.released)
+        return reply(failed({"no released restart on this connection", 0, ExitCode::refused}));
+    reply({{"event", "done"}, {"code", 0}, {"cid", group_.cid()}, {"np", group_.np()}});
+}
+
+void RestartBarrier::fail_pending(const std::string& reason) {
+    for (auto it = clients_.begin(); it != clients_.end();) {
+        if (it->second.released) {
+            ++it;
+            continue;
+        }
+        it->second.reply(failed({reason, 0, ExitCode::failed}));
+        it = clients_.erase(it);
+    }
+}
+
+void RestartBarrier::disconnected(Peer::Id client) {
+    const auto found = clients_.find(client);
+    if (found == clients_.end()) return;
+    clients_.erase(found);
+    const std::string cid = group_.cid();
+    switch (group_.withdraw(client)) {
+        case Group::Withdrawal::nothing:
+            return;
+        case Group::Withdrawal::awaited:
+            if (pending()) {
+                note_(fmt::format("a part of the restart of {} has gone and is awaited again", cid));
+                tell_pending(status());
+            } else {
+                note_(fmt::format("the restart of {} has ended before it was complete", cid));
+            }
+            break;
+        case Group::Withdrawal::over:
+            note_(fmt::format(
+                "the restart of {} has failed: one of its parts ended while processes were rebuilt", cid));
+            fail_pending(
+                "another part of the restart ended while its processes were rebuilt; see its own message");
+            break;
+    }
+    changed_();
+}
+
+std::vector<std::string> RestartBarrier::folders_in_use() const {
+    std::vector<std::string> folders;
+    for (const auto& [id, client] : clients_)
+        if (!client.directory.empty()) folders.push_back(client.directory);
+    return folders;
+}
+
+}  // namespace cairn::coordinator

@@ -1,0 +1,55 @@
+// The restarts under way: who has joined, who is awaited, when all may go. Group has the rules; this has the
+// clients.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/group.h"
+#include "coordinator/json.h"
+#include "coordinator/peer.h"
+#include "coordinator/registry.h"
+
+namespace cairn::coordinator {
+
+using Reply = std::function<void(const Json& event)>;
+
+class RestartBarrier {
+  public:
+    RestartBarrier(Group& group, Registry& registry, std::function<void(const std::string&)> note,
+                   std::function<void()> changed)
+        : group_(group), registry_(registry), note_(std::move(note)), changed_(std::move(changed)) {}
+
+    void join(Peer::Id client, const Json& request, const Reply& reply);
+    void ready(Peer::Id client, const Json& request, const Reply& reply);
+    void done(Peer::Id client, const Reply& reply);
+    void disconnected(Peer::Id client);
+
+    [[nodiscard]] bool pending() const { return group_.state() == Group::State::restarting; }
+    // Something of the client's goes on: its silence is no reason to disconnect it.
+    [[nodiscard]] bool knows(Peer::Id client) const { return clients_.contains(client); }
+    // Folders that restarts read from, pages served lazily included.
+    [[nodiscard]] std::vector<std::string> folders_in_use() const;
+    // The newest `waiting` event, or null.
+    [[nodiscard]] Json status() const;
+
+  private:
+    struct Client {
+        Reply reply;
+        std::string directory;
+        bool released = false;
+    };
+
+    void tell_pending(const Json& event);
+    void fail_pending(const std::string& reason);
+
+    Group& group_;
+    Registry& registry_;
+    std::function<void(const std::string&)> note_;
+    std::function<void()> changed_;
+    std::map<Peer::Id, Client> clients_;
+};
+
+}  // namespace cairn::coordinator

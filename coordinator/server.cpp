@@ -1,0 +1,110 @@
+#include "coordinator/server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <vector>
+
+namespace cairn::coordinator {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+Server::Server(asio::io_context& io, Peer::Handler handler, PeerLimits limits)
+    : io_(io), outer_(std::move(handler)), limits_(limits), pause_(io) {
+    handler_.request = outer_.request;
+    handler_.closed = [this](Peer& peer) {
+        outer_.closed(peer);
+        // Destroyed later: the peer is still on the stack.
+        asio::post(io_, [this, id = peer.id()] { peers_.erase(id); });
+    };
+}
+
+Result<> Server::listen(const Session& session) {
+    Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd) return fail_errno("socket");
+    // sun_path is short; the folder may be deep.
+    const Fd folder(::open(session.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder) return fail_errno("{}", session.directory);
+    const std::string path = fmt::format("/proc/self/fd/{}/socket", folder.get());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    ::unlink(session.socket().c_str());
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return fail_errno("{}: bind", session.socket());
+    if (::chmod(session.socket().c_str(), 0600) != 0) return fail_errno("{}: chmod", session.socket());
+    if (::listen(fd.get(), 64) != 0) return fail_errno("{}: listen", session.socket());
+    listener_ = std::make_unique<asio::posix::stream_descriptor>(io_, fd.release());
+    accept();
+    return {};
+}
+
+void Server::stop() {
+    listener_.reset();
+    pause_.cancel();
+    const auto peers = peers_;
+    for (const auto& [id, peer] : peers) peer->close_when_sent();
+}
+
+void Server::accept() {
+    listener_->async_wait(
+        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+            if (error || !listener_) return;
+            const int fd =
+                ::accept4(listener_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+            if (fd >= 0) {
+                accepted(Fd(fd));
+            } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                // The connection stays in the backlog and the socket readable: asked at once again, it would
+                // be a busy loop.
+                pause_.expires_after(200ms);
+                pause_.async_wait([this](const boost::system::error_code& stopped) {
+                    if (!stopped && listener_) accept();
+                });
+                return;
+            }
+            accept();
+        });
+}
+
+void Server::accepted(Fd socket) {
+    ucred who{};
+    socklen_t size = sizeof who;
+    const bool known = ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) == 0;
+    const char* problem = nullptr;
+    if (!known || (who.uid != ::geteuid() && who.uid != 0))
+        problem = "the session belongs to another user";
+    else if (peers_.size() >= most_peers)
+        problem = "too many clients are connected; try again";
+    if (problem != nullptr) {
+        const std::string text = text_of(
+            {{"event", "failed"}, {"code", static_cast<int>(ExitCode::refused)}, {"reason", problem}});
+        [[maybe_unused]] const ssize_t told =
+            ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        return;
+    }
+    // A list of many processes, or a restart of many, is one large message.
+    const int buffer = 1 << 20;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
+    auto peer = std::make_shared<Peer>(io_, std::move(socket), next_++, who.pid, handler_, limits_);
+    peers_[peer->id()] = peer;
+    peer->start();
+}
+
+void Server::broadcast(const Json& event, bool droppable) {
+    for (const auto& [id, peer] : peers_)
+        if (peer->subscribed) peer->send(event, droppable);
+}
+
+std::shared_ptr<Peer> Server::find(Peer::Id id) const {
+    const auto found = peers_.find(id);
+    return found == peers_.end() ? nullptr : found->second;
+}
+
+}  // namespace cairn::coordinator

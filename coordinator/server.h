@@ -1,0 +1,45 @@
+// The session's socket: accepts clients of the right user.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/error.h"
+#include "common/session.h"
+#include "coordinator/peer.h"
+
+namespace cairn::coordinator {
+
+class Server {
+  public:
+    Server(boost::asio::io_context& io, Peer::Handler handler, PeerLimits limits = {});
+
+    // Only who holds the session's lock may call this: a socket that is there is a dead coordinator's and is
+    // replaced.
+    [[nodiscard]] Result<> listen(const Session& session);
+    void stop();
+
+    // To every client that has subscribed.
+    void broadcast(const Json& event, bool droppable);
+    [[nodiscard]] std::shared_ptr<Peer> find(Peer::Id id) const;
+
+  private:
+    void accept();
+    void accepted(Fd socket);
+
+    static constexpr std::size_t most_peers = 128;
+
+    boost::asio::io_context& io_;
+    Peer::Handler outer_, handler_;
+    PeerLimits limits_;
+    std::unique_ptr<boost::asio::posix::stream_descriptor> listener_;
+    boost::asio::steady_timer pause_;
+    std::map<Peer::Id, std::shared_ptr<Peer>> peers_;
+    Peer::Id next_ = 1;
+};
+
+}  // namespace cairn::coordinator

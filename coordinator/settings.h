@@ -1,0 +1,34 @@
+// What the coordinator was asked to be: command line first, then environment, then defaults.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/error.h"
+#include "common/session.h"
+
+namespace cairn::coordinator {
+
+struct Settings {
+    std::string session;
+    std::string ckptdir;                    // absolute
+    std::chrono::milliseconds interval{0};  // 0: checkpoints only when asked for
+    std::uint32_t keep = 3;                 // generations; 0: all
+    bool daemon = false;
+    bool automatic = false;                    // ends by itself when its last process has left
+    bool self_contained = false;               // images hold unmodified pages of files too
+    std::chrono::milliseconds linger{10'000};  // automatic: this long after the last process
+    // Given on the command line or in the environment: stronger than what an earlier coordinator of the
+    // session used.
+    bool ckptdir_given = false, interval_given = false, keep_given = false;
+};
+
+// Nothing: help was asked for and has been printed. Errors: ExitCode::usage.
+[[nodiscard]] Result<std::optional<Settings>> read_settings(int argc, const char* const* argv);
+
+// `path` made absolute from the current folder; lexically normal.
+[[nodiscard]] std::string absolute_path(const std::string& path, const std::string& from = "");
+
+}  // namespace cairn::coordinator

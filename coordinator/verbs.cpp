@@ -1,0 +1,257 @@
+// What clients and the console may ask: docs/protocol.md.
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <filesystem>
+
+#include "common/human.h"
+#include "coordinator/coordinator.h"
+
+namespace cairn::coordinator {
+
+namespace asio = boost::asio;
+
+namespace {
+
+Json failed(ExitCode code, const std::string& reason) {
+    return {{"event", "failed"}, {"code", static_cast<int>(code)}, {"reason", reason}};
+}
+
+bool is_last(const Json& event) {
+    const std::string kind = get_string(event, "event");
+    return kind == "done" || kind == "failed";
+}
+
+const char* name_of(SlotState state) {
+    switch (state) {
+        case SlotState::free:
+            return "free";
+        case SlotState::birth:
+            return "birth";
+        case SlotState::running:
+            return "running";
+        case SlotState::exec:
+            return "exec";
+    }
+    return "?";
+}
+
+constexpr double longest_interval_s = 1e8;
+
+}  // namespace
+
+void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& request) {
+    const std::string verb = get_string(request, "verb");
+    const Json id = request.value("id", Json());
+    const std::weak_ptr<Peer> weak = peer;
+    const bool restart = verb.starts_with("restart-");
+    const Sink sink = [this, weak, id, restart](const Json& event, bool droppable) {
+        const auto alive = weak.lock();
+        if (!alive) return;
+        Json answer = event;
+        if (!id.is_null()) answer["id"] = id;
+        if (is_last(event)) alive->busy = restart && barrier_.knows(alive->id());
+        alive->send(answer, droppable);
+    };
+    const Reply reply = [sink](const Json& event) { sink(event, false); };
+    if (verb.empty()) return reply(failed(ExitCode::usage, "the request has no verb"));
+    if (quitting_) return reply(failed(ExitCode::failed, "the coordinator is ending"));
+    if (peer->busy && !restart) {
+        Json busy = failed(ExitCode::usage, "a request is under way on this connection");
+        if (!id.is_null()) busy["id"] = id;
+        return peer->send(busy);
+    }
+    if (verb == "hello") return hello(peer, request, reply);
+    if (verb == "subscribe") {
+        peer->subscribed = true;
+        return reply({{"event", "done"}, {"code", 0}});
+    }
+    peer->busy = true;
+    if (verb == "restart-join") return barrier_.join(peer->id(), request, reply);
+    if (verb == "restart-ready") return barrier_.ready(peer->id(), request, reply);
+    if (verb == "restart-done") return barrier_.done(peer->id(), reply);
+    if (!ask(request, sink))
+        reply(failed(ExitCode::usage, fmt::format("there is no verb '{}'", printable(verb))));
+}
+
+void Coordinator::console_asks(const Json& request) {
+    if (quitting_) return;
+    const std::string verb = get_string(request, "verb");
+    // What a checkpoint says comes to the console anyway, like everybody else's.
+    const bool shown = verb == "checkpoint";
+    ask(request, [this, shown, verb](const Json& event, bool) {
+        if (!shown || get_string(event, "event") == "queued") console_.show(event);
+        if (get_string(event, "event") != "done") return;
+        if (verb == "kill")
+            console_.show(
+                {{"event", "note"},
+                 {"text",
+                  fmt::format("{} ended", human_count(static_cast<std::uint64_t>(get_number(event, "killed")),
+                                                      "process", "processes"))}});
+        if (verb == "interval")
+            console_.show(
+                {{"event", "note"},
+                 {"text",
+                  settings_.interval.count() > 0
+                      ? fmt::format("a checkpoint every {}",
+                                    human_duration(std::chrono::nanoseconds(settings_.interval).count()))
+                      : std::string("checkpoints only when asked for")}});
+        if (verb == "list" && get_number(event, "np") == 0)
+            console_.show({{"event", "note"}, {"text", "no program runs in the session"}});
+    });
+}
+
+bool Coordinator::ask(const Json& request, const Sink& sink) {
+    const std::string verb = get_string(request, "verb");
+    if (verb == "status")
+        sink(status(), false);
+    else if (verb == "list")
+        list(sink);
+    else if (verb == "checkpoint")
+        checkpoint(request, sink);
+    else if (verb == "kill")
+        kill(sink);
+    else if (verb == "interval")
+        interval(request, sink);
+    else if (verb == "quit") {
+        registry_.scan();
+        sink({{"event", "done"}, {"code", 0}, {"processes", registry_.members().size()}}, false);
+        quit("asked for");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, const Reply& reply) {
+    registry_.scan();
+    if (Result<> allowed = group_.may_launch(); !allowed)
+        return reply(failed(allowed.error().code, allowed.error().what));
+    if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
+        std::error_code problem;
+        const auto here = std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", peer->pid()), problem);
+        settings_.ckptdir = absolute_path(folder, problem ? "/" : here.string());
+        std::memset(region_->ckptdir, 0, sizeof region_->ckptdir);
+        std::strncpy(region_->ckptdir, settings_.ckptdir.c_str(), sizeof region_->ckptdir - 1);
+    }
+    if (const double seconds = get_real(request, "interval", -1);
+        seconds >= 0 && seconds <= longest_interval_s)
+        set_interval(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+    if (const std::int64_t keep = get_number(request, "keep", -1); keep >= 0 && keep <= 1'000'000)
+        settings_.keep = static_cast<std::uint32_t>(keep);
+    save_state();
+    expect(peer->pid());
+    check_idle();
+    reply({{"event", "done"},
+           {"code", 0},
+           {"cid", group_.cid()},
+           {"np", group_.np()},
+           {"session", session_.name},
+           {"region", session_.region()},
+           {"ckptdir", settings_.ckptdir},
+           {"pid", ::getpid()}});
+}
+
+Json Coordinator::status() const {
+    const char* state = "idle";
+    if (group_.state() == Group::State::restarting) state = "restarting";
+    if (group_.state() == Group::State::running) state = "running";
+    const auto up = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_);
+    return {{"event", "done"},
+            {"code", 0},
+            {"session", session_.name},
+            {"pid", ::getpid()},
+            {"generation_of_coordinator", region_->coordinator_generation.load()},
+            {"cid", group_.cid()},
+            {"np", group_.np()},
+            {"state", state},
+            {"ckptdir", settings_.ckptdir},
+            {"interval", std::chrono::duration<double>(settings_.interval).count()},
+            {"keep", settings_.keep},
+            {"processes", registry_.members().size()},
+            {"births", registry_.births()},
+            {"last", last_},
+            {"checkpoint", checkpointer_.status()},
+            {"restart", barrier_.status()},
+            {"uptime_s", up.count()},
+            {"overflow", region_->overflow.load()}};
+}
+
+void Coordinator::list(const Sink& sink) const {
+    const std::uint64_t now = boottime_ns();
+    for (const auto& [index, member] : registry_.members()) {
+        const Slot& slot = region_->slots[index];
+        const auto info = process_info(member.pid);
+        if (!info) continue;
+        char foreign[sizeof slot.foreign];
+        std::memcpy(foreign, slot.foreign, sizeof foreign);
+        foreign[sizeof foreign - 1] = '\0';
+        // Restored processes carry the time stamp of their first life, maybe of another boot: their start
+        // counts.
+        const bool restored = (slot.flags.load() & slot_restored) != 0;
+        const std::uint64_t since = restored ? info->started_ns : member.born_ns;
+        sink({{"event", "process"},
+              {"pid", member.virtual_pid},
+              {"real", member.pid},
+              {"parent", info->parent},
+              {"uid", member.uid},
+              {"name", info->name},
+              {"command", command_line(member.pid)},
+              {"terminal", terminal_path(info->terminal)},
+              {"state", name_of(slot.state.load())},
+              {"foreign", foreign},
+              {"restored", restored},
+              {"started_s", since < now ? static_cast<double>(now - since) / 1e9 : 0.0}},
+             false);
+    }
+    sink({{"event", "done"}, {"code", 0}, {"cid", group_.cid()}, {"np", registry_.members().size()}}, false);
+}
+
+void Coordinator::checkpoint(const Json& request, const Sink& sink) {
+    CheckpointOrder order{.ckptdir = settings_.ckptdir, .kill = get_flag(request, "kill"), .timeout = {}};
+    if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
+        if (!folder.starts_with('/'))
+            return sink(failed(ExitCode::usage, fmt::format("ckptdir must be an absolute path: {}", folder)),
+                        false);
+        order.ckptdir = absolute_path(folder);
+    }
+    if (const double seconds = get_real(request, "timeout"); seconds > 0 && seconds < longest_interval_s)
+        order.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+    checkpointer_.ask(order, sink);
+}
+
+void Coordinator::kill(const Sink& sink) {
+    checkpointer_.give_up("the group is being ended");
+    asio::co_spawn(
+        io_,
+        [](Coordinator& self, Sink answer) -> asio::awaitable<void> {
+            const std::size_t killed = co_await self.kill_group();
+            const std::size_t left = self.registry_.members().size();
+            if (left == 0)
+                answer({{"event", "done"}, {"code", 0}, {"killed", killed}}, false);
+            else
+                answer(failed(ExitCode::timed_out,
+                              fmt::format("{} still there after 5 s, {} for one (stuck in the kernel?)",
+                                          human_count(left, "process is", "processes are"),
+                                          describe(self.registry_.members().begin()->second.pid))),
+                       false);
+        }(*this, sink),
+        asio::detached);
+}
+
+void Coordinator::interval(const Json& request, const Sink& sink) {
+    const double seconds = get_real(request, "seconds", -1);
+    if (!(seconds >= 0 && seconds <= longest_interval_s))
+        return sink(failed(ExitCode::usage, "interval needs seconds, 0 for none"), false);
+    set_interval(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+    sink({{"event", "done"}, {"code", 0}, {"interval", seconds}}, false);
+}
+
+void Coordinator::peer_closed(Peer& peer) {
+    barrier_.disconnected(peer.id());
+}
+
+}  // namespace cairn::coordinator
