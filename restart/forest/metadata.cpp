@@ -49,7 +49,20 @@ class Relating {
 
     static bool valid_status(int status) {
         if (WIFEXITED(status)) return (status & ~0xff00) == 0;
-        return WIFSIGNALED(status) && (status & ~0xff) == 0 && WTERMSIG(status) <= 64;
+        if (!WIFSIGNALED(status) || (status & ~0xff) != 0 || WTERMSIG(status) > 64) return false;
+        switch (WTERMSIG(status)) {  // these stop, continue or do nothing
+            case SIGSTOP:
+            case SIGTSTP:
+            case SIGTTIN:
+            case SIGTTOU:
+            case SIGCONT:
+            case SIGCHLD:
+            case SIGURG:
+            case SIGWINCH:
+                return false;
+            default:
+                return true;
+        }
     }
 
     Result<> parents() {

@@ -1,0 +1,268 @@
+#include "restart/forest/live.h"
+
+#include <linux/sched.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace cairn::forest {
+
+namespace {
+
+constexpr int slice_ms = 100;  // of a wait, before looking whether the tool still lives
+
+std::size_t at(int index) {
+    return static_cast<std::size_t>(index);
+}
+
+// A child made by the bare system call must have glibc's cached thread id set, as glibc's own fork does it:
+// by CLONE_CHILD_SETTID at the address which set_tid_address(2) was told when the program started.
+__u64 thread_id_address() {
+    __u64 address = 0;
+    return ::prctl(PR_GET_TID_ADDRESS, &address) == 0 ? address : 0;  // needs CONFIG_CHECKPOINT_RESTORE
+}
+
+pid_t raw_fork(Id exact, int exit_signal) {
+    clone_args args{};
+    args.exit_signal = static_cast<__u64>(exit_signal);
+    if (const __u64 address = thread_id_address(); address != 0) {
+        args.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+        args.child_tid = address;
+    }
+    const pid_t wanted = exact;
+    if (exact != 0) {
+        args.set_tid = reinterpret_cast<__u64>(&wanted);
+        args.set_tid_size = 1;
+    }
+    const auto pid = static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args));
+    // Where a filter hides clone3 (ENOSYS, in containers) the old call does, as long as no pid is asked for.
+    if (pid < 0 && errno == ENOSYS && exact == 0) return ::fork();
+    return pid;
+}
+
+class Life {
+  public:
+    Life(const Shared& shared, int process)
+        : shared_(shared),
+          board_(*shared.board),
+          process_(process),
+          self_(shared.plan.processes[at(process)]) {}
+
+    [[noreturn]] void run() {
+        set_up_signals();
+        Entry& entry = board_.entry(process_);
+        entry.pid = ::getpid();
+        entry.stage = Stage::building;
+        for (std::size_t i = 0; i < self_.steps.size(); ++i) {
+            entry.step = static_cast<std::uint32_t>(i);
+            if (board_.stopped()) give_up();
+            take(self_.steps[i]);
+        }
+        give_up();  // a plan ends with exit or become
+    }
+
+  private:
+    // The tool's handlers have no business here. Whoever ignores SIGCHLD has no zombies, and hands that on
+    // over exec.
+    void set_up_signals() const {
+        for (int number = 1; number <= SIGRTMAX; ++number) {
+            struct sigaction action {};
+            if (::sigaction(number, nullptr, &action) != 0) continue;
+            const bool handled = action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+            if (handled || number == SIGCHLD) ::signal(number, SIG_DFL);
+        }
+        // A zombie's exit signal may be one that kills; its parent isn't its program yet.
+        for (const int number : shared_.exit_signals) ::signal(number, SIG_IGN);
+        sigset_t none;
+        sigemptyset(&none);
+        ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    }
+
+    [[noreturn]] void give_up() const {
+        board_.entry(process_).stage = Stage::given_up;
+        board_.pulse();
+        ::_exit(1);
+    }
+    [[noreturn]] void fail(Mishap mishap, int number) const {
+        board_.fail(process_, static_cast<int>(board_.entry(process_).step.load()), mishap, number);
+        give_up();
+    }
+    void must(bool done) const {
+        if (!done) fail(Mishap::call, errno);
+    }
+
+    void take(const Step& step) {
+        switch (step.act) {
+            case Act::fork:
+                if (auto child = fork_child(shared_, step.process); !child)
+                    fail(Mishap::call, child.error().number);
+                return;
+            case Act::setsid:
+                return must(::setsid() >= 0);
+            case Act::join_group:
+                return must(::setpgid(0, group_of(shared_, process_, step.process)) == 0);
+            case Act::subreaper:
+                return must(::prctl(PR_SET_CHILD_SUBREAPER, step.on ? 1 : 0, 0, 0, 0) == 0);
+            case Act::signal:
+                return board_.signal(step.barrier, needed(step));
+            case Act::wait:
+                return wait(step);
+            case Act::reap:
+            case Act::see_zombie:
+                return see_exit(step);
+            case Act::exit:
+                leave();
+            case Act::become:
+                become();
+        }
+    }
+
+    [[nodiscard]] int needed(const Step& step) const {
+        return shared_.plan.barriers[at(step.barrier)].needed;
+    }
+
+    void wait(const Step& step) const {
+        while (!board_.reached(step.barrier, needed(step))) {
+            if (board_.stopped()) give_up();
+            board_.sleep_on(step.barrier, needed(step), slice_ms);
+            pollfd tool{.fd = shared_.tool_alive.get(), .events = POLLIN, .revents = 0};
+            if (::poll(&tool, 1, 0) > 0) give_up();
+        }
+    }
+
+    // Needs no deadline: the child gives up when it is told to, and can't outlast the tool.
+    void see_exit(const Step& step) const {
+        const bool reap = step.act == Act::reap;
+        const Exit seen = child_exit(board_.entry(step.process).pid, reap, true);
+        if (board_.stopped()) give_up();
+        if (seen.number != 0) fail(Mishap::call, seen.number);
+        if (reap ? seen.status != 0 : !status_fits(shared_, step.process, seen.status))
+            fail(Mishap::status, seen.status);
+    }
+
+    [[noreturn]] void leave() {
+        if (self_.role == Role::node) die_as(shared_.plan.nodes[at(self_.node)]);
+        board_.entry(process_).stage = Stage::leaving;
+        board_.pulse();
+        ::_exit(0);
+    }
+
+    [[noreturn]] void die_as(const Node& node) {
+        if (shared_.how.dress) shared_.how.dress(node);
+        bool dumps = false;
+        if (WIFSIGNALED(node.wait_status)) {
+            // The flag can be had only by dumping core: one page of it, in a place that is removed.
+            dumps = WCOREDUMP(node.wait_status) && !shared_.core_directory.empty() &&
+                    ::chdir(shared_.core_directory.c_str()) == 0 && set_core_limit() &&
+                    ::prctl(PR_SET_DUMPABLE, 1) == 0;
+            if (!dumps)
+                ::prctl(PR_SET_DUMPABLE, 0);  // unlike a limit of 0 it stops a core_pattern with a pipe too
+        }
+        board_.entry(process_).stage = Stage::leaving;
+        board_.pulse();
+        if (WIFEXITED(node.wait_status)) ::_exit(WEXITSTATUS(node.wait_status));
+        const int number = WTERMSIG(node.wait_status);
+        // glibc keeps 32 and 33 to itself; the system call takes them.
+        struct {
+            void (*handler)(int);
+            unsigned long flags;
+            void (*restorer)();
+            unsigned long mask;
+        } bare{.handler = SIG_DFL, .flags = 0, .restorer = nullptr, .mask = 0};
+        ::syscall(SYS_rt_sigaction, number, &bare, nullptr, 8);
+        unsigned long none = 0;
+        ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, 8);
+        ::kill(::getpid(), number);
+        fail(Mishap::returned, number);
+    }
+    static bool set_core_limit() {
+        constexpr rlim_t one_page = 4096;  // less, and the kernel doesn't dump at all
+        const rlimit limit{.rlim_cur = one_page, .rlim_max = one_page};
+        return ::setrlimit(RLIMIT_CORE, &limit) == 0;
+    }
+
+    [[noreturn]] void become() {
+        for (const int number : shared_.exit_signals) ::signal(number, SIG_DFL);
+        board_.entry(process_).stage = Stage::arrived;
+        board_.pulse();
+        shared_.how.become(shared_.plan.nodes[at(self_.node)]);
+        fail(Mishap::returned, 0);
+    }
+
+    const Shared& shared_;
+    Board& board_;
+    int process_;
+    const Process& self_;
+};
+
+}  // namespace
+
+Result<pid_t> fork_child(const Shared& shared, int child) {
+    const Process& process = shared.plan.processes[at(child)];
+    const bool exact = shared.how.exact_ids && process.exact;
+    int exit_signal = SIGCHLD;
+    // Not from the tool itself, which such a signal might kill.
+    if (process.node >= 0 && process.forker != 0 && shared.plan.nodes[at(process.node)].zombie)
+        exit_signal = shared.plan.nodes[at(process.node)].exit_signal;
+    const auto reserved = [&](pid_t pid) {
+        return !exact && std::ranges::binary_search(shared.reserved, static_cast<Id>(pid));
+    };
+    sigset_t all, before;
+    sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, &before);  // no handler of the tool's may run in the child
+    pid_t pid = 0;
+    int number = 0;
+    // The kernel hands pids out upwards, so each round gets another.
+    for (std::size_t round = 0; round <= shared.reserved.size(); ++round) {
+        pid = raw_fork(exact ? process.id : 0, exit_signal);
+        number = pid < 0 ? errno : 0;
+        if (pid == 0) {
+            if (reserved(::getpid())) ::_exit(0);
+            Life(shared, child).run();
+        }
+        if (pid < 0 || !reserved(pid)) break;
+        (void)child_exit(pid, true, true);
+        number = EEXIST;
+    }
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    if (number != 0) {
+        errno = number;
+        return fail_errno("fork of {}", process.name);
+    }
+    // The child writes it too: whoever of the two comes first.
+    shared.board->entry(child).pid = pid;
+    return pid;
+}
+
+pid_t group_of(const Shared& shared, int self, int leader) {
+    if (leader == self) return 0;
+    return leader == 0 ? shared.tool_group : shared.board->entry(leader).pid.load();
+}
+
+Exit child_exit(pid_t child, bool reap, bool block) {
+    siginfo_t info{};
+    const int flags = WEXITED | __WALL | (reap ? 0 : WNOWAIT) | (block ? 0 : WNOHANG);
+    while (::waitid(P_PID, static_cast<id_t>(child), &info, flags) != 0)
+        if (errno != EINTR) return {.number = errno};
+    if (info.si_pid == 0) return {};
+    const int status = info.si_code == CLD_EXITED ? info.si_status << 8
+                                                  : info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+    return {.exited = true, .status = status};
+}
+
+bool status_fits(const Shared& shared, int process, int status) {
+    const int expected = shared.plan.nodes[at(shared.plan.processes[at(process)].node)].wait_status;
+    if (status == expected) return true;
+    if (WIFSIGNALED(expected) && status == (expected & 0x7f)) {
+        shared.board->cores_lost().fetch_add(1);
+        return true;
+    }
+    return false;
+}
+
+}  // namespace cairn::forest

@@ -1,0 +1,366 @@
+// Forests made of real processes, compared with what /proc says.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+
+#include "restart/forest/execute.h"
+#include "restart/forest/simulate.h"
+#include "test/unit/forest_history.h"
+
+namespace cairn::forest {
+namespace {
+
+using test::History;
+using test::Manner;
+
+std::optional<Seen> look(pid_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+    std::string line;
+    if (!std::getline(file, line)) return {};
+    std::istringstream rest(line.substr(line.rfind(')') + 1));
+    char state = 0;
+    Seen seen{.pid = pid};
+    rest >> state >> seen.ppid >> seen.pgid >> seen.sid;
+    seen.zombie = state == 'Z';
+    std::string field;
+    for (int number = 7; number <= 51; ++number) rest >> field;
+    rest >> seen.wait_status;
+    return seen;
+}
+
+// Who becomes the parent of the orphans here.
+pid_t find_adoptive() {
+    auto* told = static_cast<std::atomic<pid_t>*>(
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    if (::fork() == 0) {
+        const pid_t middle = ::getpid();
+        if (::fork() == 0) {
+            while (::getppid() == middle) ::usleep(500);
+            *told = ::getppid();
+            ::_exit(0);
+        }
+        ::_exit(0);
+    }
+    ::wait(nullptr);
+    while (*told == 0) ::usleep(500);
+    const pid_t adoptive = *told;
+    ::munmap(told, 4096);
+    return adoptive;
+}
+
+struct ForestExecute : testing::Test {
+    // What each process says of itself where /proc doesn't.
+    struct Said {
+        std::atomic<int> subreaper, blocked;
+    };
+    static constexpr std::size_t most = 100'000;  // pids of the model
+
+    ForestExecute() {
+        said_ = static_cast<Said*>(
+            ::mmap(nullptr, most * sizeof(Said), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+        how_.become = [this](const Node& node) {
+            int subreaper = 0;
+            ::prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+            sigset_t mask, pending;
+            ::sigprocmask(SIG_SETMASK, nullptr, &mask);
+            ::sigpending(&pending);
+            int blocked = 0;
+            for (int number = 1; number < 32; ++number)
+                blocked += sigismember(&mask, number) + sigismember(&pending, number);
+            said_[node.pid % static_cast<Id>(most)].blocked = blocked;
+            said_[node.pid % static_cast<Id>(most)].subreaper = subreaper + 1;
+            while (::kill(tool_, 0) == 0) ::usleep(200'000);  // a killed test leaves nobody behind
+            ::_exit(0);
+        };
+    }
+    ~ForestExecute() override { ::munmap(said_, most * sizeof(Said)); }
+
+    static bool may_choose_pids() { return ::geteuid() == 0; }
+
+    [[nodiscard]] Said& said(Id pid) const { return said_[pid % static_cast<Id>(most)]; }
+
+    // "" or what differs.
+    std::string round_trip(const std::vector<Node>& nodes) {
+        auto plan = make_plan(nodes);
+        if (!plan) return plan.error().what;
+        for (const Node& node : plan->nodes) said(node.pid).subreaper = 0;
+        auto forest = execute(*plan, how_);
+        if (!forest) return forest.error().what;
+        const std::string wrong = differences(*plan, *forest);
+        const std::vector<pid_t> left = forest->kill_all();
+        if (!left.empty()) return fmt::format("process {} is left over", left.front());
+        for (std::size_t i = 1; i < forest->pids().size(); ++i) {
+            const auto seen = look(forest->pids()[i]);
+            if (seen && seen->ppid == ::getpid())
+                return fmt::format("{} is not reaped", plan->processes[i].name);
+            // Orphans are for init to reap, in its own time.
+            if (seen && !seen->zombie) return fmt::format("{} still lives", plan->processes[i].name);
+        }
+        return wrong;
+    }
+
+    std::string differences(const Plan& plan, const Forest& forest) const {
+        std::map<Id, Seen> seen;
+        const std::vector<Id> pids(forest.pids().begin(), forest.pids().end());
+        for (std::size_t i = 1; i < pids.size(); ++i) {
+            auto now = look(pids[i]);
+            const Process& process = plan.processes[i];
+            if (process.node < 0) {
+                if (now && now->ppid == ::getpid()) return process.name + " is left over";
+                continue;
+            }
+            if (!now) return process.name + " is not there";
+            const Node& node = plan.nodes[static_cast<std::size_t>(process.node)];
+            if (how_.exact_ids && pids[i] != node.pid)
+                return fmt::format("{} has pid {}", process.name, pids[i]);
+            if (forest.real.at(node.pid) != pids[i])
+                return fmt::format("{} is not in the table", process.name);
+            if (!node.zombie) {
+                // It was found running when execute returned; give it the time to say what it has to.
+                for (int wait = 0; said(node.pid).subreaper == 0 && wait < 10'000; ++wait) ::usleep(1'000);
+                now->subreaper = said(node.pid).subreaper == 2;
+                if (said(node.pid).blocked != 0) return process.name + " has signals blocked or pending";
+            }
+            seen[pids[i]] = *now;
+        }
+        const auto done = compare(
+            plan, pids, seen,
+            {.tool = ::getpid(), .tool_sid = ::getsid(0), .tool_pgid = ::getpgrp(), .adoptive = adoptive_});
+        return done ? std::string() : done.error().what;
+    }
+
+    Said* said_ = nullptr;
+    pid_t tool_ = ::getpid();
+    pid_t adoptive_ = find_adoptive();
+    Execution how_;
+};
+
+std::vector<Node> history(std::uint32_t seed) {
+    const Manner manner{.steps = 30 + static_cast<int>(seed % 90),
+                        .most_alive = 15,
+                        .subreapers_cease = seed % 4 == 0,
+                        .outside = seed % 3 != 0};
+    return History(seed, manner).nodes();
+}
+
+TEST_F(ForestExecute, twoHundredHistoriesWithAnyIds) {
+    std::size_t processes = 0;
+    for (std::uint32_t seed = 0; seed < 200; ++seed) {
+        const std::vector<Node> nodes = history(seed);
+        processes += nodes.size();
+        ASSERT_EQ(round_trip(nodes), "") << "seed " << seed;
+    }
+    EXPECT_GT(processes, 1'000u);
+}
+
+// Moves a history's pids to where nobody is now, if there is such a place.
+std::optional<std::vector<Node>> in_free_place(std::vector<Node> nodes) {
+    Id lowest = 1 << 30, highest = 0;
+    for (const Node& node : nodes)
+        for (const Id id : {node.pid, node.sid, node.pgid}) {
+            lowest = std::min(lowest, id);
+            highest = std::max(highest, id);
+        }
+    Id pid_max = 0;
+    std::ifstream("/proc/sys/kernel/pid_max") >> pid_max;
+    for (Id base = pid_max - (highest - lowest) - 2'000; base > 2'000; base -= highest - lowest + 100) {
+        bool taken = false;
+        for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+            const auto stat = look(std::atoi(entry.path().filename().c_str()));
+            if (!stat) continue;
+            for (const Id id : {stat->pid, stat->pgid, stat->sid})
+                taken = taken || (id >= base && id <= base + highest - lowest);
+        }
+        if (taken) continue;
+        for (Node& node : nodes)
+            for (Id* id : {&node.pid, &node.ppid, &node.sid, &node.pgid})
+                if (*id > 1) *id += base - lowest;
+        return nodes;
+    }
+    return {};
+}
+
+TEST_F(ForestExecute, twoHundredHistoriesWithTheirOldIds) {
+    if (!may_choose_pids()) GTEST_SKIP() << "only root chooses pids";
+    how_.exact_ids = true;
+    for (std::uint32_t seed = 0; seed < 200; ++seed) {
+        std::string wrong;
+        // Other programs here may take one of the pids just before we do; that is reported, and no fault.
+        for (int tries = 0; tries < 5; ++tries) {
+            const auto nodes = in_free_place(history(1'000 + seed));
+            ASSERT_TRUE(nodes);
+            wrong = round_trip(*nodes);
+            if (wrong.find("is taken") == std::string::npos) break;
+        }
+        ASSERT_EQ(wrong, "") << "seed " << seed;
+    }
+}
+
+TEST_F(ForestExecute, aCoreDumpShowsInTheStatus) {
+    std::string pattern;
+    std::getline(std::ifstream("/proc/sys/kernel/core_pattern"), pattern);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_CORE, &limit);
+    if (pattern.empty() || pattern[0] == '|' || pattern.find('/') != std::string::npos ||
+        limit.rlim_max < 4096)
+        GTEST_SKIP() << "cores can't be dumped aside here";
+    EXPECT_EQ(
+        round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
+                    {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .wait_status = 0x8b},
+                    {.pid = 12, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .wait_status = 0x0b}}),
+        "");
+}
+
+TEST_F(ForestExecute, exitSignalsDontKillTheParent) {
+    EXPECT_EQ(
+        round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
+                    {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .exit_signal = SIGUSR1},
+                    {.pid = 12, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .exit_signal = 0}}),
+        "");
+}
+
+TEST_F(ForestExecute, aSubreaperAsToolDoesntKeepTheOrphans) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    EXPECT_EQ(round_trip({{.pid = 10, .ppid = 1, .sid = 10, .pgid = 10, .orphan = true}}), "");
+    int still = 0;
+    ::prctl(PR_GET_CHILD_SUBREAPER, &still);
+    EXPECT_EQ(still, 1);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+TEST_F(ForestExecute, zombiesOfAToolThatIgnoresSigchld) {
+    ::signal(SIGCHLD, SIG_IGN);
+    EXPECT_EQ(round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10, .zombie = true, .wait_status = 0x700},
+                          {.pid = 11, .ppid = 5, .sid = 11, .pgid = 11},
+                          {.pid = 12, .ppid = 11, .sid = 11, .pgid = 11, .zombie = true, .wait_status = 9}}),
+              "");
+    ::signal(SIGCHLD, SIG_DFL);
+}
+
+std::size_t children_of(pid_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/task/{}/children", pid, pid));
+    return static_cast<std::size_t>(std::distance(std::istream_iterator<pid_t>(file), {}));
+}
+std::size_t children() {
+    return children_of(::getpid());
+}
+
+TEST_F(ForestExecute, aTakenPidIsNamedAndNobodyIsLeft) {
+    if (!may_choose_pids()) GTEST_SKIP() << "only root chooses pids";
+    how_.exact_ids = true;
+    const pid_t other = ::fork();
+    if (other == 0)
+        for (;;) ::pause();
+    const auto free = in_free_place({{.pid = 10, .ppid = 9, .sid = 10, .pgid = 10},
+                                     {.pid = 11, .ppid = 10, .sid = 10, .pgid = 11},
+                                     {.pid = 12, .ppid = 1, .sid = 10, .pgid = 10, .orphan = true}});
+    ASSERT_TRUE(free);
+    std::vector<Node> nodes = *free;
+    nodes.push_back({.pid = other, .ppid = nodes[2].pid, .sid = nodes[0].pid, .pgid = nodes[0].pid});
+    const auto plan = make_plan(nodes);
+    ASSERT_TRUE(plan) << plan.error().what;
+    const auto forest = execute(*plan, how_);
+    ASSERT_FALSE(forest);
+    EXPECT_EQ(forest.error().number, EEXIST);
+    EXPECT_EQ(
+        forest.error().what,
+        fmt::format(
+            "process {}: fork process {}: pid {} is taken by process {} (cairn_unit); end it, or restart "
+            "with --ids=virtual",
+            nodes[2].pid, other, other, other));
+    EXPECT_EQ(children(), 1u);
+    for (const Node& node : *free) {
+        const auto seen = look(node.pid);
+        EXPECT_TRUE(!seen || (seen->zombie && seen->ppid == adoptive_)) << node.pid;
+    }
+    ::kill(other, SIGKILL);
+    ::waitpid(other, nullptr, 0);
+}
+
+TEST_F(ForestExecute, aForkThatFailsEndsAll) {
+    const pid_t alone = ::fork();  // for a limit of its own, which doesn't bind root: so another uid
+    if (alone == 0) {
+        if (::geteuid() == 0 && ::setuid(64'321) != 0) ::_exit(3);
+        const rlimit few{.rlim_cur = 12, .rlim_max = 12};
+        ::setrlimit(RLIMIT_NPROC, &few);
+        std::vector<Node> nodes{{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10}};
+        for (Id pid = 11; pid < 60; ++pid)
+            nodes.push_back({.pid = pid, .ppid = pid - 1, .sid = 10, .pgid = 10});
+        const auto plan = make_plan(nodes);
+        const auto forest = execute(*plan, how_);
+        const bool good = !forest && forest.error().number == EAGAIN && children() == 0 &&
+                          forest.error().what.find("RLIMIT_NPROC") != std::string::npos;
+        ::_exit(good ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(alone, &status, 0);
+    EXPECT_EQ(status, 0);
+}
+
+TEST_F(ForestExecute, aLateProcessIsNamed) {
+    how_.deadline = std::chrono::milliseconds(400);
+    how_.dress = [](const Node&) {
+        for (;;) ::pause();
+    };
+    const auto plan = make_plan({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
+                                 {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true}});
+    const auto forest = execute(*plan, how_);
+    ASSERT_FALSE(forest);
+    EXPECT_EQ(forest.error().code, ExitCode::timed_out);
+    EXPECT_NE(forest.error().what.find("process 11"), std::string::npos) << forest.error().what;
+    EXPECT_NE(forest.error().what.find("wait until there is a zombie of process 11"), std::string::npos);
+    EXPECT_EQ(children(), 0u);
+}
+
+TEST_F(ForestExecute, aProcessThatIsKilledMeanwhileIsNamed) {
+    how_.dress = [](const Node&) { ::kill(::getppid(), SIGKILL); };
+    const auto plan = make_plan({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
+                                 {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true}});
+    const auto began = std::chrono::steady_clock::now();
+    const auto forest = execute(*plan, how_);
+    ASSERT_FALSE(forest);
+    EXPECT_NE(forest.error().what.find("process 10 has died"), std::string::npos) << forest.error().what;
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+    EXPECT_EQ(children(), 0u);
+}
+
+TEST_F(ForestExecute, nobodyOutlivesAToolThatIsKilledMeanwhile) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t tool = ::fork();
+    if (tool == 0) {
+        auto plan = make_plan({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
+                               {.pid = 11, .ppid = 10, .sid = 10, .pgid = 11},
+                               {.pid = 12, .ppid = 11, .sid = 12, .pgid = 12}});
+        plan->barriers.push_back({"the end of days", 1});
+        for (Process& process : plan->processes)
+            if (process.role == Role::node)
+                process.steps.insert(
+                    process.steps.end() - 1,
+                    {.act = Act::wait, .barrier = static_cast<int>(plan->barriers.size()) - 1});
+        how_.deadline = std::chrono::minutes(5);
+        (void)execute(*plan, how_);
+        ::_exit(0);
+    }
+    while (children_of(tool) == 0) ::usleep(1'000);
+    ::usleep(50'000);
+    ::kill(tool, SIGKILL);
+    const auto began = std::chrono::steady_clock::now();
+    int ended = 0;
+    while (::wait(nullptr) > 0) ++ended;
+    EXPECT_EQ(ended, 4);
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+}  // namespace
+}  // namespace cairn::forest
