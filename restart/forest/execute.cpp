@@ -130,6 +130,11 @@ class Executing {
         shared_.board = *board;
         shared_.tool = ::getpid();
         shared_.tool_group = ::getpgrp();
+        if (shared_.tool_group == 0 && returns_to_tools_group())
+            return fail(
+                "a process has led a group and come back to that of the restart tool, but that group has no "
+                "id "
+                "in this pid namespace: the tool has to be in one that was made here");
         shared_.core_directory = cores_.path();
         shared_.tool_alive.reset(static_cast<int>(::syscall(SYS_pidfd_open, shared_.tool, 0)));
         if (!shared_.tool_alive) return fail_errno("pidfd_open of the restart tool itself");
@@ -162,6 +167,14 @@ class Executing {
         for (std::size_t i = 1; i < plan_.processes.size(); ++i)
             all.push_back(shared_.board->entry(static_cast<int>(i)).pid.load());
         return all;
+    }
+
+    [[nodiscard]] bool returns_to_tools_group() const {
+        return std::ranges::any_of(plan_.processes, [](const Process& process) {
+            return std::ranges::any_of(process.steps, [](const Step& step) {
+                return step.act == Act::join_group && step.process == 0;
+            });
+        });
     }
 
     void fill(Forest& forest) const {

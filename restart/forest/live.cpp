@@ -154,14 +154,17 @@ class Life {
 
     [[noreturn]] void die_as(const Node& node) {
         if (shared_.how.dress) shared_.how.dress(node);
-        bool dumps = false;
         if (WIFSIGNALED(node.wait_status)) {
-            // The flag can be had only by dumping core: one page of it, in a place that is removed.
-            dumps = WCOREDUMP(node.wait_status) && !shared_.core_directory.empty() &&
-                    ::chdir(shared_.core_directory.c_str()) == 0 && set_core_limit() &&
-                    ::prctl(PR_SET_DUMPABLE, 1) == 0;
-            if (!dumps)
-                ::prctl(PR_SET_DUMPABLE, 0);  // unlike a limit of 0 it stops a core_pattern with a pipe too
+            // The flag can be had only by dumping core: one page of it (less is not begun), in a place that
+            // is removed.
+            const bool dumps = WCOREDUMP(node.wait_status) && !shared_.core_directory.empty() &&
+                               ::chdir(shared_.core_directory.c_str()) == 0 &&
+                               ::prctl(PR_SET_DUMPABLE, 1) == 0;
+            // 1 stops a core_pattern with a pipe as well, which 0 doesn't (core(5)). Not dumpable would hide
+            // the wait status in /proc from the next checkpoint.
+            const rlim_t bytes = dumps ? 4096 : 1;
+            const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
+            ::setrlimit(RLIMIT_CORE, &limit);
         }
         board_.entry(process_).stage = Stage::leaving;
         board_.pulse();
@@ -180,12 +183,6 @@ class Life {
         ::kill(::getpid(), number);
         fail(Mishap::returned, number);
     }
-    static bool set_core_limit() {
-        constexpr rlim_t one_page = 4096;  // less, and the kernel doesn't dump at all
-        const rlimit limit{.rlim_cur = one_page, .rlim_max = one_page};
-        return ::setrlimit(RLIMIT_CORE, &limit) == 0;
-    }
-
     [[noreturn]] void become() {
         for (const int number : shared_.exit_signals) ::signal(number, SIG_DFL);
         board_.entry(process_).stage = Stage::arrived;
