@@ -204,6 +204,10 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(owner);
     CAIRN_FIELD(owner_type);
     CAIRN_FIELD(owner_signal);
+    CAIRN_FIELD(standard);
+    CAIRN_FIELD(outside);
+    CAIRN_FIELD(relied_on);
+    CAIRN_FIELD(backing);
     CAIRN_FIELD(pipe);
     CAIRN_FIELD(capacity);
     CAIRN_FIELD(contents);

@@ -7,13 +7,15 @@
 namespace cairn::schema {
 
 enum class ObjectKind {
-    file,           // a regular file or directory or device by path: an open file description, or (flags unused) a file
-                    // that is mapped, executed, or somebody's cwd
+    file,           // a regular file or directory or device by path: an open file description, or a file that is
+                    // mapped, executed, or somebody's cwd (flags: O_RDWR if mapped shared and writable, else O_RDONLY)
     pipe_read, pipe_write, pipe_both,  // an end of pipe `pipe`
     fifo,           // a named FIFO; `pipe` tells which ends are of one FIFO
     pty_master, pty_slave,  // both ends inside; `pty` tells the pair
     terminal,       // the slave of a terminal whose master is outside: what the program was started from
-    memory,         // shared memory: contents in `pages`; shared anonymous, memfd, deleted file, SysV
+    memory,         // an inode whose contents are in `pages`; `type` is one of anonymous (MAP_SHARED|MAP_ANONYMOUS),
+                    // memfd, sysv, file (deleted, or kept in memory only as in /dev/shm). Mapped, or the `backing` of
+                    // descriptions (flags: O_RDWR if mapped shared and writable; O_TMPFILE if it was made so)
     other,          // restored by a capture/restore pair of its own: `type` names it, `extra` is its schema
 };
 
@@ -34,6 +36,10 @@ struct Object {
     std::int32_t flags = 0;        // O_* of the description
     std::int64_t position = 0;
     std::int32_t owner = 0, owner_type = 0, owner_signal = 0;  // F_SETOWN_EX, F_SETSIG
+    std::int32_t standard = -1;    // lowest of the descriptors 0, 1, 2 that a process has it at, -1: none
+    bool outside = false;          // who holds the other end of this pipe or socket is no member of the group
+    bool relied_on = false;        // file: mapped or executed, and its contents are not in an image
+    std::int64_t backing = -1;     // file: id of the memory object that holds the contents (deleted file, memfd)
 
     std::int64_t pipe = -1;        // pipes and FIFOs: id of the pipe, shared by its ends
     std::int64_t capacity = 0;     // F_GETPIPE_SZ

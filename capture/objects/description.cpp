@@ -1,0 +1,128 @@
+#include "capture/objects/description.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+
+namespace cairn::capture {
+
+std::string name_of(const Holder& holder) {
+    auto name = read_text(fmt::format("/proc/{}/comm", holder.pid));
+    if (!name) return fmt::format("{}", holder.pid);
+    while (!name->empty() && name->back() == '\n') name->pop_back();
+    return fmt::format("{} ({})", holder.pid, *name);
+}
+
+std::string Description::who() const {
+    return fmt::format("{}: descriptor {}", name_of(holder), number);
+}
+
+std::string proc_folder(const Holder& holder) {
+    return fmt::format("/proc/{}/task/{}/", holder.pid, holder.tid ? holder.tid : holder.pid);
+}
+
+std::optional<std::string_view> info_field(std::string_view info, std::string_view key) {
+    std::size_t at = 0;
+    while (at < info.size()) {
+        const std::size_t end = std::min(info.find('\n', at), info.size());
+        std::string_view line = info.substr(at, end - at);
+        at = end + 1;
+        if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ':') continue;
+        line.remove_prefix(key.size() + 1);
+        while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+        return line;
+    }
+    return std::nullopt;
+}
+
+std::uint64_t info_number(std::string_view info, std::string_view key, int base) {
+    const auto field = info_field(info, key);
+    std::uint64_t value = 0;
+    if (field) std::from_chars(field->data(), field->data() + field->size(), value, base);
+    return value;
+}
+
+Result<std::string> read_link(const std::string& path) {
+    std::string target(PATH_MAX, '\0');
+    const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+    if (length < 0) return fail_errno("{}", path);
+    target.resize(static_cast<std::size_t>(length));
+    return target;
+}
+
+Result<std::string> read_text(const std::string& path) {
+    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return fail_errno("{}", path);
+    std::string text;
+    for (;;) {
+        char piece[4096];
+        const ssize_t got = ::read(file.get(), piece, sizeof piece);
+        if (got < 0) return fail_errno("{}", path);
+        if (got == 0) return text;
+        text.append(piece, static_cast<std::size_t>(got));
+    }
+}
+
+Result<std::vector<int>> list_descriptors(const Holder& holder) {
+    const std::string path = proc_folder(holder) + "fd";
+    DIR* folder = ::opendir(path.c_str());
+    if (!folder) return fail_errno("{}: descriptors can't be listed: {}", name_of(holder), path);
+    std::vector<int> numbers;
+    errno = 0;
+    while (const dirent* entry = ::readdir(folder)) {
+        if (entry->d_name[0] == '.') continue;
+        numbers.push_back(std::atoi(entry->d_name));
+    }
+    const int problem = errno;
+    ::closedir(folder);
+    if (problem != 0) {
+        errno = problem;
+        return fail_errno("{}: {}", name_of(holder), path);
+    }
+    std::ranges::sort(numbers);
+    return numbers;
+}
+
+Result<Description> describe(const Holder& holder, int number, bool& close_on_exec) {
+    Description found;
+    found.holder = holder;
+    found.number = number;
+    found.duplicate.reset(static_cast<int>(::syscall(SYS_pidfd_getfd, holder.pidfd, number, 0U)));
+    if (!found.duplicate) {
+        if (errno == EMFILE)
+            return fail_errno("{}: too many open files in the group: raise `ulimit -Hn` of the coordinator",
+                              found.who());
+        return fail_errno("{} can't be duplicated (pidfd_getfd)", found.who());
+    }
+    if (::fstat(found.fd(), &found.status) != 0) return fail_errno("{}: fstat", found.who());
+    found.flags = ::fcntl(found.fd(), F_GETFL);
+    if (found.flags < 0) return fail_errno("{}: F_GETFL", found.who());
+    const std::string folder = proc_folder(holder);
+    auto link = read_link(fmt::format("{}fd/{}", folder, number));
+    if (!link) return std::unexpected(std::move(link.error()).in(found.who()));
+    found.link = std::move(*link);
+    auto info = read_text(fmt::format("{}fdinfo/{}", folder, number));
+    if (!info) return std::unexpected(std::move(info.error()).in(found.who()));
+    found.info = std::move(*info);
+    close_on_exec = (info_number(found.info, "flags", 8) & O_CLOEXEC) != 0;
+    return found;
+}
+
+Result<int> compare(int a, int b) {
+    static const pid_t self = ::getpid();
+    const long order = ::syscall(SYS_kcmp, self, self, KCMP_FILE, a, b);
+    if (order < 0) return fail_errno("kcmp: descriptors can't be compared");
+    return order == 0 ? 0 : order == 1 ? -1 : 1;
+}
+
+Fd reopen(int fd, int flags) {
+    return Fd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), flags | O_CLOEXEC | O_NOCTTY));
+}
+
+}  // namespace cairn::capture

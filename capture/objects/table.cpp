@@ -1,0 +1,163 @@
+#include "capture/objects/table.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "common/file_identity.h"
+
+namespace cairn::capture {
+namespace {
+
+// One duplicate for each open file description of the whole group is held at once.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    constexpr rlim_t plenty = 1 << 20;  // fs.nr_open of a stock kernel
+    const rlimit more{plenty, std::max(limit.rlim_max, plenty)};
+    if (limit.rlim_max < plenty && ::setrlimit(RLIMIT_NOFILE, &more) == 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void read_owner(const Table& table, const Description& found, schema::Object& object) {
+    f_owner_ex owner{};
+    if (::fcntl(found.fd(), F_GETOWN_EX, &owner) == 0 && owner.pid != 0) {
+        object.owner_type = owner.type;
+        object.owner = table.to_program(owner.pid);
+    }
+    object.owner_signal = std::max(::fcntl(found.fd(), F_GETSIG), 0);
+}
+
+// The object of this description, if a descriptor of it was seen before; else where in `of_inode` it belongs.
+struct Place {
+    std::int64_t object = -1;
+    std::size_t index = 0;
+};
+Result<Place> find_place(const Table& table, const std::vector<std::int64_t>& of_inode,
+                         const Description& found) {
+    std::size_t low = 0, high = of_inode.size();
+    while (low < high) {
+        const std::size_t middle = (low + high) / 2;
+        const auto order = compare(found.fd(), table.descriptions.at(of_inode[middle]).fd());
+        if (!order) return std::unexpected(order.error());
+        if (*order == 0) return Place{of_inode[middle], middle};
+        if (*order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return Place{-1, low};
+}
+
+}  // namespace
+
+schema::Object& Table::add(schema::ObjectKind kind) {
+    schema::Object& object = objects.emplace_back();
+    object.id = static_cast<std::int64_t>(objects.size()) - 1;
+    object.kind = kind;
+    return object;
+}
+
+ObjectTable::ObjectTable(ObjectOptions options) : table_(std::make_unique<Table>()) {
+    table_->options = std::move(options);
+    raise_descriptor_limit();
+}
+ObjectTable::ObjectTable(ObjectTable&&) noexcept = default;
+ObjectTable& ObjectTable::operator=(ObjectTable&&) noexcept = default;
+ObjectTable::~ObjectTable() = default;
+
+Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& holder) {
+    Table& table = *table_;
+    table.members.insert(holder.pid);
+    auto numbers = list_descriptors(holder);
+    if (!numbers) return std::unexpected(numbers.error());
+    std::vector<schema::Descriptor> result;
+    for (const int number : *numbers) {
+        bool close_on_exec = false;
+        auto found = describe(holder, number, close_on_exec);
+        if (!found) return std::unexpected(std::move(found.error()));
+        auto& of_inode = table.known[inode_of(found->status)];
+        const auto place = find_place(table, of_inode, *found);
+        if (!place) return std::unexpected(place.error());
+        std::int64_t id = place->object;
+        if (id < 0) {
+            schema::Object& object = table.add(schema::ObjectKind::file);
+            object.flags = found->flags;
+            read_owner(table, *found, object);
+            id = object.id;
+            of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place->index), id);
+            const Description& kept = table.descriptions.emplace(id, std::move(*found)).first->second;
+            if (auto done = describe_object(table, kept, object); !done)
+                return std::unexpected(std::move(done.error()).in(kept.who()));
+        }
+        schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+        if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;
+        result.push_back({number, id, close_on_exec});
+    }
+    return result;
+}
+
+Result<> ObjectTable::capture_contents(ImageWriter& writer) {
+    if (auto done = capture_pipes(*table_); !done) return done;
+    if (auto done = capture_terminals(*table_); !done) return done;
+    if (auto done = capture_memory(*table_, writer); !done) return done;
+    release();
+    return {};
+}
+
+void ObjectTable::release() {
+    table_->descriptions.clear();
+    table_->known.clear();
+    table_->memories.clear();
+}
+
+void ObjectTable::finish_identities() {
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> hashes;
+    for (const schema::Object& object : table_->objects)
+        if (object.identity.tail_hash != 0)
+            hashes[{object.identity.device, object.identity.inode}] = object.identity.tail_hash;
+    for (schema::Object& object : table_->objects) {
+        schema::FileIdentity& identity = object.identity;
+        if (object.kind != schema::ObjectKind::file || !S_ISREG(identity.mode) || object.backing >= 0 ||
+            object.deleted || identity.tail_hash != 0 || object.path.starts_with("/proc/"))
+            continue;
+        std::uint64_t& hash = hashes[{identity.device, identity.inode}];
+        if (hash == 0) {
+            // It may be another file by now, or written to by somebody outside: then there is no hash to be
+            // had.
+            const Fd file(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+            struct stat now {};
+            if (!file || ::fstat(file.get(), &now) != 0) continue;
+            const schema::FileIdentity same = identity_of(now);
+            if (same.device != identity.device || same.inode != identity.inode ||
+                same.size != identity.size || same.mtime_ns != identity.mtime_ns)
+                continue;
+            hash = tail_hash(file.get(), identity.size);
+        }
+        identity.tail_hash = hash;
+    }
+}
+
+const std::vector<std::string>& ObjectTable::notes() const {
+    return table_->notes;
+}
+
+const schema::Object& ObjectTable::object(std::int64_t id) const {
+    return table_->objects.at(static_cast<std::size_t>(id));
+}
+
+schema::Objects ObjectTable::take() {
+    release();
+    schema::Objects all;
+    all.cid = table_->options.cid;
+    all.np = table_->options.np;
+    all.objects.assign(std::make_move_iterator(table_->objects.begin()),
+                       std::make_move_iterator(table_->objects.end()));
+    table_->objects.clear();
+    return all;
+}
+
+}  // namespace cairn::capture

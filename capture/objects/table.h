@@ -1,0 +1,81 @@
+// What ObjectTable is made of. Each kind of object has a file of its own that fills schema::Object from a
+// Description; kinds.cpp says which kind a description is of.
+#pragma once
+
+#include <compare>
+#include <deque>
+#include <map>
+#include <set>
+
+#include "capture/objects/description.h"
+
+namespace cairn::capture {
+
+struct Inode {
+    dev_t device = 0;
+    ino_t number = 0;
+    auto operator<=>(const Inode&) const = default;
+};
+inline Inode inode_of(const struct stat& status) {
+    return {status.st_dev, status.st_ino};
+}
+
+// An inode whose contents are saved: where they can be read.
+struct Memory {
+    std::int64_t object = -1;
+    Fd readable;  // none: only through the mappings
+    std::vector<std::pair<Holder, Mapping>> mappings;
+};
+
+struct Table {
+    ObjectOptions options;
+    std::deque<schema::Object> objects;  // id = index; a deque: references stay valid
+    std::vector<std::string> notes;
+
+    std::map<std::int64_t, Description> descriptions;  // object id -> what was found; emptied by release()
+    std::map<Inode, std::vector<std::int64_t>> known;  // descriptions of an inode, in the order of kcmp
+    std::map<std::pair<Inode, std::string>, std::int64_t> files;  // not descriptions: mapped, executed, cwd
+    std::map<Inode, Memory> memories;
+    std::map<Inode, std::int64_t> pipes;      // id of the pipe
+    std::map<dev_t, std::int64_t> terminals;  // device -> an object of kind terminal or pty_slave
+    std::map<dev_t, std::int64_t> pairs;      // device of the slave -> Object::pty
+    std::set<pid_t> members;                  // whose descriptors have been asked for
+
+    schema::Object& add(schema::ObjectKind kind);
+    [[nodiscard]] pid_t to_program(pid_t id) const {
+        return options.to_program && id > 0 ? options.to_program(id) : id;
+    }
+    template <class... Args>
+    void note(fmt::format_string<Args...> form, Args&&... args) {
+        notes.push_back(fmt::format(form, std::forward<Args>(args)...));
+    }
+};
+
+// kinds.cpp: fills everything but id, flags, owner, standard.
+[[nodiscard]] Result<> describe_object(Table& table, const Description& found, schema::Object& object);
+
+// file.cpp
+struct Located {
+    std::string path;
+    bool deleted = false;  // or has no path that leads to it for us
+};
+[[nodiscard]] Located locate(const std::string& link, const struct stat& status);
+[[nodiscard]] Result<> describe_file(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] std::string program_path(const Table& table,
+                                       const std::string& path);  // /proc/PID: program's id
+
+// memory.cpp
+[[nodiscard]] Memory& memory_of(Table& table, Inode inode, const std::string& type);
+[[nodiscard]] Result<std::int64_t> back(Table& table, const Description& found, const Located& place);
+[[nodiscard]] Result<> capture_memory(Table& table, ImageWriter& writer);
+
+// pipe.cpp
+[[nodiscard]] Result<> describe_pipe(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> capture_pipes(Table& table);
+
+// terminal.cpp
+[[nodiscard]] Result<> describe_pty_master(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> describe_terminal(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> capture_terminals(Table& table);
+
+}  // namespace cairn::capture

@@ -1,0 +1,131 @@
+// Is a file what it was when the checkpoint was taken?
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/file_identity.h"
+#include "restart/objects/opening.h"
+
+namespace cairn::restart {
+namespace {
+
+using Action = Verdict::Action;
+
+const char* type_name(mode_t mode) {
+    switch (mode & S_IFMT) {
+        case S_IFREG:
+            return "a regular file";
+        case S_IFDIR:
+            return "a directory";
+        case S_IFCHR:
+            return "a character device";
+        case S_IFBLK:
+            return "a block device";
+        case S_IFIFO:
+            return "a FIFO";
+        case S_IFLNK:
+            return "a symbolic link";
+        case S_IFSOCK:
+            return "a socket";
+        default:
+            return "of an unknown type";
+    }
+}
+
+// Does the file still begin with what it was? As far as size and the hash of the old tail can tell.
+bool begins_as_before(const std::string& path, const schema::FileIdentity& before) {
+    if (before.tail_hash == 0) return false;
+    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    return file && tail_hash(file.get(), before.size) == before.tail_hash;
+}
+
+Verdict judge_regular(const schema::Object& object, const std::string& path, const schema::FileIdentity& now,
+                      FilePolicy policy) {
+    const schema::FileIdentity& before = object.identity;
+    if (now.size == before.size && now.mtime_ns == before.mtime_ns) return {};
+    const bool same_begin = now.size >= before.size && begins_as_before(path, before);
+    // The hash covers the tail only: for a longer file whose time has changed it proves nothing about the
+    // rest.
+    if (same_begin && now.size == before.size && before.size <= tail_bytes) return {};
+
+    const bool writing = (object.flags & O_ACCMODE) != O_RDONLY;
+    const std::int64_t growth = static_cast<std::int64_t>(now.size) - static_cast<std::int64_t>(before.size);
+    const std::string change =
+        growth != 0 ? fmt::format("had {} bytes and has {}", before.size, now.size)
+                    : std::string(same_begin ? "was written to (its time differs)" : "has other contents");
+    if (object.relied_on && !writing)
+        return {Action::refuse,
+                fmt::format(
+                    "{} has changed since the checkpoint: it {}; it is executed or mapped, and the image "
+                    "doesn't hold its contents: put the old one back (--map-path OLD=NEW if it is elsewhere)",
+                    path, change)};
+    const Verdict use{
+        Action::use, fmt::format("{} has changed since the checkpoint (it {}): used as it is", path, change)};
+    const Verdict cut{Action::truncate,
+                      fmt::format("{} has grown since the checkpoint: cut back from {} to {} bytes", path,
+                                  now.size, before.size)};
+    const Verdict refuse{
+        Action::refuse,
+        fmt::format("{} has changed since the checkpoint: it {}; --files=use takes it as it is", path,
+                    change)};
+    switch (policy) {
+        case FilePolicy::use:
+            return use;
+        case FilePolicy::refuse:
+            return refuse;
+        case FilePolicy::truncate:
+            if (writing && growth > 0) return cut;
+            break;
+        case FilePolicy::by_rule:
+            break;
+    }
+    if (writing) return growth > 0 && same_begin && (object.flags & O_APPEND) ? cut : use;
+    // Somebody reads a file that another one writes: a log that has only grown is read on.
+    return growth > 0 && same_begin ? use : refuse;
+}
+
+}  // namespace
+
+Verdict judge(const schema::Object& object, const ObjectSetOptions& options) {
+    if (object.kind != schema::ObjectKind::file && object.kind != schema::ObjectKind::fifo) return {};
+    if (object.deleted || object.backing >= 0 || is_late(object)) return {};
+    const std::string path = mapped_path(object.path, options);
+    struct stat status {};
+    const bool link = S_ISLNK(object.identity.mode);
+    if ((link ? ::lstat(path.c_str(), &status) : ::stat(path.c_str(), &status)) != 0) {
+        const int problem = errno;
+        return {Action::refuse,
+                fmt::format("{}: {}; it was there at the checkpoint (--map-path OLD=NEW if it is "
+                            "elsewhere now)",
+                            path, std::strerror(problem))};
+    }
+    if (object.path.starts_with("/proc/") || object.path.starts_with("/sys/")) return {};
+    if ((status.st_mode & S_IFMT) != (object.identity.mode & S_IFMT))
+        return {Action::refuse, fmt::format("{} is {} now, and was {} at the checkpoint", path,
+                                            type_name(status.st_mode), type_name(object.identity.mode))};
+    const bool device = S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode);
+    if (device && status.st_rdev != object.identity.rdev)
+        return {Action::refuse, fmt::format("{} is another device now than at the checkpoint", path)};
+    if (!S_ISREG(status.st_mode) || (object.flags & O_PATH)) return {};
+    return judge_regular(object, path, identity_of(status), options.files);
+}
+
+Result<> check_files(const schema::Objects& objects, const ObjectSetOptions& options,
+                     std::vector<std::string>& notes) {
+    std::vector<std::string> refused;
+    for (const schema::Object& object : objects.objects) {
+        Verdict verdict = judge(object, options);
+        if (verdict.action == Action::fine) continue;
+        auto& list = verdict.action == Action::refuse ? refused : notes;
+        if (std::ranges::find(list, verdict.why) == list.end()) list.push_back(std::move(verdict.why));
+    }
+    if (refused.empty()) return {};
+    std::string all;
+    for (const std::string& each : refused) all += (all.empty() ? "" : "\n") + each;
+    return fail_code(ExitCode::refused, "{}", all);
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,159 @@
+// Inodes whose contents are in the image: shared memory, memfd, deleted files.
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "common/image/hash.h"
+#include "restart/objects/opening.h"
+
+namespace cairn::restart {
+namespace {
+
+constexpr std::uint32_t late_seals = F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+class Mapped {
+  public:
+    Mapped(int fd, std::uint64_t size) : size_(size) {
+        at_ = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    Mapped(const Mapped&) = delete;
+    Mapped& operator=(const Mapped&) = delete;
+    ~Mapped() {
+        if (at_ != MAP_FAILED) ::munmap(at_, size_);
+    }
+    [[nodiscard]] bool ok() const { return at_ != MAP_FAILED; }
+    [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(at_); }
+
+  private:
+    void* at_;
+    std::uint64_t size_;
+};
+
+Result<std::uint64_t> read_run(const ImageReader& image, const schema::PageRun& run, std::uint8_t* to) {
+    std::uint64_t done = 0;
+    while (done < run.length) {
+        const ssize_t got =
+            ::pread(image.fd(), to + done, run.length - done, static_cast<off_t>(run.offset + done));
+        if (got < 0) return fail_errno("{}", image.path());
+        if (got == 0) return fail_code(ExitCode::damaged, "{} is cut at {}", image.path(), run.offset + done);
+        done += static_cast<std::uint64_t>(got);
+    }
+    if (hash64({to, run.length}) != run.hash)
+        return fail_code(ExitCode::damaged, "{}: pages at {} are damaged (wrong checksum)", image.path(),
+                         run.offset);
+    return done;
+}
+
+Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
+    if (::ftruncate(fd, static_cast<off_t>(object.size)) != 0)
+        return fail_errno("{}: {} bytes", object.path, object.size);
+    if (object.pages.empty()) return {};
+    const bool huge = (static_cast<unsigned>(object.memfd_flags) & MFD_HUGETLB) != 0;
+    std::vector<std::uint8_t> piece(huge ? 0 : image_max_run);
+    // Huge pages can't be written by write(2); files are not written through a mapping, which would tell a
+    // full disk by SIGBUS.
+    std::optional<Mapped> mapped;
+    if (huge && !mapped.emplace(fd, object.size).ok())
+        return fail_errno("{}: {} bytes of huge pages", object.path, object.size);
+    for (const schema::PageRun& run : object.pages) {
+        if (auto good = image.check_run(run); !good) return good;
+        if (run.address >= object.size)
+            return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
+        const std::uint64_t length = std::min(run.length, object.size - run.address);
+        if (huge && length < run.length)
+            return fail_code(ExitCode::damaged, "{}: {} ends within a page", image.path(), object.path);
+        auto got = read_run(image, run, huge ? mapped->data() + run.address : piece.data());
+        if (!got) return std::unexpected(std::move(got.error()));
+        std::uint64_t written = huge ? length : 0;
+        while (written < length) {
+            const ssize_t wrote = ::pwrite(fd, piece.data() + written, length - written,
+                                           static_cast<off_t>(run.address + written));
+            if (wrote < 0) return fail_errno("contents of {}", object.path);
+            written += static_cast<std::uint64_t>(wrote);
+        }
+    }
+    return {};
+}
+
+Result<Fd> new_memfd(const std::string& name, int flags) {
+    Fd memory(::memfd_create(name.c_str(), static_cast<unsigned>(flags) | MFD_CLOEXEC));
+    if (!memory) return fail_errno("memfd {}", name);
+    return memory;
+}
+
+// A file without a name, in the folder where it was: the same file system, with its limits and features.
+Fd nameless_file(const std::string& path, const schema::Object& object) {
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    if ((object.flags & O_TMPFILE) == O_TMPFILE)
+        return Fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    // Not O_TMPFILE otherwise: such a file could be linked again, a deleted one can't.
+    std::string name = folder + ".cairn-XXXXXX";
+    Fd file(::mkostemp(name.data(), O_CLOEXEC));
+    if (file) ::unlink(name.c_str());
+    return file;
+}
+
+void set_times(int fd, const schema::FileIdentity& identity) {
+    const timespec modified{identity.mtime_ns / 1'000'000'000, identity.mtime_ns % 1'000'000'000};
+    const timespec times[2] = {{0, UTIME_OMIT}, modified};
+    ::futimens(fd, times);
+}
+
+Result<Fd> make(Opening& opening, const schema::Object& object) {
+    if (object.type == "memfd") return new_memfd(object.name, object.memfd_flags);
+    if (object.type != "file") return new_memfd(object.type, object.memfd_flags);
+    const std::string path = mapped_path(object.path, opening.options);
+    if (object.deleted) {
+        if (Fd file = nameless_file(path, object)) return file;
+        opening.note(
+            "{} was deleted before the checkpoint and its folder can't be written to ({}): kept in memory",
+            path, std::strerror(errno));
+        return new_memfd(path.substr(path.rfind('/') + 1).substr(0, 200), 0);
+    }
+    // Kept in memory by the kernel (/dev/shm): gone after a reboot, and otherwise written on by whoever went
+    // on.
+    Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (file) {
+        if (::ftruncate(file.get(), 0) != 0) return fail_errno("{}: can't be cut", path);
+        return file;
+    }
+    if (errno != ENOENT) return fail_errno("{}", path);
+    file.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) return fail_errno("{}: can't be made again", path);
+    return file;
+}
+
+}  // namespace
+
+Result<> open_memory(Opening& opening, const schema::Object& object) {
+    auto made = make(opening, object);
+    if (!made) return std::unexpected(std::move(made.error()));
+    if (auto done = fill(opening.image, object, made->get()); !done) return done;
+    if (object.identity.mode != 0) ::fchmod(made->get(), object.identity.mode & 07777);
+    if (object.type == "file") set_times(made->get(), object.identity);
+    if (auto done = seal(object, made->get(), false); !done) return done;
+    return opening.keep(object, std::move(*made));
+}
+
+Result<> seal(const schema::Object& object, int fd, bool mapped) {
+    if (object.seals == 0 || object.type != "memfd") return {};
+    // FUTURE_WRITE forbids the writable mappings that were made before it, so it waits for them; WRITE
+    // excludes them.
+    const bool wait = (object.seals & F_SEAL_FUTURE_WRITE) != 0;
+    const std::uint32_t now =
+        mapped ? (wait ? object.seals & late_seals : 0U) : (wait ? object.seals & ~late_seals : object.seals);
+    if (now == 0) return {};
+    const int has = ::fcntl(fd, F_GET_SEALS);
+    const auto missing = now & ~static_cast<std::uint32_t>(std::max(has, 0));
+    if (missing != 0 && ::fcntl(fd, F_ADD_SEALS, missing) != 0)
+        return fail_errno("{}: seals {:#x}", object.path, missing);
+    return {};
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,114 @@
+// Opens again what descriptors and mappings led to: files, pipes, terminals, shared memory.
+//
+// Every open file description is opened once, in the tool, before the forest is forked; all processes inherit
+// all of them at high numbers and put them in place themselves (install). So descriptions that were shared
+// are shared again.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "common/image/reader.h"
+#include "common/schema/object.h"
+#include "common/schema/process.h"
+
+namespace cairn::restart {
+
+// What to do with a file that isn't what it was when the checkpoint was taken. Whatever the choice: a file
+// that is executed or mapped, and has changed, is refused, for the image doesn't hold its contents.
+enum class FilePolicy {
+    by_rule,  // refuse, but: one that members had open for writing is used as it is, and cut back to its size
+              // at the checkpoint if it was open with O_APPEND and has only grown
+    refuse,    // any change
+    use,       // take it as it is
+    truncate,  // cut back what has grown and was open for writing, else as by_rule
+};
+
+// An id as the programs know it -> the kernel's now.
+using Translate = std::function<pid_t(pid_t)>;
+
+struct ObjectSetOptions {
+    // Old prefix of a path -> new one; the longest that fits.
+    std::vector<std::pair<std::string, std::string>> path_map;
+    FilePolicy files = FilePolicy::by_rule;
+    // Above every descriptor that a process of the image has, and above every one that the tool's children
+    // need.
+    int floor = 512;
+    // What the terminal that the programs were started from is replaced by; -1: nothing, standard descriptors
+    // stand in.
+    int terminal = -1;
+    // What pipes and sockets that led outside are replaced by where they were somebody's descriptor 0, 1
+    // or 2.
+    std::array<int, 3> standard{0, 1, 2};
+};
+
+// A description that only the process itself can open, and only once its memory is its own: /proc/self/maps
+// and such.
+struct LateDescriptor {
+    int fd = -1;
+    std::string path;  // ids in it are the kernel's
+    int flags = 0;
+    std::int64_t position = 0;
+    bool close_on_exec = false;
+};
+
+// The lowest floor that will do for these processes.
+[[nodiscard]] int lowest_floor(std::span<const schema::Process> processes);
+
+// Are all files there, and what they were? Opens nothing for good, changes nothing. Errors
+// (ExitCode::refused) name every file that is missing or has changed; notes say what will be used or cut.
+[[nodiscard]] Result<> check_files(const schema::Objects& objects, const ObjectSetOptions& options,
+                                   std::vector<std::string>& notes);
+
+class ObjectSet {
+  public:
+    // check_files(), then opens everything. The descriptors are not close-on-exec. `image` and `objects` are
+    // used during the call only. Raises the soft limit of open files to the hard one.
+    [[nodiscard]] static Result<ObjectSet> open_all(const schema::Objects& objects, const ImageReader& image,
+                                                    const ObjectSetOptions& options,
+                                                    std::vector<std::string>& notes);
+    ObjectSet(ObjectSet&&) noexcept;
+    ObjectSet& operator=(ObjectSet&&) noexcept;
+    ~ObjectSet();  // closes all. Must happen before the programs go on: an end of a pipe that the tool holds delays EOF
+
+    // The description (for mapped files and memory: open for what the mapping needs; cwd and root: for
+    // fchdir), -1 if there is no such object or only a process itself can open it.
+    [[nodiscard]] int fd_of(std::int64_t object) const;
+
+    // In the process, after the whole forest is there and before its exec: each descriptor of it at its
+    // number, not close-on-exec; `keep` (all at or above the floor) stays open, everything else is closed.
+    [[nodiscard]] Result<> install(const schema::Process& process, std::span<const int> keep,
+                                   const Translate& to_kernel) const;
+
+    // What the process has to open once its memory is restored: put at `fd` by open, dup2, lseek. install()
+    // has left a placeholder at each number.
+    [[nodiscard]] std::vector<LateDescriptor> late_descriptors(const schema::Process& process,
+                                                               const Translate& to_kernel) const;
+
+    // In the tool, once all processes have mapped their memory: owners and signals of descriptions
+    // (F_SETOWN), seals that would have forbidden the mapping, settings of terminals.
+    [[nodiscard]] Result<> after_forest(const Translate& to_kernel, std::vector<std::string>& notes);
+
+    // The terminal that controls this process's session, for TIOCSCTTY by the session's leader; -1: none.
+    [[nodiscard]] int controlling_terminal(const schema::Process& process) const;
+
+    // Makes `group` (kernel's id) the foreground group. Must be called in a process of the terminal's
+    // session.
+    [[nodiscard]] static Result<> set_foreground(int terminal, pid_t group);
+
+  private:
+    struct State;
+    explicit ObjectSet(std::unique_ptr<State> state);
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace cairn::restart

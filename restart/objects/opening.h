@@ -1,0 +1,62 @@
+// What the kinds' files share while objects are opened.
+#pragma once
+
+#include <map>
+
+#include "common/fd.h"
+#include "restart/objects/objects.h"
+
+namespace cairn::restart {
+
+struct Opening {
+    const schema::Objects& objects;
+    const ImageReader& image;
+    const ObjectSetOptions& options;
+    std::vector<std::string>& notes;
+    std::int64_t
+        main_terminal;  // Object::pty of the terminal that ObjectSetOptions::terminal replaces, -1: none
+    std::map<std::int64_t, Fd> opened;  // by object id; at or above the floor
+
+    // Takes a descriptor over: moved to or above the floor, without close-on-exec.
+    [[nodiscard]] Result<> keep(const schema::Object& object, Fd fd);
+    [[nodiscard]] Result<> keep_copy(const schema::Object& object, int fd);
+    template <class... Args>
+    void note(fmt::format_string<Args...> form, Args&&... args) {
+        notes.push_back(fmt::format(form, std::forward<Args>(args)...));
+    }
+};
+
+// Flags that open(2) may be given again: those that make, cut or claim something are left out.
+[[nodiscard]] int reopen_flags(std::int32_t flags);
+[[nodiscard]] std::string fd_path(
+    int fd);  // /proc/self/fd/N: opening it makes a new description of the same file
+[[nodiscard]] std::string mapped_path(const std::string& path, const ObjectSetOptions& options);
+
+// judge.cpp
+struct Verdict {
+    enum class Action { fine, use, truncate, refuse } action = Action::fine;
+    std::string why;  // path included; "" if fine
+};
+[[nodiscard]] Verdict judge(const schema::Object& object, const ObjectSetOptions& options);
+
+// file.cpp
+// Only a process itself can open it: a file of /proc/PID, /dev/tty.
+[[nodiscard]] bool is_late(const schema::Object& object);
+// Of these only once the process has its own memory: /proc/PID/maps and such.
+[[nodiscard]] bool is_bound_to_memory(const schema::Object& object);
+[[nodiscard]] std::string kernel_path(const std::string& path, const Translate& to_kernel);
+[[nodiscard]] Result<Fd> open_late(const schema::Object& object, const Translate& to_kernel);
+[[nodiscard]] Result<> open_file(Opening& opening, const schema::Object& object);
+
+// memory.cpp: must come before files, which may be backed by it
+[[nodiscard]] Result<> open_memory(Opening& opening, const schema::Object& object);
+[[nodiscard]] Result<> seal(const schema::Object& object, int fd, bool mapped);
+
+// pipe.cpp: all objects of one pipe or FIFO
+[[nodiscard]] Result<> open_pipe(Opening& opening, std::span<const schema::Object* const> ends);
+
+// terminal.cpp: all objects of one terminal
+[[nodiscard]] Result<> open_terminal(Opening& opening, std::span<const schema::Object* const> ends);
+[[nodiscard]] Result<> set_up_terminal(const schema::Object& object, int fd);
+
+}  // namespace cairn::restart

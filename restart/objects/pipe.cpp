@@ -1,0 +1,150 @@
+// Pipes and FIFOs, with what was in them.
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "restart/objects/opening.h"
+
+namespace cairn::restart {
+namespace {
+
+using schema::Object;
+using schema::ObjectKind;
+
+bool reads(const Object& object) {
+    return (object.flags & O_ACCMODE) != O_WRONLY;
+}
+
+// A pipe led outside and was somebody's standard descriptor: the tool's own takes its place, as it does for a
+// new program. What was in it can't be put in front of that, and so a pipe with contents stays one.
+bool replaced(Opening& opening, const Object& end, bool has_contents) {
+    if (!end.outside || end.standard < 0 || has_contents) return false;
+    const int own = opening.options.standard.at(static_cast<std::size_t>(end.standard));
+    return own >= 0 && opening.keep_copy(end, own).has_value();
+}
+
+struct Pipe {
+    Fd reader, writer;  // of a FIFO: one description, in `writer`, for both
+};
+
+Result<Pipe> make_pipe(const Object& first) {
+    Pipe pipe;
+    if (first.kind != ObjectKind::fifo) {
+        int ends[2];
+        if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe2");
+        pipe.reader.reset(ends[0]);
+        pipe.writer.reset(ends[1]);
+        return pipe;
+    }
+    return pipe;
+}
+
+// Open for both, so that no open of one end waits for the other.
+Result<Fd> open_fifo(Opening& opening, const Object& first, std::string& path) {
+    path = mapped_path(first.path, opening.options);
+    if (!first.deleted) {
+        Fd both(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+        if (!both) return fail_errno("FIFO {}", path);
+        return both;
+    }
+    const std::string name = fmt::format("{}.cairn-{}-{}", path, ::getpid(), first.id);
+    if (::mkfifo(name.c_str(), first.identity.mode & 07777) != 0) return fail_errno("FIFO {}", name);
+    Fd both(::open(name.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    const int problem = errno;
+    ::unlink(name.c_str());
+    errno = problem;
+    if (!both) return fail_errno("FIFO {}", name);
+    path = fd_path(both.get());
+    return both;
+}
+
+Result<> fill(const Object& object, int writer) {
+    const int flags = ::fcntl(writer, F_GETFL) | O_NONBLOCK;
+    for (const schema::Bytes& packet : object.contents) {
+        // A write of up to a page into an O_DIRECT pipe is a packet.
+        const bool is_packet = object.contents.size() > 1 && packet.size() <= PIPE_BUF;
+        ::fcntl(writer, F_SETFL, is_packet ? flags | O_DIRECT : flags & ~O_DIRECT);
+        std::size_t done = 0;
+        while (done < packet.size()) {
+            const ssize_t wrote = ::write(writer, packet.data() + done, packet.size() - done);
+            if (wrote < 0)
+                return fail_errno("{}: what was in it ({} bytes) doesn't fit", object.path, packet.size());
+            done += static_cast<std::size_t>(wrote);
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
+    const Object& first = *ends.front();
+    const bool fifo = first.kind == ObjectKind::fifo;
+    const Object* full = nullptr;
+    bool packets = false;
+    for (const Object* end : ends) {
+        if (!end->contents.empty()) full = end;
+        packets = packets || (end->flags & O_DIRECT);
+    }
+    if (!fifo) {
+        std::size_t count = 0;
+        for (const Object* end : ends) count += replaced(opening, *end, full != nullptr);
+        if (count == ends.size()) return {};
+    }
+
+    auto pipe = make_pipe(first);
+    if (!pipe) return std::unexpected(std::move(pipe.error()));
+    std::string path;
+    if (fifo) {
+        auto both = open_fifo(opening, first, path);
+        if (!both) return std::unexpected(std::move(both.error()));
+        pipe->writer = std::move(*both);
+    }
+    const int filler = pipe->writer.get();
+    if (::fcntl(filler, F_GETPIPE_SZ) != first.capacity &&
+        ::fcntl(filler, F_SETPIPE_SZ, static_cast<int>(first.capacity)) < 0)
+        opening.note("a pipe's capacity of {} bytes can't be set ({})", first.capacity, std::strerror(errno));
+    if (full) {
+        // Who has a FIFO open outside the group has kept its contents.
+        int already = 0;
+        if (::ioctl(filler, FIONREAD, &already) == 0 && already == 0) {
+            Object contents = *full;
+            if (packets && contents.contents.size() == 1) contents.contents.emplace_back();
+            if (auto done = fill(contents, filler); !done) return done;
+        } else {
+            opening.note("FIFO {} is not empty: what was in it at the checkpoint is not added", first.path);
+        }
+        if (full->outside)
+            opening.note("a pipe from outside the group ends after the {} bytes that were in it",
+                         full->contents.front().size());
+    }
+
+    bool reader_used = fifo, writer_used = fifo;
+    for (const Object* end : ends) {
+        if (opening.opened.contains(end->id)) continue;
+        const int access = end->flags & O_ACCMODE;
+        Fd opened;
+        // The two descriptions that pipe2 made come first: one opened by its /proc path has O_LARGEFILE
+        // besides.
+        bool& used = reads(*end) ? reader_used : writer_used;
+        if (access != O_RDWR && !used) {
+            used = true;
+            opened.reset(::fcntl((reads(*end) ? pipe->reader : pipe->writer).get(), F_DUPFD_CLOEXEC, 0));
+        } else {
+            const std::string name = fifo ? path : fd_path(filler);
+            opened.reset(::open(name.c_str(), reopen_flags(end->flags) | O_NONBLOCK));
+        }
+        if (!opened) return fail_errno("pipe or FIFO {} can't be opened again", end->path);
+        if (::fcntl(opened.get(), F_SETFL, end->flags & ~O_ASYNC) != 0)
+            return fail_errno("F_SETFL of a pipe");
+        if (auto done = opening.keep(*end, std::move(opened)); !done) return done;
+    }
+    return {};
+}
+
+}  // namespace cairn::restart

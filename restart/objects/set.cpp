@@ -1,0 +1,234 @@
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <set>
+
+#include "common/schema/fields.h"
+#include "restart/objects/opening.h"
+
+namespace cairn::restart {
+
+using schema::Object;
+using schema::ObjectKind;
+
+struct ObjectSet::State {
+    std::map<std::int64_t, Fd> opened;
+    // What install(), after_forest() and controlling_terminal() need of the objects.
+    std::map<std::int64_t, Object> objects;
+};
+
+int reopen_flags(std::int32_t flags) {
+    return (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_ASYNC | O_CLOEXEC)) | O_NOCTTY;
+}
+
+std::string fd_path(int fd) {
+    return fmt::format("/proc/self/fd/{}", fd);
+}
+
+std::string mapped_path(const std::string& path, const ObjectSetOptions& options) {
+    const std::pair<std::string, std::string>* best = nullptr;
+    for (const auto& each : options.path_map) {
+        const std::string& old = each.first;
+        if (old.empty() || !path.starts_with(old)) continue;
+        const bool whole = path.size() == old.size() || old.back() == '/' || path[old.size()] == '/';
+        if (whole && (!best || old.size() > best->first.size())) best = &each;
+    }
+    return best ? best->second + path.substr(best->first.size()) : path;
+}
+
+Result<> Opening::keep(const Object& object, Fd fd) {
+    if (auto done = keep_copy(object, fd.get()); !done) return done;
+    return {};
+}
+
+Result<> Opening::keep_copy(const Object& object, int fd) {
+    Fd high(::fcntl(fd, F_DUPFD, options.floor));
+    if (!high && (errno == EMFILE || errno == EINVAL))
+        return fail_code(
+            ExitCode::failed,
+            "the limit of open files is too low: the programs use descriptors up to {}, and the objects "
+            "that they share have to be open above that at once: raise `ulimit -Hn`",
+            options.floor - 1);
+    if (!high) return fail_errno("F_DUPFD");
+    opened.insert_or_assign(object.id, std::move(high));
+    return {};
+}
+
+int lowest_floor(std::span<const schema::Process> processes) {
+    int highest = 255;  // leaves room for what the tool and its children open themselves
+    for (const schema::Process& process : processes)
+        for (const schema::Descriptor& descriptor : process.descriptors)
+            highest = std::max(highest, descriptor.fd);
+    return highest + 1;
+}
+
+ObjectSet::ObjectSet(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ObjectSet::ObjectSet(ObjectSet&&) noexcept = default;
+ObjectSet& ObjectSet::operator=(ObjectSet&&) noexcept = default;
+ObjectSet::~ObjectSet() = default;
+
+namespace {
+
+// The terminal of the part: the one that controls a session, else the one of a standard descriptor.
+std::int64_t find_main_terminal(const schema::Objects& objects) {
+    std::int64_t main = -1;
+    for (const Object& object : objects.objects) {
+        if (object.kind != ObjectKind::terminal) continue;
+        if (object.session != 0) return object.pty;
+        if (main < 0 && object.standard >= 0) main = object.pty;
+    }
+    return main;
+}
+
+// The ends of each pipe (or terminal) together.
+template <class Id>
+std::map<std::int64_t, std::vector<const Object*>> grouped(const schema::Objects& objects, Id id) {
+    std::map<std::int64_t, std::vector<const Object*>> groups;
+    for (const Object& object : objects.objects)
+        if (id(object) >= 0) groups[id(object)].push_back(&object);
+    return groups;
+}
+
+// Deleted executables can't be executed as long as anybody has them open for writing.
+Result<> make_read_only(Opening& opening) {
+    for (const Object& object : opening.objects.objects) {
+        if (object.kind != ObjectKind::memory || (object.flags & O_ACCMODE) != O_RDONLY) continue;
+        Fd& fd = opening.opened.at(object.id);
+        const Fd again(::open(fd_path(fd.get()).c_str(), O_RDONLY | O_CLOEXEC));
+        if (!again) return fail_errno("{}", object.path);
+        if (auto done = opening.keep_copy(object, again.get()); !done) return done;
+    }
+    return {};
+}
+
+Result<> open_each(Opening& opening) {
+    const auto with_name = [](const Object& object, Result<> done) -> Result<> {
+        if (done) return done;
+        return std::unexpected(
+            std::move(done.error()).in(object.path.empty() ? schema::name_of(object.kind) : object.path));
+    };
+    for (const Object& object : opening.objects.objects)
+        if (object.kind == ObjectKind::memory)
+            if (auto done = with_name(object, open_memory(opening, object)); !done) return done;
+    for (const Object& object : opening.objects.objects)
+        if (object.kind == ObjectKind::file)
+            if (auto done = open_file(opening, object); !done) return done;
+    for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pipe; }))
+        if (auto done = open_pipe(opening, ends); !done) return done;
+    for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
+        if (auto done = open_terminal(opening, ends); !done) return done;
+    return make_read_only(opening);
+}
+
+}  // namespace
+
+Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const ImageReader& image,
+                                      const ObjectSetOptions& options, std::vector<std::string>& notes) {
+    if (auto done = check_files(objects, options, notes); !done) return std::unexpected(done.error());
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}};
+    if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
+    auto state = std::make_unique<State>();
+    state->opened = std::move(opening.opened);
+    for (const Object& object : objects.objects) {
+        Object small = object;
+        small.pages.clear();
+        small.contents.clear();
+        state->objects.emplace(object.id, std::move(small));
+    }
+    return ObjectSet(std::move(state));
+}
+
+int ObjectSet::fd_of(std::int64_t object) const {
+    const auto found = state_->opened.find(object);
+    return found == state_->opened.end() ? -1 : found->second.get();
+}
+
+Result<> ObjectSet::install(const schema::Process& process, std::span<const int> keep,
+                            const Translate& to_kernel) const {
+    std::set<unsigned> open;
+    for (const int fd : keep)
+        if (fd >= 0) open.insert(static_cast<unsigned>(fd));
+    for (const schema::Descriptor& descriptor : process.descriptors) {
+        int from = fd_of(descriptor.object);
+        Fd late;
+        if (from < 0) {
+            const auto object = state_->objects.find(descriptor.object);
+            if (object == state_->objects.end())
+                return fail_code(ExitCode::damaged, "descriptor {} leads to object {}, which isn't there",
+                                 descriptor.fd, descriptor.object);
+            auto opened = open_late(object->second, to_kernel);
+            if (!opened)
+                return std::unexpected(
+                    std::move(opened.error()).in(fmt::format("descriptor {}", descriptor.fd)));
+            late = std::move(*opened);
+            from = late.get();
+        }
+        if (from == descriptor.fd) {
+            ::fcntl(late.release(), F_SETFD, 0);
+        } else if (::dup2(from, descriptor.fd) < 0) {
+            return fail_errno("descriptor {}", descriptor.fd);
+        }
+        open.insert(static_cast<unsigned>(descriptor.fd));
+    }
+    unsigned next = 0;
+    for (const unsigned fd : open) {
+        if (fd > next && ::close_range(next, fd - 1, 0) != 0) return fail_errno("close_range");
+        next = fd + 1;
+    }
+    if (::close_range(next, UINT_MAX, 0) != 0) return fail_errno("close_range");
+    return {};
+}
+
+std::vector<LateDescriptor> ObjectSet::late_descriptors(const schema::Process& process,
+                                                        const Translate& to_kernel) const {
+    std::vector<LateDescriptor> late;
+    for (const schema::Descriptor& descriptor : process.descriptors) {
+        const auto found = state_->objects.find(descriptor.object);
+        if (found == state_->objects.end() || !is_bound_to_memory(found->second) || found->second.deleted)
+            continue;
+        const Object& object = found->second;
+        late.push_back({descriptor.fd, kernel_path(object.path, to_kernel), reopen_flags(object.flags),
+                        object.position, descriptor.close_on_exec});
+    }
+    return late;
+}
+
+Result<> ObjectSet::after_forest(const Translate& to_kernel, std::vector<std::string>& notes) {
+    std::set<std::int64_t> terminals;
+    for (const auto& [id, object] : state_->objects) {
+        const int fd = fd_of(id);
+        if (fd < 0) continue;
+        if (auto done = seal(object, fd, true); !done) return done;
+        if (object.owner != 0) {
+            f_owner_ex owner{};
+            owner.type = static_cast<decltype(owner.type)>(object.owner_type);
+            owner.pid = to_kernel ? to_kernel(object.owner) : object.owner;
+            // Who had already gone gets nothing.
+            if (::fcntl(fd, F_SETOWN_EX, &owner) != 0 && errno != ESRCH)
+                return fail_errno("{}: owner {} (F_SETOWN)", object.path, object.owner);
+        }
+        if (object.owner_signal != 0 && ::fcntl(fd, F_SETSIG, object.owner_signal) != 0)
+            return fail_errno("{}: signal {} (F_SETSIG)", object.path, object.owner_signal);
+        if ((object.flags & O_ASYNC) && ::fcntl(fd, F_SETFL, object.flags) != 0)
+            return fail_errno("{}: O_ASYNC", object.path);
+        if (object.kind == ObjectKind::terminal && ::isatty(fd) && terminals.insert(object.pty).second)
+            if (auto done = set_up_terminal(object, fd); !done) notes.push_back(done.error().what);
+    }
+    return {};
+}
+
+int ObjectSet::controlling_terminal(const schema::Process& process) const {
+    return process.terminal < 0 ? -1 : fd_of(process.terminal);
+}
+
+}  // namespace cairn::restart
