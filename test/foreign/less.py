@@ -1,0 +1,32 @@
+#!/usr/bin/python3
+"""less in a terminal."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import check, main
+
+
+def test(t):
+    with open(os.path.join(t.work, "text"), "w") as file:
+        file.writelines(f"this is line {number} of the text\n" for number in range(1, 2001))
+    less = t.launch(["less", "-X", "text"], env={"LESS": ""})
+    less.expect(r"line 23 of")
+    line = 1
+    for number in range(t.rounds):
+        less, _ = t.cycle(less, number)
+        less.send("r")
+        less.expect(rf"line {line} of.*line {line + 22} of")
+        less.send(" ")
+        line += 23
+        less.expect(rf"line {line} of.*line {line + 22} of")
+        target = 500 + 100 * number
+        less.send(f"/line {target} of\r")
+        less.expect(rf"line \S*{target}\S* of.*line {target + 22} of")
+        line = target
+    less.send("G")
+    less.expect(r"line 2000 of")
+    less.send("q")
+    less.expect_exit(0)
+
+
+main(test)

@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""An OpenMP program."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import check, main, same_as_undisturbed
+
+PROGRAM = r"""
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+    enum { n = 1 << 18 };
+    static unsigned a[n];
+    for (int step = 0; step < 300; ++step) {
+        unsigned long sum = 0;
+#pragma omp parallel for schedule(dynamic, 1024) reduction(+ : sum)
+        for (int i = 0; i < n; ++i) {
+            a[i] = a[i] * 1664525u + 1013904223u + (unsigned)i;
+            for (int k = 0; k < 10; ++k) a[i] ^= a[i] >> 7, a[i] *= 2654435761u;
+            sum += a[i];
+        }
+#pragma omp parallel
+        {
+#pragma omp barrier
+#pragma omp critical
+            sum += 1;
+        }
+        if (step % 10 == 0) printf("%d %lu %d\n", step, sum, omp_get_max_threads()), fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+def test(t):
+    source, program = (os.path.join(t.folder, name) for name in ("openmp.c", "openmp"))
+    with open(source, "w") as file:
+        file.write(PROGRAM)
+    code, _, errors = t.run(["gcc", "-O2", "-fopenmp", "-o", program, source])
+    check(code == 0, errors)
+    same_as_undisturbed(t, [program], env={"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}, least_seconds=0.5)
+
+
+main(test)

@@ -1,0 +1,30 @@
+#!/usr/bin/python3
+"""perl: a hash, regular expressions, children, an alarm."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import main, same_as_undisturbed
+
+PROGRAM = r"""
+use strict; use warnings; use Time::HiRes qw(sleep alarm); $| = 1;
+my (%seen, $alarms); $alarms = 0;
+$SIG{ALRM} = sub { $alarms++; alarm(0.1) }; alarm(0.1);
+for my $i (1 .. 30) {
+    $seen{$i * 7919 % 1009} .= "x$i";
+    my $pid = open(my $child, "-|") // die; 
+    if (!$pid) { print "child says ", join(",", map { $_ * $i } 1 .. 5), "\n"; exit($i % 5) }
+    my @lines = <$child>; close($child); 
+    printf "%d %d %s", $i, $? >> 8, $lines[0];
+    my $until = Time::HiRes::time() + 0.08;
+    sleep($until - Time::HiRes::time()) while Time::HiRes::time() < $until;
+}
+(my $text = join " ", map { "$_=$seen{$_}" } sort { $a <=> $b } keys %seen) =~ s/x(\d)/<$1>/g;
+print "$text\n", $alarms > 5 ? "alarms\n" : "too few alarms: $alarms\n";
+"""
+
+
+def test(t):
+    same_as_undisturbed(t, ["perl", "-e", PROGRAM], least_seconds=2)
+
+
+main(test)

@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""python3 multiprocessing: a pool, a queue, a lock, shared memory, a manager-less pipe."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import main, same_as_undisturbed
+
+PROGRAM = r"""
+import multiprocessing as mp, time, os
+
+def square(n):
+    time.sleep(0.02)
+    return n * n
+
+def count(lock, value, rounds):
+    for _ in range(rounds):
+        with lock:
+            value.value += 1
+        time.sleep(0.01)
+
+def echo(pipe):
+    while (got := pipe.recv()) is not None:
+        pipe.send(got * 2)
+    pipe.close()
+
+if __name__ == "__main__":
+    lock, value = mp.Lock(), mp.Value("i", 0, lock=False)
+    here, there = mp.Pipe()
+    echoing = mp.Process(target=echo, args=(there,))
+    counters = [mp.Process(target=count, args=(lock, value, 150)) for _ in range(3)]
+    for process in counters + [echoing]:
+        process.start()
+    with mp.Pool(4) as pool:
+        for step in range(12):
+            print(step, sum(pool.map(square, range(step, step + 30))), flush=True)
+            here.send(step)
+            assert here.recv() == step * 2
+    for process in counters:
+        process.join()
+    here.send(None)
+    echoing.join()
+    print("counted", value.value, [p.exitcode for p in counters + [echoing]])
+"""
+
+
+def test(t):
+    def prepare(folder):
+        with open(os.path.join(folder, "program.py"), "w") as file:
+            file.write(PROGRAM)
+    same_as_undisturbed(t, ["/usr/bin/python3", "program.py"], prepare=prepare, least_seconds=1.5)
+
+
+main(test)

@@ -1,0 +1,25 @@
+#!/usr/bin/python3
+"""python3's subprocess in a loop."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import main
+from cairn_test.storm import storm
+
+PROGRAM = r"""
+import subprocess, os
+for i in range(120):
+    out = subprocess.run(["/bin/echo", str(i)], capture_output=True, text=True).stdout.strip()
+    code = subprocess.call(["/bin/sh", "-c", f"exit {i % 7}"])
+    pid = os.fork()
+    if pid == 0:
+        os._exit(i % 5)
+    print(i, out, code, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+def test(t):
+    storm(t, ["/usr/bin/python3", "-c", PROGRAM])
+
+
+main(test)
