@@ -1,0 +1,41 @@
+// Pass 2: what is known of a process that stands still, resource by resource. Each fills its part of schema::Process.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "capture/group.h"
+#include "common/agent.h"
+#include "common/schema/process.h"
+
+namespace cairn::capture {
+
+// Kernel's id -> the id that the programs know.
+using ToProgram = std::function<pid_t(pid_t)>;
+
+// ids, credentials, limits, name, layout of memory: from /proc and from the agent's answers.
+[[nodiscard]] Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
+                                        const ToProgram& to_program, schema::Process& image);
+
+// registers, masks, scheduling ... of each thread.
+[[nodiscard]] Result<> collect_threads(const StoppedProcess& process, const std::vector<AgentThread>& answers,
+                                       const ToProgram& to_program, schema::Process& image);
+
+// actions, what is pending for the process, interval timers, POSIX timers.
+[[nodiscard]] Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answers,
+                                       const ToProgram& to_program, schema::Process& image);
+
+// POSIX timers as /proc/PID/timers lists them; times are the agent's to tell.
+[[nodiscard]] Result<std::vector<schema::PosixTimer>> list_timers(pid_t pid);
+
+// A zombie: its ids and its status are all that is left of it.
+[[nodiscard]] schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program);
+
+// Threads stopped inside a restartable sequence are sent to its abort address. Before the agent runs.
+void settle_rseq(StoppedProcess& process);
+
+// What we can't save is refused before anything is asked of the process: a seccomp filter could kill it for the
+// agent's system calls.
+[[nodiscard]] Result<> refuse_unsupported(const StoppedProcess& process);
+
+}  // namespace cairn::capture

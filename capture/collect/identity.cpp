@@ -1,0 +1,120 @@
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "capture/collect/collect.h"
+
+namespace cairn::capture {
+namespace {
+
+std::uint64_t hexadecimal(const std::string& text) {
+    std::uint64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    return value;
+}
+
+void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
+    std::istringstream words(text);
+    for (auto& id : ids) words >> id;
+}
+
+Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers, schema::Process& image) {
+    auto status = proc::status(process.pid, process.first_living().tid);
+    if (!status) return std::unexpected(std::move(status.error()));
+    auto& field = *status;
+    read_ids(field["Uid"], image.uids);
+    read_ids(field["Gid"], image.gids);
+    std::istringstream groups(field["Groups"]);
+    for (std::uint32_t group = 0; groups >> group;) image.groups.push_back(group);
+    image.cap_bounding = hexadecimal(field["CapBnd"]);
+    image.no_new_privs = field["NoNewPrivs"] == "1";
+    image.securebits = static_cast<std::uint32_t>(answers.securebits);
+    image.keep_caps = answers.keep_caps == 1;
+    image.dumpable = answers.dumpable;
+    std::uint32_t umask = 0;
+    std::from_chars(field["Umask"].data(), field["Umask"].data() + field["Umask"].size(), umask, 8);
+    image.umask = umask;
+    return {};
+}
+
+Result<> collect_limits(const StoppedProcess& process, schema::Process& image) {
+    for (int resource = 0; resource < static_cast<int>(RLIM_NLIMITS); ++resource) {
+        rlimit64 limit = {};
+        if (::syscall(SYS_prlimit64, process.pid, resource, nullptr, &limit) < 0)
+            return fail_errno("limits of {}", proc::label(process.pid));
+        image.limits.push_back({limit.rlim_cur, limit.rlim_max});
+    }
+    return {};
+}
+
+Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answers, schema::Process& image) {
+    const auto& stat = process.stat;
+    image.layout = {stat.start_code, stat.end_code,    stat.start_data, stat.end_data,
+                    stat.start_brk,  answers.brk,      stat.start_stack, stat.arg_start,
+                    stat.arg_end,    stat.env_start,   stat.env_end,     {}};
+    auto auxv = proc::read_file(fmt::format("/proc/{}/auxv", process.pid));
+    if (!auxv) return std::unexpected(std::move(auxv.error()));
+    image.layout.auxv.assign(auxv->begin(), auxv->end());
+    return {};
+}
+
+}  // namespace
+
+Result<> refuse_unsupported(const StoppedProcess& process) {
+    const pid_t tid = process.first_living().tid;
+    auto status = proc::status(process.pid, tid);
+    if (!status) return std::unexpected(std::move(status.error()));
+    if ((*status)["Seccomp"] != "0")
+        return fail_code(ExitCode::refused, "{} has a seccomp filter, which can't be saved", proc::label(process.pid));
+    if ((*status)["x86_Thread_features"].find("shstk") != std::string::npos)
+        return fail_code(ExitCode::refused, "{} uses shadow stacks, which can't be saved; run it with "
+                                            "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off", proc::label(process.pid));
+    if (const auto cs = process.first_living().registers.cs; cs != 0x33)
+        return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
+    return {};
+}
+
+Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers, const ToProgram& to_program,
+                          schema::Process& image) {
+    const auto& stat = process.stat;
+    image.pid = to_program(process.pid);
+    image.ppid = to_program(stat.ppid);
+    image.pgid = to_program(stat.pgrp);
+    image.sid = to_program(stat.session);
+    image.subreaper = answers.subreaper != 0;
+    image.run = process.job_stopped ? schema::Run::stopped : schema::Run::running;
+    image.stop_signal = process.stop_signal;
+    image.exit_signal = stat.exit_signal;
+    image.name = stat.comm;
+    image.foreground = stat.tpgid > 0 ? to_program(stat.tpgid) : stat.tpgid;
+    image.thp_disable = answers.thp_disable == 1;
+    const auto ticks = ::sysconf(_SC_CLK_TCK);
+    image.cpu_user_us = static_cast<std::int64_t>(stat.utime) * 1'000'000 / ticks;
+    image.cpu_system_us = static_cast<std::int64_t>(stat.stime) * 1'000'000 / ticks;
+    if (auto text = proc::read_file(fmt::format("/proc/{}/oom_score_adj", process.pid)))
+        image.oom_score_adj = std::atoi(text->c_str());
+    if (auto text = proc::read_file(fmt::format("/proc/{}/personality", process.pid)))
+        image.personality = static_cast<std::uint32_t>(hexadecimal(*text));
+    image.region_at = process.region_at;
+    if (auto done = collect_credentials(process, answers, image); !done) return done;
+    if (auto done = collect_limits(process, image); !done) return done;
+    return collect_layout(process, answers, image);
+}
+
+schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program) {
+    schema::Process image;
+    image.run = schema::Run::zombie;
+    image.pid = to_program(zombie.pid);
+    image.ppid = to_program(zombie.stat.ppid);
+    image.pgid = to_program(zombie.stat.pgrp);
+    image.sid = to_program(zombie.stat.session);
+    image.exit_status = zombie.stat.exit_code;
+    image.exit_signal = zombie.stat.exit_signal;
+    image.name = zombie.stat.comm;
+    return image;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,83 @@
+#include <charconv>
+#include <cstring>
+#include <sstream>
+
+#include "capture/collect/collect.h"
+
+namespace cairn::capture {
+namespace {
+
+// "notify: signal/tid.1234"
+void read_notify(const std::string& text, schema::PosixTimer& timer) {
+    const auto slash = text.find('/');
+    const auto how = text.substr(0, slash);
+    timer.notify = how == "none" ? SIGEV_NONE : how == "thread" ? SIGEV_THREAD : SIGEV_SIGNAL;
+    if (text.compare(slash + 1, 4, "tid.") == 0) {
+        timer.notify |= SIGEV_THREAD_ID;
+        timer.tid = std::atoi(text.c_str() + slash + 5);
+    }
+}
+
+}  // namespace
+
+Result<std::vector<schema::PosixTimer>> list_timers(pid_t pid) {
+    auto text = proc::read_file(fmt::format("/proc/{}/timers", pid));
+    if (!text) {
+        if (text.error().number == ENOENT) return std::vector<schema::PosixTimer>{};  // kernel without POSIX timers
+        return std::unexpected(std::move(text.error()));
+    }
+    std::vector<schema::PosixTimer> timers;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) {
+        const auto colon = line.find(": ");
+        if (colon == std::string::npos) continue;
+        const auto key = line.substr(0, colon);
+        const auto value = line.substr(colon + 2);
+        if (key == "ID") {
+            timers.emplace_back().id = std::atoi(value.c_str());
+        } else if (timers.empty()) {
+            continue;
+        } else if (key == "signal") {  // "14/00007f00..." : number / sigev_value
+            auto& timer = timers.back();
+            timer.signal = std::atoi(value.c_str());
+            const auto slash = value.find('/');
+            std::from_chars(value.data() + slash + 1, value.data() + value.size(), timer.value, 16);
+        } else if (key == "notify") {
+            read_notify(value, timers.back());
+        } else if (key == "ClockID") {
+            timers.back().clock = std::atoi(value.c_str());
+        }
+    }
+    return timers;
+}
+
+Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answers, const ToProgram& to_program,
+                         schema::Process& image) {
+    for (const auto& action : answers.actions)
+        image.actions.push_back({action.handler, action.flags, action.restorer, action.mask});
+    auto pending = ptrace::pending(process.first_living().tid, true);
+    if (!pending) return std::unexpected(std::move(pending.error()));
+    for (const auto& info : *pending) {
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(&info);
+        image.pending.emplace_back(bytes, bytes + sizeof info);
+    }
+    for (const auto& timer : answers.itimers)
+        image.itimers.push_back({timer.left_sec * 1'000'000 + timer.left_usec,
+                                 timer.interval_sec * 1'000'000 + timer.interval_usec});
+    auto timers = list_timers(process.pid);
+    if (!timers) return std::unexpected(std::move(timers.error()));
+    for (auto& timer : *timers) {
+        for (std::uint32_t i = 0; i < answers.timer_count; ++i) {
+            const auto& answer = answers.timers[i];
+            if (answer.id != timer.id) continue;
+            timer.left = answer.left_ns;
+            timer.interval = answer.interval_ns;
+            timer.overrun = answer.overrun;
+        }
+        if (timer.tid != 0) timer.tid = to_program(timer.tid);
+        image.timers.push_back(timer);
+    }
+    return {};
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,145 @@
+#include <linux/rseq.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "capture/collect/collect.h"
+#include "capture/agent_run.h"
+
+namespace cairn::capture {
+namespace {
+
+struct SchedAttributes {  // struct sched_attr, sched_getattr(2); glibc 2.36 has no declaration
+    std::uint32_t size, policy;
+    std::uint64_t flags;
+    std::int32_t nice;
+    std::uint32_t priority;
+    std::uint64_t runtime, deadline, period;
+};
+
+schema::Bytes bytes_of(const void* data, std::size_t size) {
+    const auto* begin = static_cast<const std::uint8_t*>(data);
+    return {begin, begin + size};
+}
+
+std::uint64_t hexadecimal(const std::string& text) {
+    std::uint64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    return value;
+}
+
+void collect_scheduling(pid_t tid, schema::Thread& image) {
+    SchedAttributes attributes = {};
+    if (::syscall(SYS_sched_getattr, tid, &attributes, sizeof attributes, 0) == 0) {
+        image.policy = static_cast<std::int32_t>(attributes.policy);
+        image.priority = static_cast<std::int32_t>(attributes.priority);
+        image.nice = attributes.nice;
+        image.sched_runtime = attributes.runtime;
+        image.sched_deadline = attributes.deadline;
+        image.sched_period = attributes.period;
+    }
+    std::uint8_t cpus[1024] = {};
+    if (const long size = ::syscall(SYS_sched_getaffinity, tid, sizeof cpus, cpus); size > 0)
+        image.affinity = bytes_of(cpus, static_cast<std::size_t>(size));
+    constexpr int ioprio_who_process = 1;
+    image.ioprio = static_cast<std::int32_t>(::syscall(SYS_ioprio_get, ioprio_who_process, tid));
+}
+
+// A thread that was stopped inside a restartable sequence must start it again: the kernel would have sent it to the
+// abort address on its way back, but saw the agent's address instead.
+void leave_rseq_section(pid_t pid, std::uint64_t area, ptrace::Registers& registers) {
+    if (area == 0) return;
+    const auto section = ptrace::read_object<std::uint64_t>(pid, area + offsetof(struct rseq, rseq_cs));
+    if (!section || *section == 0) return;
+    const auto description = ptrace::read_object<struct rseq_cs>(pid, *section);
+    if (!description || registers.rip - description->start_ip >= description->post_commit_offset) return;
+    registers.rip = description->abort_ip;
+}
+
+// Relative timeouts: how much is left of the one that this thread sleeps in.
+std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
+    const std::int64_t offset = process.slot->timing_tls.load();
+    if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
+    const auto note =
+        ptrace::read_object<TimingNote>(process.pid, registers.fs_base + static_cast<std::uint64_t>(offset));
+    if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
+    if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
+    timespec now = {};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::int64_t elapsed = now.tv_sec * 1'000'000'000 + now.tv_nsec - note->began_ns;
+    return std::max<std::int64_t>(0, note->length_ns - elapsed);
+}
+
+Result<schema::Thread> collect_thread(const StoppedProcess& process, const StoppedThread& thread,
+                                      const AgentThread& answers, const ToProgram& to_program) {
+    schema::Thread image;
+    image.tid = to_program(thread.tid);
+    image.leader_dead = thread.leader_dead;
+    if (thread.leader_dead) return image;
+
+    auto sequence = ptrace::rseq(thread.tid);
+    if (!sequence) return std::unexpected(std::move(sequence.error()));
+    image.rseq = sequence->address;
+    image.rseq_size = sequence->size;
+    image.rseq_signature = sequence->signature;
+    image.rseq_flags = sequence->flags;
+    const auto registers = registers_to_go_on(thread.registers);
+    image.registers = bytes_of(&registers, sizeof registers);
+    auto state = ptrace::xstate(thread.tid);
+    if (!state) return std::unexpected(std::move(state.error()));
+    image.xstate = std::move(*state);
+    image.blocked = thread.mask;
+    auto pending = ptrace::pending(thread.tid, false);
+    if (!pending) return std::unexpected(std::move(pending.error()));
+    for (const auto& info : *pending) image.pending.push_back(bytes_of(&info, sizeof info));
+
+    image.altstack_base = answers.altstack_base;
+    image.altstack_size = answers.altstack_size;
+    image.altstack_flags = answers.altstack_flags;
+    image.clear_child_tid = answers.clear_child_tid;
+    image.timerslack = answers.timerslack;
+    image.death_signal = answers.death_signal;
+    std::uint64_t robust = 0;
+    std::size_t robust_size = 0;
+    if (::syscall(SYS_get_robust_list, thread.tid, &robust, &robust_size) == 0) {
+        image.robust_list = robust;
+        image.robust_list_size = robust_size;
+    }
+    auto status = proc::status(process.pid, thread.tid);
+    if (!status) return std::unexpected(std::move(status.error()));
+    image.name = (*status)["Name"];
+    if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid)))
+        image.name = name->substr(0, name->size() - 1);  // status shows it with escapes
+    image.cap_inheritable = hexadecimal((*status)["CapInh"]);
+    image.cap_permitted = hexadecimal((*status)["CapPrm"]);
+    image.cap_effective = hexadecimal((*status)["CapEff"]);
+    image.cap_ambient = hexadecimal((*status)["CapAmb"]);
+    collect_scheduling(thread.tid, image);
+    image.timeout_left = timeout_left(process, thread.registers);
+    return image;
+}
+
+}  // namespace
+
+Result<> collect_threads(const StoppedProcess& process, const std::vector<AgentThread>& answers,
+                         const ToProgram& to_program, schema::Process& image) {
+    for (std::size_t i = 0; i < process.threads.size(); ++i) {
+        auto thread = collect_thread(process, process.threads[i], answers[i], to_program);
+        if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
+        image.threads.push_back(std::move(*thread));
+    }
+    return {};
+}
+
+void settle_rseq(StoppedProcess& process) {
+    for (auto& thread : process.threads) {
+        if (thread.leader_dead || static_cast<std::int64_t>(thread.registers.orig_rax) >= 0) continue;
+        if (auto sequence = ptrace::rseq(thread.tid))
+            leave_rseq_section(process.pid, sequence->address, thread.registers);
+    }
+}
+
+}  // namespace cairn::capture
