@@ -1,0 +1,162 @@
+#include "capture/memory/areas.h"
+
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+
+namespace cairn::capture {
+namespace {
+
+bool has_flag(const proc::MapLine& line, std::string_view flag) {
+    for (std::size_t at = line.flags.find(flag); at != std::string::npos; at = line.flags.find(flag, at + 1))
+        if (at % 3 == 1 || at == 0) return true;  // two letters and a blank each, a blank in front
+    return false;
+}
+
+// The kernel's own mappings carry a name in brackets; those that are the program's are known, any other is the kernel's
+// and has to be moved into place at a restart (vvar_vclock came with 6.13, others will).
+bool special(const std::string& name) {
+    return name.starts_with('[') && name != "[heap]" && !name.starts_with("[stack") && !name.starts_with("[anon");
+}
+
+bool has_file(const proc::MapLine& line) {
+    return line.inode != 0 || line.major != 0 || line.minor != 0;
+}
+
+Mapping mapping_of(const proc::MapLine& line) {
+    Mapping mapping;
+    mapping.start = line.start;
+    mapping.end = line.end;
+    mapping.offset = line.offset;
+    mapping.device = ::makedev(line.major, line.minor);
+    mapping.inode = line.inode;
+    mapping.path = line.name;
+    mapping.deleted = line.deleted;
+    mapping.shared = line.shared;
+    mapping.writable = (line.prot & 2) != 0 || has_flag(line, "mw");
+    return mapping;
+}
+
+bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& lines, const proc::MapLine& line) {
+    const auto region = std::ranges::find(lines, process.region_at, &proc::MapLine::start);
+    return region != lines.end() && line.shared && line.inode == region->inode && line.major == region->major &&
+           line.minor == region->minor;
+}
+
+Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
+    const auto who = [&] {
+        return fmt::format("{}: memory {:#x}-{:#x} {}", proc::label(process.pid), line.start, line.end, line.name);
+    };
+    if (special(line.name)) return {};
+    if (has_flag(line, "um") || has_flag(line, "uw"))
+        return fail_code(ExitCode::refused, "{} is watched by a userfaultfd, which can't be saved", who());
+    if (has_flag(line, "ht"))
+        return fail_code(ExitCode::refused, "{} is made of hugetlb pages, which can't be saved", who());
+    if (has_flag(line, "io") || has_flag(line, "pf"))
+        return fail_code(ExitCode::refused, "{} is a device's memory, which can't be saved", who());
+    return {};
+}
+
+schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, const proc::MapLine& line) {
+    using schema::AreaKind;
+    if (line.name == "[vdso]") return AreaKind::vdso;
+    if (special(line.name)) return AreaKind::vvar;
+    if (is_region(process, map.lines, line)) return AreaKind::region;
+    if (!line.shared) return has_file(line) ? AreaKind::file_private : AreaKind::anonymous;
+    return ObjectTable::is_shared_memory(mapping_of(line)) ? AreaKind::shared_memory : AreaKind::file_shared;
+}
+
+}  // namespace
+
+Result<std::vector<Range>> ranges_with_flag(pid_t pid, std::string_view flag) {
+    auto lines = proc::maps(pid, true);
+    if (!lines) return std::unexpected(std::move(lines.error()));
+    std::vector<Range> ranges;
+    for (const auto& line : *lines)
+        if (has_flag(line, flag)) ranges.push_back({line.start, line.end});
+    return ranges;
+}
+
+Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, ObjectTable& objects) {
+    StillMap map;
+    auto lines = proc::maps(process.pid, false);
+    if (!lines) return std::unexpected(std::move(lines.error()));
+    map.lines = std::move(*lines);
+    for (const auto& line : map.lines) {
+        const auto kind = kind_of(process, map, line);
+        Result<std::int64_t> object = -1;
+        if (kind == schema::AreaKind::file_private || kind == schema::AreaKind::file_shared)
+            object = objects.mapped_file(holder, mapping_of(line));
+        else if (kind == schema::AreaKind::shared_memory)
+            object = objects.shared_memory(holder, mapping_of(line));
+        if (!object) return std::unexpected(std::move(object.error()));
+        map.objects[line.start] = *object;
+    }
+    auto status = proc::status(process.pid, process.first_living().tid);
+    if (status && (*status)["VmLck"] != "0 kB" && !(*status)["VmLck"].empty()) {
+        auto locked = ranges_with_flag(process.pid, "lo");  // a fork's child doesn't inherit locks
+        if (!locked) return std::unexpected(std::move(locked.error()));
+        map.locked = std::move(*locked);
+    }
+    return map;
+}
+
+std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLine>& child,
+                              const std::vector<Range>& wiped) {
+    std::vector<Range> ranges = wiped;
+    auto copy = child.begin();
+    for (const auto& line : map.lines) {
+        if (line.shared || special(line.name)) continue;
+        while (copy != child.end() && copy->end <= line.start) ++copy;
+        // MADV_DONTFORK works on whole areas: one is there or it isn't
+        if (copy == child.end() || copy->start > line.start) ranges.push_back({line.start, line.end});
+    }
+    return ranges;
+}
+
+Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
+                                             const std::vector<proc::MapLine>& flags, Range scratch) {
+    std::vector<schema::Area> areas;
+    for (const auto& line : map.lines) {
+        if (line.name == "[vsyscall]") continue;
+        auto flagged = std::ranges::find_if(
+            flags, [&](const auto& other) { return other.start <= line.start && line.start < other.end; });
+        proc::MapLine with_flags = line;
+        if (flagged != flags.end()) with_flags.flags = flagged->flags;
+        if (auto fine = refuse(process, with_flags); !fine) return std::unexpected(std::move(fine.error()));
+
+        schema::Area area;
+        area.prot = line.prot;
+        area.kind = kind_of(process, map, line);
+        area.name = line.name;
+        area.object = map.objects.at(line.start);
+        area.grows_down = has_flag(with_flags, "gd");
+        area.no_reserve = has_flag(with_flags, "nr");
+        area.dont_fork = flagged == flags.end() && !line.shared && !special(line.name);
+        area.wipe_on_fork = has_flag(with_flags, "wf");
+        area.dont_dump = has_flag(with_flags, "dd");
+        area.huge = has_flag(with_flags, "hg");
+        area.no_huge = has_flag(with_flags, "nh");
+        area.mergeable = has_flag(with_flags, "mg");
+        area.locked = std::ranges::any_of(map.locked, [&](const Range& range) {
+            return range.start <= line.start && line.start < range.end;
+        });
+        // The agent's scratch memory may have merged with a neighbour of the program's.
+        const auto add = [&](std::uint64_t start, std::uint64_t end) {
+            if (start >= end) return;
+            area.start = start;
+            area.end = end;
+            area.file_offset = line.offset + (start - line.start);
+            areas.push_back(area);
+        };
+        if (scratch.end > line.start && scratch.start < line.end) {
+            add(line.start, std::max(line.start, scratch.start));
+            add(std::min(line.end, scratch.end), line.end);
+        } else {
+            add(line.start, line.end);
+        }
+    }
+    return areas;
+}
+
+}  // namespace cairn::capture

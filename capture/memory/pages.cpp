@@ -1,0 +1,136 @@
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "capture/memory/areas.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr std::uint64_t page = 4096;
+
+// linux/fs.h of 6.7; Debian 12's headers are older.
+struct PageRegion {
+    std::uint64_t start, end, categories;
+};
+struct ScanArgument {
+    std::uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, category_inverted, category_mask,
+        category_anyof_mask, return_mask;
+};
+constexpr unsigned long pagemap_scan = _IOWR('f', 16, ScanArgument);
+enum : std::uint64_t { is_file = 4, is_present = 8, is_swapped = 16, is_zero = 32, is_guard = 256 };
+
+// linux/Documentation/admin-guide/mm/pagemap.rst
+constexpr std::uint64_t entry_present = 1ULL << 63, entry_swapped = 1ULL << 62, entry_file = 1ULL << 61,
+                        entry_guard = 1ULL << 58;
+
+class Runs {
+  public:
+    Runs(std::uint64_t longest, std::vector<Range>& ranges) : longest_(longest), ranges_(&ranges) {}
+    void add(std::uint64_t start, std::uint64_t end) {
+        while (start < end) {
+            if (!ranges_->empty() && ranges_->back().end == start &&
+                ranges_->back().end - ranges_->back().start < longest_) {
+                const auto room = longest_ - (start - ranges_->back().start);
+                const auto take = std::min(room, end - start);
+                ranges_->back().end += take;
+                start += take;
+                continue;
+            }
+            const auto take = std::min(longest_, end - start);
+            ranges_->push_back({start, start + take});
+            start += take;
+        }
+    }
+
+  private:
+    std::uint64_t longest_;
+    std::vector<Range>* ranges_;
+};
+
+// False: this kernel has no such ioctl.
+Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
+                  std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards) {
+    static bool knows_guards = true;  // since 6.16
+    std::array<PageRegion, 512> found;
+    ScanArgument argument = {};
+    argument.size = sizeof argument;
+    argument.start = area.start;
+    argument.end = area.end;
+    argument.vec = reinterpret_cast<std::uint64_t>(found.data());
+    argument.vec_len = found.size();
+    if (area.kind == schema::AreaKind::file_private) {
+        argument.category_mask = is_file;  // a page that was written to is anonymous
+        argument.category_inverted = is_file;
+    }
+    while (argument.start < area.end) {
+        argument.category_anyof_mask = is_present | is_swapped | (knows_guards ? is_guard : 0);
+        argument.return_mask = is_zero | (knows_guards ? is_guard : 0);
+        const int count = ::ioctl(fd, pagemap_scan, &argument);
+        if (count < 0) {
+            if (errno == EINVAL && knows_guards) {
+                knows_guards = false;
+                continue;
+            }
+            if (errno == ENOTTY || errno == EINVAL) return false;
+            return fail_errno("pages of {:#x}-{:#x}", area.start, area.end);
+        }
+        for (int i = 0; i < count; ++i) {
+            const auto& region = found.at(static_cast<std::size_t>(i));
+            if ((region.categories & is_guard) != 0)
+                guards.emplace_back(region.start, region.end - region.start);
+            else if ((region.categories & is_zero) == 0 || area.kind == schema::AreaKind::file_private)
+                runs.add(region.start, region.end);
+        }
+        if (argument.walk_end <= argument.start) break;
+        argument.start = argument.walk_end;
+    }
+    return true;
+}
+
+Result<> read_entries(int fd, const schema::Area& area, Runs& runs,
+                      std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards) {
+    std::vector<std::uint64_t> entries(65536);
+    for (std::uint64_t at = area.start; at < area.end;) {
+        const auto want = std::min<std::uint64_t>((area.end - at) / page, entries.size());
+        const ssize_t got = ::pread(fd, entries.data(), want * 8, static_cast<off_t>(at / page * 8));
+        if (got <= 0) return fail_errno("page map of {:#x}-{:#x}", area.start, area.end);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(got) / 8; ++i, at += page) {
+            const auto entry = entries[i];
+            if ((entry & entry_guard) != 0) {
+                if (!guards.empty() && guards.back().first + guards.back().second == at)
+                    guards.back().second += page;
+                else
+                    guards.emplace_back(at, page);
+                continue;
+            }
+            if ((entry & (entry_present | entry_swapped)) == 0) continue;
+            if (area.kind == schema::AreaKind::file_private && (entry & entry_file) != 0) continue;
+            runs.add(at, at + page);
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<std::vector<Range>> stored_pages(pid_t pid, const schema::Area& area, std::uint64_t longest,
+                                        std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards) {
+    const Fd fd(::open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return fail_errno("/proc/{}/pagemap", pid);
+    std::vector<Range> ranges;
+    Runs runs(longest, ranges);
+    static const bool forced_old = std::getenv("CAIRN_NO_PAGEMAP_SCAN") != nullptr;
+    if (!forced_old) {
+        auto scanned = scan(fd.get(), area, runs, guards);
+        if (!scanned) return std::unexpected(std::move(scanned.error()));
+        if (*scanned) return ranges;
+    }
+    if (auto done = read_entries(fd.get(), area, runs, guards); !done) return std::unexpected(std::move(done.error()));
+    return ranges;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,29 @@
+// Pass 6: pages go from a process (a copy-on-write child, or the stopped process itself) into its image.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "capture/memory/areas.h"
+#include "capture/report.h"
+#include "common/image/writer.h"
+
+namespace cairn::capture {
+
+struct StoreJob {
+    pid_t source = 0;       // whose memory is read
+    ImageWriter* writer = nullptr;
+    schema::Area* area = nullptr;  // its pages are filled in
+    Range range;
+    std::string label;      // for progress
+};
+
+// Stores all jobs with two threads. Pages of zeros in anonymous memory are left out. Reports progress. The first error
+// ends it: errno of the failed read or write, ENOSPC among them.
+[[nodiscard]] Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64_t already,
+                                   std::uint64_t total);
+
+}  // namespace cairn::capture
