@@ -21,7 +21,7 @@ struct ScanArgument {
         category_anyof_mask, return_mask;
 };
 constexpr unsigned long pagemap_scan = _IOWR('f', 16, ScanArgument);
-enum : std::uint64_t { is_file = 4, is_present = 8, is_swapped = 16, is_zero = 32, is_guard = 256 };
+constexpr std::uint64_t is_file = 4, is_present = 8, is_swapped = 16, is_zero = 32, is_guard = 256;
 
 // linux/Documentation/admin-guide/mm/pagemap.rst
 constexpr std::uint64_t entry_present = 1ULL << 63, entry_swapped = 1ULL << 62, entry_file = 1ULL << 61,
