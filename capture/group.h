@@ -33,6 +33,7 @@ struct StoppedProcess {
     std::uint64_t region_at = 0;   // address of the region in the process
     std::uint64_t door = 0;        // address of the Door in the process
     std::uint64_t born_ns = 0;
+    std::vector<pid_t> old_snapshots;  // dead copy-on-write children of earlier checkpoints, to be reaped
 
     [[nodiscard]] const StoppedThread& first_living() const {
         for (const auto& thread : threads)

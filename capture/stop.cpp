@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "common/agent.h"
+#include "common/region_ops.h"
 
 namespace cairn::capture {
 namespace {
@@ -24,6 +26,11 @@ void await_event() {
     ::sigtimedwait(&set, nullptr, &slice);
 }
 
+// A copy-on-write child of an earlier checkpoint, not the program's (hijack/agent/agent.cpp).
+bool old_snapshot(const proc::Stat& stat) {
+    return stat.exit_signal == 0 && stat.comm == "cairn-snapshot";
+}
+
 bool dead(char state) {
     return state == 'Z' || state == 'X' || state == 'x';
 }
@@ -37,11 +44,11 @@ Stopper::~Stopper() {
 }
 
 Slot* Stopper::slot_of(pid_t pid) const {
-    for (Slot& slot : region_.slots) {
-        const auto state = slot.state.load(std::memory_order_acquire);
-        if ((state == SlotState::running || state == SlotState::exec) && slot.pid.load() == pid) return &slot;
-    }
-    return nullptr;
+    const auto index = find_slot(region_, pid);
+    if (index == no_slot) return nullptr;
+    Slot& slot = region_.slots[index];
+    const auto state = slot.state.load(std::memory_order_acquire);
+    return state == SlotState::running || state == SlotState::exec ? &slot : nullptr;
 }
 
 Result<> Stopper::add(pid_t pid) {
@@ -175,11 +182,14 @@ Result<bool> Stopper::look_for_children(StoppedProcess& process) {
         if (stat->state == 'Z' || stat->state == 'X') {
             auto threads = proc::tasks(child);
             if (!threads || threads->size() <= 1) {
-                // exit signal 0: a copy-on-write child of an earlier checkpoint, not the program's
-                if (stat->exit_signal != 0) zombies_.push_back(Zombie{child, *stat, 0});
+                if (old_snapshot(*stat))
+                    process.old_snapshots.push_back(child);
+                else
+                    zombies_.push_back(Zombie{child, *stat, 0});
                 continue;
             }
         }
+        if (old_snapshot(*stat)) continue;  // sees that its checkpoint is over, and goes
         parent_of_[child] = process.pid;
         candidates_.insert(child);
         news = true;
@@ -190,7 +200,7 @@ Result<bool> Stopper::look_for_children(StoppedProcess& process) {
 // Births that were announced and whose parent has gone: the child has no parent that would lead to it.
 Result<bool> Stopper::look_for_births() {
     bool pending = false;
-    for (Slot& slot : region_.slots) {
+    for (Slot& slot : std::span(region_.slots).first(std::min(region_.slots_end.load(), slot_count))) {
         const auto state = slot.state.load(std::memory_order_acquire);
         const pid_t pid = slot.pid.load();
         if (state == SlotState::running || state == SlotState::exec) {

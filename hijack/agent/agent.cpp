@@ -84,6 +84,7 @@ void collect_process(AgentProcess& process) {
 // held twice; unsharing with close_range copies none of it. Then it only waits to be read and killed.
 [[noreturn]] void snapshot_main(AgentThread* self) {
     call(SYS_close_range, 0U, ~0U, close_range_unshare);
+    call(SYS_prctl, PR_SET_NAME, "cairn-snapshot");
     call(SYS_setsid);  // a kill(-pgid) or a terminal's hang-up isn't meant for it
     Talk* talk = talk_of(self);
     talk->snapshot.store(static_cast<std::int32_t>(call(SYS_getpid)), std::memory_order_release);

@@ -1,0 +1,412 @@
+#include "capture/checkpoint.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+#include <optional>
+
+#include "capture/agent_run.h"
+#include "capture/collect/collect.h"
+#include "capture/host.h"
+#include "capture/memory/areas.h"
+#include "capture/memory/store.h"
+#include "capture/objects/objects.h"
+#include "capture/parts.h"
+#include "capture/stop.h"
+#include "common/image/writer.h"
+#include "common/region_ops.h"
+#include "common/schema/json.h"
+#include "common/uid.h"
+
+namespace cairn::capture {
+namespace {
+
+// A copy-on-write child: our ptrace relation makes the kernel kill it if we die.
+class Snapshot {
+  public:
+    explicit Snapshot(pid_t pid) : pid_(pid) {
+        seized_ = ptrace::seize(pid, PTRACE_O_EXITKILL).has_value();
+        // should memory run out, this one goes first
+        if (const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", pid).c_str(), O_WRONLY | O_CLOEXEC)); fd)
+            (void)!::write(fd.get(), "1000", 4);
+    }
+    Snapshot(const Snapshot&) = delete;
+    Snapshot& operator=(const Snapshot&) = delete;
+    ~Snapshot() {
+        ::kill(pid_, SIGKILL);
+        if (seized_) ::waitpid(pid_, nullptr, __WALL);
+    }
+    [[nodiscard]] pid_t pid() const { return pid_; }
+
+  private:
+    pid_t pid_;
+    bool seized_ = false;
+};
+
+// One process on its way from stopped to saved.
+struct Member {
+    StoppedProcess* process = nullptr;
+    std::optional<AgentRun> agent;
+    Holder holder;
+    schema::Process image;
+    StillMap map;
+    std::vector<Range> wiped;
+    std::vector<proc::MapLine> child_lines;
+    std::list<schema::Area> early;  // what had to be stored before the process went on
+    Range scratch;
+    std::unique_ptr<Snapshot> snapshot;
+    std::unique_ptr<ImageWriter> writer;
+    std::string file;
+    std::uint64_t bytes = 0;
+};
+
+class Checkpoint {
+  public:
+    Checkpoint(const Request& request, Region& region, Reporter& reporter)
+        : request_(request),
+          region_(region),
+          reporter_(reporter),
+          stopper_(region, reporter),
+          to_program_([&region](pid_t real) { return to_virtual(region.ids, real); }) {}
+
+    Result<schema::Manifest> take() {
+        if (auto done = look_ahead(); !done) return std::unexpected(std::move(done.error()));
+        const auto begin = Clock::now();
+        auto pause = [&]() -> Result<> {
+            if (auto done = stop(); !done) return done;
+            if (auto done = collect(); !done) return done;
+            if (auto done = collect_objects(); !done) return done;
+            if (auto done = fork_snapshots(); !done) return done;
+            return resume();
+        }();
+        if (!pause) {
+            // Whoever still runs the agent sees another number and puts itself back once it is detached.
+            region_.capture.store(0);
+            return std::unexpected(std::move(pause.error()));
+        }
+        manifest_.pause_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
+        if (auto done = write(); !done) return std::unexpected(std::move(done.error()));
+        manifest_.total_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
+        return std::move(manifest_);
+    }
+
+  private:
+    // What takes long to find out and hardly ever changes is looked at while the programs run.
+    Result<> look_ahead() {
+        directory_ = Fd(::open(request_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!directory_) return fail_errno("{}", request_.directory);
+        describe_host(manifest_);
+        manifest_.cid = request_.cid;
+        manifest_.session = request_.session;
+        manifest_.generation = request_.generation;
+        for (const pid_t pid : request_.members)
+            if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty()) wiped_[pid] = std::move(*wiped);
+        return {};
+    }
+
+    Result<> stop() {
+        reporter_.phase("stop");
+        if (auto done = stopper_.stop(request_.members); !done) return done;
+        if (stopper_.processes().empty()) return fail("no process is left to save");
+        timespec now = {};
+        ::clock_gettime(CLOCK_REALTIME, &now);
+        manifest_.taken_at_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+        ::clock_gettime(CLOCK_MONOTONIC, &now);
+        manifest_.monotonic_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+        manifest_.np = static_cast<std::int32_t>(stopper_.processes().size());
+        return {};
+    }
+
+    Result<> collect() {
+        reporter_.phase("collect");
+        std::uint32_t index = 0;
+        for (auto& [pid, process] : stopper_.processes()) {
+            if (auto fine = refuse_unsupported(process); !fine) return fine;
+            settle_rseq(process);
+            auto& member = members_.emplace_back();
+            member.process = &process;
+            member.holder = {pid, process.pidfd.get(), process.first_living().tid};
+            member.agent.emplace(process, region_, index++, request_.capture);
+            if (auto done = start_agent(member); !done)
+                return std::unexpected(std::move(done.error()).in(proc::label(pid)));
+        }
+        for (auto& member : members_) {
+            if (auto done = wait_agent(member); !done) return done;
+        }
+        for (const auto& zombie : stopper_.zombies()) {
+            auto image = collect_zombie(zombie, to_program_);
+            image.uid = make_uid(manifest_.host, image.pid, 0);
+            zombies_.push_back(std::move(image));
+        }
+        return {};
+    }
+
+    Result<> start_agent(Member& member) {
+        auto timers = list_timers(member.process->pid);
+        if (!timers) return std::unexpected(std::move(timers.error()));
+        std::vector<std::int32_t> ids;
+        for (const auto& timer : *timers) ids.push_back(timer.id);
+        if (auto done = member.agent->start(); !done) return done;
+        if (auto done = member.agent->write_timer_ids(ids); !done) return done;
+        return member.agent->ask(agent_collect);
+    }
+
+    Result<> wait_agent(Member& member) {
+        auto& agent = *member.agent;
+        if (auto done = agent.wait(reporter_); !done) return std::unexpected(std::move(done.error()));
+        for (const pid_t pid : member.process->old_snapshots) {
+            if (auto done = agent.ask(agent_reap, static_cast<std::uint64_t>(pid)); !done) return done;
+            if (auto done = agent.wait(reporter_); !done) return std::unexpected(std::move(done.error()));
+        }
+        if (const auto size = agent.scratch_size(); size != 0) {
+            if (auto done = agent.ask(agent_map, size); !done) return done;
+            auto address = agent.wait(reporter_);
+            if (!address) return std::unexpected(std::move(address.error()));
+            if (*address < 0)
+                return fail("{}: no memory for the agent: {}", proc::label(member.process->pid),
+                            std::strerror(static_cast<int>(-*address)));
+            const auto at = static_cast<std::uint64_t>(*address);
+            member.scratch = {at, at + size};
+            if (auto done = agent.start_siblings(at); !done) return done;
+            if (auto done = agent.wait_siblings(reporter_); !done) return done;
+        }
+        auto process = agent.process_answers();
+        if (!process) return std::unexpected(std::move(process.error()));
+        auto threads = agent.thread_answers();
+        if (!threads) return std::unexpected(std::move(threads.error()));
+        auto& image = member.image;
+        if (auto done = collect_identity(*member.process, *process, to_program_, image); !done) return done;
+        if (auto done = collect_threads(*member.process, *threads, to_program_, image); !done) return done;
+        if (auto done = collect_signals(*member.process, *process, to_program_, image); !done) return done;
+        image.uid = make_uid(manifest_.host, image.pid, member.process->born_ns);
+        image.cid = request_.cid;
+        image.np = manifest_.np;
+        if (image.subreaper || member.process->pid == 1) has_subreaper_ = true;
+        return {};
+    }
+
+    Result<> collect_objects() {
+        reporter_.phase("objects");
+        ObjectOptions options;
+        options.to_program = to_program_;
+        options.cid = request_.cid;
+        options.np = manifest_.np;
+        objects_.emplace(std::move(options));
+        for (auto& member : members_) {
+            const auto& process = *member.process;
+            auto& image = member.image;
+            auto descriptors = objects_->descriptors(member.holder);
+            if (!descriptors) return std::unexpected(std::move(descriptors.error()));
+            image.descriptors = std::move(*descriptors);
+            for (auto [link, id] : {std::pair{"exe", &image.executable}, {"cwd", &image.cwd}, {"root", &image.root}}) {
+                auto object = objects_->file(member.holder, link);
+                if (!object) return std::unexpected(std::move(object.error()));
+                *id = *object;
+            }
+            auto terminal = objects_->terminal_of(member.holder, process.stat.tty_nr, process.stat.session,
+                                                  process.stat.tpgid);
+            if (!terminal) return std::unexpected(std::move(terminal.error()));
+            image.terminal = *terminal;
+            auto map = still_map(process, member.holder, *objects_);
+            if (!map) return std::unexpected(std::move(map.error()));
+            member.map = std::move(*map);
+        }
+        auto writer = ImageWriter::create(directory_.get(), "objects.image", ImageKind::objects);
+        if (!writer) return std::unexpected(std::move(writer.error()));
+        objects_writer_ = std::make_unique<ImageWriter>(std::move(*writer));
+        return objects_->capture_contents(*objects_writer_);
+    }
+
+    // The program's pause is a fork: what the copy-on-write children show is written after the programs go on.
+    Result<> fork_snapshots() {
+        reporter_.phase("fork");
+        for (auto& member : members_) {
+            member.file = fmt::format("p{}.image", member.image.pid);
+            auto writer = ImageWriter::create(directory_.get(), member.file, ImageKind::process);
+            if (!writer) return std::unexpected(std::move(writer.error()));
+            member.writer = std::make_unique<ImageWriter>(std::move(*writer));
+            if (auto done = member.agent->ask(agent_snapshot, has_subreaper_ ? 1 : 0); !done) return done;
+        }
+        for (auto& member : members_) {
+            auto child = member.agent->wait(reporter_);
+            if (!child) return std::unexpected(std::move(child.error()));
+            if (*child < 0) {
+                reporter_.note(fmt::format("{} was written while it stood still: fork failed ({})",
+                                           proc::label(member.process->pid),
+                                           std::strerror(static_cast<int>(-*child))));
+            } else {
+                auto pid = member.agent->wait_snapshot(reporter_);
+                if (!pid) return std::unexpected(std::move(pid.error()));
+                member.snapshot = std::make_unique<Snapshot>(*pid);
+            }
+            if (auto done = store_early(member); !done) return done;
+        }
+        return {};
+    }
+
+    Result<> store_early(Member& member) {
+        std::vector<Range> ranges;
+        if (member.snapshot == nullptr) {
+            return store_all(member, member.process->pid);
+        }
+        auto lines = proc::maps(member.snapshot->pid(), false);
+        if (!lines) return std::unexpected(std::move(lines.error()));
+        if (const auto wiped = wiped_.find(member.process->pid); wiped != wiped_.end()) member.wiped = wiped->second;
+        std::vector<StoreJob> jobs;
+        for (const auto& range : not_copied(member.map, *lines, member.wiped)) {
+            auto& area = member.early.emplace_back();
+            area.start = range.start;
+            area.end = range.end;
+            const auto line = std::ranges::find_if(member.map.lines, [&](const auto& other) {
+                return other.start <= range.start && range.start < other.end;
+            });
+            if (line == member.map.lines.end()) continue;
+            area.prot = line->prot;
+            area.kind = line->inode != 0 ? schema::AreaKind::file_private : schema::AreaKind::anonymous;
+            if (auto done = add_jobs(member, member.process->pid, area, jobs); !done) return done;
+        }
+        return jobs.empty() ? Result<>() : store_pages(std::move(jobs), reporter_, 0, 0);
+    }
+
+    Result<> add_jobs(Member& member, pid_t source, schema::Area& area, std::vector<StoreJob>& jobs) {
+        auto ranges = stored_pages(source, area, std::uint64_t{1} << 20, area.guards);
+        if (!ranges) return std::unexpected(std::move(ranges.error()).in(proc::label(member.process->pid)));
+        for (const auto& range : *ranges)
+            jobs.push_back({source, member.writer.get(), &area, range,
+                            fmt::format("{} ({})", member.image.pid, member.image.name)});
+        return {};
+    }
+
+    Result<> make_member_areas(Member& member, pid_t source) {
+        auto flags = proc::maps(source, true);
+        if (!flags) return std::unexpected(std::move(flags.error()));
+        auto areas = make_areas(*member.process, member.map, *flags, member.scratch);
+        if (!areas) return std::unexpected(std::move(areas.error()));
+        member.image.areas = std::move(*areas);
+        for (auto& area : member.image.areas) {
+            if (area.wipe_on_fork && member.snapshot != nullptr &&
+                std::ranges::none_of(member.wiped, [&](const Range& range) {
+                    return range.start <= area.start && area.end <= range.end;
+                }))
+                return fail("{}: memory at {:#x} was marked MADV_WIPEONFORK while the checkpoint began; try again",
+                            proc::label(member.process->pid), area.start);
+            for (const auto& early : member.early)
+                for (const auto& run : early.pages)
+                    if (area.start <= run.address && run.address < area.end) area.pages.push_back(run);
+        }
+        return {};
+    }
+
+    static bool stored_in_image(const schema::Area& area) {
+        return area.kind == schema::AreaKind::anonymous || area.kind == schema::AreaKind::file_private;
+    }
+
+    Result<> store_all(Member& member, pid_t source) {
+        if (auto done = make_member_areas(member, source); !done) return done;
+        std::vector<StoreJob> jobs;
+        for (auto& area : member.image.areas) {
+            if (!stored_in_image(area)) continue;
+            if (auto done = add_jobs(member, source, area, jobs); !done) return done;
+        }
+        return store_pages(std::move(jobs), reporter_, 0, 0);
+    }
+
+    Result<> resume() {
+        for (auto& member : members_)
+            if (auto done = member.agent->leave(reporter_); !done) return done;
+        reporter_.phase("resume");
+        stopper_.let_go();
+        return {};
+    }
+
+    Result<> write() {
+        reporter_.phase("write");
+        std::vector<StoreJob> jobs;
+        for (auto& member : members_) {
+            if (member.snapshot == nullptr) continue;  // written already
+            if (auto done = make_member_areas(member, member.snapshot->pid()); !done) return done;
+            for (auto& area : member.image.areas) {
+                const bool early = std::ranges::any_of(member.early, [&](const auto& other) {
+                    return other.start <= area.start && area.end <= other.end;
+                });
+                if (early || !stored_in_image(area)) continue;
+                if (auto done = add_jobs(member, member.snapshot->pid(), area, jobs); !done) return done;
+            }
+        }
+        std::uint64_t total = 0;
+        for (const auto& job : jobs) total += job.range.end - job.range.start;
+        if (auto done = store_pages(std::move(jobs), reporter_, 0, total); !done) return done;
+        for (auto& member : members_) member.snapshot.reset();
+        objects_->finish_identities();
+        return finish_images();
+    }
+
+    Result<> finish_images() {
+        reporter_.phase("sync");
+        auto notes = objects_->notes();
+        const auto objects = objects_->take();
+        std::vector<schema::Process> processes;
+        for (auto& member : members_) {
+            member.writer->add_section(SectionType::meta, schema::encode(member.image));
+            auto bytes = member.writer->finish(Durable::yes);
+            if (!bytes) return std::unexpected(std::move(bytes.error()));
+            add_to_manifest(member.image, member.file, *bytes);
+            processes.push_back(std::move(member.image));
+        }
+        for (auto& zombie : zombies_) {
+            zombie.cid = request_.cid;
+            zombie.np = manifest_.np;
+            const auto file = fmt::format("z{}.image", zombie.pid);
+            auto writer = ImageWriter::create(directory_.get(), file, ImageKind::process);
+            if (!writer) return std::unexpected(std::move(writer.error()));
+            writer->add_section(SectionType::meta, schema::encode(zombie));
+            auto bytes = writer->finish(Durable::yes);
+            if (!bytes) return std::unexpected(std::move(bytes.error()));
+            add_to_manifest(zombie, file, *bytes);
+            processes.push_back(std::move(zombie));
+        }
+        objects_writer_->add_section(SectionType::objects, schema::encode(objects));
+        auto bytes = objects_writer_->finish(Durable::yes);
+        if (!bytes) return std::unexpected(std::move(bytes.error()));
+        manifest_.images.push_back({"objects.image", "", 0, "", *bytes, 0});
+        manifest_.bytes += *bytes;
+        make_parts(processes, objects, manifest_);
+        manifest_.notes = reporter_.notes();
+        manifest_.notes.insert(manifest_.notes.end(), notes.begin(), notes.end());
+        return {};
+    }
+
+    void add_to_manifest(const schema::Process& process, const std::string& file, std::uint64_t bytes) {
+        manifest_.images.push_back({file, process.uid, process.pid, process.name, bytes, 0});
+        manifest_.bytes += bytes;
+    }
+
+    const Request& request_;
+    Region& region_;
+    Reporter& reporter_;
+    Fd directory_;
+    Stopper stopper_;
+    ToProgram to_program_;
+    std::map<pid_t, std::vector<Range>> wiped_;
+    std::list<Member> members_;
+    std::vector<schema::Process> zombies_;
+    std::optional<ObjectTable> objects_;
+    std::unique_ptr<ImageWriter> objects_writer_;
+    bool has_subreaper_ = false;
+    schema::Manifest manifest_;
+};
+
+}  // namespace
+
+Result<schema::Manifest> checkpoint(const Request& request, Region& region, Reporter& reporter) {
+    return Checkpoint(request, region, reporter).take();
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,83 @@
+// cairn-capture: takes one checkpoint for its coordinator. docs/capture-protocol.md.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <nlohmann/json.hpp>
+
+#include "capture/checkpoint.h"
+#include "common/fd.h"
+#include "common/schema/json.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr int coordinator_fd = 3;
+
+Result<Region*> map_region(const std::string& path) {
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd) return fail_errno("{}", path);
+    void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (memory == MAP_FAILED) return fail_errno("mapping {}", path);
+    auto* region = static_cast<Region*>(memory);
+    if (region->magic != region_magic || region->version != region_version)
+        return fail("{}: not a region of this version", path);
+    return region;
+}
+
+int run() {
+    // SIGCHLD is waited for (stop.cpp); a write to a coordinator that has gone is an error, not a death.
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);  // Ctrl-C at the console is the coordinator's
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);
+
+    std::string message(1 << 20, '\0');
+    const ssize_t got = ::recv(coordinator_fd, message.data(), message.size(), 0);
+    if (got <= 0) return static_cast<int>(ExitCode::usage);
+    message.resize(static_cast<std::size_t>(got));
+    const auto json = nlohmann::json::parse(message, nullptr, false);
+    if (json.is_discarded() || !json.is_object()) return static_cast<int>(ExitCode::usage);
+
+    Request request;
+    request.directory = json.value("directory", "");
+    request.cid = json.value("cid", "");
+    request.session = json.value("session", "");
+    request.generation = json.value("generation", 0);
+    request.capture = json.value("capture", std::uint64_t{0});
+    request.self_contained = json.value("self_contained", false);
+    for (const auto& member : json.value("members", nlohmann::json::array()))
+        request.members.push_back(member.value("pid", 0));
+
+    Reporter reporter(coordinator_fd, std::chrono::milliseconds(json.value("deadline_ms", 30000)));
+    auto region = map_region(json.value("region", ""));
+    Result<schema::Manifest> manifest =
+        region ? checkpoint(request, **region, reporter) : std::unexpected(std::move(region.error()));
+    if (!manifest) {
+        reporter.send(nlohmann::json{{"event", "failed"},
+                                     {"reason", manifest.error().what},
+                                     {"phase", reporter.current()},
+                                     {"code", static_cast<int>(manifest.error().code)}}
+                          .dump());
+        return static_cast<int>(ExitCode::failed);
+    }
+    const std::string done = nlohmann::json{{"event", "done"},
+                                            {"pause_ns", manifest->pause_ns},
+                                            {"bytes", manifest->bytes},
+                                            {"notes", manifest->notes},
+                                            {"manifest", schema::to_json(*manifest)}}
+                                 .dump();
+    // the one message that has to arrive: may block, unlike progress
+    (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
+    return static_cast<int>(ExitCode::ok);
+}
+
+}  // namespace
+}  // namespace cairn::capture
+
+int main() {
+    return cairn::capture::run();
+}
