@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "common/raw.h"
 #include "common/region.h"
-#include "hijack/agent/raw.h"
 
 namespace cairn {
 namespace {

@@ -1,0 +1,155 @@
+// What the restart tool tells the restorer blob. Plain data at addresses of the process that is rebuilt; strings and
+// arrays are given by address. The tool writes all of it before the blob runs.
+#pragma once
+
+#include <cstdint>
+
+namespace cairn::restorer {
+
+struct Span {
+    std::uint64_t start, length;
+};
+
+struct Move {  // a special mapping of the kernel's: from where exec put it, by way of `staging`, to where the image has it
+    std::uint64_t from, staging, to, length;
+};
+
+enum AreaFlags : std::uint32_t {
+    area_shared = 1,
+    area_grows_down = 2,
+    area_no_reserve = 4,
+    area_locked = 8,
+    area_dont_fork = 16,
+    area_wipe_on_fork = 32,
+    area_dont_dump = 64,
+    area_huge = 128,
+    area_no_huge = 256,
+    area_mergeable = 512,
+    area_filled = 1024,  // pages are read into it: mapped writable first
+};
+
+struct Area {
+    std::uint64_t start, end;
+    std::int32_t prot;
+    std::uint32_t flags;
+    std::int32_t fd;          // -1: see path
+    std::int32_t open_flags;  // for path
+    std::uint64_t path;       // address of the file's name, 0: anonymous
+    std::uint64_t offset;
+};
+
+struct Run {
+    std::uint64_t address, length, offset, hash;
+};
+
+struct Thread {
+    std::int32_t tid;        // as the kernel is to name it; 0: any. First one: the process itself
+    std::int32_t real_tid;   // filled in by the blob
+    std::uint32_t leader_dead;
+    std::uint32_t ready;     // 1: rebuilt
+    std::uint64_t altstack_base, altstack_size;
+    std::int32_t altstack_flags, death_signal;
+    std::uint64_t clear_child_tid, robust_list, robust_list_size;
+    std::uint64_t rseq;
+    std::uint32_t rseq_size, rseq_signature;
+    std::uint64_t timerslack;
+    char name[16];
+    std::uint32_t sched_policy, sched_priority;
+    std::int32_t nice, ioprio;
+    std::uint64_t sched_runtime, sched_deadline, sched_period;
+    std::uint64_t affinity, affinity_size;  // address, bytes; 0: leave
+    std::uint64_t cap_effective, cap_permitted, cap_inheritable, cap_ambient;
+    std::uint64_t pending;                  // address of siginfo_t, 128 bytes each
+    std::uint32_t pending_count, pad;
+    alignas(16) std::uint8_t stack[4096];
+};
+
+struct Action {  // the kernel's struct sigaction
+    std::uint64_t handler, flags, restorer, mask;
+};
+
+struct Timer {
+    std::int32_t id, clock, notify, signal, tid, pad;
+    std::uint64_t value;
+    std::int64_t left_ns, interval_ns;
+};
+
+struct IntervalTimer {  // struct itimerval
+    std::int64_t interval_sec, interval_usec, left_sec, left_usec;
+};
+
+struct Credentials {
+    std::uint32_t change;  // 0: they are what they must be
+    std::uint32_t uids[4], gids[4];
+    std::uint32_t securebits, no_new_privs, keep_caps;
+    std::uint64_t groups;  // address
+    std::uint64_t group_count;
+    std::uint64_t cap_bounding;
+};
+
+// Where the blob was when something failed; named in messages by step_name().
+enum Step : std::uint32_t {
+    step_none,
+    step_unmap,
+    step_move,
+    step_map,
+    step_open_file,
+    step_read,
+    step_damaged,
+    step_protect,
+    step_advise,
+    step_layout,
+    step_signals,
+    step_thread,
+    step_rseq,
+    step_altstack,
+    step_credentials,
+    step_root,
+    step_timers,
+    step_descriptors,
+    step_scheduling,
+    step_pending,
+};
+
+struct Params {
+    std::uint32_t failed_step;
+    std::int32_t failed_errno;
+    std::uint64_t failed_detail;  // an address, an id: what the step worked on
+
+    std::uint64_t unmap, unmap_count;  // Span
+    std::uint64_t moves, move_count;
+    std::uint64_t areas, area_count;
+    std::uint64_t runs, run_count;
+    std::uint64_t next_run;            // the blob's: shared by its readers
+    std::uint64_t readers_done;
+    std::uint32_t two_readers;
+    std::int32_t image_fd;
+
+    std::uint64_t layout, layout_size;  // struct prctl_mm_map
+    std::uint64_t threads, thread_count;
+    std::uint64_t timers, timer_count;
+    std::uint64_t pending, pending_count;
+    IntervalTimer itimers[3];
+    Action actions[64];
+    Credentials credentials;
+    std::uint32_t umask, subreaper, thp_disable;
+    std::int32_t dumpable;
+    std::uint64_t personality;
+    std::int32_t root_fd, cwd_fd;       // root_fd -1: leave
+    std::uint32_t close_from;           // descriptors of the restart from here on
+    std::uint32_t cloexec_count;
+    std::uint64_t cloexec;              // int32_t each
+    std::uint64_t stopped_children;     // int32_t pids whose stop the program has already waited for
+    std::uint32_t stopped_children_count, pad;
+    alignas(16) std::uint8_t stack[65536];
+    alignas(16) std::uint8_t reader_stack[32768];
+};
+
+// The blob begins with these, one word each: offsets of its entries from its start.
+struct Entries {
+    std::uint64_t rebuild;  // (Params*): memory, threads, everything that may be done before the barrier; traps
+    std::uint64_t go;       // (Params*): timers, pending signals; traps
+    std::uint64_t size;     // of the blob, bytes
+};
+
+}  // namespace cairn::restorer

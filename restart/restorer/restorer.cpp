@@ -1,0 +1,426 @@
+// The restorer: code without a home. The restart tool places it into a process that has just execed, at an address that
+// is free in the image; it replaces everything else by what the image says. No libc, no data of its own, no return: each
+// entry ends in a breakpoint, which the tool, its tracer, waits for. If the tool dies the kernel kills us.
+#include <asm/prctl.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/futex.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/wait.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include <cstddef>
+
+#define XXH_INLINE_ALL
+#define XXH_NO_STREAM
+#define XXH_NO_STDLIB
+#include <xxhash.h>
+
+#include "common/raw.h"
+#include "restart/restorer/params.h"
+
+// The compiler calls these by name; there is no libc.
+extern "C" {
+[[gnu::visibility("hidden")]] void* memcpy(void* to, const void* from, std::size_t size) {
+    void* begin = to;
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+    return begin;
+}
+[[gnu::visibility("hidden")]] void* memset(void* to, int value, std::size_t size) {
+    void* begin = to;
+    asm volatile("rep stosb" : "+D"(to), "+c"(size) : "a"(value) : "memory");
+    return begin;
+}
+}
+
+namespace cairn::restorer {
+namespace {
+
+using raw::call;
+
+constexpr std::uint64_t all_signals = ~0ULL;
+
+[[noreturn]] void trap() {
+    for (;;) asm volatile("int3");
+}
+
+[[noreturn]] void give_up(Params* params, Step step, long result, std::uint64_t detail) {
+    params->failed_errno = static_cast<std::int32_t>(-result);
+    params->failed_detail = detail;
+    params->failed_step = step;
+    trap();
+}
+
+void must(Params* params, Step step, long result, std::uint64_t detail) {
+    if (result < 0) give_up(params, step, result, detail);
+}
+
+template <class T>
+T* at(std::uint64_t address) {
+    return reinterpret_cast<T*>(address);
+}
+
+void unmap_and_move(Params* params) {
+    const auto* moves = at<Move>(params->moves);
+    for (std::uint64_t i = 0; i < params->move_count; ++i)
+        must(params, step_move,
+             call(SYS_mremap, moves[i].from, moves[i].length, moves[i].length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                  moves[i].staging),
+             moves[i].from);
+    const auto* spans = at<Span>(params->unmap);
+    for (std::uint64_t i = 0; i < params->unmap_count; ++i)
+        must(params, step_unmap, call(SYS_munmap, spans[i].start, spans[i].length), spans[i].start);
+    for (std::uint64_t i = 0; i < params->move_count; ++i)
+        must(params, step_move,
+             call(SYS_mremap, moves[i].staging, moves[i].length, moves[i].length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                  moves[i].to),
+             moves[i].to);
+}
+
+void map_area(Params* params, const Area& area) {
+    std::int32_t fd = area.fd;
+    if (area.path != 0) {
+        const long opened = call(SYS_open, area.path, area.open_flags | O_CLOEXEC, 0);
+        must(params, step_open_file, opened, area.path);
+        fd = static_cast<std::int32_t>(opened);
+    }
+    std::int32_t flags = MAP_FIXED_NOREPLACE;
+    flags |= (area.flags & area_shared) != 0 ? MAP_SHARED : MAP_PRIVATE;
+    if (fd < 0) flags |= MAP_ANONYMOUS;
+    if ((area.flags & area_grows_down) != 0) flags |= MAP_GROWSDOWN;
+    if ((area.flags & area_no_reserve) != 0) flags |= MAP_NORESERVE;
+    const std::int32_t prot = (area.flags & area_filled) != 0 ? PROT_READ | PROT_WRITE : area.prot;
+    const long result = call(SYS_mmap, area.start, area.end - area.start, prot, flags, fd, area.offset);
+    must(params, step_map, result, area.start);
+    if (static_cast<std::uint64_t>(result) != area.start) give_up(params, step_map, -17, area.start);
+    if (area.path != 0) call(SYS_close, fd);
+}
+
+// Runs are taken one by one by both readers. Runs that follow each other in the file and in memory are read at once.
+void read_runs(Params* params) {
+    const auto* runs = at<Run>(params->runs);
+    constexpr std::uint64_t batch = 8;
+    for (;;) {
+        const std::uint64_t first = __atomic_fetch_add(&params->next_run, batch, __ATOMIC_RELAXED);
+        if (first >= params->run_count || params->failed_step != step_none) return;
+        const std::uint64_t last = first + batch < params->run_count ? first + batch : params->run_count;
+        for (std::uint64_t i = first; i < last;) {
+            std::uint64_t end = i + 1, length = runs[i].length;
+            while (end < last && runs[end].address == runs[i].address + length &&
+                   runs[end].offset == runs[i].offset + length)
+                length += runs[end++].length;
+            for (std::uint64_t done = 0; done < length;) {
+                const long got = call(SYS_pread64, params->image_fd, runs[i].address + done, length - done,
+                                      runs[i].offset + done);
+                if (got == -4) continue;
+                if (got <= 0) give_up(params, step_read, got == 0 ? -5 : got, runs[i].address + done);
+                done += static_cast<std::uint64_t>(got);
+            }
+            for (; i < end; ++i)
+                if (XXH3_64bits(at<void>(runs[i].address), runs[i].length) != runs[i].hash)
+                    give_up(params, step_damaged, -74, runs[i].address);
+        }
+    }
+}
+
+[[noreturn]] void reader_main(Params* params) {
+    read_runs(params);
+    __atomic_store_n(&params->readers_done, 1, __ATOMIC_RELEASE);
+    call(SYS_futex, &params->readers_done, FUTEX_WAKE, 1);
+    call(SYS_exit, 0);
+    trap();
+}
+
+using Entry = void (*)(void*);
+
+constexpr std::uint64_t thread_flags =
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+
+// clone3 with a stack of the child's own; the child calls entry(argument) and never comes back. `tid`: 0 for any.
+long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t tid, Entry entry, void* argument) {
+    clone_args args = {};
+    args.flags = thread_flags;
+    args.stack = stack;
+    args.stack_size = stack_size;
+    if (tid != 0) {
+        args.set_tid = reinterpret_cast<std::uint64_t>(&tid);
+        args.set_tid_size = 1;
+    }
+    long result;
+    asm volatile(
+        "syscall\n\t"
+        "test %%rax, %%rax\n\t"
+        "jnz 1f\n\t"
+        "xor %%ebp, %%ebp\n\t"
+        "mov %[arg], %%rdi\n\t"
+        "call *%[entry]\n\t"
+        "int3\n"
+        "1:"
+        : "=a"(result)
+        : "a"(SYS_clone3), "D"(&args), "S"(sizeof args), [arg] "b"(argument), [entry] "r"(entry)
+        : "rcx", "r11", "rdx", "r8", "r10", "memory");
+    return result;
+}
+
+void read_memory(Params* params) {
+    if (params->two_readers != 0) {
+        const long helper =
+            start_thread(reinterpret_cast<std::uint64_t>(params->reader_stack), sizeof params->reader_stack, 0,
+                         reinterpret_cast<Entry>(&reader_main), params);
+        if (helper < 0) params->two_readers = 0;
+    }
+    read_runs(params);
+    while (params->two_readers != 0 && __atomic_load_n(&params->readers_done, __ATOMIC_ACQUIRE) == 0) {
+        const timespec slice = {0, 1'000'000};
+        call(SYS_futex, &params->readers_done, FUTEX_WAIT, 0, &slice);
+    }
+}
+
+void advise(Params* params, const Area& area, std::uint32_t flag, std::int32_t advice) {
+    if ((area.flags & flag) == 0) return;
+    const long result = call(SYS_madvise, area.start, area.end - area.start, advice);
+    // a kernel without KSM or huge pages says EINVAL: the advice is lost, nothing else
+    if (result < 0 && result != -22) give_up(params, step_advise, result, area.start);
+}
+
+void finish_areas(Params* params) {
+    const auto* areas = at<Area>(params->areas);
+    for (std::uint64_t i = 0; i < params->area_count; ++i) {
+        const auto& area = areas[i];
+        if ((area.flags & area_filled) != 0 && area.prot != (PROT_READ | PROT_WRITE))
+            must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, area.prot), area.start);
+        advise(params, area, area_dont_fork, MADV_DONTFORK);
+        advise(params, area, area_wipe_on_fork, MADV_WIPEONFORK);
+        advise(params, area, area_dont_dump, MADV_DONTDUMP);
+        advise(params, area, area_huge, MADV_HUGEPAGE);
+        advise(params, area, area_no_huge, MADV_NOHUGEPAGE);
+        advise(params, area, area_mergeable, MADV_MERGEABLE);
+        if ((area.flags & area_locked) != 0) call(SYS_mlock, area.start, area.end - area.start);
+    }
+}
+
+struct SchedAttributes {
+    std::uint32_t size, policy;
+    std::uint64_t flags;
+    std::int32_t nice;
+    std::uint32_t priority;
+    std::uint64_t runtime, deadline, period;
+};
+
+void set_credentials(Params* params, const Thread& thread) {
+    const auto& wanted = params->credentials;
+    if (wanted.change == 0) return;
+    constexpr long keep_permitted = 1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
+    const long had_bits = call(SYS_prctl, PR_SET_SECUREBITS, keep_permitted, 0, 0, 0);
+    must(params, step_credentials, call(SYS_setgroups, wanted.group_count, wanted.groups), 1);
+    must(params, step_credentials, call(SYS_setresgid, wanted.gids[0], wanted.gids[1], wanted.gids[2]), 2);
+    call(SYS_setfsgid, wanted.gids[3]);
+    for (long capability = 0; capability < 64; ++capability)
+        if ((wanted.cap_bounding >> capability & 1) == 0 && call(SYS_prctl, PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
+            must(params, step_credentials, call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0), 3);
+    must(params, step_credentials, call(SYS_setresuid, wanted.uids[0], wanted.uids[1], wanted.uids[2]), 4);
+    call(SYS_setfsuid, wanted.uids[3]);
+    if (had_bits >= 0) call(SYS_prctl, PR_SET_SECUREBITS, wanted.securebits, 0, 0, 0);
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    for (int word = 0; word < 2; ++word) {
+        data[word].effective = static_cast<std::uint32_t>(thread.cap_effective >> (32 * word));
+        data[word].permitted = static_cast<std::uint32_t>(thread.cap_permitted >> (32 * word));
+        data[word].inheritable = static_cast<std::uint32_t>(thread.cap_inheritable >> (32 * word));
+    }
+    must(params, step_credentials, call(SYS_capset, &header, data), 5);
+    for (long capability = 0; capability < 64; ++capability)
+        if ((thread.cap_ambient >> capability & 1) != 0)
+            call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0);
+    if (wanted.keep_caps != 0) call(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
+}
+
+// What every thread does for itself.
+void set_up_thread(Params* params, Thread& thread) {
+    thread.real_tid = static_cast<std::int32_t>(call(SYS_set_tid_address, thread.clear_child_tid));
+    if (thread.robust_list != 0) call(SYS_set_robust_list, thread.robust_list, thread.robust_list_size);
+    if (thread.rseq != 0)
+        must(params, step_rseq, call(SYS_rseq, thread.rseq, thread.rseq_size, 0, thread.rseq_signature), thread.rseq);
+    struct {
+        std::uint64_t base;
+        std::int32_t flags, pad;
+        std::uint64_t size;
+    } stack = {thread.altstack_base, thread.altstack_flags & ~1, 0, thread.altstack_size};  // SS_ONSTACK isn't settable
+    must(params, step_altstack, call(SYS_sigaltstack, &stack, nullptr), thread.altstack_base);
+    call(SYS_prctl, PR_SET_NAME, thread.name, 0, 0, 0);
+    if (thread.affinity_size != 0) call(SYS_sched_setaffinity, 0, thread.affinity_size, thread.affinity);
+    SchedAttributes attributes = {sizeof attributes, thread.sched_policy, 0, thread.nice, thread.sched_priority,
+                                  thread.sched_runtime, thread.sched_deadline, thread.sched_period};
+    if (const long result = call(SYS_sched_setattr, 0, &attributes, 0); result < 0)
+        give_up(params, step_scheduling, result, static_cast<std::uint64_t>(thread.tid));
+    call(SYS_ioprio_set, 1, 0, thread.ioprio);
+    set_credentials(params, thread);
+    call(SYS_prctl, PR_SET_TIMERSLACK, thread.timerslack, 0, 0, 0);
+    // cleared by every change of credentials, so it comes last
+    if (thread.death_signal != 0) call(SYS_prctl, PR_SET_PDEATHSIG, thread.death_signal, 0, 0, 0);
+    if (params->credentials.no_new_privs != 0) call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+struct ThreadArgument {
+    Params* params;
+    Thread* thread;
+};
+
+[[noreturn]] void thread_main(ThreadArgument* argument) {
+    Params* params = argument->params;
+    Thread* thread = argument->thread;
+    set_up_thread(params, *thread);
+    __atomic_store_n(&thread->ready, 1U, __ATOMIC_RELEASE);
+    trap();
+}
+
+void start_threads(Params* params) {
+    auto* threads = at<Thread>(params->threads);
+    for (std::uint64_t i = 1; i < params->thread_count; ++i) {
+        auto& thread = threads[i];
+        // the argument lies at the lower end of the thread's own stack
+        auto* argument = reinterpret_cast<ThreadArgument*>(thread.stack);
+        *argument = {params, &thread};
+        long result = -17;
+        // EEXIST: a helper of another process that is being rebuilt has the id for a moment
+        for (int tries = 0; result == -17 && tries < 1000; ++tries) {
+            result = start_thread(reinterpret_cast<std::uint64_t>(thread.stack), sizeof thread.stack, thread.tid,
+                                  reinterpret_cast<Entry>(&thread_main), argument);
+            if (result != -17) break;
+            const timespec slice = {0, 1'000'000};
+            call(SYS_nanosleep, &slice, nullptr);
+        }
+        must(params, step_thread, result, static_cast<std::uint64_t>(thread.tid));
+        thread.real_tid = static_cast<std::int32_t>(result);
+    }
+    set_up_thread(params, threads[0]);
+    threads[0].ready = 1;
+}
+
+void set_process(Params* params) {
+    for (long signal = 1; signal <= 64; ++signal) {
+        if (signal == 9 || signal == 19) continue;  // SIGKILL, SIGSTOP
+        must(params, step_signals,
+             call(SYS_rt_sigaction, signal, &params->actions[signal - 1], nullptr, sizeof(std::uint64_t)),
+             static_cast<std::uint64_t>(signal));
+    }
+    must(params, step_layout, call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, params->layout, params->layout_size, 0), 0);
+    call(SYS_umask, params->umask);
+    if (params->subreaper != 0) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (params->thp_disable != 0) call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    call(SYS_personality, params->personality);
+    if (params->root_fd >= 0) {
+        must(params, step_root, call(SYS_fchdir, params->root_fd), 0);
+        must(params, step_root, call(SYS_chroot, "."), 0);
+    }
+    if (params->cwd_fd >= 0) must(params, step_root, call(SYS_fchdir, params->cwd_fd), 1);
+}
+
+void set_descriptors(Params* params) {
+    must(params, step_descriptors, call(SYS_close_range, params->close_from, ~0U, 0), params->close_from);
+    const auto* fds = at<std::int32_t>(params->cloexec);
+    for (std::uint32_t i = 0; i < params->cloexec_count; ++i)
+        must(params, step_descriptors, call(SYS_fcntl, fds[i], F_SETFD, FD_CLOEXEC),
+             static_cast<std::uint64_t>(fds[i]));
+}
+
+// Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is told), so
+// those in between are made and deleted again.
+void create_timers(Params* params) {
+    const auto* timers = at<Timer>(params->timers);
+    for (std::uint64_t i = 0; i < params->timer_count; ++i) {
+        const auto& timer = timers[i];
+        struct {
+            std::uint64_t value;
+            std::int32_t signal, notify, tid, pad[11];
+        } event = {timer.value, timer.signal, timer.notify, timer.tid, {}};
+        for (;;) {
+            std::int32_t id = -1;
+            must(params, step_timers, call(SYS_timer_create, timer.clock, &event, &id),
+                 static_cast<std::uint64_t>(timer.id));
+            if (id == timer.id) break;
+            call(SYS_timer_delete, id);
+            if (id > timer.id) give_up(params, step_timers, -17, static_cast<std::uint64_t>(timer.id));
+        }
+    }
+}
+
+void arm_timers(Params* params) {
+    const auto* timers = at<Timer>(params->timers);
+    for (std::uint64_t i = 0; i < params->timer_count; ++i) {
+        const auto& timer = timers[i];
+        const timespec value[2] = {{timer.interval_ns / 1'000'000'000, timer.interval_ns % 1'000'000'000},
+                                   {timer.left_ns / 1'000'000'000, timer.left_ns % 1'000'000'000}};
+        must(params, step_timers, call(SYS_timer_settime, timer.id, 0, value, nullptr),
+             static_cast<std::uint64_t>(timer.id));
+    }
+    for (long which = 0; which < 3; ++which)
+        must(params, step_timers, call(SYS_setitimer, which, &params->itimers[which], nullptr),
+             static_cast<std::uint64_t>(which));
+}
+
+void queue_pending(Params* params) {
+    constexpr std::uint64_t info_size = 128;
+    const auto queue = [&](std::uint64_t infos, std::uint32_t count, std::int32_t tid) {
+        const long pid = call(SYS_getpid);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const std::uint64_t info = infos + i * info_size;
+            const std::int32_t signal = *at<std::int32_t>(info);
+            const long result = tid == 0 ? call(SYS_rt_sigqueueinfo, pid, signal, info)
+                                         : call(SYS_rt_tgsigqueueinfo, pid, tid, signal, info);
+            must(params, step_pending, result, static_cast<std::uint64_t>(signal));
+        }
+    };
+    queue(params->pending, static_cast<std::uint32_t>(params->pending_count), 0);
+    const auto* threads = at<Thread>(params->threads);
+    for (std::uint64_t i = 0; i < params->thread_count; ++i)
+        queue(threads[i].pending, threads[i].pending_count, threads[i].real_tid);
+}
+
+void drop_pending() {
+    const timespec now = {0, 0};
+    while (call(SYS_rt_sigtimedwait, &all_signals, nullptr, &now, sizeof all_signals) > 0) {
+    }
+}
+
+}  // namespace
+
+extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params* params) {
+    call(SYS_rt_sigprocmask, 2, &all_signals, nullptr, sizeof all_signals);
+    drop_pending();  // what the making of the forest left behind: SIGCHLDs of zombies and middle processes
+    unmap_and_move(params);
+    const auto* areas = at<Area>(params->areas);
+    for (std::uint64_t i = 0; i < params->area_count; ++i) map_area(params, areas[i]);
+    read_memory(params);
+    finish_areas(params);
+    set_process(params);
+    start_threads(params);
+    create_timers(params);
+    set_descriptors(params);
+    trap();
+}
+
+extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_go(Params* params) {
+    const auto* stopped = at<std::int32_t>(params->stopped_children);
+    for (std::uint32_t i = 0; i < params->stopped_children_count; ++i)
+        call(SYS_waitid, 1, stopped[i], nullptr, 0x00000002 | WNOHANG, nullptr);  // P_PID, WSTOPPED
+    queue_pending(params);
+    arm_timers(params);
+    // last: the tool, unless privileged, can't reach our memory from here on
+    call(SYS_prctl, PR_SET_DUMPABLE, params->dumpable == 1 ? 1 : 0, 0, 0, 0);
+    trap();
+}
+
+asm(R"(
+    .pushsection .entries, "a"
+    .quad restorer_rebuild
+    .quad restorer_go
+    .quad blob_end
+    .popsection
+)");
+
+}  // namespace cairn::restorer
