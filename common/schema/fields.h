@@ -178,7 +178,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(threads);
     CAIRN_FIELD(descriptors);
     CAIRN_FIELD(region_at);
-    CAIRN_FIELD(slot);
+    CAIRN_FIELD(timing_tls);
 }
 
 template <Struct<FileIdentity> S, class F>

@@ -141,7 +141,7 @@ struct Process {
 
     // The hijack library's place in this process.
     std::uint64_t region_at = 0;
-    std::uint32_t slot = 0;
+    std::int64_t timing_tls = 0;  // offset of the TimingNote from each thread's pointer, 0: none
 };
 
 }  // namespace cairn::schema

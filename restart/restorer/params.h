@@ -44,9 +44,9 @@ struct Run {
 
 struct Thread {
     std::int32_t tid;        // as the kernel is to name it; 0: any. First one: the process itself
+    std::int32_t image_tid;  // as the program knows it
     std::int32_t real_tid;   // filled in by the blob
-    std::uint32_t leader_dead;
-    std::uint32_t ready;     // 1: rebuilt
+    std::uint32_t set_scheduling;  // 0: what it inherits is right
     std::uint64_t altstack_base, altstack_size;
     std::int32_t altstack_flags, death_signal;
     std::uint64_t clear_child_tid, robust_list, robust_list_size;
@@ -74,6 +74,14 @@ struct Timer {
     std::int64_t left_ns, interval_ns;
 };
 
+// A file that only the process itself can open, and only when its memory is in place.
+struct Late {
+    std::int32_t fd, flags;
+    std::uint64_t path;
+    std::int64_t position;
+    std::uint32_t close_on_exec, pad;
+};
+
 struct IntervalTimer {  // struct itimerval
     std::int64_t interval_sec, interval_usec, left_sec, left_usec;
 };
@@ -82,6 +90,7 @@ struct Credentials {
     std::uint32_t change;  // 0: they are what they must be
     std::uint32_t uids[4], gids[4];
     std::uint32_t securebits, no_new_privs, keep_caps;
+    std::uint32_t set_groups, pad;
     std::uint64_t groups;  // address
     std::uint64_t group_count;
     std::uint64_t cap_bounding;
@@ -139,6 +148,7 @@ struct Params {
     std::uint32_t close_from;           // descriptors of the restart from here on
     std::uint32_t cloexec_count;
     std::uint64_t cloexec;              // int32_t each
+    std::uint64_t late, late_count;     // Late
     std::uint64_t stopped_children;     // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, pad;
     alignas(16) std::uint8_t stack[65536];

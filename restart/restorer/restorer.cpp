@@ -216,7 +216,8 @@ void set_credentials(Params* params, const Thread& thread) {
     if (wanted.change == 0) return;
     constexpr long keep_permitted = 1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
     const long had_bits = call(SYS_prctl, PR_SET_SECUREBITS, keep_permitted, 0, 0, 0);
-    must(params, step_credentials, call(SYS_setgroups, wanted.group_count, wanted.groups), 1);
+    if (wanted.set_groups != 0)
+        must(params, step_credentials, call(SYS_setgroups, wanted.group_count, wanted.groups), 1);
     must(params, step_credentials, call(SYS_setresgid, wanted.gids[0], wanted.gids[1], wanted.gids[2]), 2);
     call(SYS_setfsgid, wanted.gids[3]);
     for (long capability = 0; capability < 64; ++capability)
@@ -253,11 +254,14 @@ void set_up_thread(Params* params, Thread& thread) {
     must(params, step_altstack, call(SYS_sigaltstack, &stack, nullptr), thread.altstack_base);
     call(SYS_prctl, PR_SET_NAME, thread.name, 0, 0, 0);
     if (thread.affinity_size != 0) call(SYS_sched_setaffinity, 0, thread.affinity_size, thread.affinity);
-    SchedAttributes attributes = {sizeof attributes, thread.sched_policy, 0, thread.nice, thread.sched_priority,
-                                  thread.sched_runtime, thread.sched_deadline, thread.sched_period};
-    if (const long result = call(SYS_sched_setattr, 0, &attributes, 0); result < 0)
-        give_up(params, step_scheduling, result, static_cast<std::uint64_t>(thread.tid));
-    call(SYS_ioprio_set, 1, 0, thread.ioprio);
+    if (thread.set_scheduling != 0) {
+        SchedAttributes attributes = {sizeof attributes, thread.sched_policy, 0, thread.nice, thread.sched_priority,
+                                      thread.sched_runtime, thread.sched_deadline, thread.sched_period};
+        must(params, step_scheduling, call(SYS_sched_setattr, 0, &attributes, 0),
+             static_cast<std::uint64_t>(thread.image_tid));
+        must(params, step_scheduling, call(SYS_ioprio_set, 1, 0, thread.ioprio),
+             static_cast<std::uint64_t>(thread.image_tid));
+    }
     set_credentials(params, thread);
     call(SYS_prctl, PR_SET_TIMERSLACK, thread.timerslack, 0, 0, 0);
     // cleared by every change of credentials, so it comes last
@@ -274,7 +278,6 @@ struct ThreadArgument {
     Params* params = argument->params;
     Thread* thread = argument->thread;
     set_up_thread(params, *thread);
-    __atomic_store_n(&thread->ready, 1U, __ATOMIC_RELEASE);
     trap();
 }
 
@@ -298,7 +301,6 @@ void start_threads(Params* params) {
         thread.real_tid = static_cast<std::int32_t>(result);
     }
     set_up_thread(params, threads[0]);
-    threads[0].ready = 1;
 }
 
 void set_process(Params* params) {
@@ -321,6 +323,18 @@ void set_process(Params* params) {
 }
 
 void set_descriptors(Params* params) {
+    const auto* late = at<Late>(params->late);
+    for (std::uint64_t i = 0; i < params->late_count; ++i) {
+        const long opened = call(SYS_open, late[i].path, late[i].flags, 0);
+        must(params, step_open_file, opened, late[i].path);
+        if (opened != late[i].fd) {
+            must(params, step_descriptors, call(SYS_dup2, opened, late[i].fd),
+                 static_cast<std::uint64_t>(late[i].fd));
+            call(SYS_close, opened);
+        }
+        if (late[i].position != 0) call(SYS_lseek, late[i].fd, late[i].position, 0);
+        if (late[i].close_on_exec != 0) call(SYS_fcntl, late[i].fd, F_SETFD, FD_CLOEXEC);
+    }
     must(params, step_descriptors, call(SYS_close_range, params->close_from, ~0U, 0), params->close_from);
     const auto* fds = at<std::int32_t>(params->cloexec);
     for (std::uint32_t i = 0; i < params->cloexec_count; ++i)
@@ -330,6 +344,13 @@ void set_descriptors(Params* params) {
 
 // Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is told), so
 // those in between are made and deleted again.
+std::int32_t real_tid(const Params* params, std::int32_t image_tid) {
+    const auto* threads = at<Thread>(params->threads);
+    for (std::uint64_t i = 0; i < params->thread_count; ++i)
+        if (threads[i].image_tid == image_tid) return threads[i].real_tid;
+    return image_tid;
+}
+
 void create_timers(Params* params) {
     const auto* timers = at<Timer>(params->timers);
     for (std::uint64_t i = 0; i < params->timer_count; ++i) {
@@ -337,7 +358,7 @@ void create_timers(Params* params) {
         struct {
             std::uint64_t value;
             std::int32_t signal, notify, tid, pad[11];
-        } event = {timer.value, timer.signal, timer.notify, timer.tid, {}};
+        } event = {timer.value, timer.signal, timer.notify, real_tid(params, timer.tid), {}};
         for (;;) {
             std::int32_t id = -1;
             must(params, step_timers, call(SYS_timer_create, timer.clock, &event, &id),

@@ -1,0 +1,525 @@
+#include "restart/rebuild.h"
+
+#include <linux/prctl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <sstream>
+
+#include "common/region.h"
+#include "common/siginfo.h"
+#include "common/timeout.h"
+#include "restart/privileges.h"
+#include "restart/restorer/params.h"
+
+extern "C" {
+extern const std::uint8_t cairn_restorer_begin[];
+extern const std::uint8_t cairn_restorer_end[];
+}
+
+namespace cairn::restart {
+namespace {
+
+constexpr std::uint64_t page = 4096;
+
+std::uint64_t pages(std::uint64_t size) {
+    return (size + page - 1) / page * page;
+}
+
+const char* step_words(std::uint32_t step) {
+    switch (step) {
+        case restorer::step_unmap: return "unmapping";
+        case restorer::step_move: return "moving the vdso";
+        case restorer::step_map: return "mapping memory";
+        case restorer::step_open_file: return "opening a file";
+        case restorer::step_read: return "reading pages of the image";
+        case restorer::step_damaged: return "a page of the image is damaged (checksum)";
+        case restorer::step_protect: return "protecting memory";
+        case restorer::step_advise: return "advising on memory";
+        case restorer::step_layout: return "setting the memory layout (PR_SET_MM_MAP)";
+        case restorer::step_signals: return "setting a signal's action";
+        case restorer::step_thread: return "creating a thread";
+        case restorer::step_rseq: return "registering rseq";
+        case restorer::step_altstack: return "setting an alternate stack";
+        case restorer::step_credentials: return "setting user, groups and capabilities";
+        case restorer::step_root: return "setting root and working directory";
+        case restorer::step_timers: return "setting timers";
+        case restorer::step_descriptors: return "arranging descriptors";
+        case restorer::step_scheduling: return "setting scheduling";
+        case restorer::step_pending: return "queueing pending signals";
+        default: return "?";
+    }
+}
+
+// The image's own areas that are the kernel's special mappings.
+bool is_special(const schema::Area& area) {
+    return area.kind == schema::AreaKind::vdso || area.kind == schema::AreaKind::vvar;
+}
+
+bool is_special(const proc::MapLine& line) {
+    return line.name.starts_with('[') && line.name != "[stack]" && line.name != "[heap]";
+}
+
+}  // namespace
+
+// Memory that will lie at `base` in the process; add() gives the address that a thing will have there.
+class Rebuild::Block {
+  public:
+    explicit Block(std::uint64_t base) : base_(base), bytes_(sizeof(restorer::Params)) {}
+
+    [[nodiscard]] restorer::Params& params() { return *reinterpret_cast<restorer::Params*>(bytes_.data()); }
+
+    std::uint64_t add(const void* data, std::size_t size) {
+        bytes_.resize((bytes_.size() + 15) / 16 * 16);
+        const auto at = base_ + bytes_.size();
+        const auto* begin = static_cast<const std::uint8_t*>(data);
+        bytes_.insert(bytes_.end(), begin, begin + size);
+        return at;
+    }
+    template <class T>
+    std::uint64_t add(const std::vector<T>& items) {
+        return items.empty() ? 0 : add(items.data(), items.size() * sizeof(T));
+    }
+    std::uint64_t add(const std::string& text) { return add(text.c_str(), text.size() + 1); }
+
+    [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(bytes_)); }
+
+  private:
+    std::uint64_t base_;
+    std::vector<std::uint8_t> bytes_;
+};
+
+// An exec stop lies inside execve: its result would overwrite rax. One step further there is none.
+Result<> Rebuild::settle_exec() {
+    if (auto done = ptrace::interrupt(pid_); !done) return done;
+    if (auto done = ptrace::resume(pid_, 0); !done) return done;
+    int status = 0;
+    if (::waitpid(pid_, &status, __WALL) != pid_) return fail_errno("waiting for {}", pid_);
+    if (!WIFSTOPPED(status)) return fail("process {} died after its exec (status {:#x})", pid_, status);
+    return {};
+}
+
+// A place that neither the image nor the fresh program uses, far from stacks that may grow.
+Result<std::uint64_t> Rebuild::find_hole(const std::vector<proc::MapLine>& lines, std::uint64_t size) const {
+    constexpr std::uint64_t margin = 64 << 20, lowest = std::uint64_t{1} << 32, highest = 0x7ffff0000000ULL;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
+    for (const auto& line : lines) used.emplace_back(line.start, line.end);
+    for (const auto& area : process().areas) used.emplace_back(area.start, area.end);
+    std::ranges::sort(used);
+    std::uint64_t end = lowest;
+    for (const auto& [start, stop] : used) {
+        if (start > end && start - end >= size + 2 * margin) return end + margin;
+        end = std::max(end, stop);
+    }
+    if (end < highest && highest - end >= size + 2 * margin) return end + margin;
+    return fail("process {}: no free place of {} bytes between its mappings", process().pid, size);
+}
+
+Result<> Rebuild::enter() {
+    if (auto done = settle_exec(); !done) return done;
+    auto lines = proc::maps(pid_, false);
+    if (!lines) return std::unexpected(std::move(lines.error()));
+    std::uint64_t special = 0;
+    for (const auto& line : *lines)
+        if (is_special(line)) special += line.end - line.start;
+
+    Block measure(0);
+    if (auto done = fill(measure, *lines, 0); !done) return done;
+    blob_size_ = pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
+    total_size_ = blob_size_ + pages(measure.bytes().size() + page);
+    auto hole = find_hole(*lines, total_size_ + special + page);
+    if (!hole) return std::unexpected(std::move(hole.error()));
+    base_ = *hole;
+    params_at_ = base_ + blob_size_;
+    staging_ = base_ + total_size_;
+
+    const auto vdso = std::ranges::find(*lines, std::string("[vdso]"), &proc::MapLine::name);
+    if (vdso == lines->end()) return fail("process {} has no vdso", pid_);
+    auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
+    if (!call_at) return std::unexpected(std::move(call_at.error()));
+    const std::array<std::uint64_t, 6> map = {
+        base_, total_size_, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~std::uint64_t{0}, 0};
+    auto mapped = remote_call(pid_, *call_at, SYS_mmap, map);
+    if (!mapped) return std::unexpected(std::move(mapped.error()));
+    if (static_cast<std::uint64_t>(*mapped) != base_)
+        return fail("process {}: no memory for the restorer ({})", pid_, std::strerror(static_cast<int>(-*mapped)));
+    const auto blob = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
+    if (auto done = ptrace::write_memory(pid_, base_, blob); !done) return done;
+    const std::array<std::uint64_t, 3> protect = {base_, blob_size_, PROT_READ | PROT_EXEC};
+    auto protection = remote_call(pid_, *call_at, SYS_mprotect, protect);
+    if (!protection || *protection != 0) return fail("process {}: the restorer can't be made executable", pid_);
+
+    Block block(params_at_);
+    if (auto done = fill(block, *lines, staging_); !done) return done;
+    if (auto done = ptrace::write_memory(pid_, params_at_, block.bytes()); !done) return done;
+
+    restorer::Entries entries = {};
+    std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
+    auto registers = ptrace::registers(pid_);
+    if (!registers) return std::unexpected(std::move(registers.error()));
+    registers->rip = base_ + entries.rebuild;
+    registers->rdi = params_at_;
+    registers->rsp = params_at_ + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
+    registers->eflags = 0x202;
+    registers->orig_rax = static_cast<std::uint64_t>(-1);
+    if (auto done = ptrace::set_registers(pid_, *registers); !done) return done;
+    return ptrace::resume(pid_, 0);
+}
+
+Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, std::uint64_t staging) {
+    std::vector<restorer::Span> unmap;
+    std::vector<restorer::Move> moves;
+    for (const auto& line : lines) {
+        if (line.name == "[vsyscall]") continue;
+        if (is_special(line)) {
+            const auto area = std::ranges::find_if(process().areas, [&](const auto& other) {
+                return is_special(other) && other.name == line.name;
+            });
+            if (area != process().areas.end()) {
+                if (area->end - area->start != line.end - line.start)
+                    return fail_code(ExitCode::refused,
+                                     "process {}: {} has {} bytes in the image and {} here: another kernel",
+                                     process().pid, line.name, area->end - area->start, line.end - line.start);
+                moves.push_back({line.start, staging, area->start, line.end - line.start});
+                staging += line.end - line.start;
+                continue;
+            }
+        }
+        unmap.push_back({line.start, line.end - line.start});
+    }
+    for (const auto& area : process().areas)
+        if (is_special(area) && std::ranges::find(lines, area.name, &proc::MapLine::name) == lines.end())
+            return fail_code(ExitCode::refused, "process {}: this kernel has no {}", process().pid, area.name);
+
+    const auto unmap_at = block.add(unmap);
+    const auto moves_at = block.add(moves);
+    block.params().unmap = unmap_at;
+    block.params().unmap_count = unmap.size();
+    block.params().moves = moves_at;
+    block.params().move_count = moves.size();
+    fill_areas(block);
+    fill_threads(block);
+    fill_signals(block);
+    fill_credentials(block);
+    fill_descriptors(block);
+
+    const auto& layout = process().layout;
+    const auto auxv = block.add(layout.auxv);
+    prctl_mm_map map = {};
+    map.start_code = layout.start_code;
+    map.end_code = layout.end_code;
+    map.start_data = layout.start_data;
+    map.end_data = layout.end_data;
+    map.start_brk = layout.start_brk;
+    map.brk = layout.brk;
+    map.start_stack = layout.start_stack;
+    map.arg_start = layout.arg_start;
+    map.arg_end = layout.arg_end;
+    map.env_start = layout.env_start;
+    map.env_end = layout.env_end;
+    map.auxv = reinterpret_cast<__u64*>(auxv);
+    map.auxv_size = static_cast<__u32>(layout.auxv.size());
+    map.exe_fd = ~0U;
+    const auto map_at = block.add(&map, sizeof map);
+    auto& params = block.params();
+    params.layout = map_at;
+    params.layout_size = sizeof map;
+    params.umask = process().umask;
+    params.subreaper = process().subreaper ? 1 : 0;
+    params.thp_disable = process().thp_disable ? 1 : 0;
+    params.dumpable = process().dumpable;
+    params.personality = process().personality;
+    params.root_fd = process().root >= 0 ? context_.objects->fd_of(process().root) : -1;
+    params.cwd_fd = process().cwd >= 0 ? context_.objects->fd_of(process().cwd) : -1;
+    return {};
+}
+
+void Rebuild::fill_areas(Block& block) {
+    std::vector<restorer::Area> areas;
+    std::vector<restorer::Run> runs;
+    std::uint64_t bytes = 0;
+    std::map<std::int64_t, std::uint64_t> paths;
+    for (const auto& area : process().areas) {
+        if (is_special(area)) continue;
+        restorer::Area out = {area.start, area.end, area.prot, 0, -1, 0, 0, area.file_offset};
+        using schema::AreaKind;
+        const bool shared = area.kind == AreaKind::file_shared || area.kind == AreaKind::shared_memory ||
+                            area.kind == AreaKind::region;
+        const auto flag = [&](bool set, std::uint32_t bit) { out.flags |= set ? bit : 0; };
+        flag(shared, restorer::area_shared);
+        flag(area.grows_down, restorer::area_grows_down);
+        flag(area.no_reserve, restorer::area_no_reserve);
+        flag(area.locked, restorer::area_locked);
+        flag(area.dont_fork, restorer::area_dont_fork);
+        flag(area.wipe_on_fork, restorer::area_wipe_on_fork);
+        flag(area.dont_dump, restorer::area_dont_dump);
+        flag(area.huge, restorer::area_huge);
+        flag(area.no_huge, restorer::area_no_huge);
+        flag(area.mergeable, restorer::area_mergeable);
+        flag(!area.pages.empty(), restorer::area_filled);
+        if (area.kind == AreaKind::region) {
+            out.fd = context_.region_fd;
+        } else if (area.kind != AreaKind::anonymous) {
+            out.fd = context_.objects->fd_of(area.object);
+            if (out.fd < 0) {
+                auto& at = paths[area.object];
+                if (at == 0) at = block.add(context_.path_of(area.object));
+                out.path = at;
+            }
+        }
+        areas.push_back(out);
+        for (const auto& run : area.pages) {
+            runs.push_back({run.address, run.length, run.offset, run.hash});
+            bytes += run.length;
+        }
+    }
+    const auto areas_at = block.add(areas);
+    const auto runs_at = block.add(runs);
+    auto& params = block.params();
+    params.areas = areas_at;
+    params.area_count = areas.size();
+    params.runs = runs_at;
+    params.run_count = runs.size();
+    params.two_readers = bytes > (8 << 20) ? 1 : 0;
+    params.image_fd = context_.image->fd();
+}
+
+void Rebuild::fill_threads(Block& block) {
+    std::vector<restorer::Thread> threads;
+    const auto own = own_scheduling();
+    for (const auto& thread : process().threads) {
+        restorer::Thread out = {};
+        out.image_tid = thread.tid;
+        out.tid = context_.exact_ids && !threads.empty() ? thread.tid : 0;
+        out.altstack_base = thread.altstack_base;
+        out.altstack_size = thread.altstack_size;
+        out.altstack_flags = thread.altstack_flags;
+        out.death_signal = thread.death_signal;
+        out.clear_child_tid = thread.clear_child_tid;
+        out.robust_list = thread.robust_list;
+        out.robust_list_size = thread.robust_list_size;
+        out.rseq = thread.rseq;
+        out.rseq_size = thread.rseq_size;
+        out.rseq_signature = thread.rseq_signature;
+        out.timerslack = thread.timerslack;
+        std::strncpy(out.name, thread.name.c_str(), sizeof out.name - 1);
+        out.sched_policy = static_cast<std::uint32_t>(thread.policy);
+        out.sched_priority = static_cast<std::uint32_t>(thread.priority);
+        out.nice = thread.nice;
+        out.ioprio = thread.ioprio;
+        out.sched_runtime = thread.sched_runtime;
+        out.sched_deadline = thread.sched_deadline;
+        out.sched_period = thread.sched_period;
+        if (thread.leader_dead) out.altstack_flags = 2;  // SS_DISABLE
+        out.set_scheduling = !thread.leader_dead && !own.same_as(thread) ? 1 : 0;
+        out.affinity = block.add(thread.affinity);
+        out.affinity_size = thread.affinity.size();
+        out.cap_effective = thread.cap_effective;
+        out.cap_permitted = thread.cap_permitted;
+        out.cap_inheritable = thread.cap_inheritable;
+        out.cap_ambient = thread.cap_ambient;
+        schema::Bytes infos;
+        for (auto info : thread.pending) {
+            info.resize(sizeof(siginfo_t));
+            translate_sender(info, context_.to_kernel);
+            infos.insert(infos.end(), info.begin(), info.end());
+        }
+        out.pending = block.add(infos);
+        out.pending_count = static_cast<std::uint32_t>(thread.pending.size());
+        threads.push_back(out);
+    }
+    threads_at_ = block.add(threads);
+    block.params().threads = threads_at_;
+    block.params().thread_count = threads.size();
+    expected_ = threads.size();
+}
+
+void Rebuild::fill_signals(Block& block) {
+    schema::Bytes infos;
+    for (auto info : process().pending) {
+        info.resize(sizeof(siginfo_t));
+        translate_sender(info, context_.to_kernel);
+        infos.insert(infos.end(), info.begin(), info.end());
+    }
+    std::vector<restorer::Timer> timers;
+    for (const auto& timer : process().timers)
+        timers.push_back({timer.id, timer.clock, timer.notify, timer.signal, timer.tid, 0, timer.value, timer.left,
+                          timer.interval});
+    std::ranges::sort(timers, {}, &restorer::Timer::id);  // the kernel counts upwards
+    const auto infos_at = block.add(infos);
+    const auto timers_at = block.add(timers);
+    auto& params = block.params();
+    params.pending = infos_at;
+    params.pending_count = process().pending.size();
+    params.timers = timers_at;
+    params.timer_count = timers.size();
+    for (std::size_t i = 0; i < process().actions.size() && i < 64; ++i) {
+        const auto& action = process().actions[i];
+        params.actions[i] = {action.handler, action.flags, action.restorer, action.mask};
+    }
+    for (std::size_t i = 0; i < process().itimers.size() && i < 3; ++i) {
+        const auto& timer = process().itimers[i];
+        params.itimers[i] = {timer.interval_us / 1'000'000, timer.interval_us % 1'000'000, timer.left_us / 1'000'000,
+                             timer.left_us % 1'000'000};
+    }
+}
+
+void Rebuild::fill_credentials(Block& block) {
+    const auto& own = own_privileges();
+    const auto groups_at = block.add(process().groups);
+    auto& wanted = block.params().credentials;
+    wanted.change = own.same_as(process()) ? 0 : 1;
+    std::ranges::copy(process().uids, wanted.uids);
+    std::ranges::copy(process().gids, wanted.gids);
+    wanted.securebits = process().securebits;
+    wanted.no_new_privs = process().no_new_privs ? 1 : 0;
+    wanted.keep_caps = process().keep_caps ? 1 : 0;
+    wanted.set_groups = own.groups == process().groups ? 0 : 1;
+    wanted.groups = groups_at;
+    wanted.group_count = process().groups.size();
+    wanted.cap_bounding = process().cap_bounding;
+}
+
+void Rebuild::fill_descriptors(Block& block) {
+    std::vector<std::int32_t> cloexec;
+    std::vector<restorer::Late> late;
+    for (const auto& descriptor : process().descriptors)
+        if (descriptor.close_on_exec) cloexec.push_back(descriptor.fd);
+    for (const auto& file : context_.objects->late_descriptors(process(), context_.to_kernel))
+        late.push_back({file.fd, file.flags, block.add(file.path), file.position, file.close_on_exec ? 1U : 0U, 0});
+    const auto cloexec_at = block.add(cloexec);
+    const auto late_at = block.add(late);
+    const auto stopped_at = block.add(stopped_children_);
+    auto& params = block.params();
+    params.close_from = static_cast<std::uint32_t>(context_.close_from);
+    params.cloexec = cloexec_at;
+    params.cloexec_count = static_cast<std::uint32_t>(cloexec.size());
+    params.late = late_at;
+    params.late_count = late.size();
+    params.stopped_children = stopped_at;
+    params.stopped_children_count = static_cast<std::uint32_t>(stopped_children_.size());
+}
+
+std::string Rebuild::failure() const {
+    auto head = ptrace::read_object<std::array<std::uint64_t, 2>>(pid_, params_at_);
+    if (!head) return "";
+    std::uint32_t step = 0;
+    std::int32_t number = 0;
+    std::memcpy(&step, head->data(), sizeof step);
+    std::memcpy(&number, reinterpret_cast<const char*>(head->data()) + 4, sizeof number);
+    if (step == restorer::step_none) return "";
+    const auto detail = (*head)[1];
+    std::string what = fmt::format("{:#x}", detail);
+    if (step == restorer::step_thread || step == restorer::step_scheduling || step == restorer::step_pending ||
+        step == restorer::step_signals || step == restorer::step_timers)
+        what = fmt::format("{}", detail);
+    if (step == restorer::step_open_file) {
+        std::array<char, 256> path = {};
+        if (ptrace::read_memory(pid_, detail, std::as_writable_bytes(std::span(path)))) what = path.data();
+    }
+    return fmt::format("process {} ({}): {} at {}: {}", process().pid, process().name, step_words(step), what,
+                       std::strerror(number));
+}
+
+Result<bool> Rebuild::trapped(pid_t) {
+    if (auto why = failure(); !why.empty()) return fail("{}", why);
+    if (++ready_ < expected_) return false;
+    for (std::size_t i = 0; i < expected_; ++i) {
+        auto ids = ptrace::read_object<std::array<std::int32_t, 3>>(pid_, threads_at_ + i * sizeof(restorer::Thread));
+        if (!ids) return std::unexpected(std::move(ids.error()));
+        thread_ids_.emplace_back((*ids)[1], (*ids)[2]);
+    }
+    return true;
+}
+
+Result<> Rebuild::prepare_to_go() {
+    restorer::Entries entries = {};
+    std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
+    auto registers = ptrace::registers(pid_);
+    if (!registers) return std::unexpected(std::move(registers.error()));
+    registers->rip = base_ + entries.go;
+    registers->rdi = params_at_;
+    registers->rsp = params_at_ + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
+    registers->orig_rax = static_cast<std::uint64_t>(-1);
+    if (auto done = ptrace::set_registers(pid_, *registers); !done) return done;
+    if (auto done = ptrace::resume(pid_, 0); !done) return done;
+    int status = 0;
+    if (::waitpid(pid_, &status, __WALL) != pid_) return fail_errno("waiting for {}", pid_);
+    if (!WIFSTOPPED(status)) return fail("process {} ({}) was killed before it could go on", process().pid, process().name);
+    if (const auto why = failure(); !why.empty()) return fail("{}", why);
+    return {};
+}
+
+Result<> Rebuild::set_thread(std::size_t index) {
+    const auto& thread = process().threads[index];
+    const pid_t tid = thread_ids_[index].second;
+    ptrace::Registers registers = {};
+    if (thread.registers.size() != sizeof registers)
+        return fail_code(ExitCode::damaged, "process {}: registers of thread {} are of another size", process().pid,
+                         thread.tid);
+    std::memcpy(&registers, thread.registers.data(), sizeof registers);
+    constexpr std::int64_t restart_block = -516, restart_no_hand = -514;
+    // The kernel's restart block has gone with the old thread: the call is made anew, with what is left of its timeout.
+    if (static_cast<std::int64_t>(registers.orig_rax) >= 0 && static_cast<std::int64_t>(registers.rax) == restart_block)
+        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
+    if (thread.timeout_left >= 0) {
+        if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
+            const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
+            if (auto done = ptrace::write_object(pid_, left->address, value); !done) return done;
+        }
+        // The library's note goes by this machine's clock.
+        const auto at = registers.fs_base + static_cast<std::uint64_t>(process().timing_tls);
+        if (auto note = ptrace::read_object<TimingNote>(pid_, at)) {
+            timespec now = {};
+            ::clock_gettime(CLOCK_MONOTONIC, &now);
+            note->began_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec - (note->length_ns - thread.timeout_left);
+            if (auto done = ptrace::write_object(pid_, at, *note); !done) return done;
+        }
+    }
+    if (auto done = ptrace::set_xstate(tid, thread.xstate); !done) return done;
+    if (auto done = ptrace::set_registers(tid, registers); !done) return done;
+    return ptrace::set_mask(tid, thread.blocked);
+}
+
+Result<> Rebuild::set_threads() {
+    // The main thread unmaps the blob, by the vdso in its place; it is the last to get its registers.
+    const auto vdso = std::ranges::find(process().areas, schema::AreaKind::vdso, &schema::Area::kind);
+    if (vdso == process().areas.end()) return fail("process {}: no vdso in the image", process().pid);
+    for (std::size_t i = 1; i < thread_ids_.size(); ++i)
+        if (auto done = set_thread(i); !done) return done;
+    auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
+    if (!call_at) return std::unexpected(std::move(call_at.error()));
+    const std::array<std::uint64_t, 2> all = {base_, total_size_};
+    auto unmapped = remote_call(pid_, *call_at, SYS_munmap, all);
+    if (!unmapped || *unmapped != 0) return fail("process {}: the restorer can't be unmapped", process().pid);
+    if (!process().threads[0].leader_dead) return set_thread(0);
+    // its main thread had exited: let it do so again
+    auto registers = ptrace::registers(pid_);
+    if (!registers) return std::unexpected(std::move(registers.error()));
+    registers->rip = *call_at;
+    registers->rax = SYS_exit;
+    registers->rdi = 0;
+    registers->orig_rax = static_cast<std::uint64_t>(-1);
+    if (auto done = ptrace::set_registers(pid_, *registers); !done) return done;
+    return ptrace::detach(pid_, 0);
+}
+
+void Rebuild::go() {
+    const bool stopped = process().run == schema::Run::stopped;
+    for (std::size_t i = thread_ids_.size(); i-- > 0;) {
+        if (process().threads[i].leader_dead) continue;
+        // the main thread is in a signal's delivery stop: what is given here is delivered
+        (void)ptrace::detach(thread_ids_[i].second, stopped && i == 0 ? SIGSTOP : 0);
+    }
+}
+
+}  // namespace cairn::restart

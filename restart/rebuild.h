@@ -1,0 +1,78 @@
+// Passes 7, 8 and 10 of a restart for one process: the restorer blob is placed into it after its exec, rebuilds it, and
+// at last every thread gets its registers and goes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/image/reader.h"
+#include "common/schema/process.h"
+#include "restart/objects/objects.h"
+#include "restart/tracee.h"
+
+namespace cairn::restart {
+
+// What the process needs of the tool. All descriptors are open in the process (inherited) at these numbers.
+struct RebuildContext {
+    const schema::Process* process = nullptr;
+    const ImageReader* image = nullptr;
+    const ObjectSet* objects = nullptr;
+    int region_fd = -1;
+    int close_from = 0;  // descriptors from here on are the restart's own
+    bool exact_ids = false;
+    Translate to_kernel;
+    std::function<std::string(std::int64_t object)> path_of;  // of a mapped file, path map applied
+};
+
+class Rebuild {
+  public:
+    Rebuild(pid_t pid, RebuildContext context) : pid_(pid), context_(std::move(context)) {}
+
+    // At the exec stop: places the blob and lets it run. The process then belongs to the tool's event loop.
+    [[nodiscard]] Result<> enter();
+
+    // A thread of the process has trapped. True when the process is complete.
+    [[nodiscard]] Result<bool> trapped(pid_t tid);
+
+    // After the barrier: timers and pending signals. Waits for it (microseconds).
+    [[nodiscard]] Result<> prepare_to_go();
+    // Registers and masks of every thread; the blob is unmapped.
+    [[nodiscard]] Result<> set_threads();
+    // Detaches. The program runs.
+    void go();
+
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    [[nodiscard]] const schema::Process& process() const { return *context_.process; }
+    // Image's tid -> kernel's, for the id map.
+    [[nodiscard]] const std::vector<std::pair<pid_t, pid_t>>& thread_ids() const { return thread_ids_; }
+    void set_stopped_children(std::vector<std::int32_t> pids) { stopped_children_ = std::move(pids); }
+    // Why the blob gave up, in words; "" if it didn't.
+    [[nodiscard]] std::string failure() const;
+
+  private:
+    class Block;  // the parameters' memory while it is laid out
+    [[nodiscard]] Result<> settle_exec();
+    [[nodiscard]] Result<std::uint64_t> find_hole(const std::vector<proc::MapLine>& lines, std::uint64_t size) const;
+    [[nodiscard]] Result<> fill(Block& block, const std::vector<proc::MapLine>& lines, std::uint64_t hole_end);
+    void fill_areas(Block& block);
+    void fill_threads(Block& block);
+    void fill_signals(Block& block);
+    void fill_credentials(Block& block);
+    void fill_descriptors(Block& block);
+    [[nodiscard]] Result<> set_thread(std::size_t index);
+
+    pid_t pid_;
+    RebuildContext context_;
+    std::uint64_t base_ = 0, blob_size_ = 0, total_size_ = 0;
+    std::uint64_t params_at_ = 0, threads_at_ = 0;
+    std::uint64_t staging_ = 0;
+    std::size_t ready_ = 0, expected_ = 0;
+    std::vector<std::pair<pid_t, pid_t>> thread_ids_;
+    std::vector<std::int32_t> stopped_children_;
+    std::vector<std::string> area_names_;
+};
+
+}  // namespace cairn::restart

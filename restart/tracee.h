@@ -1,0 +1,43 @@
+// A process that the restart tool is rebuilding, under its ptrace from before its exec until it goes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/proc.h"
+#include "common/ptrace/thread.h"
+
+namespace cairn::restart {
+
+enum class Event {
+    execed,    // stopped inside execve
+    trapped,   // a breakpoint: the blob has done what it was told
+    stopped,   // PTRACE_EVENT_STOP
+    ended,     // the thread has gone
+    crashed,   // any other signal
+};
+
+struct Happening {
+    pid_t tid = 0;
+    Event event = Event::stopped;
+    int detail = 0;  // signal, or wait status
+};
+
+// The next thing that happens to any tracee; waits up to `milliseconds`. tid 0: nothing did. Helpers that only have to
+// be let go on (new threads, clone events) are handled here.
+[[nodiscard]] Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds);
+
+// The address of a `syscall` instruction in [vdso].
+[[nodiscard]] Result<std::uint64_t> find_syscall(pid_t pid, std::uint64_t vdso, std::uint64_t length);
+
+// Makes one system call in a stopped thread; its registers are lost.
+[[nodiscard]] Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long number,
+                                               std::span<const std::uint64_t> arguments);
+
+}  // namespace cairn::restart
