@@ -99,6 +99,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     if (auto text = proc::read_file(fmt::format("/proc/{}/personality", process.pid)))
         image.personality = static_cast<std::uint32_t>(hexadecimal(*text));
     image.region_at = process.region_at;
+    image.door = process.door;
     image.timing_tls = process.slot->timing_tls.load();
     if (auto done = collect_credentials(process, answers, image); !done) return done;
     if (auto done = collect_limits(process, image); !done) return done;

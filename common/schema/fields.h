@@ -178,6 +178,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(threads);
     CAIRN_FIELD(descriptors);
     CAIRN_FIELD(region_at);
+    CAIRN_FIELD(door);
     CAIRN_FIELD(timing_tls);
 }
 

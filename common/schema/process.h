@@ -141,6 +141,7 @@ struct Process {
 
     // The hijack library's place in this process.
     std::uint64_t region_at = 0;
+    std::uint64_t door = 0;       // address of the agent's Door (common/agent.h)
     std::int64_t timing_tls = 0;  // offset of the TimingNote from each thread's pointer, 0: none
 };
 

@@ -1,0 +1,88 @@
+#include "restart/computation.h"
+
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "common/image/manifest.h"
+#include "common/proc.h"
+
+namespace cairn::restart {
+
+Result<std::string> find_checkpoint(const std::string& directory) {
+    for (const auto& candidate : {directory, directory + "/latest"})
+        if (::access((candidate + "/" + manifest_file).c_str(), F_OK) == 0) {
+            // a fixed path: `latest` may move on while we restart
+            char* real = ::realpath(candidate.c_str(), nullptr);
+            if (real == nullptr) return fail_errno("{}", candidate);
+            std::string result = real;
+            ::free(real);
+            return result;
+        }
+    if (::access(directory.c_str(), F_OK) != 0) return fail_errno("{}", directory);
+    return fail_code(ExitCode::refused, "{}: no checkpoint in here (neither {} nor latest/{})", directory, manifest_file,
+                     manifest_file);
+}
+
+Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {
+    Computation computation;
+    computation.directory = directory;
+    auto manifest = read_manifest(directory);
+    if (!manifest) return std::unexpected(std::move(manifest.error()));
+    computation.manifest = std::move(*manifest);
+    for (const int part : parts)
+        if (std::ranges::find(computation.manifest.parts, part, &schema::ManifestPart::number) ==
+            computation.manifest.parts.end())
+            return fail_code(ExitCode::usage, "{}: there is no part {}; `cairn restart --list {}` shows them", directory,
+                             part, directory);
+    for (const auto& image : computation.manifest.images) {
+        const auto path = directory + "/" + image.file;
+        if (image.uid.empty()) {
+            auto objects = open_objects_image(path);
+            if (!objects) return std::unexpected(std::move(objects.error()));
+            computation.objects.push_back(std::move(*objects));
+            continue;
+        }
+        if (!parts.empty() && std::ranges::find(parts, image.part) == parts.end()) continue;
+        auto process = open_process_image(path);
+        if (!process) return std::unexpected(std::move(process.error()));
+        if (process->process.cid != computation.manifest.cid)
+            return fail_code(ExitCode::damaged, "{}: belongs to computation {}, not to {}", path, process->process.cid,
+                             computation.manifest.cid);
+        computation.processes.push_back(std::move(*process));
+    }
+    if (computation.objects.size() != 1)
+        return fail_code(ExitCode::damaged, "{}: the manifest names no objects image", directory);
+    return computation;
+}
+
+Result<> check_machine(const Computation& computation) {
+    const auto& manifest = computation.manifest;
+    utsname system = {};
+    ::uname(&system);
+    if (manifest.kernel != system.release)
+        return fail_code(ExitCode::refused,
+                         "the checkpoint was taken on kernel {}, this is {}: programs hold addresses of that kernel's vdso",
+                         manifest.kernel, system.release);
+    auto text = proc::read_file("/proc/cpuinfo");
+    if (!text) return {};
+    std::set<std::string> have;
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line) && !line.empty();) {
+        if (!line.starts_with("flags")) continue;
+        std::istringstream flags(line.substr(line.find(':') + 1));
+        for (std::string flag; flags >> flag;) have.insert(flag);
+    }
+    std::string missing;
+    for (const auto& flag : manifest.cpu_flags)
+        if (!have.contains(flag)) missing += (missing.empty() ? "" : " ") + flag;
+    if (!missing.empty())
+        return fail_code(ExitCode::refused, "this CPU lacks what {} had: {}", manifest.cpu_model, missing);
+    return {};
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,30 @@
+// Pass 1 of a restart: what a checkpoint's folder holds, read and checked.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/image/reader.h"
+#include "common/schema/manifest.h"
+
+namespace cairn::restart {
+
+struct Computation {
+    std::string directory;
+    schema::Manifest manifest;
+    std::vector<ProcessImage> processes;  // of the parts asked for, zombies included
+    std::vector<ObjectsImage> objects;    // one
+};
+
+// The folder of a generation, or one above it: DIR, DIR/latest. Errors: ExitCode::damaged or refused, by name.
+[[nodiscard]] Result<std::string> find_checkpoint(const std::string& directory);
+
+// `parts`: numbers as in the manifest; empty: all.
+[[nodiscard]] Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts);
+
+// Does this machine have what the images need: kernel, CPU features, executables? ExitCode::refused, by name.
+[[nodiscard]] Result<> check_machine(const Computation& computation);
+
+}  // namespace cairn::restart

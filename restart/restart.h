@@ -1,0 +1,30 @@
+// A restart of one part or more, as a list of passes: docs/architecture.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "restart/objects/objects.h"
+
+namespace cairn::restart {
+
+enum class Ids { automatic, exact, virtual_ids };
+
+struct Options {
+    std::string directory;
+    std::string session;  // "": the one that it was taken in
+    std::vector<int> parts;
+    Ids ids = Ids::automatic;
+    std::optional<int> wait_seconds;  // for the other parts; none: for ever
+    bool check_only = false;
+    bool quiet = false;
+    FilePolicy files = FilePolicy::by_rule;
+    std::vector<std::pair<std::string, std::string>> path_map;
+};
+
+// Returns when the computation's first process has ended, with its exit status (as a shell gives it).
+[[nodiscard]] Result<int> restart(const Options& options);
+
+}  // namespace cairn::restart

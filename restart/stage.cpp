@@ -1,0 +1,44 @@
+#include "restart/stage.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+namespace cairn::restart {
+
+Result<Stage> Stage::create(std::size_t count) {
+    void* memory = ::mmap(nullptr, count * sizeof(Place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return fail_errno("memory for {} processes", count);
+    return Stage(std::span(static_cast<Place*>(memory), count));
+}
+
+Stage::Stage(Stage&& other) noexcept : places_(std::exchange(other.places_, {})) {}
+
+Stage::~Stage() {
+    if (!places_.empty()) ::munmap(places_.data(), places_.size_bytes());
+}
+
+void Stage::release(std::size_t index) {
+    auto& word = places_[index].released;
+    word.store(1, std::memory_order_release);
+    ::syscall(SYS_futex, &word, FUTEX_WAKE, 1);
+}
+
+void Stage::await(std::size_t index) const {
+    auto& word = places_[index].released;
+    while (word.load(std::memory_order_acquire) == 0) ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+}
+
+void Stage::report(std::size_t index, const std::string& why) {
+    std::strncpy(places_[index].why, why.c_str(), sizeof(Place::why) - 1);
+}
+
+std::string Stage::reported(std::size_t index) const {
+    return places_[index].why;
+}
+
+}  // namespace cairn::restart
