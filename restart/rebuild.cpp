@@ -290,7 +290,7 @@ void Rebuild::fill_areas(Block& block) {
     params.runs = runs_at;
     params.run_count = runs.size();
     params.two_readers = bytes > (8 << 20) ? 1 : 0;
-    params.image_fd = context_.image->fd();
+    params.image_fd = context_.image_fd;
 }
 
 void Rebuild::fill_threads(Block& block) {

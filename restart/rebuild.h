@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/image/reader.h"
 #include "common/schema/process.h"
 #include "restart/objects/objects.h"
 #include "restart/tracee.h"
@@ -18,7 +17,7 @@ namespace cairn::restart {
 // What the process needs of the tool. All descriptors are open in the process (inherited) at these numbers.
 struct RebuildContext {
     const schema::Process* process = nullptr;
-    const ImageReader* image = nullptr;
+    int image_fd = -1;
     const ObjectSet* objects = nullptr;
     int region_fd = -1;
     int close_from = 0;  // descriptors from here on are the restart's own

@@ -1,0 +1,118 @@
+// cairn-restart: brings a checkpoint back. docs/cairn.1.
+#include <fmt/format.h>
+
+#include <boost/program_options.hpp>
+#include <cstdlib>
+#include <iostream>
+
+#include "common/uid.h"
+#include "restart/computation.h"
+#include "restart/restart.h"
+
+namespace cairn::restart {
+namespace {
+
+namespace po = boost::program_options;
+
+int list_parts(const std::string& directory) {
+    auto found = find_checkpoint(directory);
+    auto computation = found ? read_computation(*found, {}) : std::unexpected(std::move(found.error()));
+    if (!computation) {
+        fmt::print(stderr, "cairn: {}\n", computation.error().what);
+        return static_cast<int>(computation.error().code);
+    }
+    fmt::print("computation {}, generation {}, {} processes\n", computation->manifest.cid,
+               computation->manifest.generation, computation->manifest.np);
+    for (const auto& part : computation->manifest.parts) {
+        fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, part.host,
+                   part.terminal.empty() ? "-" : part.terminal, part.pids.size());
+    }
+    return 0;
+}
+
+Result<Options> read_options(const po::variables_map& given) {
+    Options options;
+    options.directory = given["directory"].as<std::string>();
+    if (given.contains("session")) options.session = given["session"].as<std::string>();
+    if (given.contains("part")) options.parts = given["part"].as<std::vector<int>>();
+    if (given.contains("wait")) options.wait_seconds = given["wait"].as<int>();
+    options.check_only = given.contains("check");
+    options.quiet = given.contains("quiet");
+    const auto ids = given["ids"].as<std::string>();
+    if (ids == "exact")
+        options.ids = Ids::exact;
+    else if (ids == "virtual")
+        options.ids = Ids::virtual_ids;
+    else if (ids != "auto")
+        return fail_code(ExitCode::usage, "--ids {}: auto, exact or virtual", ids);
+    const auto files = given["files"].as<std::string>();
+    if (files == "refuse")
+        options.files = FilePolicy::refuse;
+    else if (files == "use")
+        options.files = FilePolicy::use;
+    else if (files == "truncate")
+        options.files = FilePolicy::truncate;
+    else if (files != "auto")
+        return fail_code(ExitCode::usage, "--files {}: auto, refuse, use or truncate", files);
+    if (given.contains("path-map"))
+        for (const auto& pair : given["path-map"].as<std::vector<std::string>>()) {
+            const auto equal = pair.find('=');
+            if (equal == std::string::npos) return fail_code(ExitCode::usage, "--path-map {}: OLD=NEW", pair);
+            options.path_map.emplace_back(pair.substr(0, equal), pair.substr(equal + 1));
+        }
+    return options;
+}
+
+int run(int count, char** arguments) {
+    const char* session = std::getenv("CAIRN_RESTART_SESSION");
+    po::options_description shown("Options");
+    auto add = shown.add_options();
+    add("help,h", "this text");
+    add("session,s", po::value<std::string>(), "session to restart into (default: the one it was taken in)");
+    add("list", "show the parts of the computation, one for each terminal");
+    add("part,p", po::value<std::vector<int>>(), "restart this part only, here; may be given again");
+    add("wait", po::value<int>(), "seconds to wait for the other parts (default: for ever)");
+    add("ids", po::value<std::string>()->default_value("auto"), "auto, exact or virtual process ids");
+    add("files", po::value<std::string>()->default_value("auto"),
+        "files that have changed since: auto, refuse, use or truncate");
+    add("path-map", po::value<std::vector<std::string>>(), "OLD=NEW: a path that has moved; may be given again");
+    add("check", "only say whether a restart could work here");
+    add("eager", "read all memory before the program goes on (default)");
+    add("quiet,q", "say nothing but errors");
+    po::options_description all;
+    all.add(shown);
+    all.add_options()("directory", po::value<std::string>());
+    po::positional_options_description position;
+    position.add("directory", 1);
+    po::variables_map given;
+    try {
+        po::store(po::command_line_parser(count, arguments).options(all).positional(position).run(), given);
+        po::notify(given);
+    } catch (const po::error& error) {
+        fmt::print(stderr, "cairn restart: {}\n", error.what());
+        return static_cast<int>(ExitCode::usage);
+    }
+    if (given.contains("help") || !given.contains("directory")) {
+        std::cout << "Usage: cairn restart [options] DIR\n"
+                     "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it).\n\n"
+                  << shown;
+        return given.contains("help") ? 0 : static_cast<int>(ExitCode::usage);
+    }
+    if (given.contains("list")) return list_parts(given["directory"].as<std::string>());
+    auto options = read_options(given);
+    if (options && options->session.empty() && session != nullptr) options->session = session;
+    auto result = options ? restart(*options) : std::unexpected(std::move(options.error()));
+    if (!result) {
+        fmt::print(stderr, "cairn restart: {}\n", result.error().what);
+        return static_cast<int>(result.error().code);
+    }
+    if (options->check_only && !options->quiet) fmt::print("{}: can be restarted here\n", options->directory);
+    return *result;
+}
+
+}  // namespace
+}  // namespace cairn::restart
+
+int main(int count, char** arguments) {
+    return cairn::restart::run(count, arguments);
+}

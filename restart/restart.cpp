@@ -1,0 +1,453 @@
+#include "restart/restart.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "common/client.h"
+#include "common/region.h"
+#include "common/region_ops.h"
+#include "common/session.h"
+#include "restart/computation.h"
+#include "restart/forest/execute.h"
+#include "restart/rebuild.h"
+#include "restart/stage.h"
+
+namespace cairn::restart {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t born_of(const std::string& uid) {
+    return std::strtoull(uid.c_str() + uid.rfind('-') + 1, nullptr, 10);
+}
+
+class Restart {
+  public:
+    explicit Restart(const Options& options) : options_(options) {}
+
+    Result<int> run() {
+        for (const auto pass : {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids,
+                                &Restart::open_objects, &Restart::make_forest, &Restart::enter, &Restart::rebuild,
+                                &Restart::await_release, &Restart::go}) {
+            if (auto done = (this->*pass)(); !done) {
+                give_up();
+                return std::unexpected(std::move(done.error()));
+            }
+            if (finished_) return 0;
+        }
+        return stay();
+    }
+
+  private:
+    Result<> read() {
+        auto directory = find_checkpoint(options_.directory);
+        if (!directory) return std::unexpected(std::move(directory.error()));
+        auto computation = read_computation(*directory, options_.parts);
+        if (!computation) return std::unexpected(std::move(computation.error()));
+        computation_.emplace(std::move(*computation));
+        for (auto& image : computation_->processes) {
+            if (image.process.run != schema::Run::zombie) living_.push_back(&image);
+            processes_.push_back(image.process);
+        }
+        for (const auto& object : objects().objects) object_by_id_[object.id] = &object;
+        keep_own_objects();
+        return check_machine(*computation_);
+    }
+
+    // Another part's files are none of our business.
+    void keep_own_objects() {
+        if (options_.parts.empty()) return;
+        std::set<std::int64_t> used;
+        for (const auto* image : living_) {
+            const auto& process = image->process;
+            used.insert({process.executable, process.cwd, process.root, process.terminal});
+            for (const auto& descriptor : process.descriptors) used.insert(descriptor.object);
+            for (const auto& area : process.areas) used.insert(area.object);
+        }
+        auto& list = computation_->objects.front().objects.objects;
+        std::erase_if(list, [&](const schema::Object& object) { return !used.contains(object.id); });
+        object_by_id_.clear();
+        for (const auto& object : list) object_by_id_[object.id] = &object;
+    }
+
+    Result<> plan() {
+        auto plan = forest::make_plan(forest::nodes_of(processes_));
+        if (!plan) return std::unexpected(std::move(plan.error()).in("forest"));
+        plan_ = std::move(*plan);
+        return {};
+    }
+
+    // The restart barrier: CID and np (spec, section 3). Returns when all parts are here.
+    Result<> join() {
+        object_options_.files = options_.files;
+        object_options_.path_map = options_.path_map;
+        object_options_.floor = lowest_floor(processes_);
+        if (auto fine = check_files(objects(), object_options_, notes_); !fine) return fine;
+        if (options_.check_only) {
+            finished_ = true;
+            return {};
+        }
+        auto session = make_session(options_.session.empty() ? computation_->manifest.session : options_.session);
+        if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
+        session_ = *session;
+        auto client = CoordinatorClient::connect_or_start(session_);
+        if (!client) return std::unexpected(std::move(client.error()));
+        client_.emplace(std::move(*client));
+        if (auto done = send_join(); !done) return done;
+        return await_event("go", options_.wait_seconds);
+    }
+
+    Result<> send_join() {
+        const auto& manifest = computation_->manifest;
+        nlohmann::json parts = nlohmann::json::array();
+        for (const auto& part : manifest.parts)
+            parts.push_back(
+                {{"number", part.number}, {"host", part.host}, {"terminal", part.terminal}, {"pids", part.pids}});
+        nlohmann::json message = {{"verb", "restart-join"},
+                                  {"cid", manifest.cid},
+                                  {"np", manifest.np},
+                                  {"generation", manifest.generation},
+                                  {"directory", computation_->directory},
+                                  {"part", options_.parts},
+                                  {"parts", parts}};
+        return send_members(std::move(message), [](const ProcessImage& image) {
+            return nlohmann::json{{"uid", image.process.uid}, {"pid", image.process.pid}};
+        });
+    }
+
+    // Too many members for one message go in several.
+    template <class Make>
+    Result<> send_members(nlohmann::json message, const Make& make) {
+        constexpr std::size_t most = 500;
+        for (std::size_t begin = 0; begin < living_.size() || begin == 0; begin += most) {
+            const auto end = std::min(begin + most, living_.size());
+            auto& members = message["members"] = nlohmann::json::array();
+            for (std::size_t i = begin; i < end; ++i) members.push_back(make(*living_[i]));
+            if (end < living_.size())
+                message["more"] = true;
+            else
+                message.erase("more");
+            if (auto done = client_->send(message); !done) return done;
+        }
+        return {};
+    }
+
+    Result<> await_event(const std::string& name, std::optional<int> seconds) {
+        const auto deadline = Clock::now() + std::chrono::seconds(seconds.value_or(0));
+        std::string waiting = "the coordinator has not said";
+        for (;;) {
+            auto event = client_->next(std::chrono::milliseconds(200));
+            if (!event) return std::unexpected(std::move(event.error()));
+            if (*event) {
+                const auto& what = (**event).value("event", "");
+                if (what == name) return {};
+                if (what == "failed") return std::unexpected(error_of(**event));
+                if (what == "waiting") waiting = describe_waiting(**event);
+            }
+            if (seconds && Clock::now() > deadline)
+                return fail_code(ExitCode::timed_out, "gave up after {} s: {}", *seconds, waiting);
+        }
+    }
+
+    std::string describe_waiting(const nlohmann::json& event) const {
+        std::string text = fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
+        for (const auto& part : event.value("missing", nlohmann::json::array()))
+            text += fmt::format("; part {} (started on {} {}) is missing: cairn restart --part {} {}",
+                                part.value("number", 0), part.value("host", ""), part.value("terminal", ""),
+                                part.value("number", 0), computation_->directory);
+        if (!options_.quiet && event.value("have", 0) < event.value("np", 0))
+            fmt::print(stderr, "cairn: waiting: {}\n", text);
+        return text;
+    }
+
+    Result<> choose_ids() {
+        const Fd fd(::open(session_.region().c_str(), O_RDWR | O_CLOEXEC));
+        if (!fd) return fail_errno("{}", session_.region());
+        void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+        if (memory == MAP_FAILED) return fail_errno("mapping {}", session_.region());
+        region_ = static_cast<Region*>(memory);
+        region_fd_ = Fd(::fcntl(fd.get(), F_DUPFD, object_options_.floor));
+        if (!region_fd_) return fail_errno("duplicating the region's descriptor");
+        exact_ = options_.ids == Ids::exact || (options_.ids == Ids::automatic && exact_possible());
+        to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
+        return {};
+    }
+
+    // Exact ids need a privilege and that nobody else has them.
+    [[nodiscard]] bool exact_possible() const {
+        if (::geteuid() != 0) return false;
+        return std::ranges::none_of(processes_, [](const schema::Process& process) {
+            if (::kill(process.pid, 0) == 0 || errno == EPERM) return true;
+            return std::ranges::any_of(process.threads, [](const schema::Thread& thread) {
+                return ::access(fmt::format("/proc/{}", thread.tid).c_str(), F_OK) == 0;
+            });
+        });
+    }
+
+    Result<> open_objects() {
+        auto set = ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_, notes_);
+        if (!set) return std::unexpected(std::move(set.error()));
+        objects_.emplace(std::move(*set));
+        // images come after everything else, above the floor as well
+        for (auto* image : living_) {
+            image_fds_.emplace_back(::fcntl(image->reader.fd(), F_DUPFD, object_options_.floor));
+            if (!image_fds_.back()) return fail_errno("descriptor for {}", image->reader.path());
+        }
+        for (auto& note : notes_)
+            if (!options_.quiet) fmt::print(stderr, "cairn: {}\n", note);
+        return {};
+    }
+
+    Result<> make_forest() {
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGCHLD);
+        ::sigprocmask(SIG_BLOCK, &set, nullptr);
+        auto stage = Stage::create(living_.size());
+        if (!stage) return std::unexpected(std::move(stage.error()));
+        stage_.emplace(std::move(*stage));
+        const pid_t tool = ::getpid();
+        forest::Execution how;
+        how.exact_ids = exact_;
+        how.become = [this, tool](const forest::Node& node) {
+            ::prctl(PR_SET_PTRACER, tool);  // an orphan is no descendant of ours: yama would refuse
+            for (std::size_t i = 0; i < living_.size(); ++i)
+                if (living_[i]->process.pid == node.pid) become(i);
+            ::_exit(127);
+        };
+        auto made = forest::execute(plan_, how);
+        if (!made) return std::unexpected(std::move(made.error()).in("forest"));
+        forest_.emplace(std::move(*made));
+        for (auto& note : forest_->notes) notes_.push_back(note);
+        if (!exact_)
+            for (const auto& [old_id, new_id] : forest_->real)
+                if (old_id != new_id && !insert_id(region_->ids, old_id, new_id))
+                    return fail("the map of virtual ids is full");
+        return {};
+    }
+
+    // Pass 7, in the process itself: descriptors into place, then the program's own executable.
+    [[noreturn]] void become(std::size_t index) {
+        stage_->await(index);
+        const auto& process = living_[index]->process;
+        std::vector<int> keep = {region_fd_.get(), image_fds_[index].get()};
+        const auto want = [&](std::int64_t object) {
+            if (const int fd = objects_->fd_of(object); fd >= 0) keep.push_back(fd);
+        };
+        for (const auto id : {process.cwd, process.root, process.executable}) want(id);
+        for (const auto& area : process.areas) want(area.object);
+        std::ranges::sort(keep);
+        keep.erase(std::ranges::unique(keep).begin(), keep.end());
+        if (auto done = objects_->install(process, keep, to_kernel_); !done) {
+            stage_->report(index, done.error().what);
+            ::_exit(127);
+        }
+        sigset_t all;
+        sigfillset(&all);
+        ::sigprocmask(SIG_SETMASK, &all, nullptr);
+        char name[] = "cairn-restart";
+        char* const arguments[] = {name, nullptr};
+        char* const environment[] = {nullptr};
+        ::syscall(SYS_execveat, objects_->fd_of(process.executable), "", arguments, environment, AT_EMPTY_PATH);
+        stage_->report(index, fmt::format("{} can't be executed: {}", path_of(process.executable), std::strerror(errno)));
+        ::_exit(127);
+    }
+
+    [[nodiscard]] std::string path_of(std::int64_t id) const {
+        const auto found = object_by_id_.find(id);
+        return found == object_by_id_.end() ? "?" : found->second->path;
+    }
+
+    Result<> enter() {
+        for (std::size_t i = 0; i < living_.size(); ++i) {
+            const auto& process = living_[i]->process;
+            const pid_t pid = forest_->real.at(process.pid);
+            if (auto done = ptrace::seize(pid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL); !done)
+                return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));
+            RebuildContext context;
+            context.process = &process;
+            context.image_fd = image_fds_[i].get();
+            context.objects = &*objects_;
+            context.region_fd = region_fd_.get();
+            context.close_from = object_options_.floor;
+            context.exact_ids = exact_;
+            context.to_kernel = to_kernel_;
+            context.path_of = [this](std::int64_t id) { return path_of(id); };
+            auto rebuild = std::make_unique<Rebuild>(pid, std::move(context));
+            rebuild->set_stopped_children(stopped_children_of(process));
+            index_of_[pid] = i;
+            process_of_[pid] = pid;
+            rebuilds_[pid] = std::move(rebuild);
+        }
+        for (std::size_t i = 0; i < living_.size(); ++i) stage_->release(i);
+        return {};
+    }
+
+    // A stop that is made again would be reported to the parent again; it has been told before.
+    [[nodiscard]] std::vector<std::int32_t> stopped_children_of(const schema::Process& parent) const {
+        std::vector<std::int32_t> result;
+        for (const auto& process : processes_)
+            if (process.ppid == parent.pid && process.run == schema::Run::stopped)
+                result.push_back(forest_->real.at(process.pid));
+        return result;
+    }
+
+    Result<> rebuild() {
+        std::size_t complete = 0;
+        while (complete < rebuilds_.size()) {
+            const auto happening = next_event(process_of_, 100);
+            if (happening.tid == 0) continue;
+            auto process = process_of_.find(happening.tid);
+            if (process == process_of_.end()) {
+                if (happening.event == Event::ended) continue;  // a reader, or somebody's placeholder
+                auto status = proc::status(happening.tid, happening.tid);
+                const pid_t leader = status ? std::atoi((*status)["Tgid"].c_str()) : 0;
+                if (!rebuilds_.contains(leader)) continue;
+                process = process_of_.emplace(happening.tid, leader).first;
+            }
+            auto& rebuild = *rebuilds_.at(process->second);
+            switch (happening.event) {
+                case Event::execed:
+                    if (auto done = rebuild.enter(); !done) return done;
+                    break;
+                case Event::trapped: {
+                    auto done = rebuild.trapped(happening.tid);
+                    if (!done) return std::unexpected(std::move(done.error()));
+                    if (*done) ++complete;
+                    break;
+                }
+                case Event::stopped:
+                    (void)ptrace::resume(happening.tid, 0);
+                    break;
+                case Event::ended:
+                    return ended(rebuild, happening);
+                case Event::crashed:
+                    if (happening.detail == SIGSEGV || happening.detail == SIGBUS || happening.detail == SIGILL)
+                        return fail("process {} ({}) crashed while it was rebuilt: {}", rebuild.process().pid,
+                                    rebuild.process().name, ::strsignal(happening.detail));
+                    (void)ptrace::resume(happening.tid, happening.detail);
+                    break;
+            }
+        }
+        return {};
+    }
+
+    Result<> ended(const Rebuild& rebuild, const Happening& happening) {
+        const auto why = stage_->reported(index_of_.at(rebuild.pid()));
+        return fail("process {} ({}) {}", rebuild.process().pid, rebuild.process().name,
+                    why.empty() ? fmt::format("ended while it was rebuilt (status {:#x})", happening.detail) : why);
+    }
+
+    // Everybody stands still, complete. The second barrier: nobody runs before all do.
+    Result<> await_release() {
+        if (auto done = objects_->after_forest(to_kernel_, notes_); !done) return done;
+        if (!exact_)
+            for (const auto& [pid, rebuild] : rebuilds_)
+                for (const auto& [image_tid, real_tid] : rebuild->thread_ids())
+                    if (image_tid != real_tid && !insert_id(region_->ids, image_tid, real_tid))
+                        return fail("the map of virtual ids is full");
+        for (auto* image : living_) {
+            const auto index = claim_slot(*region_, 0);
+            if (index == no_slot) return fail("the session's table of processes is full");
+            auto& slot = region_->slots[index];
+            slot.door.store(image->process.door);
+            slot.timing_tls.store(image->process.timing_tls);
+            slot_of_[image->process.pid] = index;
+        }
+        auto done = send_members({{"verb", "restart-ready"}}, [this](const ProcessImage& image) {
+            return nlohmann::json{{"uid", image.process.uid},
+                                  {"pid", image.process.pid},
+                                  {"real", forest_->real.at(image.process.pid)},
+                                  {"slot", slot_of_.at(image.process.pid)},
+                                  {"region_at", image.process.region_at}};
+        });
+        if (!done) return done;
+        return await_event("release", {});
+    }
+
+    Result<> go() {
+        for (auto& [pid, rebuild] : rebuilds_)
+            if (auto done = rebuild->prepare_to_go(); !done) return done;
+        for (auto& [pid, rebuild] : rebuilds_)
+            if (auto done = rebuild->set_threads(); !done) return done;
+        for (auto& [pid, rebuild] : rebuilds_) rebuild->go();
+        released_ = true;
+        (void)client_->send({{"verb", "restart-done"}});
+        if (!options_.quiet)
+            fmt::print(stderr, "cairn: {} processes of computation {} go on (generation {})\n", living_.size(),
+                       computation_->manifest.cid, computation_->manifest.generation);
+        return {};
+    }
+
+    // The tool is the parent of the computation's roots now, as the shell was: it waits for them.
+    Result<int> stay() {
+        objects_.reset();
+        image_fds_.clear();
+        region_fd_.reset();
+        client_.reset();
+        const pid_t first = forest_->real.at(processes_.front().pid);
+        int result = 0;
+        for (;;) {
+            int status = 0;
+            const pid_t pid = ::waitpid(-1, &status, 0);
+            if (pid < 0 && errno == EINTR) continue;
+            if (pid < 0) return result;
+            if (pid == first) result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        }
+    }
+
+    void give_up() {
+        if (forest_ && !released_) (void)forest_->kill_all();
+        if (region_ != nullptr && forest_ && !exact_)
+            for (const auto& [old_id, new_id] : forest_->real) remove_id(region_->ids, old_id, new_id);
+        for (const auto& [pid, index] : slot_of_) release_slot(*region_, index);
+    }
+
+    [[nodiscard]] schema::Objects& objects() { return computation_->objects.front().objects; }
+
+    const Options& options_;
+    bool finished_ = false, released_ = false, exact_ = false;
+    std::optional<Computation> computation_;
+    std::vector<ProcessImage*> living_;
+    std::vector<schema::Process> processes_;
+    std::map<std::int64_t, const schema::Object*> object_by_id_;
+    forest::Plan plan_;
+    Session session_;
+    std::optional<CoordinatorClient> client_;
+    Region* region_ = nullptr;
+    Fd region_fd_;
+    Translate to_kernel_;
+    ObjectSetOptions object_options_;
+    std::optional<ObjectSet> objects_;
+    std::vector<Fd> image_fds_;
+    std::optional<Stage> stage_;
+    std::optional<forest::Forest> forest_;
+    std::map<pid_t, std::size_t> index_of_;
+    std::map<pid_t, pid_t> process_of_;
+    std::map<pid_t, std::unique_ptr<Rebuild>> rebuilds_;
+    std::map<pid_t, std::int32_t> slot_of_;
+    std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+Result<int> restart(const Options& options) {
+    return Restart(options).run();
+}
+
+}  // namespace cairn::restart
