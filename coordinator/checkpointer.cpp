@@ -5,8 +5,12 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstring>
+#include <functional>
+#include <optional>
 
 #include "common/human.h"
 #include "common/schema/json.h"
@@ -20,16 +24,20 @@ using Clock = Worker::Clock;
 
 namespace {
 
-// Runs something that blocks on the disk in `pool` and brings its result back.
-template <class Function>
-asio::awaitable<std::invoke_result_t<Function>> elsewhere(asio::thread_pool& pool, Function function) {
-    auto result = std::make_shared<std::optional<std::invoke_result_t<Function>>>();
-    auto task = [](auto kept, Function work) -> asio::awaitable<void> {
-        kept->emplace(work());
-        co_return;
-    };
-    co_await asio::co_spawn(pool, task(result, std::move(function)), asio::use_awaitable);
-    co_return std::move(**result);
+// Runs something that blocks on the disk in `pool` and brings its result back. `work` is given by reference and has to
+// be a named object: g++ 12 destroys temporaries of a co_await expression twice.
+template <class Value>
+asio::awaitable<Value> elsewhere(asio::thread_pool& pool, const std::function<Value()>& work) {
+    const auto executor = co_await asio::this_coro::executor;
+    asio::steady_timer finished(executor, asio::steady_timer::time_point::max());
+    std::optional<Value> result;
+    asio::post(pool, [&] {
+        result.emplace(work());
+        asio::post(executor, [&] { finished.cancel(); });
+    });
+    boost::system::error_code cancelled;
+    co_await finished.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
+    co_return std::move(*result);
 }
 
 bool is_standing(const std::string& phase) {
@@ -196,8 +204,10 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     Result<> fine = co_await wait_for_births();
     if (!fine) co_return std::unexpected(fine.error());
 
-    Result<Partial> made = co_await elsewhere(
-        disk_, [root = job.order.ckptdir, cid = s_.group.cid()] { return begin_checkpoint(root, cid); });
+    const std::function<Result<Partial>()> beginning = [root = job.order.ckptdir, cid = s_.group.cid()] {
+        return begin_checkpoint(root, cid);
+    };
+    Result<Partial> made = co_await elsewhere(disk_, beginning);
     if (!made) co_return std::unexpected(made.error());
     struct Cleaner {
         Partial partial;
@@ -268,8 +278,8 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
 
     enter(job, "publish");
     using Notes = Result<std::vector<std::string>>;
-    const Notes notes =
-        co_await elsewhere(disk_, [&folder, &manifest] { return publish(folder.partial, *manifest); });
+    const std::function<Notes()> publishing = [&folder, &manifest] { return publish(folder.partial, *manifest); };
+    const Notes notes = co_await elsewhere(disk_, publishing);
     if (!notes) co_return std::unexpected(notes.error());
     folder.published = true;
 
@@ -294,8 +304,10 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     const std::uint32_t keep = s_.keep();
     if (keep > 0) {
         enter(job, "prune");
-        co_await elsewhere(disk_, [root = job.order.ckptdir, cid = manifest->cid, keep,
-                                   used = s_.folders_in_use()] { return prune(root, cid, keep, used); });
+        using Pruned = decltype(prune({}, {}, {}, {}));
+        const std::function<Pruned()> pruning = [root = job.order.ckptdir, cid = manifest->cid, keep,
+                                                 used = s_.folders_in_use()] { return prune(root, cid, keep, used); };
+        co_await elsewhere(disk_, pruning);
     }
     co_return done;
 }
