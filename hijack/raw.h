@@ -3,10 +3,7 @@
 
 #include "common/raw.h"
 
-namespace cairn::hijack::raw {
-
-using cairn::raw::call;
-using cairn::raw::failed;
+namespace cairn::raw {
 
 inline std::int32_t pid() {
     return static_cast<std::int32_t>(call(SYS_getpid));
@@ -18,4 +15,8 @@ inline std::int32_t tid() {
     return static_cast<std::int32_t>(call(SYS_gettid));
 }
 
-}  // namespace cairn::hijack::raw
+}  // namespace cairn::raw
+
+namespace cairn::hijack {
+namespace raw = cairn::raw;
+}  // namespace cairn::hijack
