@@ -32,10 +32,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t born_of(const std::string& uid) {
-    return std::strtoull(uid.c_str() + uid.rfind('-') + 1, nullptr, 10);
-}
-
 class Restart {
   public:
     explicit Restart(const Options& options) : options_(options) {}
