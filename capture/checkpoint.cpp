@@ -133,6 +133,7 @@ class Checkpoint {
             auto& member = members_.emplace_back();
             member.process = &process;
             member.holder = {pid, process.pidfd.get(), process.first_living().tid};
+            if (auto done = collect_threads(process, to_program_, member.image); !done) return done;
             member.agent.emplace(process, region_, index++, request_.capture);
             if (auto done = start_agent(member); !done)
                 return std::unexpected(std::move(done.error()).in(proc::label(pid)));
@@ -183,7 +184,7 @@ class Checkpoint {
         if (!threads) return std::unexpected(std::move(threads.error()));
         auto& image = member.image;
         if (auto done = collect_identity(*member.process, *process, to_program_, image); !done) return done;
-        if (auto done = collect_threads(*member.process, *threads, to_program_, image); !done) return done;
+        add_thread_answers(*threads, image);
         if (auto done = collect_signals(*member.process, *process, to_program_, image); !done) return done;
         image.uid = make_uid(manifest_.host, image.pid, member.process->born_ns);
         image.cid = request_.cid;

@@ -17,11 +17,14 @@ using ToProgram = std::function<pid_t(pid_t)>;
 [[nodiscard]] Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
                                         const ToProgram& to_program, schema::Process& image);
 
-// registers, masks, scheduling ... of each thread.
-[[nodiscard]] Result<> collect_threads(const StoppedProcess& process, const std::vector<AgentThread>& answers,
-                                       const ToProgram& to_program, schema::Process& image);
+// registers, masks, scheduling ... of each thread, and what is pending for the process. By ptrace: before the agent runs.
+[[nodiscard]] Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program,
+                                       schema::Process& image);
 
-// actions, what is pending for the process, interval timers, POSIX timers.
+// What only the thread itself can say.
+void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process& image);
+
+// actions, interval timers, POSIX timers.
 [[nodiscard]] Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answers,
                                        const ToProgram& to_program, schema::Process& image);
 

@@ -55,12 +55,6 @@ Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answ
                          schema::Process& image) {
     for (const auto& action : answers.actions)
         image.actions.push_back({action.handler, action.flags, action.restorer, action.mask});
-    auto pending = ptrace::pending(process.first_living().tid, true);
-    if (!pending) return std::unexpected(std::move(pending.error()));
-    for (const auto& info : *pending) {
-        const auto* bytes = reinterpret_cast<const std::uint8_t*>(&info);
-        image.pending.emplace_back(bytes, bytes + sizeof info);
-    }
     for (const auto& timer : answers.itimers)
         image.itimers.push_back({timer.left_sec * 1'000'000 + timer.left_usec,
                                  timer.interval_sec * 1'000'000 + timer.interval_usec});

@@ -6,8 +6,9 @@
 
 #include <charconv>
 
-#include "capture/collect/collect.h"
 #include "capture/agent_run.h"
+#include "capture/collect/collect.h"
+#include "common/siginfo.h"
 
 namespace cairn::capture {
 namespace {
@@ -73,8 +74,19 @@ std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers
     return std::max<std::int64_t>(0, note->length_ns - elapsed);
 }
 
+Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const ToProgram& to_program) {
+    auto pending = ptrace::pending(tid, of_process);
+    if (!pending) return std::unexpected(std::move(pending.error()));
+    std::vector<schema::Bytes> result;
+    for (const auto& info : *pending) {
+        result.push_back(bytes_of(&info, sizeof info));
+        translate_sender(result.back(), to_program);
+    }
+    return result;
+}
+
 Result<schema::Thread> collect_thread(const StoppedProcess& process, const StoppedThread& thread,
-                                      const AgentThread& answers, const ToProgram& to_program) {
+                                      const ToProgram& to_program) {
     schema::Thread image;
     image.tid = to_program(thread.tid);
     image.leader_dead = thread.leader_dead;
@@ -92,16 +104,9 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     if (!state) return std::unexpected(std::move(state.error()));
     image.xstate = std::move(*state);
     image.blocked = thread.mask;
-    auto pending = ptrace::pending(thread.tid, false);
+    auto pending = pending_of(thread.tid, false, to_program);
     if (!pending) return std::unexpected(std::move(pending.error()));
-    for (const auto& info : *pending) image.pending.push_back(bytes_of(&info, sizeof info));
-
-    image.altstack_base = answers.altstack_base;
-    image.altstack_size = answers.altstack_size;
-    image.altstack_flags = answers.altstack_flags;
-    image.clear_child_tid = answers.clear_child_tid;
-    image.timerslack = answers.timerslack;
-    image.death_signal = answers.death_signal;
+    image.pending = std::move(*pending);
     std::uint64_t robust = 0;
     std::size_t robust_size = 0;
     if (::syscall(SYS_get_robust_list, thread.tid, &robust, &robust_size) == 0) {
@@ -124,14 +129,28 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
 
 }  // namespace
 
-Result<> collect_threads(const StoppedProcess& process, const std::vector<AgentThread>& answers,
-                         const ToProgram& to_program, schema::Process& image) {
-    for (std::size_t i = 0; i < process.threads.size(); ++i) {
-        auto thread = collect_thread(process, process.threads[i], answers[i], to_program);
+Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program, schema::Process& image) {
+    for (const auto& stopped : process.threads) {
+        auto thread = collect_thread(process, stopped, to_program);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));
     }
+    auto pending = pending_of(process.first_living().tid, true, to_program);
+    if (!pending) return std::unexpected(std::move(pending.error()));
+    image.pending = std::move(*pending);
     return {};
+}
+
+void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process& image) {
+    for (std::size_t i = 0; i < image.threads.size(); ++i) {
+        auto& thread = image.threads[i];
+        thread.altstack_base = answers[i].altstack_base;
+        thread.altstack_size = answers[i].altstack_size;
+        thread.altstack_flags = answers[i].altstack_flags;
+        thread.clear_child_tid = answers[i].clear_child_tid;
+        thread.timerslack = answers[i].timerslack;
+        thread.death_signal = answers[i].death_signal;
+    }
 }
 
 void settle_rseq(StoppedProcess& process) {
