@@ -107,7 +107,7 @@ inline std::int32_t take_spawn_birth(Region& region, std::int32_t parent_pid, st
         std::int32_t nobody = 0;
         if (slot.state.load(std::memory_order_acquire) == SlotState::birth &&
             slot.parent_pid.load(std::memory_order_acquire) == parent_pid &&
-            (slot.flags.load(std::memory_order_acquire) & slot_vfork) != 0 &&
+            (slot.flags.load(std::memory_order_acquire) & slot_spawn) != 0 &&
             slot.pid.compare_exchange_strong(nobody, pid, std::memory_order_acq_rel)) {
             name_slot(region, static_cast<std::int32_t>(index), pid);
             return static_cast<std::int32_t>(index);
@@ -177,13 +177,17 @@ inline void remove_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id)
     if (id_map::drop(ids.by_virtual, virtual_id, real_id)) ids.used.fetch_sub(1, std::memory_order_acq_rel);
 }
 
-// What the kernel calls the id that a program knows; the id itself if the map doesn't know it. A number that
-// is only a real id of somebody mapped (no program knows it by that number) leads nowhere: 0.
+// An id that nobody ever has (pid_max is at most 2^22): what a program means that asks for a number which is
+// only the kernel's name for somebody.
+inline constexpr std::int32_t nobody = 0x7fffffff;
+
+// What the kernel calls the id that a program knows; the id itself if the map doesn't know it. 0 and below
+// are not ids.
 inline std::int32_t to_real(const IdMap& ids, std::int32_t virtual_id) {
     if (ids.used.load(std::memory_order_acquire) == 0 || virtual_id <= 0) return virtual_id;
     const std::int32_t real = id_map::get(ids.by_virtual, virtual_id);
     if (real != 0) return real;
-    return id_map::get(ids.by_real, virtual_id) != 0 ? 0 : virtual_id;
+    return id_map::get(ids.by_real, virtual_id) != 0 ? nobody : virtual_id;
 }
 
 // What the program calls the id that the kernel knows; the id itself if the map doesn't know it.
@@ -193,8 +197,8 @@ inline std::int32_t to_virtual(const IdMap& ids, std::int32_t real_id) {
     return known != 0 ? known : real_id;
 }
 
-// Called for each new process or thread, by the first that learns of its real id. An entry for this real id
-// is then a dead one's: the kernel doesn't give a number out that is still in use as a pid, tid, group or
+// Called once for each new process or thread, before anybody translates its real id. An entry for this id is
+// then a dead one's: the kernel doesn't give a number out that is still in use as a pid, tid, group or
 // session. And where the number is somebody's virtual id, the newcomer can't go by it: it gets the number at
 // the end of the chain of those who have each other's numbers, which by construction nobody goes by. Returns
 // the newcomer's virtual id.
@@ -210,6 +214,22 @@ inline std::int32_t name_newcomer(IdMap& ids, std::int32_t real_id) {
     }
     if (name != real_id) insert_id(ids, name, real_id);
     return name;
+}
+
+// name_newcomer for the process of a slot; parent and child may both come here, at the same time. Returns the
+// virtual pid, which the slot then says.
+inline std::int32_t name_process(Region& region, std::int32_t index, std::int32_t real_pid) {
+    constexpr std::int32_t under_way = -1;
+    std::atomic<std::int32_t>& name = region.slots[index].virtual_pid;
+    for (int patience = 1'000'000; patience > 0; --patience) {
+        std::int32_t found = 0;
+        if (name.compare_exchange_strong(found, under_way, std::memory_order_acq_rel)) break;
+        if (found != under_way) return found;
+        __builtin_ia32_pause();  // the other side was killed in the middle of it if this takes long
+    }
+    const std::int32_t given = name_newcomer(region.ids, real_pid);
+    name.store(given, std::memory_order_release);
+    return given;
 }
 
 }  // namespace cairn

@@ -13,6 +13,7 @@
 #include "hijack/births.h"
 #include "hijack/environment.h"
 #include "hijack/raw.h"
+#include "hijack/threads.h"
 #include "hijack/timing.h"
 
 // agent/agent.cpp: where a capture runs the agent in this process.
@@ -61,26 +62,27 @@ bool same_pid_namespace(const Region& region) {
     return inode == wanted;
 }
 
-// What every slot of a running process says. `fresh`: the process wasn't known before.
-void fill_slot(Region& region, std::int32_t index, std::int32_t pid, bool fresh) {
+// What every slot of a running process says. `fresh`: the process wasn't known before. Returns its virtual
+// pid.
+std::int32_t fill_slot(Region& region, std::int32_t index, std::int32_t pid, bool fresh) {
     Slot& slot = region.slots[index];
     slot.foreign[0] = '\0';
-    slot.flags.fetch_and(~static_cast<std::uint32_t>(slot_vfork), std::memory_order_relaxed);
+    slot.flags.fetch_and(~static_cast<std::uint32_t>(slot_vfork | slot_spawn), std::memory_order_relaxed);
     if (fresh || slot.born_ns.load(std::memory_order_relaxed) == 0)
         slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);
     slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
     slot.door.store(reinterpret_cast<std::uint64_t>(&cairn_door), std::memory_order_relaxed);
     slot.timing_tls.store(timing_note_offset(), std::memory_order_relaxed);
-    if (slot.virtual_pid.load(std::memory_order_relaxed) == 0)
-        slot.virtual_pid.store(to_virtual(region.ids, pid), std::memory_order_relaxed);
+    const std::int32_t name = name_process(region, index, pid);
     name_slot(region, index, pid);
     slot.state.store(SlotState::running, std::memory_order_release);
+    return name;
 }
 
-std::int32_t claim_and_fill(Region& region, std::int32_t pid) {
-    const std::int32_t index = claim_slot(region, raw::parent_pid());
-    if (index != no_slot) fill_slot(region, index, pid, true);
-    return index;
+// libc's thread block says the tid that the kernel has written; it has to say the one that the program goes
+// by.
+void name_main_thread(std::int32_t name, std::int32_t pid) {
+    if (name != pid) write_own_tid(name);
 }
 
 // A new image of a process, or the first: takes the slot that its own exec or its parent has left for it.
@@ -103,7 +105,7 @@ void register_image(Region& region) {
     if (index == no_slot) index = claim_slot(region, raw::parent_pid());
     if (index == no_slot) return;
     region.slots[index].image.fetch_add(1, std::memory_order_relaxed);
-    fill_slot(region, index, pid, false);
+    name_main_thread(fill_slot(region, index, pid, false), pid);
     announce_change(region);
 }
 
@@ -153,7 +155,10 @@ std::int32_t own_slot() {
 std::int32_t own_slot_or_new() {
     const std::int32_t pid = raw::pid();
     const std::int32_t index = find_slot(*resident.region, pid);
-    return index != no_slot ? index : claim_and_fill(*resident.region, pid);
+    if (index != no_slot) return index;
+    const std::int32_t claimed = claim_slot(*resident.region, raw::parent_pid());
+    if (claimed != no_slot) fill_slot(*resident.region, claimed, pid, true);
+    return claimed;
 }
 
 void register_child(std::int32_t index) {
@@ -176,37 +181,43 @@ void register_child(std::int32_t index) {
     // The parent may have written our pid before us. And a signal handler that forks in the middle of a fork
     // leaves two children with one slot: the first takes it.
     std::int32_t found = 0;
-    if (index != no_slot && (region.slots[index].pid.compare_exchange_strong(found, pid) || found == pid))
-        fill_slot(region, index, pid, true);
-    else
-        claim_and_fill(region, pid);
+    if (index == no_slot || (!region.slots[index].pid.compare_exchange_strong(found, pid) && found != pid))
+        index = claim_slot(region, raw::parent_pid());
+    const std::int32_t name =
+        index != no_slot ? fill_slot(region, index, pid, true) : name_newcomer(region.ids, pid);
+    name_main_thread(name, pid);
     announce_change(region);
 }
 
 std::int32_t settle_birth(std::int32_t index, std::int32_t child_pid) {
-    if (index == no_slot) return child_pid;
     Region& region = *resident.region;
+    if (index == no_slot) return to_virtual(region.ids, child_pid);
     Slot& slot = region.slots[index];
-    if (slot.parent_pid.load(std::memory_order_acquire) != raw::pid()) return child_pid;
-    std::int32_t nobody = 0;
+    if (slot.parent_pid.load(std::memory_order_acquire) != raw::pid())
+        return to_virtual(region.ids, child_pid);
+    std::int32_t unknown = 0;
     if (child_pid < 0) {
         if (slot.state.load(std::memory_order_acquire) == SlotState::birth) release_slot(region, index);
     } else if (slot.state.load(std::memory_order_acquire) != SlotState::free &&
-               slot.pid.compare_exchange_strong(nobody, child_pid, std::memory_order_acq_rel)) {
+               slot.pid.compare_exchange_strong(unknown, child_pid, std::memory_order_acq_rel)) {
         name_slot(region, index, child_pid);
     }
-    return child_pid;
+    if (child_pid > 0 && slot.pid.load(std::memory_order_acquire) == child_pid)
+        return name_process(region, index, child_pid);
+    return to_virtual(region.ids, child_pid);
 }
 
-void settle_spawn(std::int32_t child_pid) {
-    constexpr std::int32_t nobody = -1;  // takes a birth out of the reach of other children
+std::int32_t settle_spawn(std::int32_t child_pid) {
+    constexpr std::int32_t taken = -1;  // takes a birth out of the reach of other children
     Region& region = *resident.region;
     if (child_pid > 0) {
-        if (find_slot(region, child_pid) == no_slot) take_spawn_birth(region, raw::pid(), child_pid);
-        return;
+        std::int32_t index = find_slot(region, child_pid);
+        if (index == no_slot) index = take_spawn_birth(region, raw::pid(), child_pid);
+        return index == no_slot ? child_pid : name_process(region, index, child_pid);
     }
-    const std::int32_t index = take_spawn_birth(region, raw::pid(), nobody);
+    const std::int32_t index = take_spawn_birth(region, raw::pid(), taken);
     if (index != no_slot) release_slot(region, index);
+    return child_pid;
 }
 
 }  // namespace cairn::hijack

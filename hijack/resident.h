@@ -39,7 +39,7 @@ std::int32_t settle_birth(std::int32_t slot, std::int32_t child_pid);
 
 // The same for posix_spawn, whose children look for a birth of their parent's themselves: the births of one
 // parent are alike. child_pid -1: there is none.
-void settle_spawn(std::int32_t child_pid);
+std::int32_t settle_spawn(std::int32_t child_pid);
 
 // Nanoseconds of CLOCK_BOOTTIME.
 std::uint64_t boottime_ns();

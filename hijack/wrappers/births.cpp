@@ -99,7 +99,10 @@ extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_before_vfork
 extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(long answer,
                                                                                 std::int32_t slot) {
     if (answer == 0) {
-        if (slot != no_slot) name_slot(*region(), slot, raw::pid());
+        if (slot == no_slot) return 0;
+        const std::int32_t pid = raw::pid();
+        name_slot(*region(), slot, pid);
+        name_process(*region(), slot, pid);
         return 0;
     }
     if (raw::failed(answer)) {

@@ -8,14 +8,17 @@
 #include <cstdarg>
 
 #include "hijack/next.h"
+#include "hijack/proc_path.h"
 
 using namespace cairn::hijack;
 
 namespace {
 
 int exec_path(const char* path, char* const* arguments, char* const* environment) {
-    return guarded_exec(AT_FDCWD, path, 0, environment, [=](char* const* changed) {
-        return next<"execve">(&::execve)(path, arguments, changed);
+    return with_real_path(path, [=](const char* real) {
+        return guarded_exec(AT_FDCWD, real, 0, environment, [=](char* const* changed) {
+            return next<"execve">(&::execve)(real, arguments, changed);
+        });
     });
 }
 

@@ -38,10 +38,11 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
         // The child shares our memory until it execs: it registers then, and finds what we claim for it here.
         std::int32_t slot = no_slot;
         if (membership == Membership::member) slot = claim_slot(*region(), raw::pid());
-        if (slot != no_slot) region()->slots[slot].flags.fetch_or(slot_vfork, std::memory_order_release);
+        if (slot != no_slot)
+            region()->slots[slot].flags.fetch_or(slot_vfork | slot_spawn, std::memory_order_release);
         pid_t pid = -1;
         const int error = spawn(&pid, changed);
-        if (slot != no_slot) settle_spawn(error == 0 ? pid : -1);
+        if (slot != no_slot) pid = settle_spawn(error == 0 ? pid : -1);
         if (error == 0 && pid_wanted != nullptr) *pid_wanted = pid;
         return error;
     });

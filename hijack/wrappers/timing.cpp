@@ -8,7 +8,6 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/sem.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <threads.h>
 #include <unistd.h>
@@ -145,10 +144,4 @@ CAIRN_EXPORT int semtimedop(int id, struct sembuf* operations, std::size_t count
                             const struct timespec* timeout) noexcept {
     return noted(SYS_semtimedop, Noted::nanoseconds(timeout),
                  [=] { return next<"semtimedop">(&::semtimedop)(id, operations, count, timeout); });
-}
-
-CAIRN_EXPORT int recvmmsg(int fd, struct mmsghdr* messages, unsigned int count, int flags,
-                          struct timespec* timeout) {
-    return noted(SYS_recvmmsg, Noted::nanoseconds(timeout),
-                 [=] { return next<"recvmmsg">(&::recvmmsg)(fd, messages, count, flags, timeout); });
 }

@@ -1,0 +1,45 @@
+#include "hijack/threads.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "hijack/ids.h"
+
+namespace cairn::hijack {
+namespace {
+
+// libthread_db's description of the field: bits, number, offset in the block.
+std::uint32_t tid_offset() {
+    static constinit std::atomic<std::uint32_t> known = 0;
+    std::uint32_t offset = known.load(std::memory_order_relaxed);
+    if (offset == 0) {
+        const auto* field = static_cast<const std::uint32_t*>(::dlsym(RTLD_NEXT, "_thread_db_pthread_tid"));
+        if (field == nullptr || field[0] != 32) return 0;
+        offset = field[2];
+        known.store(offset, std::memory_order_relaxed);
+    }
+    return offset;
+}
+
+}  // namespace
+
+std::int32_t* tid_in_block(pthread_t thread) {
+    const std::uint32_t offset = tid_offset();
+    return offset == 0 ? nullptr : reinterpret_cast<std::int32_t*>(thread + offset);
+}
+
+void write_own_tid(std::int32_t tid) {
+    if (std::int32_t* place = tid_in_block(::pthread_self())) __atomic_store_n(place, tid, __ATOMIC_RELAXED);
+}
+
+std::int32_t differing_real_tid(pthread_t thread) {
+    if (!ids_are_virtual() || thread == ::pthread_self()) return 0;
+    const std::int32_t* place = tid_in_block(thread);
+    const std::int32_t tid = place == nullptr ? 0 : __atomic_load_n(place, __ATOMIC_RELAXED);
+    if (tid <= 0) return 0;
+    const std::int32_t real = id_map::get(region()->ids.by_virtual, tid);
+    return real == tid ? 0 : real;
+}
+
+}  // namespace cairn::hijack

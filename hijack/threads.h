@@ -1,0 +1,21 @@
+// The thread id in libc's thread block (TCB). libc compares it with the owner written in a mutex, so it stays
+// the virtual one for all of a thread's life; what libc itself tells the kernel of other threads by it must
+// go past libc.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+
+namespace cairn::hijack {
+
+// Where a thread's block has its tid, null if this libc doesn't say (it exports the offset for debuggers).
+std::int32_t* tid_in_block(pthread_t thread);
+
+// Writes the calling thread's.
+void write_own_tid(std::int32_t tid);
+
+// The kernel's id of another thread, if that differs from what its block says; else 0.
+std::int32_t differing_real_tid(pthread_t thread);
+
+}  // namespace cairn::hijack

@@ -1,0 +1,225 @@
+// Ids that come and go through descriptors: owners of sockets and terminals, holders of locks, senders of
+// messages.
+#include <alloca.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstring>
+
+#include "hijack/ids.h"
+#include "hijack/next.h"
+#include "hijack/raw.h"
+#include "hijack/siginfo.h"
+#include "hijack/timing.h"
+
+using namespace cairn::hijack;
+
+namespace {
+
+template <class Control>
+int translated_fcntl(int command, void* argument, Control control) {
+    if (!ids_are_virtual()) return control(argument);
+    switch (command) {
+        case F_SETOWN: {
+            const auto owner = static_cast<int>(reinterpret_cast<long>(argument));
+            return control(reinterpret_cast<void*>(static_cast<long>(real_pid_or_group(owner))));
+        }
+        case F_GETOWN: {
+            // libc's own F_GETOWN asks by F_GETOWN_EX, so a group of small number isn't taken for an error.
+            return virtual_pid_or_group(control(argument));
+        }
+        case F_SETOWN_EX: {
+            struct f_owner_ex owner = *static_cast<struct f_owner_ex*>(argument);
+            owner.pid = real_id(owner.pid);
+            return control(&owner);
+        }
+        case F_GETOWN_EX: {
+            const int result = control(argument);
+            auto* owner = static_cast<struct f_owner_ex*>(argument);
+            if (result == 0) owner->pid = virtual_id(owner->pid);
+            return result;
+        }
+        case F_GETLK: {  // F_GETLK64 is the same on x86-64; a lock of another's description has l_pid -1
+            const int result = control(argument);
+            auto* lock = static_cast<struct flock*>(argument);
+            if (result == 0 && lock->l_type != F_UNLCK) lock->l_pid = virtual_id(lock->l_pid);
+            return result;
+        }
+        default:
+            return control(argument);
+    }
+}
+
+// The credentials among the ancillary data.
+template <class Each>
+void for_each_credentials(struct msghdr* message, Each each) {
+    for (struct cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part))
+        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS &&
+            part->cmsg_len >= CMSG_LEN(sizeof(struct ucred)))
+            each(CMSG_DATA(part));
+}
+
+void translate_received(struct msghdr* message) {
+    for_each_credentials(message, [](unsigned char* data) {
+        struct ucred credentials;
+        std::memcpy(&credentials, data, sizeof credentials);
+        credentials.pid = virtual_id(credentials.pid);
+        std::memcpy(data, &credentials, sizeof credentials);
+    });
+}
+
+// Calls `send` with the message whose credentials name the sender as the kernel does. The program's own is
+// left alone.
+template <class Send>
+[[gnu::noinline]] ssize_t with_real_credentials(const struct msghdr* message, Send send) {
+    struct msghdr copy = *message;
+    copy.msg_control = ::alloca(message->msg_controllen);
+    std::memcpy(copy.msg_control, message->msg_control, message->msg_controllen);
+    for_each_credentials(&copy, [](unsigned char* data) {
+        struct ucred credentials;
+        std::memcpy(&credentials, data, sizeof credentials);
+        credentials.pid = real_id(credentials.pid);
+        std::memcpy(data, &credentials, sizeof credentials);
+    });
+    return send(&copy);
+}
+
+// Is what was read of a signalfd? Told from the data first, as most reads aren't, then by asking the kernel.
+bool from_signalfd(int fd, const void* data, ssize_t size) {
+    constexpr ssize_t record = sizeof(struct signalfd_siginfo);
+    struct signalfd_siginfo first;
+    if (size < record || size % record != 0) return false;
+    std::memcpy(&first, data, sizeof first);
+    if (first.ssi_signo == 0 || first.ssi_signo > 64) return false;
+    char link[40] = "/proc/self/fd/";
+    char target[32];
+    std::size_t end = std::strlen(link);
+    char digits[12];
+    int n = 0;
+    for (unsigned v = static_cast<unsigned>(fd); n == 0 || v != 0; v /= 10)
+        digits[n++] = static_cast<char>('0' + v % 10);
+    while (n > 0) link[end++] = digits[--n];
+    link[end] = '\0';
+    constexpr char wanted[] = "anon_inode:[signalfd]";
+    return raw::call(SYS_readlink, link, target, sizeof target) == sizeof wanted - 1 &&
+           std::memcmp(target, wanted, sizeof wanted - 1) == 0;
+}
+
+void translate_read(int fd, void* data, ssize_t size) {
+    if (size <= 0 || !ids_are_virtual() || !from_signalfd(fd, data, size)) return;
+    auto* at = static_cast<char*>(data);
+    for (struct signalfd_siginfo one; size > 0; at += sizeof one, size -= static_cast<ssize_t>(sizeof one)) {
+        std::memcpy(&one, at, sizeof one);
+        if (!names_sender(static_cast<int>(one.ssi_signo), one.ssi_code)) continue;
+        one.ssi_pid = static_cast<std::uint32_t>(virtual_id(static_cast<pid_t>(one.ssi_pid)));
+        std::memcpy(at, &one, sizeof one);
+    }
+}
+
+}  // namespace
+
+// Not a declaration but a definition of libc's: <fcntl.h> may call it fcntl64 (_FILE_OFFSET_BITS); here it
+// doesn't.
+CAIRN_EXPORT int fcntl(int fd, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    auto* argument = va_arg(list, void*);
+    va_end(list);
+    return translated_fcntl(command, argument,
+                            [=](void* changed) { return next<"fcntl">(&::fcntl)(fd, command, changed); });
+}
+
+CAIRN_EXPORT int fcntl64(int fd, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    auto* argument = va_arg(list, void*);
+    va_end(list);
+    return translated_fcntl(command, argument,
+                            [=](void* changed) { return next<"fcntl64">(&::fcntl64)(fd, command, changed); });
+}
+
+CAIRN_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
+    va_list list;
+    va_start(list, request);
+    auto* argument = va_arg(list, void*);
+    va_end(list);
+    auto* real = next<"ioctl">(&::ioctl);
+    if (!ids_are_virtual()) return real(fd, request, argument);
+    auto* id = static_cast<pid_t*>(argument);
+    switch (request) {
+        case TIOCGPGRP:
+        case TIOCGSID:
+        case FIOGETOWN:
+        case SIOCGPGRP: {
+            const int result = real(fd, request, argument);
+            if (result == 0) *id = virtual_pid_or_group(*id);
+            return result;
+        }
+        case TIOCSPGRP:
+        case FIOSETOWN:
+        case SIOCSPGRP: {
+            pid_t translated = real_pid_or_group(*id);
+            return real(fd, request, &translated);
+        }
+        default:
+            return real(fd, request, argument);
+    }
+}
+
+CAIRN_EXPORT int getsockopt(int fd, int level, int option, void* value, socklen_t* size) noexcept {
+    const int result = next<"getsockopt">(&::getsockopt)(fd, level, option, value, size);
+    if (result == 0 && level == SOL_SOCKET && option == SO_PEERCRED && *size >= sizeof(pid_t) &&
+        ids_are_virtual()) {
+        auto* credentials = static_cast<struct ucred*>(value);
+        credentials->pid = virtual_id(credentials->pid);
+    }
+    return result;
+}
+
+CAIRN_EXPORT ssize_t recvmsg(int fd, struct msghdr* message, int flags) {
+    const ssize_t result = next<"recvmsg">(&::recvmsg)(fd, message, flags);
+    if (result >= 0 && ids_are_virtual()) translate_received(message);
+    return result;
+}
+
+CAIRN_EXPORT int recvmmsg(int fd, struct mmsghdr* messages, unsigned int count, int flags,
+                          struct timespec* timeout) {
+    auto* real = next<"recvmmsg">(&::recvmmsg);
+    if (region() == nullptr) return real(fd, messages, count, flags, timeout);
+    const Noted note(SYS_recvmmsg, Noted::nanoseconds(timeout));
+    const int result = real(fd, messages, count, flags, timeout);
+    for (int i = 0; i < result && ids_are_virtual(); ++i) translate_received(&messages[i].msg_hdr);
+    return result;
+}
+
+CAIRN_EXPORT ssize_t sendmsg(int fd, const struct msghdr* message, int flags) {
+    auto* real = next<"sendmsg">(&::sendmsg);
+    bool names_us = false;
+    if (ids_are_virtual() && message->msg_controllen != 0) {
+        struct msghdr view = *message;
+        for_each_credentials(&view, [&](unsigned char*) { names_us = true; });
+    }
+    if (!names_us) return real(fd, message, flags);
+    return with_real_credentials(message,
+                                 [=](const struct msghdr* changed) { return real(fd, changed, flags); });
+}
+
+extern "C" ssize_t __read_chk(int, void*, std::size_t, std::size_t);
+
+CAIRN_EXPORT ssize_t read(int fd, void* data, std::size_t size) {
+    const ssize_t result = next<"read">(&::read)(fd, data, size);
+    translate_read(fd, data, result);
+    return result;
+}
+
+CAIRN_EXPORT ssize_t __read_chk(int fd, void* data, std::size_t size, std::size_t room) {
+    const ssize_t result = next<"__read_chk">(&::__read_chk)(fd, data, size, room);
+    translate_read(fd, data, result);
+    return result;
+}

@@ -1,0 +1,132 @@
+// What syscall.S leaves: failures, and system calls with ids in them.
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+
+#include "hijack/ids.h"
+#include "hijack/raw.h"
+
+using namespace cairn::hijack;
+
+namespace {
+
+constexpr int call_count = 512;
+
+struct CallsWithIds {
+    bool has[call_count] = {};
+    consteval CallsWithIds() {
+        for (const long number : {SYS_getpid,
+                                  SYS_getppid,
+                                  SYS_gettid,
+                                  SYS_getpgrp,
+                                  SYS_getpgid,
+                                  SYS_setpgid,
+                                  SYS_getsid,
+                                  SYS_setsid,
+                                  SYS_kill,
+                                  SYS_tkill,
+                                  SYS_tgkill,
+                                  SYS_rt_sigqueueinfo,
+                                  SYS_rt_tgsigqueueinfo,
+                                  SYS_wait4,
+                                  SYS_waitid,
+                                  SYS_pidfd_open,
+                                  SYS_kcmp,
+                                  SYS_process_vm_readv,
+                                  SYS_process_vm_writev,
+                                  SYS_prlimit64,
+                                  SYS_sched_setparam,
+                                  SYS_sched_getparam,
+                                  SYS_sched_setscheduler,
+                                  SYS_sched_getscheduler,
+                                  SYS_sched_rr_get_interval,
+                                  SYS_sched_setaffinity,
+                                  SYS_sched_getaffinity,
+                                  SYS_sched_setattr,
+                                  SYS_sched_getattr,
+                                  SYS_getpriority,
+                                  SYS_setpriority,
+                                  SYS_ioprio_set,
+                                  SYS_ioprio_get,
+                                  SYS_perf_event_open,
+                                  SYS_get_robust_list,
+                                  SYS_migrate_pages,
+                                  SYS_move_pages})
+            has[number] = true;
+    }
+};
+
+std::int32_t id(long word) {
+    return static_cast<std::int32_t>(word);
+}
+
+bool is_user(long number, long which) {
+    constexpr long ioprio_who_user = 3;
+    return number == SYS_getpriority || number == SYS_setpriority ? which == PRIO_USER
+                                                                  : which == ioprio_who_user;
+}
+
+}  // namespace
+
+// Read by syscall.S: a byte for each number.
+extern "C"
+    __attribute__((visibility("hidden"), used)) constinit const CallsWithIds cairn_syscalls_with_ids = {};
+
+extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_failed(long answer) {
+    errno = static_cast<int>(-answer);
+    return -1;
+}
+
+extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(long number, long a, long b,
+                                                                             long c, long d, long e, long f) {
+    const auto call = [&] {
+        const long answer = raw::call(number, a, b, c, d, e, f);
+        return raw::failed(answer) ? cairn_syscall_failed(answer) : answer;
+    };
+    switch (number) {
+        case SYS_getpid:
+        case SYS_getppid:
+        case SYS_gettid:
+        case SYS_getpgrp:
+        case SYS_setsid:
+            return virtual_id(id(call()));
+        case SYS_getpgid:
+        case SYS_getsid:
+            a = real_id(id(a));
+            return virtual_id(id(call()));
+        case SYS_kill:
+            a = real_pid_or_group(id(a));
+            return call();
+        case SYS_wait4:
+            a = real_pid_or_group(id(a));
+            return virtual_id(id(call()));
+        case SYS_waitid: {
+            if (a == P_PID || a == P_PGID) b = real_id(id(b));
+            const long result = call();
+            auto* info = reinterpret_cast<siginfo_t*>(c);
+            if (result == 0 && info != nullptr) info->si_pid = virtual_id(info->si_pid);
+            return result;
+        }
+        case SYS_setpgid:
+        case SYS_tgkill:
+        case SYS_rt_tgsigqueueinfo:
+        case SYS_kcmp:
+            a = real_id(id(a));
+            b = real_id(id(b));
+            return call();
+        case SYS_getpriority:
+        case SYS_setpriority:
+        case SYS_ioprio_set:
+        case SYS_ioprio_get:
+            if (!is_user(number, a)) b = real_id(id(b));
+            return call();
+        case SYS_perf_event_open:
+            b = real_id(id(b));
+            return call();
+        default:  // all others of the list: the first argument
+            a = real_id(id(a));
+            return call();
+    }
+}
