@@ -54,7 +54,9 @@ struct ProgramCheck {
 namespace elf_check_detail {
 
 inline constexpr std::size_t head_size =
-    256;                                // BINPRM_BUF_SIZE (linux/binfmts.h): what the kernel reads of a file
+    256;  // BINPRM_BUF_SIZE (linux/binfmts.h): what the kernel reads of a file
+inline constexpr std::size_t first_read =
+    1024;  // holds the program headers and the loader's name of nearly all ELF files
 inline constexpr int script_depth = 5;  // fs/exec.c, exec_binprm: ELOOP beyond
 
 struct Errno {  // the caller's errno, put back
@@ -146,26 +148,28 @@ inline bool gives_capabilities(int fd) {
 // security/commoncap.c, cap_bprm_creds_from_file: secure if the effective ids after the exec differ from the
 // real ids, or if a process whose real uid isn't 0 gains capabilities from the file.
 inline bool at_secure(int fd, const struct stat& status) {
-    const auto uid = static_cast<std::uint32_t>(::syscall(SYS_getuid));
-    const auto gid = static_cast<std::uint32_t>(::syscall(SYS_getgid));
-    auto effective_uid = static_cast<std::uint32_t>(::syscall(SYS_geteuid));
-    auto effective_gid = static_cast<std::uint32_t>(::syscall(SYS_getegid));
-    struct statfs mount = {};
-    const bool no_suid_mount = ::syscall(SYS_fstatfs, fd, &mount) == 0 &&
-                               (static_cast<unsigned long>(mount.f_flags) & ST_NOSUID) != 0;
-    const bool no_new_privileges = ::syscall(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
-    if (!no_suid_mount && !no_new_privileges) {
-        // Without group execute permission the setgid bit meant mandatory locking and is ignored by exec.
-        const bool set_uid = (status.st_mode & S_ISUID) != 0;
-        const bool set_gid = (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
-        const bool mapped =
-            (!set_uid && !set_gid) || (id_mapped(status.st_uid, "/proc/thread-self/uid_map") &&
-                                       id_mapped(status.st_gid, "/proc/thread-self/gid_map"));
-        if (set_uid && mapped) effective_uid = status.st_uid;
-        if (set_gid && mapped) effective_gid = status.st_gid;
+    // Each question to the kernel costs every exec of a group: those that only set-id bits or file
+    // capabilities make necessary are asked only then.
+    std::uint32_t uid = 0, effective_uid = 0, gid = 0, effective_gid = 0, saved = 0;
+    ::syscall(SYS_getresuid, &uid, &effective_uid, &saved);
+    ::syscall(SYS_getresgid, &gid, &effective_gid, &saved);
+    const auto no_suid_mount = [fd] {
+        struct statfs mount = {};
+        return ::syscall(SYS_fstatfs, fd, &mount) == 0 &&
+               (static_cast<unsigned long>(mount.f_flags) & ST_NOSUID) != 0;
+    };
+    // Without group execute permission the setgid bit meant mandatory locking and is ignored by exec.
+    const bool set_uid = (status.st_mode & S_ISUID) != 0;
+    const bool set_gid = (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+    if ((set_uid || set_gid) && !no_suid_mount() &&
+        ::syscall(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 &&
+        id_mapped(status.st_uid, "/proc/thread-self/uid_map") &&
+        id_mapped(status.st_gid, "/proc/thread-self/gid_map")) {
+        if (set_uid) effective_uid = status.st_uid;
+        if (set_gid) effective_gid = status.st_gid;
     }
     if (effective_uid != uid || effective_gid != gid) return true;
-    return uid != 0 && !no_suid_mount && gives_capabilities(fd);
+    return uid != 0 && gives_capabilities(fd) && !no_suid_mount();
 }
 
 // A descriptor opened with O_PATH can't be read, its /proc link can be opened again for reading.
@@ -210,6 +214,14 @@ inline bool has_own_note(const File& file, const Elf64_Phdr& notes) {
     return false;
 }
 
+// Bytes of the file at offset: from its beginning, which has been read, or else by a read. Null if there
+// aren't so many.
+inline const char* piece(const File& file, const char* head, std::size_t head_length, std::uint64_t offset,
+                         std::size_t length, char* room) {
+    if (offset <= head_length && length <= head_length - offset) return head + offset;
+    return file.read(room, length, offset) == length ? room : nullptr;
+}
+
 inline void judge_elf(ProgramCheck& check, const File& file, const char* head, std::size_t size,
                       const struct stat& status) {
     Elf64_Ehdr header;
@@ -227,15 +239,17 @@ inline void judge_elf(ProgramCheck& check, const File& file, const char* head, s
                      "set-id or file capabilities: the loader ignores LD_PRELOAD");
     for (unsigned i = 0; i < header.e_phnum; ++i) {
         Elf64_Phdr segment;
-        if (file.read(&segment, sizeof segment, header.e_phoff + i * sizeof segment) != sizeof segment) break;
-        if (segment.p_type == PT_NOTE && has_own_note(file, segment))
-            return judge(check, ProgramKind::own_tool, "cairn's own command, no part of the group");
+        char room[sizeof segment], loader[256] = {};
+        const char* found =
+            piece(file, head, size, header.e_phoff + i * sizeof segment, sizeof segment, room);
+        if (found == nullptr) break;
+        std::memcpy(&segment, found, sizeof segment);
         if (segment.p_type != PT_INTERP) continue;
-        char loader[256];
-        const std::size_t want = segment.p_filesz < sizeof loader ? segment.p_filesz : sizeof loader;
-        const std::size_t got = file.read(loader, want, segment.p_offset);
-        if (got == 0) break;
-        loader[got - 1] = '\0';
+        const std::size_t length = segment.p_filesz < sizeof loader ? segment.p_filesz : sizeof loader;
+        found = piece(file, head, size, segment.p_offset, length, loader);
+        if (length == 0 || found == nullptr) break;
+        if (found != loader) std::memcpy(loader, found, length);
+        loader[length - 1] = '\0';
         if (!glibc_loader(loader))
             return judge(check, ProgramKind::other_loader, "not a glibc program (its ELF loader is another)");
         return;
@@ -282,7 +296,7 @@ inline ProgramCheck check_program(int directory, const char* path, int flags = 0
     namespace detail = elf_check_detail;
     const detail::Errno keep;
     ProgramCheck check;
-    char head[detail::head_size + 1];
+    char head[detail::first_read + 1];
     for (int depth = 0; depth <= detail::script_depth; ++depth) {
         detail::copy_path(check.file, path);
         const bool by_descriptor = (flags & AT_EMPTY_PATH) != 0 && path[0] == '\0';
@@ -313,7 +327,7 @@ inline ProgramCheck check_program(int directory, const char* path, int flags = 0
             detail::judge(check, ProgramKind::not_executable, "not a regular file", EACCES);
             return check;
         }
-        const std::size_t size = file.read(head, detail::head_size, 0);
+        const std::size_t size = file.read(head, detail::first_read, 0);
         if (size > EI_CLASS && std::memcmp(head, ELFMAG, SELFMAG) == 0) {
             detail::judge_elf(check, file, head, size, status);
             return check;
@@ -323,7 +337,8 @@ inline ProgramCheck check_program(int directory, const char* path, int flags = 0
                           ENOEXEC);
             return check;
         }
-        const char* interpreter = detail::script_interpreter(head, size);
+        const char* interpreter =
+            detail::script_interpreter(head, size < detail::head_size ? size : detail::head_size);
         if (interpreter == nullptr) {
             detail::judge(check, ProgramKind::unknown_format, "a #! line without an interpreter", ENOEXEC);
             return check;

@@ -92,6 +92,8 @@ struct Region {
                                                  // program that runs in another one doesn't register: its pids mean
                                                  // nothing here
     std::atomic<std::uint32_t> slots_end;        // no slot at or above this index was ever claimed
+    std::atomic<std::uint32_t> pid_collisions;   // how often slot_by_pid had to name one of two processes alive
+    std::atomic<std::uint32_t> spawn_births;     // slots claimed for posix_spawn and not taken yet; never too low
     std::atomic<std::uint16_t> slot_by_pid[pid_hint_size];  // index pid % pid_hint_size: the slot to look at first
     char session[64];
     char ckptdir[1024];

@@ -84,6 +84,7 @@ inline std::int32_t find_slot(const Region& region, std::int32_t pid) {
     const std::uint32_t hint =
         region.slot_by_pid[static_cast<std::uint32_t>(pid) % pid_hint_size].load(std::memory_order_relaxed);
     if (hint < slot_count && holds(hint)) return static_cast<std::int32_t>(hint);
+    if (region.pid_collisions.load(std::memory_order_acquire) == 0) return no_slot;
     const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
     for (std::uint32_t index = 0; index < end && index < slot_count; ++index)
         if (holds(index)) return static_cast<std::int32_t>(index);
@@ -93,14 +94,28 @@ inline std::int32_t find_slot(const Region& region, std::int32_t pid) {
 // Writes the pid of a slot and where to look for it.
 inline void name_slot(Region& region, std::int32_t index, std::int32_t pid) {
     region.slots[index].pid.store(pid, std::memory_order_release);
-    if (pid > 0)
-        region.slot_by_pid[static_cast<std::uint32_t>(pid) % pid_hint_size].store(
-            static_cast<std::uint16_t>(index), std::memory_order_relaxed);
+    if (pid <= 0) return;
+    const std::uint32_t place = static_cast<std::uint32_t>(pid) % pid_hint_size;
+    const std::uint32_t before = region.slot_by_pid[place].exchange(static_cast<std::uint16_t>(index));
+    if (before >= slot_count || before == static_cast<std::uint32_t>(index)) return;
+    const std::int32_t other = region.slots[before].pid.load(std::memory_order_acquire);
+    if (other > 0 && other != pid && static_cast<std::uint32_t>(other) % pid_hint_size == place)
+        region.pid_collisions.fetch_add(1, std::memory_order_acq_rel);
+}
+
+// A birth that any child of `parent_pid` may take that posix_spawn makes.
+inline std::int32_t claim_spawn_birth(Region& region, std::int32_t parent_pid) {
+    const std::int32_t index = claim_slot(region, parent_pid);
+    if (index == no_slot) return no_slot;
+    region.spawn_births.fetch_add(1, std::memory_order_acq_rel);
+    region.slots[index].flags.fetch_or(slot_vfork | slot_spawn, std::memory_order_release);
+    return index;
 }
 
 // A birth that `parent_pid` has announced for posix_spawn and that no child has taken yet; takes it for
 // `pid`. The births of one parent are alike, whichever child takes which.
 inline std::int32_t take_spawn_birth(Region& region, std::int32_t parent_pid, std::int32_t pid) {
+    if (region.spawn_births.load(std::memory_order_acquire) == 0) return no_slot;
     const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
     for (std::uint32_t index = 0; index < end && index < slot_count; ++index) {
         Slot& slot = region.slots[index];
@@ -109,6 +124,7 @@ inline std::int32_t take_spawn_birth(Region& region, std::int32_t parent_pid, st
             slot.parent_pid.load(std::memory_order_acquire) == parent_pid &&
             (slot.flags.load(std::memory_order_acquire) & slot_spawn) != 0 &&
             slot.pid.compare_exchange_strong(nobody, pid, std::memory_order_acq_rel)) {
+            region.spawn_births.fetch_sub(1, std::memory_order_acq_rel);
             name_slot(region, static_cast<std::int32_t>(index), pid);
             return static_cast<std::int32_t>(index);
         }

@@ -109,12 +109,16 @@ void register_image(Region& region) {
     announce_change(region);
 }
 
-template <std::size_t size>
-bool keep_path(char (&to)[size], const char* from) {
-    const std::size_t length = from == nullptr ? 0 : std::strlen(from);
-    if (length == 0 || length >= size) return false;
-    std::memcpy(to, from, length + 1);
-    return true;
+// Our own copy: a program may write over its environment. Null if there is no such variable, or no room.
+const char* keep_path(char*& room, char** environment, const char* name) {
+    const char* path = variable(environment, name);
+    const std::size_t length = path == nullptr ? 0 : std::strlen(path);
+    const auto left = static_cast<std::size_t>(resident.paths + sizeof resident.paths - room);
+    if (length == 0 || length >= left) return nullptr;
+    char* const copy = room;
+    std::memcpy(copy, path, length + 1);
+    room += length + 1;
+    return copy;
 }
 
 Region* map_region(const char* path) {
@@ -135,12 +139,16 @@ Region* map_region(const char* path) {
 }
 
 [[gnu::constructor]] void enter(int /*argc*/, char** /*argv*/, char** environment) {
-    if (!keep_path(resident.library_path, variable(environment, env_library)) ||
-        !keep_path(resident.region_path, variable(environment, env_region)))
-        return;
-    Region* region = map_region(resident.region_path);
+    char* room = resident.paths;
+    const char* library = keep_path(room, environment, env_library);
+    const char* path = keep_path(room, environment, env_region);
+    if (library == nullptr || path == nullptr) return;
+    resident.library_path = library;
+    resident.region_path = path;
+    Region* region = map_region(path);
     if (region == nullptr) return;
     resident.region = region;
+    resident.user = static_cast<std::uint32_t>(raw::call(SYS_geteuid));
     cairn_door_open();
     register_image(*region);
     ::pthread_atfork(nullptr, nullptr, births_in_libc_child);

@@ -1,6 +1,7 @@
 // What the library knows in a process, and how the process tells the coordinator of itself.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,8 +13,11 @@ namespace cairn::hijack {
 // was not started under a session or its region can't be mapped: the program must run in any case.
 struct Resident {
     Region* region = nullptr;
-    char region_path[4096] = {};
-    char library_path[4096] = {};
+    const char* region_path = "";
+    const char* library_path = "";
+    std::uint32_t user = 0;                  // effective uid when this image began
+    std::atomic<bool> root_changed = false;  // chroot was called
+    char paths[8192] = {};                   // one after the other, so that both are on one page as a rule
 };
 extern constinit Resident resident;
 

@@ -58,6 +58,13 @@ void copy_arguments(char** to, const char* first, va_list list) {
 
 }  // namespace
 
+// Whoever changes his root may leave the session's files behind; his next exec looks.
+CAIRN_EXPORT int chroot(const char* path) noexcept {
+    const int result = next<"chroot">(&::chroot)(path);
+    if (result == 0) resident.root_changed.store(true, std::memory_order_relaxed);
+    return result;
+}
+
 CAIRN_EXPORT int execve(const char* path, char* const arguments[], char* const environment[]) noexcept {
     return exec_path(path, arguments, environment);
 }

@@ -37,9 +37,7 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
     return with_environment(environment, membership, [&](char* const* changed) {
         // The child shares our memory until it execs: it registers then, and finds what we claim for it here.
         std::int32_t slot = no_slot;
-        if (membership == Membership::member) slot = claim_slot(*region(), raw::pid());
-        if (slot != no_slot)
-            region()->slots[slot].flags.fetch_or(slot_vfork | slot_spawn, std::memory_order_release);
+        if (membership == Membership::member) slot = claim_spawn_birth(*region(), raw::pid());
         pid_t pid = -1;
         const int error = spawn(&pid, changed);
         if (slot != no_slot) pid = settle_spawn(error == 0 ? pid : -1);

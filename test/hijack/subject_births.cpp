@@ -200,7 +200,9 @@ void refused_by_kernel() {
         _exit(0);
     }
     expect_good(pid);
-    EXPECT(slots(cairn::SlotState::birth) == before);
+    const int after = slots(cairn::SlotState::birth);
+    if (after != before) std::fprintf(stderr, "births before %d, after %d\n", before, after);
+    EXPECT(after == before);
 }
 
 }  // namespace
