@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -26,6 +27,7 @@
 #include "restart/forest/execute.h"
 #include "restart/rebuild.h"
 #include "restart/stage.h"
+#include "restart/terminal/outer.h"
 
 namespace cairn::restart {
 namespace {
@@ -38,7 +40,7 @@ class Restart {
 
     Result<int> run() {
         for (const auto pass : {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids,
-                                &Restart::open_objects, &Restart::make_forest, &Restart::enter, &Restart::rebuild,
+                                &Restart::choose_terminal, &Restart::open_objects, &Restart::make_forest, &Restart::enter, &Restart::rebuild,
                                 &Restart::await_release, &Restart::go}) {
             if (auto done = (this->*pass)(); !done) {
                 give_up();
@@ -82,7 +84,8 @@ class Restart {
     }
 
     Result<> plan() {
-        auto plan = forest::make_plan(forest::nodes_of(processes_));
+        nodes_ = forest::nodes_of(processes_);
+        auto plan = forest::make_plan(nodes_);
         if (!plan) return std::unexpected(std::move(plan.error()).in("forest"));
         plan_ = std::move(*plan);
         return {};
@@ -179,20 +182,80 @@ class Restart {
         region_ = static_cast<Region*>(memory);
         region_fd_ = Fd(::fcntl(fd.get(), F_DUPFD, object_options_.floor));
         if (!region_fd_) return fail_errno("duplicating the region's descriptor");
-        exact_ = options_.ids == Ids::exact || (options_.ids == Ids::automatic && exact_possible());
+        if (options_.ids == Ids::exact)
+            (void)exact_possible(std::chrono::seconds(10));  // the forest says by name who is in the way
+        exact_ = options_.ids == Ids::exact;
+        if (options_.ids == Ids::automatic)
+            exact_ = options_.ids == Ids::automatic && ::geteuid() == 0 && exact_possible(std::chrono::seconds(3));
         to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
         return {};
     }
 
-    // Exact ids need a privilege and that nobody else has them.
-    [[nodiscard]] bool exact_possible() const {
-        if (::geteuid() != 0) return false;
-        return std::ranges::none_of(processes_, [](const schema::Process& process) {
-            if (::kill(process.pid, 0) == 0 || errno == EPERM) return true;
-            return std::ranges::any_of(process.threads, [](const schema::Thread& thread) {
-                return ::access(fmt::format("/proc/{}", thread.tid).c_str(), F_OK) == 0;
-            });
+    // Exact ids need that nobody else has them. The dead of the computation itself may still be there
+    // for a moment, until whoever inherited them (init) has reaped them.
+    [[nodiscard]] bool exact_possible(std::chrono::seconds patience) const {
+        const auto deadline = Clock::now() + patience;
+        const auto taken = [&](pid_t id) {
+            for (;;) {
+                auto stat = proc::stat(id);
+                if (!stat) return ::access(fmt::format("/proc/{}", id).c_str(), F_OK) == 0;
+                if (stat->state != 'Z' || Clock::now() > deadline) return true;
+                ::usleep(10'000);
+            }
+        };
+        return std::ranges::none_of(processes_, [&](const schema::Process& process) {
+            return taken(process.pid) ||
+                   std::ranges::any_of(process.threads, [&](const auto& thread) { return taken(thread.tid); });
         });
+    }
+
+    Result<> choose_terminal() {
+        const schema::Object* image = nullptr;
+        bool leader_is_ours = false;
+        for (const auto* member : living_) {
+            const auto& process = member->process;
+            const auto object = object_by_id_.find(process.terminal);
+            if (object == object_by_id_.end() || object->second->kind != schema::ObjectKind::terminal) continue;
+            image = object->second;
+            const auto node = std::ranges::find(nodes_, process.pid, &forest::Node::pid);
+            if (node != nodes_.end() && !node->session_outside) leader_is_ours = true;
+        }
+        auto terminal = OuterTerminal::choose(image, leader_is_ours);
+        if (!terminal) return std::unexpected(std::move(terminal.error()));
+        terminal_ = std::move(*terminal);
+        if (terminal_.fd() >= 0) {
+            terminal_fd_ = Fd(::fcntl(terminal_.fd(), F_DUPFD, object_options_.floor));
+            object_options_.terminal = terminal_fd_.get();
+        }
+        return {};
+    }
+
+    // In a process that has just become a session's leader.
+    void take_terminal(forest::Id session) const {
+        for (const auto* member : living_) {
+            const auto& process = member->process;
+            if (process.sid != session || process.terminal < 0) continue;
+            const int fd = objects_->controlling_terminal(process);
+            if (fd >= 0 && ::ioctl(fd, TIOCSCTTY, 0) == 0) return;
+        }
+    }
+
+    // Each member of what was the foreground group says so itself: only a process of the session may.
+    void take_foreground(const schema::Process& process) const {
+        if (process.terminal < 0 || process.foreground != process.pgid) return;
+        const auto node = std::ranges::find(nodes_, process.pid, &forest::Node::pid);
+        if (node == nodes_.end() || node->group_outside) return;
+        const auto object = object_by_id_.find(process.terminal);
+        const bool outer = object != object_by_id_.end() && object->second->kind == schema::ObjectKind::terminal;
+        if (outer && !terminal_.foreground()) return;
+        const int fd = objects_->controlling_terminal(process);
+        if (fd < 0) return;
+        sigset_t block, before;
+        sigemptyset(&block);
+        sigaddset(&block, SIGTTOU);
+        ::sigprocmask(SIG_BLOCK, &block, &before);
+        (void)ObjectSet::set_foreground(fd, ::getpgrp());
+        ::sigprocmask(SIG_SETMASK, &before, nullptr);
     }
 
     Result<> open_objects() {
@@ -226,6 +289,7 @@ class Restart {
                 if (living_[i]->process.pid == node.pid) become(i);
             ::_exit(127);
         };
+        how.lead = [this](forest::Id session) { take_terminal(session); };
         auto made = forest::execute(plan_, how);
         if (!made) return std::unexpected(std::move(made.error()).in("forest"));
         forest_.emplace(std::move(*made));
@@ -241,6 +305,7 @@ class Restart {
     [[noreturn]] void become(std::size_t index) {
         stage_->await(index);
         const auto& process = living_[index]->process;
+        take_foreground(process);
         std::vector<int> keep = {region_fd_.get(), image_fds_[index].get()};
         const auto want = [&](std::int64_t object) {
             if (const int fd = objects_->fd_of(object); fd >= 0) keep.push_back(fd);
@@ -396,15 +461,8 @@ class Restart {
         image_fds_.clear();
         region_fd_.reset();
         client_.reset();
-        const pid_t first = forest_->real.at(processes_.front().pid);
-        int result = 0;
-        for (;;) {
-            int status = 0;
-            const pid_t pid = ::waitpid(-1, &status, 0);
-            if (pid < 0 && errno == EINTR) continue;
-            if (pid < 0) return result;
-            if (pid == first) result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        }
+        terminal_fd_.reset();
+        return terminal_.stay(forest_->real.at(processes_.front().pid));
     }
 
     void give_up() {
@@ -422,7 +480,10 @@ class Restart {
     std::vector<ProcessImage*> living_;
     std::vector<schema::Process> processes_;
     std::map<std::int64_t, const schema::Object*> object_by_id_;
+    std::vector<forest::Node> nodes_;
     forest::Plan plan_;
+    OuterTerminal terminal_;
+    Fd terminal_fd_;
     Session session_;
     std::optional<CoordinatorClient> client_;
     Region* region_ = nullptr;

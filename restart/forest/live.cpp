@@ -103,7 +103,9 @@ class Life {
                     fail(Mishap::call, child.error().number);
                 return;
             case Act::setsid:
-                return must(::setsid() >= 0);
+                must(::setsid() >= 0);
+                if (shared_.how.lead) shared_.how.lead(self_.id);
+                return;
             case Act::join_group:
                 return must(::setpgid(0, group_of(shared_, process_, step.process)) == 0);
             case Act::subreaper:

@@ -1,0 +1,129 @@
+#include "restart/terminal/outer.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+namespace cairn::restart {
+namespace {
+
+Fd open_own_terminal() {
+    return Fd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
+}
+
+// /dev/tty means "mine" to whoever opens it; the others need the terminal by its name.
+Fd open_by_name(int terminal) {
+    char name[128];
+    if (::ttyname_r(terminal, name, sizeof name) != 0) return {};
+    return Fd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+}
+
+// A session leader that lets go of its terminal sends SIGHUP to the foreground group, which is us.
+void give_up_terminal(int terminal) {
+    struct sigaction ignore = {}, before = {};
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGHUP, &ignore, &before);
+    ::ioctl(terminal, TIOCNOTTY);
+    ::sigaction(SIGHUP, &before, nullptr);
+}
+
+}  // namespace
+
+Result<OuterTerminal> OuterTerminal::choose(const schema::Object* image, bool leader_is_ours) {
+    OuterTerminal outer;
+    if (image == nullptr) return outer;
+    Fd own = open_own_terminal();
+    Fd named;
+    for (const int fd : {own ? own.get() : -1, 0, 1, 2})
+        if (!named && fd >= 0 && ::isatty(fd) == 1) named = open_by_name(fd);
+    if (own) outer.foreground_ = ::tcgetpgrp(own.get()) == ::getpgrp();
+    if (!leader_is_ours) {
+        outer.shared_ = true;
+        outer.terminal_ = std::move(named);
+        return outer;
+    }
+    if (own && named && ::getsid(0) == ::getpid()) {
+        give_up_terminal(own.get());
+        outer.foreground_ = true;
+        outer.terminal_ = std::move(named);
+        return outer;
+    }
+    auto relay = Relay::create(0, 1, image->termios, image->winsize);
+    if (!relay) return std::unexpected(std::move(relay.error()).in("terminal for the restored session"));
+    outer.relay_.emplace(std::move(*relay));
+    outer.foreground_ = true;
+    return outer;
+}
+
+int OuterTerminal::fd() const {
+    return relay_ ? relay_->slave() : terminal_.get();
+}
+
+// The program was stopped from the terminal: the shell that started the restart has to see its own job stop. When it
+// continues us, the terminal is ours again and we hand it on.
+void OuterTerminal::follow_stop(pid_t child) {
+    const pid_t group = ::getpgid(child);
+    const bool had_terminal = terminal_ && ::tcgetpgrp(terminal_.get()) == group;
+    ::kill(0, SIGSTOP);
+    if (had_terminal && foreground_) {
+        sigset_t block, before;
+        sigemptyset(&block);
+        sigaddset(&block, SIGTTOU);
+        ::sigprocmask(SIG_BLOCK, &block, &before);
+        if (::tcgetpgrp(terminal_.get()) == ::getpgrp()) ::tcsetpgrp(terminal_.get(), group);
+        ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    }
+    ::kill(-group, SIGCONT);
+}
+
+bool OuterTerminal::reap(pid_t first) {
+    for (;;) {
+        int status = 0;
+        const pid_t pid = ::waitpid(-1, &status, WNOHANG | (shared_ ? WUNTRACED : 0));
+        if (pid == 0) return true;
+        if (pid < 0 && errno == EINTR) continue;
+        if (pid < 0) return false;
+        if (WIFSTOPPED(status)) {
+            if (pid == first) follow_stop(pid);
+            continue;
+        }
+        if (pid == first) result_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+}
+
+Result<int> OuterTerminal::stay(pid_t first) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    if (!relay_) {
+        terminal_.reset(shared_ ? terminal_.release() : -1);
+        while (reap(first)) {
+            int signal = 0;
+            ::sigwait(&set, &signal);
+        }
+        return result_;
+    }
+    relay_->close_slave();
+    const Fd children(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!children) return fail_errno("signalfd");
+    Relay::Watcher watcher;
+    watcher.fd = children.get();
+    watcher.ready = [&] {
+        signalfd_siginfo info;
+        while (::read(children.get(), &info, sizeof info) > 0) {
+        }
+        return reap(first) ? Relay::Next::go_on : Relay::Next::finish;
+    };
+    auto end = relay_->run(watcher);
+    if (!end) return std::unexpected(std::move(end.error()));
+    relay_.reset();  // hangs up what is left
+    while (reap(first)) ::usleep(1000);
+    return result_;
+}
+
+}  // namespace cairn::restart

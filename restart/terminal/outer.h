@@ -1,0 +1,48 @@
+// The terminal that the restart was started from, and how the computation gets it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/schema/object.h"
+#include "restart/terminal/relay.h"
+
+namespace cairn::restart {
+
+// A terminal controls one session:
+//  - the programs' session was led from outside (a shell): they come back in the tool's own session, which has the
+//    terminal; the tool passes on what the shell does to it (stop, continue);
+//  - its leader is a program of the computation, and the tool leads the terminal's session: the tool gives the terminal
+//    up and the restored leader takes it;
+//  - the same, but somebody else leads the terminal's session, or there is no terminal: an inner one with a relay.
+class OuterTerminal {
+  public:
+    OuterTerminal() = default;
+
+    // `image`: the terminal object of the checkpoint, null if no program had one.
+    [[nodiscard]] static Result<OuterTerminal> choose(const schema::Object* image, bool leader_is_ours);
+
+    // What stands for it in the new computation, -1: nothing.
+    [[nodiscard]] int fd() const;
+    // May the restored foreground group be the terminal's? Not if the restart runs in the background.
+    [[nodiscard]] bool foreground() const { return foreground_; }
+
+    // In the tool, when the programs run: waits until its children have ended; the status of `first`, as a shell says it.
+    [[nodiscard]] Result<int> stay(pid_t first);
+
+  private:
+    // False when no child is left.
+    [[nodiscard]] bool reap(pid_t first);
+    void follow_stop(pid_t child);
+
+    Fd terminal_;
+    std::optional<Relay> relay_;
+    bool foreground_ = true;
+    bool shared_ = false;  // the programs are in the tool's session
+    int result_ = 0;
+};
+
+}  // namespace cairn::restart
