@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "hijack/raw.h"
+
 namespace subject {
 
 cairn::Region* region() {
@@ -25,7 +27,7 @@ cairn::Region* region() {
 
 bool is_member() {
     if (region() == nullptr) return false;
-    const std::int32_t slot = cairn::find_slot(*region(), getpid());
+    const std::int32_t slot = cairn::find_slot(*region(), cairn::hijack::raw::pid());
     return slot != cairn::no_slot && region()->slots[slot].state.load() == cairn::SlotState::running;
 }
 

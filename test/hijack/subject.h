@@ -26,6 +26,9 @@ int births(int argc, char** argv);
 int execs(int argc, char** argv);
 int bare(int argc, char** argv);
 int timing(int argc, char** argv);
+int ids(int argc, char** argv);
+int threads(int argc, char** argv);
+int newcomers(int argc, char** argv);
 
 }  // namespace subject
 

@@ -21,8 +21,9 @@ int variable_is(int argc, char** argv) {
 }  // namespace
 
 const Command commands[] = {
-    {"member", member}, {"variable", variable_is}, {"births", births}, {"execs", execs},
-    {"bare", bare},     {"timing", timing},
+    {"member", member},       {"variable", variable_is}, {"births", births}, {"execs", execs},
+    {"bare", bare},           {"timing", timing},        {"ids", ids},       {"threads", threads},
+    {"newcomers", newcomers},
 };
 const int command_count = std::size(commands);
 

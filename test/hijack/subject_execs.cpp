@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "hijack/raw.h"
 #include "test/hijack/subject.h"
 
 namespace subject {
@@ -85,7 +86,7 @@ void write_file(const std::string& path, const char* text, mode_t mode) {
 }
 
 cairn::SlotState own_state() {
-    return region()->slots[cairn::find_slot(*region(), getpid())].state.load();
+    return region()->slots[cairn::find_slot(*region(), cairn::hijack::raw::pid())].state.load();
 }
 
 void failures() {

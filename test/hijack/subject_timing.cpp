@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "hijack/raw.h"
 #include "test/hijack/subject.h"
 
 namespace subject {
@@ -26,7 +27,7 @@ std::atomic<int> sleeper;
 std::atomic<char*> thread_pointer;
 
 cairn::TimingNote note_at(char* thread) {
-    const auto slot = cairn::find_slot(*region(), getpid());
+    const auto slot = cairn::find_slot(*region(), cairn::hijack::raw::pid());
     return *reinterpret_cast<cairn::TimingNote*>(thread + region()->slots[slot].timing_tls.load());
 }
 
@@ -147,7 +148,7 @@ int timing(int, char**) {
     action.sa_handler = sleeps_itself;
     action.sa_flags = SA_RESTART;
     EXPECT(sigaction(SIGUSR1, &action, nullptr) == 0);
-    const auto slot = cairn::find_slot(*region(), getpid());
+    const auto slot = cairn::find_slot(*region(), cairn::hijack::raw::pid());
     auto* own = reinterpret_cast<cairn::TimingNote*>(static_cast<char*>(__builtin_thread_pointer()) +
                                                      region()->slots[slot].timing_tls.load());
     *own = {.began_ns = 1, .length_ns = 2, .call = 3, .reserved = 0};
