@@ -1,0 +1,125 @@
+// What a process carries with it: working directory, umask, limits, niceness, scheduling, affinity, name,
+// argv and environment as ps shows them, dumpable, parent-death signal, subreaper, timer slack, brk,
+// executable.
+#include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <initializer_list>
+#include <string>
+
+#include "support.h"
+
+namespace {
+std::string file(const char* path) {
+    const int fd = open(path, O_RDONLY);
+    CHECK(fd >= 0);
+    std::string text;
+    char part[4096];
+    for (ssize_t got; (got = read(fd, part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(got));
+    close(fd);
+    return text;
+}
+std::string link(const char* path) {
+    char text[1024];
+    const ssize_t got = readlink(path, text, sizeof text);
+    CHECK(got > 0);
+    return {text, static_cast<size_t>(got)};
+}
+std::string field(const char* name) {
+    const std::string status = file("/proc/self/status");
+    const size_t at = status.find(std::string("\n") + name + ":");
+    CHECK(at != std::string::npos);
+    return status.substr(at + 1, status.find('\n', at + 1) - at - 1);
+}
+}  // namespace
+
+int main(int, char** argv) {
+    // A child is the subject, so that its parent can be asked as well: parent-death signal.
+    CHECK(mkdir("inside", 0755) == 0 || errno == EEXIST);
+    const std::string before_cwd = link("/proc/self/cwd");
+    CHECK(chdir("inside") == 0);
+    umask(0137);
+    rlimit limit{};
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = 333;
+    limit.rlim_max = 444;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = 8192;
+    limit.rlim_max = RLIM_INFINITY;
+    CHECK(getrlimit(RLIMIT_CORE, &limit) == 0);
+    limit.rlim_cur = 0;
+    CHECK(setrlimit(RLIMIT_CORE, &limit) == 0);
+    CHECK(getrlimit(RLIMIT_STACK, &limit) == 0);
+    limit.rlim_cur = 4 << 20;
+    CHECK(setrlimit(RLIMIT_STACK, &limit) == 0);
+    CHECK(setpriority(PRIO_PROCESS, 0, 7) == 0);
+    sched_param param{};
+    CHECK(sched_setscheduler(0, SCHED_BATCH, &param) == 0);
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET(0, &cpus);
+    CHECK(sched_setaffinity(0, sizeof cpus, &cpus) == 0);
+    CHECK(prctl(PR_SET_NAME, "new (na) me") == 0);
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGUSR2) == 0);
+    CHECK(prctl(PR_SET_TIMERSLACK, 123456) == 0);
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    CHECK(prctl(PR_SET_DUMPABLE, 0) == 0 || true);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
+    // As daemons do: what ps shows is overwritten in place.
+    const size_t length = std::strlen(argv[0]);
+    std::memset(argv[0], 'z', length);
+    CHECK(setenv("SET_LATER", "yes", 1) == 0);
+    const std::string executable = link("/proc/self/exe"), environment = file("/proc/self/environ"),
+                      limits = file("/proc/self/limits"), auxv = file("/proc/self/auxv");
+    const unsigned long page = getauxval(AT_PAGESZ), random = getauxval(AT_RANDOM);
+    unsigned char random_bytes[16];
+    std::memcpy(random_bytes, reinterpret_cast<void*>(random), 16);
+    void* break_now = sbrk(0);
+    const pid_t pid = getpid(), parent = getppid(), group = getpgrp(), session = getsid(0);
+    const std::string oom = "321\n";
+    const int oom_fd = open("/proc/self/oom_score_adj", O_WRONLY);
+    const bool with_oom =
+        oom_fd >= 0 && write(oom_fd, oom.data(), oom.size()) == static_cast<ssize_t>(oom.size());
+    close(oom_fd);
+
+    test::serve([&](bool) {
+        CHECK(getpid() == pid && getpgrp() == group && getsid(0) == session);
+        static_cast<void>(parent);  // a new one: the restart's shell is not in the image
+        CHECK(link("/proc/self/cwd") == before_cwd + "/inside");
+        const mode_t mask = umask(0137);
+        CHECK(mask == 0137);
+        CHECK(file("/proc/self/limits") == limits);
+        errno = 0;
+        CHECK(getpriority(PRIO_PROCESS, 0) == 7 && errno == 0);
+        CHECK(sched_getscheduler(0) == SCHED_BATCH);
+        cpu_set_t now;
+        CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_COUNT(&now) == 1 && CPU_ISSET(0, &now));
+        char name[16];
+        CHECK(prctl(PR_GET_NAME, name) == 0 && std::strcmp(name, "new (na) me") == 0);
+        CHECK(file("/proc/self/comm") == "new (na) me\n");
+        int value = 0;
+        CHECK(prctl(PR_GET_PDEATHSIG, &value) == 0 && value == SIGUSR2);
+        CHECK(prctl(PR_GET_TIMERSLACK) == 123456);
+        CHECK(prctl(PR_GET_CHILD_SUBREAPER, &value) == 0 && value == 1);
+        CHECK(prctl(PR_GET_DUMPABLE) == 0);
+        CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+        CHECK(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1);
+        if (with_oom) CHECK(file("/proc/self/oom_score_adj") == oom);
+        if (getuid() == 0) {  // /proc/self belongs to root now: dumpable is 0
+            CHECK(file("/proc/self/cmdline") == std::string(length, 'z') + '\0');
+            CHECK(file("/proc/self/environ") == environment && file("/proc/self/auxv") == auxv);
+            CHECK(link("/proc/self/exe") == executable);
+        }
+        CHECK(std::strcmp(getenv("SET_LATER"), "yes") == 0);
+        CHECK(getauxval(AT_PAGESZ) == page && getauxval(AT_RANDOM) == random);
+        CHECK(std::memcmp(random_bytes, reinterpret_cast<void*>(random), 16) == 0);
+        CHECK(sbrk(0) == break_now);
+        CHECK(field("Threads") == "Threads:\t1");
+    });
+}

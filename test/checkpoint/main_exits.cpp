@@ -1,0 +1,31 @@
+// The main thread has exited, others live: /proc/self is empty, the process is not.
+#include <pthread.h>
+
+#include <initializer_list>
+
+#include "support.h"
+
+namespace {
+thread_local int number = 5;
+void* live(void*) {
+    number = 17;
+    test::nap(50);  // main is gone by then
+    const pid_t pid = getpid(), tid = gettid();
+    CHECK(pid != tid);
+    test::serve([&](bool) {
+        CHECK(getpid() == pid && gettid() == tid && number == 17);
+        pthread_t another;
+        CHECK(pthread_create(
+                  &another, nullptr, [](void*) -> void* { return &number; }, nullptr) == 0);
+        void* value = nullptr;
+        CHECK(pthread_join(another, &value) == 0 && value != &number);
+    });
+    return nullptr;
+}
+}  // namespace
+
+int main() {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, live, nullptr) == 0);
+    pthread_exit(nullptr);
+}

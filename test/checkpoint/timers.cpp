@@ -1,0 +1,137 @@
+// Timers of the program: setitimer, timer_create with signals, to a thread and none, disarmed and periodic
+// ones.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+
+#include <atomic>
+#include <initializer_list>
+
+#include "support.h"
+
+namespace {
+std::atomic<int> alarms{0}, queued{0}, to_thread{0}, profile{0};
+std::atomic<bool> stop{false};
+std::atomic<pid_t> tid{0};
+std::atomic<bool> wrong_thread{false}, wrong_value{false};
+
+void on_alarm(int) {
+    ++alarms;
+}
+void on_profile(int) {
+    ++profile;
+}
+void on_queued(int, siginfo_t* info, void*) {
+    if (info->si_code != SI_TIMER || info->si_value.sival_int != 99) wrong_value = true;
+    ++queued;
+}
+void on_thread(int, siginfo_t*, void*) {
+    if (gettid() != tid) wrong_thread = true;
+    ++to_thread;
+}
+void* sleeper(void*) {
+    tid = gettid();
+    while (!stop) test::nap(20);
+    return nullptr;
+}
+void handle(int signal, void (*simple)(int), void (*full)(int, siginfo_t*, void*)) {
+    struct sigaction action {};
+    action.sa_flags = SA_RESTART;
+    if (full != nullptr) {
+        action.sa_sigaction = full;
+        action.sa_flags |= SA_SIGINFO;
+    } else {
+        action.sa_handler = simple;
+    }
+    CHECK(sigaction(signal, &action, nullptr) == 0);
+}
+double left(timer_t timer) {
+    itimerspec value{};
+    CHECK(timer_gettime(timer, &value) == 0);
+    return static_cast<double>(value.it_value.tv_sec) + static_cast<double>(value.it_value.tv_nsec) / 1e9;
+}
+}  // namespace
+
+int main() {
+    handle(SIGALRM, on_alarm, nullptr);
+    handle(SIGVTALRM, on_profile, nullptr);
+    handle(SIGRTMIN + 3, nullptr, on_queued);
+    handle(SIGRTMIN + 4, nullptr, on_thread);
+    const itimerval every{{0, 50000}, {0, 50000}};
+    CHECK(setitimer(ITIMER_REAL, &every, nullptr) == 0);
+    const itimerval computing{{0, 20000}, {0, 20000}};
+    CHECK(setitimer(ITIMER_VIRTUAL, &computing, nullptr) == 0);
+    const itimerval far{{0, 0}, {5000, 0}};
+    CHECK(setitimer(ITIMER_PROF, &far, nullptr) == 0);
+
+    timer_t first = nullptr, deleted = nullptr, disarmed = nullptr, distant = nullptr, threaded = nullptr,
+            silent = nullptr;
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGRTMIN + 3;
+    event.sigev_value.sival_int = 99;
+    CHECK(timer_create(CLOCK_REALTIME, &event, &deleted) == 0 &&
+          timer_create(CLOCK_MONOTONIC, &event, &first) == 0);
+    CHECK(timer_create(CLOCK_MONOTONIC, &event, &disarmed) == 0 &&
+          timer_create(CLOCK_BOOTTIME, &event, &distant) == 0);
+    CHECK(timer_delete(deleted) == 0);  // a hole in the ids
+    const itimerspec often{{0, 40000000}, {0, 40000000}};
+    CHECK(timer_settime(first, 0, &often, nullptr) == 0);
+    const itimerspec in_an_hour{{0, 0}, {3600, 0}};
+    CHECK(timer_settime(distant, 0, &in_an_hour, nullptr) == 0);
+    event.sigev_notify = SIGEV_NONE;
+    CHECK(timer_create(CLOCK_MONOTONIC, &event, &silent) == 0 &&
+          timer_settime(silent, 0, &in_an_hour, nullptr) == 0);
+    pthread_t thread;
+    sigset_t set;
+    sigemptyset(&set);
+    CHECK(pthread_create(&thread, nullptr, sleeper, nullptr) == 0);
+    while (tid == 0) test::nap(1);
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGRTMIN + 4;
+    event._sigev_un._tid = tid;
+    CHECK(timer_create(CLOCK_MONOTONIC, &event, &threaded) == 0 &&
+          timer_settime(threaded, 0, &often, nullptr) == 0);
+    double distant_before = left(distant), silent_before = left(silent);
+
+    test::serve([&](bool last) {
+        const int a = alarms, q = queued, t = to_thread, p = profile;
+        const double until = test::now() + 0.4;
+        while (test::now() < until) {  // computes: ITIMER_VIRTUAL counts nothing else
+            volatile long x = 0;
+            for (int i = 0; i < 100000; ++i) x = x + i;
+        }
+        CHECK(alarms >= a + 3 && queued >= q + 4 && to_thread >= t + 4 && profile >= p + 2);
+        CHECK(alarms <= a + 14 && queued <= q + 16);  // no burst
+        CHECK(!wrong_thread && !wrong_value);
+        itimerval is{};
+        CHECK(getitimer(ITIMER_REAL, &is) == 0 && is.it_interval.tv_usec == 50000 &&
+              is.it_value.tv_usec <= 50000);
+        CHECK(getitimer(ITIMER_PROF, &is) == 0 && is.it_value.tv_sec > 4900 && is.it_interval.tv_sec == 0);
+        itimerspec value{};
+        CHECK(timer_gettime(disarmed, &value) == 0 && value.it_value.tv_sec == 0 &&
+              value.it_value.tv_nsec == 0);
+        // Time goes on: never more is left than before, and nobody has slept for a minute.
+        CHECK(left(distant) < distant_before && left(distant) > distant_before - 60);
+        CHECK(left(silent) < silent_before && left(silent) > silent_before - 60);
+        distant_before = left(distant);
+        silent_before = left(silent);
+        CHECK(timer_gettime(deleted, &value) == -1 && errno == EINVAL);
+        // A new one works and has an id of its own.
+        timer_t fresh = nullptr;
+        event.sigev_notify = SIGEV_NONE;
+        CHECK(timer_create(CLOCK_MONOTONIC, &event, &fresh) == 0);
+        for (timer_t other : {first, disarmed, distant, threaded, silent}) CHECK(fresh != other);
+        CHECK(timer_delete(fresh) == 0);
+        if (!last) return;
+        stop = true;
+        CHECK(pthread_join(thread, nullptr) == 0);
+        const unsigned long_alarm = alarm(0);
+        CHECK(long_alarm <= 1);
+        alarms = 0;
+        alarm(1);
+        for (int i = 0; i < 300 && alarms == 0; ++i) test::nap(10);
+        CHECK(alarms == 1);
+    });
+}
