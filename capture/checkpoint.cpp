@@ -76,8 +76,8 @@ class Checkpoint {
           stopper_(region, reporter),
           to_program_([&region](pid_t real) { return to_virtual(region.ids, real); }) {}
 
-    Result<schema::Manifest> take() {
-        if (auto done = look_ahead(); !done) return std::unexpected(std::move(done.error()));
+    Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
+        if (auto done = look_ahead(); !done) return done;
         const auto begin = Clock::now();
         auto pause = [&]() -> Result<> {
             if (auto done = stop(); !done) return done;
@@ -89,12 +89,13 @@ class Checkpoint {
         if (!pause) {
             // Whoever still runs the agent sees another number and puts itself back once it is detached.
             region_.capture.store(0);
-            return std::unexpected(std::move(pause.error()));
+            return pause;
         }
         manifest_.pause_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
-        if (auto done = write(); !done) return std::unexpected(std::move(done.error()));
+        if (auto done = write(); !done) return done;
         manifest_.total_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
-        return std::move(manifest_);
+        finished(manifest_);
+        return {};
     }
 
   private:
@@ -323,7 +324,7 @@ class Checkpoint {
         for (auto& member : members_)
             if (auto done = member.agent->leave(reporter_); !done) return done;
         reporter_.phase("resume");
-        stopper_.let_go();
+        if (!request_.hold) stopper_.let_go();
         return {};
     }
 
@@ -406,8 +407,9 @@ class Checkpoint {
 
 }  // namespace
 
-Result<schema::Manifest> checkpoint(const Request& request, Region& region, Reporter& reporter) {
-    return Checkpoint(request, region, reporter).take();
+Result<> checkpoint(const Request& request, Region& region, Reporter& reporter,
+                    const std::function<void(const schema::Manifest&)>& finished) {
+    return Checkpoint(request, region, reporter).take(finished);
 }
 
 }  // namespace cairn::capture

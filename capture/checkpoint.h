@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,13 @@ struct Request {
     std::int32_t generation = 0;
     std::uint64_t capture = 0;  // what Region::capture holds
     bool self_contained = false;
+    bool hold = false;  // the processes stand still until the coordinator closes its end: it kills them first
     std::vector<pid_t> members;
 };
 
-// Complete and durable images of every member, or an error with every member going on.
-[[nodiscard]] Result<schema::Manifest> checkpoint(const Request& request, Region& region, Reporter& reporter);
+// Complete and durable images of every member, or an error with every member going on. `finished` is told of the manifest
+// when all is durable, and before the processes go on if they are to be held.
+[[nodiscard]] Result<> checkpoint(const Request& request, Region& region, Reporter& reporter,
+                                  const std::function<void(const schema::Manifest&)>& finished);
 
 }  // namespace cairn::capture

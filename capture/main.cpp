@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -48,30 +49,33 @@ int run() {
     request.session = json.value("session", "");
     request.generation = json.value("generation", 0);
     request.capture = json.value("capture", std::uint64_t{0});
+    request.hold = json.value("hold", false);
     request.self_contained = json.value("self_contained", false);
     for (const auto& member : json.value("members", nlohmann::json::array()))
         request.members.push_back(member.value("pid", 0));
 
     Reporter reporter(coordinator_fd, std::chrono::milliseconds(json.value("deadline_ms", 30000)));
     auto region = map_region(json.value("region", ""));
-    Result<schema::Manifest> manifest =
-        region ? checkpoint(request, **region, reporter) : std::unexpected(std::move(region.error()));
-    if (!manifest) {
+    const auto finished = [&](const schema::Manifest& manifest) {
+        const std::string done = nlohmann::json{{"event", "done"},
+                                                {"pause_ns", manifest.pause_ns},
+                                                {"bytes", manifest.bytes},
+                                                {"notes", manifest.notes},
+                                                {"manifest", schema::to_json(manifest)}}
+                                     .dump();
+        // the one message that has to arrive: may block, unlike progress
+        (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
+        while (request.hold && !reporter.coordinator_gone()) ::usleep(1000);
+    };
+    auto done = region ? checkpoint(request, **region, reporter, finished) : std::unexpected(std::move(region.error()));
+    if (!done) {
         reporter.send(nlohmann::json{{"event", "failed"},
-                                     {"reason", manifest.error().what},
+                                     {"reason", done.error().what},
                                      {"phase", reporter.current()},
-                                     {"code", static_cast<int>(manifest.error().code)}}
+                                     {"code", static_cast<int>(done.error().code)}}
                           .dump());
         return static_cast<int>(ExitCode::failed);
     }
-    const std::string done = nlohmann::json{{"event", "done"},
-                                            {"pause_ns", manifest->pause_ns},
-                                            {"bytes", manifest->bytes},
-                                            {"notes", manifest->notes},
-                                            {"manifest", schema::to_json(*manifest)}}
-                                 .dump();
-    // the one message that has to arrive: may block, unlike progress
-    (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
     return static_cast<int>(ExitCode::ok);
 }
 

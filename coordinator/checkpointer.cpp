@@ -248,6 +248,7 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
                                   {"deadline_ms", standing.count()},
                                   {"capture", attempt.capture()},
                                   {"self_contained", self_contained_},
+                                  {"hold", job.order.kill},
                                   {"members", members}});
     if (!started) co_return std::unexpected(started.error());
     Worker& worker = **started;
@@ -255,7 +256,10 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     if (!given_up_.empty()) worker.interrupt();
     Result<Json> captured = co_await listen(job, worker, begun);
     worker_ = nullptr;
-    const std::string last_words = co_await worker.finish(limits_.margin);
+    // Who is to be killed stands still until then: nothing is done after the checkpoint that a restart would do again.
+    const bool held = captured && job.order.kill;
+    std::string last_words;
+    if (!held) last_words = co_await worker.finish(limits_.margin);
     if (!captured) {
         std::string reason = captured.error().what;
         if (!last_words.empty()) reason += " (cairn-capture: " + last_words + ")";
@@ -300,6 +304,7 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
         enter(job, "kill");
         done["killed"] = true;
         co_await s_.kill_group();
+        co_await worker.finish(limits_.margin);
     }
     const std::uint32_t keep = s_.keep();
     if (keep > 0) {
