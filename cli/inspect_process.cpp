@@ -52,7 +52,7 @@ std::string pending_text(const std::vector<schema::Bytes>& list) {
     std::string text;
     for (const schema::Bytes& bytes : list) {
         siginfo_t info{};
-        std::memcpy(&info, bytes.data(), std::min(bytes.size(), sizeof info));
+        if (!bytes.empty()) std::memcpy(&info, bytes.data(), std::min(bytes.size(), sizeof info));
         text += fmt::format("{}{}", text.empty() ? "" : " ", signal_name(info.si_signo));
         if (info.si_code <= 0 && info.si_code != SI_TIMER && info.si_pid > 0)
             text += fmt::format(" (from {})", info.si_pid);
@@ -89,6 +89,11 @@ std::string policy_name(std::int32_t policy) {
         default:
             return fmt::format("{}", policy);
     }
+}
+
+std::string microseconds(std::int64_t us) {
+    std::int64_t ns = 0;
+    return __builtin_mul_overflow(us, 1000, &ns) ? fmt::format("{} us", us) : human_time(ns);
 }
 
 }  // namespace
@@ -150,8 +155,8 @@ std::string signals_text(const schema::Process& process) {
     for (std::size_t i = 0; i < process.itimers.size() && i < std::size(clocks); ++i)
         if (process.itimers[i].left_us != 0)
             table.row({fmt::format("itimer {}", clocks[i]),
-                       fmt::format("{} left, every {}", human_time(process.itimers[i].left_us * 1000),
-                                   human_time(process.itimers[i].interval_us * 1000))});
+                       fmt::format("{} left, every {}", microseconds(process.itimers[i].left_us),
+                                   microseconds(process.itimers[i].interval_us))});
     for (const schema::PosixTimer& timer : process.timers)
         table.row({fmt::format("timer {}", timer.id),
                    fmt::format("clock {}, {}, {} left, every {}", timer.clock, signal_name(timer.signal),
