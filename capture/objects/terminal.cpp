@@ -8,6 +8,7 @@
 
 #include "capture/objects/table.h"
 #include "common/file_identity.h"
+#include "common/terminal_queue.h"
 
 namespace cairn::capture {
 namespace {
@@ -104,13 +105,60 @@ Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, 
     return object.id;
 }
 
+namespace {
+
+// Both ends are inside and everybody stands still: what is in the queues can be taken out and put back.
+Result<> capture_queues(Table& table, schema::Object& master, schema::Object& slave) {
+    const Description& found = table.descriptions.at(master.id);
+    int waiting = 0;
+    if (master.packet_mode) {
+        if (::ioctl(table.descriptions.at(slave.id).fd(), FIONREAD, &waiting) == 0 && waiting > 0)
+            table.note(
+                "{} is a pseudo-terminal in packet mode: {} bytes typed into it and not read yet are not "
+                "saved",
+                found.who(), waiting);
+        return {};
+    }
+    const Fd own = reopen(table.descriptions.at(slave.id).fd(), O_RDWR | O_NONBLOCK);
+    if (!own) {
+        table.note("{}: {} can't be opened: what is in its queues is not saved", found.who(), slave.path);
+        return {};
+    }
+    auto printed = take_printed(found.fd());
+    if (!printed) return std::unexpected(std::move(printed.error()).in(found.who()));
+    auto typed = take_typed(own.get());
+    const auto back = typed ? put_typed(found.fd(), own.get(), *typed) : Result<>();
+    // Whatever went wrong with the one, the other is put back.
+    if (auto done = put_printed(found.fd(), own.get(), *printed); !done)
+        return std::unexpected(std::move(done.error()).in(found.who()));
+    if (!typed) return std::unexpected(std::move(typed.error()).in(found.who()));
+    if (!back) return std::unexpected(Error(back.error()).in(found.who()));
+    master.input = std::move(*printed);
+    slave.input = std::move(*typed);
+    return {};
+}
+
+}  // namespace
+
 Result<> capture_terminals(Table& table) {
-    std::set<std::int64_t> inside;
-    for (const schema::Object& object : table.objects)
-        if (object.kind == schema::ObjectKind::pty_master) inside.insert(object.pty);
+    std::map<std::int64_t, schema::Object*> masters;
     for (schema::Object& object : table.objects)
-        if (object.kind == schema::ObjectKind::terminal && inside.contains(object.pty))
-            object.kind = schema::ObjectKind::pty_slave;
+        if (object.kind == schema::ObjectKind::pty_master) masters[object.pty] = &object;
+    std::set<std::int64_t> done_with;
+    for (schema::Object& object : table.objects) {
+        if (object.kind != schema::ObjectKind::terminal) continue;
+        const auto master = masters.find(object.pty);
+        if (master != masters.end()) object.kind = schema::ObjectKind::pty_slave;
+        const auto found = table.descriptions.find(object.id);
+        // A controlling terminal that nobody has open; or another description of the same slave was first.
+        if (found == table.descriptions.end() || !done_with.insert(object.pty).second) continue;
+        int waiting = 0;
+        if (master != masters.end()) {
+            if (auto done = capture_queues(table, *master->second, object); !done) return done;
+        } else if (::ioctl(found->second.fd(), FIONREAD, &waiting) == 0 && waiting > 0) {
+            table.note("{} bytes typed into {} and not read yet stay with that terminal", waiting, object.path);
+        }
+    }
     return {};
 }
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "common/terminal_queue.h"
 #include "restart/objects/opening.h"
 
 namespace cairn::restart {
@@ -45,6 +46,20 @@ Result<Fd> open_master(int wanted, int flags) {
     return first;
 }
 
+Result<> fill_queues(std::span<const Object* const> ends, int master) {
+    const Object *typed = nullptr, *printed = nullptr;
+    for (const Object* end : ends)
+        if (!end->input.empty()) (end->kind == ObjectKind::pty_master ? printed : typed) = end;
+    if (!typed && !printed) return {};
+    const Fd slave(::ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    if (!slave) return fail_errno("the slave of a pseudo-terminal can't be opened");
+    if (typed)
+        if (auto done = put_typed(master, slave.get(), typed->input); !done) return done;
+    if (printed)
+        if (auto done = put_printed(master, slave.get(), printed->input); !done) return done;
+    return {};
+}
+
 Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
     Fd first_master;
     std::vector<const Object*> slaves;
@@ -63,10 +78,9 @@ Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
         if (index != end->pty_index)
             opening.note("the pseudo-terminal /dev/pts/{} comes back as /dev/pts/{}: its number is taken",
                          end->pty_index, index);
-        int off = 0, on = 1;
+        int off = 0;
         ::ioctl(master->get(), TIOCSPTLCK, &off);
         if (auto done = set_up_terminal(*end, master->get()); !done) return done;
-        if (end->packet_mode) ::ioctl(master->get(), TIOCPKT, &on);
         first_master.reset(::fcntl(master->get(), F_DUPFD_CLOEXEC, 0));
         if (auto done = opening.keep(*end, std::move(*master)); !done) return done;
     }
@@ -75,8 +89,11 @@ Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
         if (!slave) return fail_errno("the slave of {} can't be opened", end->path);
         if (auto done = opening.keep(*end, std::move(slave)); !done) return done;
     }
+    if (auto done = fill_queues(ends, first_master.get()); !done) return done;
     for (const Object* end : ends) {
         int on = 1;
+        if (end->kind == ObjectKind::pty_master && end->packet_mode)
+            ::ioctl(first_master.get(), TIOCPKT, &on);
         if (end->kind == ObjectKind::pty_master && end->locked) ::ioctl(first_master.get(), TIOCSPTLCK, &on);
     }
     return {};
