@@ -94,6 +94,10 @@ int main(int, char** argv) {
         CHECK(link("/proc/self/cwd") == before_cwd + "/inside");
         const mode_t mask = umask(0137);
         CHECK(mask == 0137);
+        if (file("/proc/self/limits") != limits) {
+            test::say(limits.c_str());
+            test::say(file("/proc/self/limits").c_str());
+        }
         CHECK(file("/proc/self/limits") == limits);
         errno = 0;
         CHECK(getpriority(PRIO_PROCESS, 0) == 7 && errno == 0);

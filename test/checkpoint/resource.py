@@ -6,7 +6,13 @@ everything; at the end it must print EXIT-SUCCESS and end with 0. A program that
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, main
+from cairn_test import Failure, Skip, main
+
+
+def expect(program, line):
+    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n")
+    if found[1].startswith(b"FAILED"):
+        raise Failure(found[1].decode())
 
 
 def test(t):
@@ -19,9 +25,9 @@ def test(t):
     for number in range(t.rounds):
         program, _ = t.cycle(program, number)
         t.order(f"check {number}")
-        program.expect(rf"CHECKED {number}\r?\n")
+        expect(program, f"CHECKED {number}")
     t.order("go")
-    program.expect(r"EXIT-SUCCESS\r?\n")
+    expect(program, "EXIT-SUCCESS")
     program.expect_exit(0)
 
 

@@ -29,7 +29,7 @@ namespace test {
 
 inline void say(const char* text) {
     // One write: lines of several processes must not mix.
-    char line[256];
+    char line[4096];
     const int length = std::snprintf(line, sizeof line, "%s\n", text);
     if (write(1, line, static_cast<size_t>(length)) != length) _exit(3);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""python3 multiprocessing: a pool, a queue, a lock, shared memory, a manager-less pipe."""
+"""python3 multiprocessing: a pool, a queue, a lock, shared memory, a pipe."""
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -18,26 +18,26 @@ def count(lock, value, rounds):
             value.value += 1
         time.sleep(0.01)
 
-def echo(pipe):
-    while (got := pipe.recv()) is not None:
-        pipe.send(got * 2)
-    pipe.close()
+def echo(source, sink):
+    while (got := source.recv()) is not None:
+        sink.send(got * 2)
 
 if __name__ == "__main__":
     lock, value = mp.Lock(), mp.Value("i", 0, lock=False)
-    here, there = mp.Pipe()
-    echoing = mp.Process(target=echo, args=(there,))
+    asked, ask = mp.Pipe(duplex=False)
+    answers, answer = mp.Pipe(duplex=False)
+    echoing = mp.Process(target=echo, args=(asked, answer))
     counters = [mp.Process(target=count, args=(lock, value, 150)) for _ in range(3)]
     for process in counters + [echoing]:
         process.start()
     with mp.Pool(4) as pool:
         for step in range(12):
             print(step, sum(pool.map(square, range(step, step + 30))), flush=True)
-            here.send(step)
-            assert here.recv() == step * 2
+            ask.send(step)
+            assert answers.recv() == step * 2
     for process in counters:
         process.join()
-    here.send(None)
+    ask.send(None)
     echoing.join()
     print("counted", value.value, [p.exitcode for p in counters + [echoing]])
 """

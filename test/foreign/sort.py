@@ -25,7 +25,7 @@ def test(t):
                     lines.clear()
         os.mkdir(os.path.join(folder, "tmp"))
     same_as_undisturbed(t, ["sort", "--parallel=2", "-S", f"{size // 4}M", "-T", "tmp", "-o", "sorted", "data"],
-                        prepare=prepare, least_seconds=1, timeout=1200, env={"LC_ALL": "en_US.UTF-8"})
+                        prepare=prepare, least_seconds=0.5, at_once=True, timeout=1200, env={"LC_ALL": "en_US.UTF-8"})
 
 
 main(test)

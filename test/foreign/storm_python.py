@@ -8,7 +8,7 @@ from cairn_test.storm import storm
 
 PROGRAM = r"""
 import subprocess, os
-for i in range(120):
+for i in range(200):
     out = subprocess.run(["/bin/echo", str(i)], capture_output=True, text=True).stdout.strip()
     code = subprocess.call(["/bin/sh", "-c", f"exit {i % 7}"])
     pid = os.fork()

@@ -71,12 +71,13 @@ class Test(Session):
             file.write(text + "\n")
         os.rename(path + ".new", path)
 
-    def cycle(self, program, number, spare_coordinator=None, **options):
+    def cycle(self, program, number, spare_coordinator=None, at_once=False, **options):
         """Checkpoint, kill -9, restart from the script. Returns the restarted program and what the old terminal
-        showed."""
+        showed. at_once: `checkpoint --kill`, for programs that do things which can't be done twice (append to a file
+        that they open anew, remove a file): what they do between checkpoint and death stays done."""
         if self.dry:
             return program, b""
-        self.checkpoint()
+        self.checkpoint(*(["--kill"] if at_once else []))
         old = program.terminal
         if spare_coordinator is None:
             spare_coordinator = number % 2 == 1  # both: a coordinator that lives on, and one that is gone as well

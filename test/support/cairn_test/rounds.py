@@ -34,13 +34,13 @@ def _difference(whole, pieces):
 
 
 def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, files=True, lines_only=False, code=0,
-                        timeout=180.0, env=None, least_seconds=0.0, before_checkpoint=None):
+                        timeout=180.0, env=None, least_seconds=0.0, before_checkpoint=None, at_once=False):
     """Runs argv natively, then under cairn with a checkpoint, kill -9 and restart at random moments, and demands the
     same terminal text, files in the working folder and exit status.
 
     output: name of a file in the working folder that stdout goes to, instead of the terminal.
     lines_only: the order of lines is left to chance: the file's lines are compared sorted (terminal text isn't).
-    prepare(folder): fills the working folder before each run."""
+    at_once: see Test.cycle. prepare(folder): fills the working folder before each run."""
     rounds = t.rounds if rounds is None else rounds
     sink = os.path.join(t.work, output) if output else None
 
@@ -70,7 +70,7 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
         if (ended := processes.status_of(program.pid)) is not None:
             raise Failure(f"{argv[0]} ended too early, before checkpoint {number + 1}: "
                           f"{processes.describe_status(ended)}{t.text_of(program)}")
-        program, shown = t.cycle(program, number)
+        program, shown = t.cycle(program, number, at_once=at_once)
         pieces.append(shown)
     program.expect_exit(code, timeout)
     pieces.append(program.terminal.text)

@@ -268,7 +268,7 @@ class Session:
         lines = ["---- processes"]
         coordinator = self.coordinator_pid()
         for pid in processes.descendants():
-            lines.append(processes.report(pid) + ("   (coordinator)" if pid == coordinator else ""))
+            lines.append(f"{pid} the coordinator" if pid == coordinator else processes.report(pid))
         for program in self.programs:
             lines.append(f"---- {program.name} (pid {program.pid})" + self.text_of(program))
         for verb in ("status", "list"):

@@ -3,7 +3,7 @@
 from .rounds import same_as_undisturbed
 
 
-def storm(t, argv, seconds=3):
+def storm(t, argv):
     for run in range(20 if t.soak else 2):
         t.say(f"run {run + 1}")
-        same_as_undisturbed(t, argv, least_seconds=0.5, files=True)
+        same_as_undisturbed(t, argv, least_seconds=0.4, at_once=True)
