@@ -9,6 +9,8 @@
 #include <array>
 #include <cstring>
 
+#include "common/timeout.h"
+
 namespace cairn::capture {
 namespace {
 
@@ -259,7 +261,15 @@ Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& repor
     }
     // Mask first: should we die between the two, the agent puts both back.
     if (auto done = ptrace::set_mask(thread.tid, thread.mask); !done) return done;
-    return ptrace::set_registers(thread.tid, registers_to_go_on(thread.registers));
+    auto registers = registers_to_go_on(thread.registers);
+    // Calls that the kernel makes anew with all of their timeout; the others it restarts with what is left.
+    if (thread.timeout_left >= 0 && static_cast<std::int64_t>(registers.rax) == restart_no_hand) {
+        if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
+            const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
+            if (auto done = ptrace::write_object(process_->pid, left->address, value); !done) return done;
+        }
+    }
+    return ptrace::set_registers(thread.tid, registers);
 }
 
 Result<> AgentRun::leave(const Reporter& reporter) {

@@ -19,6 +19,7 @@
 #include "capture/memory/store.h"
 #include "capture/objects/objects.h"
 #include "capture/parts.h"
+#include "capture/settle.h"
 #include "capture/stop.h"
 #include "common/image/writer.h"
 #include "common/region_ops.h"
@@ -87,6 +88,8 @@ class Checkpoint {
             return resume();
         }();
         if (!pause) {
+            for (auto& member : members_)
+                if (member.agent) (void)member.agent->leave(reporter_);
             // Whoever still runs the agent sees another number and puts itself back once it is detached.
             region_.capture.store(0);
             return pause;
@@ -130,7 +133,7 @@ class Checkpoint {
         std::uint32_t index = 0;
         for (auto& [pid, process] : stopper_.processes()) {
             if (auto fine = refuse_unsupported(process); !fine) return fine;
-            settle_rseq(process);
+            settle(process);
             auto& member = members_.emplace_back();
             member.process = &process;
             member.holder = {pid, process.pidfd.get(), process.first_living().tid};

@@ -18,6 +18,7 @@ struct StoppedThread {
     bool leader_dead = false;  // the main thread has exited while others live: nothing of it can be read
     ptrace::Registers registers = {};
     std::uint64_t mask = 0;
+    std::int64_t timeout_left = -1;  // ns of the relative timeout that it sleeps in; -1: none known
 };
 
 struct StoppedProcess {

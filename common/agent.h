@@ -23,6 +23,17 @@ struct AgentFrame {
     std::uint64_t mask;  // signal mask
 };
 
+// A blocking transfer that the stop cut short: the hijack library makes the call for the rest and returns the sum, as if
+// the call had never been interrupted. Lies below the red zone of the thread's stack, written by a capture; part of the
+// image like any other memory.
+struct FinishFrame {
+    AgentFrame frame;  // mask is not used
+    std::uint64_t call, arguments[6];
+    std::uint64_t done;       // bytes transferred so far
+    std::uint64_t message[7]; // struct msghdr for sendmsg and recvmsg
+    std::uint64_t vectors[2 * 16];  // struct iovec for calls that take them
+};
+
 // Each thread's own answers.
 struct AgentThread {
     AgentFrame frame;

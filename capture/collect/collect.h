@@ -34,9 +34,6 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
 // A zombie: its ids and its status are all that is left of it.
 [[nodiscard]] schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program);
 
-// Threads stopped inside a restartable sequence are sent to its abort address. Before the agent runs.
-void settle_rseq(StoppedProcess& process);
-
 // What we can't save is refused before anything is asked of the process: a seccomp filter could kill it for the
 // agent's system calls.
 [[nodiscard]] Result<> refuse_unsupported(const StoppedProcess& process);

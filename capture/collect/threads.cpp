@@ -1,7 +1,5 @@
-#include <linux/rseq.h>
 #include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -47,31 +45,6 @@ void collect_scheduling(pid_t tid, schema::Thread& image) {
         image.affinity = bytes_of(cpus, static_cast<std::size_t>(size));
     constexpr int ioprio_who_process = 1;
     image.ioprio = static_cast<std::int32_t>(::syscall(SYS_ioprio_get, ioprio_who_process, tid));
-}
-
-// A thread that was stopped inside a restartable sequence must start it again: the kernel would have sent it to the
-// abort address on its way back, but saw the agent's address instead.
-void leave_rseq_section(pid_t pid, std::uint64_t area, ptrace::Registers& registers) {
-    if (area == 0) return;
-    const auto section = ptrace::read_object<std::uint64_t>(pid, area + offsetof(struct rseq, rseq_cs));
-    if (!section || *section == 0) return;
-    const auto description = ptrace::read_object<struct rseq_cs>(pid, *section);
-    if (!description || registers.rip - description->start_ip >= description->post_commit_offset) return;
-    registers.rip = description->abort_ip;
-}
-
-// Relative timeouts: how much is left of the one that this thread sleeps in.
-std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
-    const std::int64_t offset = process.slot->timing_tls.load();
-    if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
-    const auto note =
-        ptrace::read_object<TimingNote>(process.pid, registers.fs_base + static_cast<std::uint64_t>(offset));
-    if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
-    if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
-    timespec now = {};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::int64_t elapsed = now.tv_sec * 1'000'000'000 + now.tv_nsec - note->began_ns;
-    return std::max<std::int64_t>(0, note->length_ns - elapsed);
 }
 
 Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const ToProgram& to_program) {
@@ -123,7 +96,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.cap_effective = hexadecimal((*status)["CapEff"]);
     image.cap_ambient = hexadecimal((*status)["CapAmb"]);
     collect_scheduling(thread.tid, image);
-    image.timeout_left = timeout_left(process, thread.registers);
+    image.timeout_left = thread.timeout_left;
     return image;
 }
 
@@ -150,14 +123,6 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
         thread.clear_child_tid = answers[i].clear_child_tid;
         thread.timerslack = answers[i].timerslack;
         thread.death_signal = answers[i].death_signal;
-    }
-}
-
-void settle_rseq(StoppedProcess& process) {
-    for (auto& thread : process.threads) {
-        if (thread.leader_dead || static_cast<std::int64_t>(thread.registers.orig_rax) >= 0) continue;
-        if (auto sequence = ptrace::rseq(thread.tid))
-            leave_rseq_section(process.pid, sequence->address, thread.registers);
     }
 }
 

@@ -247,6 +247,7 @@ cairn_agent_leave:
     mov $14, %eax
     syscall
     add $8, %rsp
+.Lcairn_pop:
     pop %r15
     pop %r14
     pop %r13
@@ -264,10 +265,57 @@ cairn_agent_leave:
     pop %rax
     iretq
     .size cairn_agent_leave, . - cairn_agent_leave
+
+    .hidden cairn_agent_finish
+    .type cairn_agent_finish, @function
+cairn_agent_finish:
+    mov %rdi, %rbx
+    mov 152(%rbx), %rax
+    mov 160(%rbx), %rdi
+    mov 168(%rbx), %rsi
+    mov 176(%rbx), %rdx
+    mov 184(%rbx), %r10
+    mov 192(%rbx), %r8
+    mov 200(%rbx), %r9
+    syscall
+    xor %ecx, %ecx
+    test %rax, %rax
+    cmovs %rcx, %rax
+    add 208(%rbx), %rax
+    mov %rax, 0(%rbx)
+    mov %ss, %eax
+    push %rax
+    push 120(%rbx)
+    push 136(%rbx)
+    mov %cs, %eax
+    push %rax
+    push 128(%rbx)
+    push 0(%rbx)
+    push 8(%rbx)
+    push 16(%rbx)
+    push 24(%rbx)
+    push 32(%rbx)
+    push 40(%rbx)
+    push 48(%rbx)
+    push 56(%rbx)
+    push 64(%rbx)
+    push 72(%rbx)
+    push 80(%rbx)
+    push 88(%rbx)
+    push 96(%rbx)
+    push 104(%rbx)
+    push 112(%rbx)
+    jmp .Lcairn_pop
+    .size cairn_agent_finish, . - cairn_agent_finish
     .popsection
 )");
 static_assert(offsetof(AgentFrame, rsp) == 120 && offsetof(AgentFrame, rip) == 128 &&
               offsetof(AgentFrame, eflags) == 136 && offsetof(AgentFrame, mask) == 144);
+static_assert(offsetof(FinishFrame, call) == 152 && offsetof(FinishFrame, arguments) == 160 &&
+              offsetof(FinishFrame, done) == 208);
+
+// Where a thread goes on whose transfer was cut short: rdi = its FinishFrame, which lies above rsp.
+extern "C" void cairn_agent_finish();
 
 // Where a capture points a stopped thread: rdi = its AgentThread, rsp = the end of AgentThread::stack.
 extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentThread* self) {
@@ -287,6 +335,7 @@ extern "C" [[gnu::visibility("hidden")]] void cairn_door_open() {
     cairn_door.version = agent_version;
     cairn_door.size = sizeof(Door);
     cairn_door.entry = reinterpret_cast<std::uint64_t>(&cairn_agent_entry);
+    cairn_door.finish = reinterpret_cast<std::uint64_t>(&cairn_agent_finish);
     __atomic_store_n(&cairn_door.magic, door_magic, __ATOMIC_RELEASE);
 }
 

@@ -1,0 +1,184 @@
+#include "capture/settle.h"
+
+#include <fcntl.h>
+#include <linux/rseq.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "common/agent.h"
+
+namespace cairn::capture {
+namespace {
+
+void leave_rseq_section(pid_t pid, StoppedThread& thread) {
+    if (static_cast<std::int64_t>(thread.registers.orig_rax) >= 0) return;
+    const auto sequence = ptrace::rseq(thread.tid);
+    if (!sequence || sequence->address == 0) return;
+    const auto section =
+        ptrace::read_object<std::uint64_t>(pid, sequence->address + offsetof(struct rseq, rseq_cs));
+    if (!section || *section == 0) return;
+    const auto description = ptrace::read_object<struct rseq_cs>(pid, *section);
+    auto& registers = thread.registers;
+    if (!description || registers.rip - description->start_ip >= description->post_commit_offset) return;
+    registers.rip = description->abort_ip;
+}
+
+std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
+    const std::int64_t offset = process.slot->timing_tls.load();
+    if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
+    const auto note =
+        ptrace::read_object<TimingNote>(process.pid, registers.fs_base + static_cast<std::uint64_t>(offset));
+    if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
+    if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
+    timespec now = {};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    const std::int64_t elapsed = now.tv_sec * 1'000'000'000 + now.tv_nsec - note->began_ns;
+    return std::max<std::int64_t>(0, note->length_ns - elapsed);
+}
+
+// Would this descriptor's transfers wait? Regular files are never cut short by a signal.
+bool blocks(pid_t pid, std::uint64_t fd) {
+    struct stat status = {};
+    if (::stat(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), &status) != 0) return false;
+    if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode) && !S_ISCHR(status.st_mode)) return false;
+    auto info = proc::read_file(fmt::format("/proc/{}/fdinfo/{}", pid, fd));
+    if (!info) return false;
+    const auto at = info->find("flags:");
+    return at != std::string::npos && (std::strtoul(info->c_str() + at + 6, nullptr, 8) & O_NONBLOCK) == 0;
+}
+
+// With a signal of the program's own at the door the call would have been cut short anyway.
+bool signal_waits(const StoppedThread& thread) {
+    for (const bool of_process : {false, true}) {
+        const auto pending = ptrace::pending(thread.tid, of_process);
+        if (!pending) return true;
+        for (const auto& info : *pending)
+            if ((thread.mask >> (info.si_signo - 1) & 1) == 0) return true;
+    }
+    return false;
+}
+
+class Transfer {
+  public:
+    Transfer(pid_t pid, const ptrace::Registers& registers) : pid_(pid), registers_(registers) {
+        frame_.call = registers.orig_rax;
+        frame_.done = registers.rax;
+        const std::array<std::uint64_t, 6> arguments = {registers.rdi, registers.rsi, registers.rdx,
+                                                        registers.r10, registers.r8,  registers.r9};
+        std::ranges::copy(arguments, frame_.arguments);
+        address_ = (registers.rsp - 128 - sizeof(FinishFrame)) & ~std::uint64_t{63};
+    }
+
+    // The call for what is left; nothing if there is nothing left or the call isn't one of these.
+    bool advance() {
+        auto* arguments = frame_.arguments;
+        switch (frame_.call) {
+            case SYS_write:
+                return skip(arguments[1], arguments[2]);
+            case SYS_sendto:
+                return (arguments[3] & MSG_DONTWAIT) == 0 && skip(arguments[1], arguments[2]);
+            case SYS_recvfrom:
+                return waits_for_all(arguments[3]) && skip(arguments[1], arguments[2]);
+            case SYS_sendfile:  // the kernel has moved the offset on
+                if (frame_.done >= arguments[3]) return false;
+                arguments[3] -= frame_.done;
+                return true;
+            case SYS_writev:
+                return skip_vectors(arguments[1], arguments[2]);
+            case SYS_sendmsg:
+                return (arguments[2] & MSG_DONTWAIT) == 0 && skip_message();
+            case SYS_recvmsg:
+                return waits_for_all(arguments[2]) && skip_message();
+            default:
+                return false;
+        }
+    }
+
+    Result<ptrace::Registers> install(std::uint64_t finish) {
+        const auto& r = registers_;
+        frame_.frame = {r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8,  r.r9,     r.r10,
+                        r.r11, r.r12, r.r13, r.r14, r.r15, r.rsp, r.rip, r.eflags, 0};
+        if (auto done = ptrace::write_object(pid_, address_, frame_); !done)
+            return std::unexpected(std::move(done.error()));
+        auto registers = r;
+        registers.rip = finish;
+        registers.rdi = address_;
+        registers.rsp = address_ - 64;
+        registers.orig_rax = static_cast<std::uint64_t>(-1);
+        return registers;
+    }
+
+  private:
+    static bool waits_for_all(std::uint64_t flags) {
+        return (flags & MSG_WAITALL) != 0 && (flags & (MSG_DONTWAIT | MSG_PEEK)) == 0;
+    }
+    bool skip(std::uint64_t& buffer, std::uint64_t& length) const {
+        if (frame_.done >= length) return false;
+        buffer += frame_.done;
+        length -= frame_.done;
+        return true;
+    }
+    // A copy of the vectors without what has been moved; longer lists than ours go on with what fits.
+    bool skip_vectors(std::uint64_t& vectors, std::uint64_t& count) {
+        std::uint64_t done = frame_.done, used = 0;
+        constexpr std::uint64_t most = std::size(FinishFrame{}.vectors) / 2;
+        for (std::uint64_t i = 0; i < count && used < most; ++i) {
+            auto vector = ptrace::read_object<std::array<std::uint64_t, 2>>(pid_, vectors + i * 16);
+            if (!vector) return false;
+            const auto skipped = std::min(done, (*vector)[1]);
+            done -= skipped;
+            if ((*vector)[1] == skipped) continue;
+            frame_.vectors[2 * used] = (*vector)[0] + skipped;
+            frame_.vectors[2 * used + 1] = (*vector)[1] - skipped;
+            ++used;
+        }
+        vectors = address_ + offsetof(FinishFrame, vectors);
+        count = used;
+        return used > 0;
+    }
+    bool skip_message() {
+        auto message = ptrace::read_object<std::array<std::uint64_t, 7>>(pid_, frame_.arguments[1]);
+        if (!message) return false;
+        std::ranges::copy(*message, frame_.message);
+        // struct msghdr: name, namelen, iov, iovlen, control, controllen, flags. Control data has gone with the first part.
+        frame_.message[4] = frame_.message[5] = 0;
+        frame_.arguments[1] = address_ + offsetof(FinishFrame, message);
+        return skip_vectors(frame_.message[2], frame_.message[3]);
+    }
+
+    pid_t pid_;
+    ptrace::Registers registers_;
+    FinishFrame frame_ = {};
+    std::uint64_t address_;
+};
+
+void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
+    const auto& registers = thread.registers;
+    if (static_cast<std::int64_t>(registers.orig_rax) < 0 || static_cast<std::int64_t>(registers.rax) <= 0) return;
+    Transfer transfer(process.pid, registers);
+    if (!transfer.advance() || !blocks(process.pid, registers.rdi) || signal_waits(thread)) return;
+    const auto finish = ptrace::read_object<std::uint64_t>(process.pid, process.door + offsetof(Door, finish));
+    if (!finish || *finish == 0) return;
+    if (auto changed = transfer.install(*finish)) thread.registers = *changed;
+}
+
+}  // namespace
+
+void settle(StoppedProcess& process) {
+    for (auto& thread : process.threads) {
+        if (thread.leader_dead) continue;
+        leave_rseq_section(process.pid, thread);
+        thread.timeout_left = timeout_left(process, thread.registers);
+        finish_transfer(process, thread);
+    }
+}
+
+}  // namespace cairn::capture
