@@ -1,0 +1,81 @@
+# bash completion for cairn; installed as .../bash-completion/completions/cairn
+
+_cairn_sessions() {
+    local run=${CAIRN_RUNDIR:-}
+    if [[ -z $run ]]; then
+        run=/tmp/cairn-$EUID
+        [[ -n ${XDG_RUNTIME_DIR:-} && -O $XDG_RUNTIME_DIR ]] && run=$XDG_RUNTIME_DIR/cairn
+    fi
+    local folder
+    for folder in "$run"/*/; do
+        [[ -d $folder ]] && basename -- "$folder"
+    done
+}
+
+_cairn() {
+    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect help --version'
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$word")
+        return
+    fi
+    if [[ $verb == launch ]]; then
+        # Behind the program's name its own completion goes on.
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            case ${COMP_WORDS[i]} in
+            --session | --ckptdir | --interval | --coordinator | -s | -d | -i | -c) ((i++)) ;;
+            --) ;;
+            -*) ;;
+            *)
+                if declare -F _command_offset >/dev/null; then
+                    _command_offset "$i"
+                else
+                    mapfile -t COMPREPLY < <(compgen -f -- "$word")
+                fi
+                return
+                ;;
+            esac
+        done
+    fi
+    case $before in
+    --session | -s)
+        mapfile -t COMPREPLY < <(compgen -W "$(_cairn_sessions)" -- "$word")
+        return
+        ;;
+    --ckptdir | -d)
+        mapfile -t COMPREPLY < <(compgen -d -- "$word")
+        return
+        ;;
+    --ids)
+        mapfile -t COMPREPLY < <(compgen -W 'auto exact virtual' -- "$word")
+        return
+        ;;
+    --files)
+        mapfile -t COMPREPLY < <(compgen -W 'auto refuse use truncate' -- "$word")
+        return
+        ;;
+    --interval | -i | --timeout | -t | --wait | --keep | --linger | --coordinator | -c | --part | -p) return ;;
+    esac
+    local options=
+    case $verb in
+    launch) options='--session --ckptdir --interval --coordinator --help' ;;
+    checkpoint) options='--session --ckptdir --kill --timeout --json --quiet --help' ;;
+    list | status | interval | kill | quit) options='--session --json --help' ;;
+    restart) options='--session --list --part --wait --ids --files --path-map --check --eager --quiet --help' ;;
+    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --help' ;;
+    inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
+    help) options=$verbs ;;
+    esac
+    if [[ $word == -* || $verb == help ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+        return
+    fi
+    case $verb in
+    launch) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
+    restart) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+    inspect) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    esac
+}
+
+complete -o filenames -F _cairn cairn

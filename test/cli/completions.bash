@@ -1,0 +1,22 @@
+# Completions offer every verb, sessions that exist, and load in their shells.
+folder=$(dirname "${BASH_SOURCE[0]}")/../../cli/completions
+verbs=$(cairn help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+
+complete_bash() {
+    bash --norc -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cairn; printf "%s\n" "${COMPREPLY[@]}"' \
+        bash "$folder/cairn.bash" "$@"
+}
+offered=$(complete_bash cairn '')
+for verb in $verbs; do says "$verb" "$offered"; done
+same "$(complete_bash cairn chec)" checkpoint
+mkdir -p "$CAIRN_RUNDIR/night" "$CAIRN_RUNDIR/noon"
+same "$(complete_bash cairn list --session ni)" night
+for verb in launch checkpoint list status interval kill quit; do
+    offered=$(complete_bash cairn "$verb" --)
+    for option in $(cairn help "$verb" | grep -o -- '--[a-z]*' | sort -u); do
+        [[ $option == -- ]] || says "$option" "$offered"
+    done
+done
+holds zsh -n "$folder/_cairn"
+for verb in $verbs; do says "'$verb:" "$(<"$folder/_cairn")"; done
+rm -rf "$CAIRN_RUNDIR"

@@ -1,0 +1,47 @@
+# What launch refuses before it does anything, and how.
+exits 2 cairn launch
+says "which program" "$err"
+exits 2 cairn launch --session
+exits 2 cairn launch --frobnicate true
+exits 2 cairn launch --interval soon true
+says "no number of seconds" "$err"
+exits 2 cairn launch --interval 1e3 true
+exits 3 cairn launch --coordinator host:7000 true
+says "not supported yet" "$err"
+exits 3 env CAIRN_COORDINATOR=host:7000 cairn launch true
+exits 127 cairn launch no-such-program
+says "not found" "$err"
+exits 127 cairn launch ./nothing
+exits 127 env -u PATH "$CAIRN_BUILD/bin/cairn" launch no-such-program
+exits 127 cairn launch ''
+exits 126 cairn launch /etc/passwd
+exits 126 cairn launch /
+mkdir bin
+echo true >bin/plain  # found in PATH, not executable
+exits 126 env PATH="$WORK/bin" "$CAIRN_BUILD/bin/cairn" launch plain
+cat >static.c <<'END'
+int main(void) { return 0; }
+END
+gcc -static -o static static.c
+exits 3 cairn launch ./static
+says "./static: refused: static program" "$err"
+printf '#!%s/static\n' "$WORK" >script
+chmod +x script
+exits 3 cairn launch ./script
+says "run by $WORK/static" "$err"
+printf '#!/no/such/interpreter\n' >broken
+chmod +x broken
+exits 127 cairn launch ./broken
+says "its interpreter /no/such/interpreter" "$err"
+exits 3 cairn launch cairn list
+if [[ $(id -u) -eq 0 ]]; then
+    chmod 755 "$WORK"
+    cp /bin/true setuid
+    chmod 4755 setuid
+    # With a session folder of the user's own: refused before that is looked at, though.
+    exits 3 setpriv --reuid 1234 --regid 1234 --clear-groups env CAIRN_RUNDIR=/tmp/cairn-none "$CAIRN_BUILD/bin/cairn" launch ./setuid
+    says "set-id" "$err"
+fi
+# Nothing of that has made a session.
+checks=$((checks + 1))
+[[ ! -e $CAIRN_RUNDIR ]] || wrong "a refused launch left $CAIRN_RUNDIR"

@@ -1,0 +1,42 @@
+# Many launches at once, no coordinator before: all succeed, one coordinator is left. Then coordinators that die.
+serving() { grep -slE 'coordinator' /proc/[0-9]*/comm 2>/dev/null | while read -r comm; do
+    tr '\0' '\n' <"${comm%comm}environ" 2>/dev/null | grep -qx "CAIRN_RUNDIR=$CAIRN_RUNDIR" && echo "${comm//[^0-9]/}"
+done; }
+
+for round in 1 2 3; do
+    pids=()
+    for i in {1..12}; do
+        cairn launch --session "race$round" true 2>"err$i" &
+        pids+=($!)
+    done
+    for i in {1..12}; do
+        checks=$((checks + 1))
+        wait "${pids[i - 1]}" || wrong "launch $i of round $round: $(<"err$i")"
+    done
+done
+# The losers end by themselves.
+three() { [[ $(serving | wc -l) -eq 3 ]]; }
+soon three
+
+# Killed: the next launch starts another one.
+holds cairn launch --session again true
+pid=$(<"$CAIRN_RUNDIR/again/coordinator.pid")
+kill -9 "$pid"
+exits 0 cairn launch --session again true
+checks=$((checks + 1))
+[[ $(<"$CAIRN_RUNDIR/again/coordinator.pid") != "$pid" ]] || wrong "coordinator.pid is the dead one's"
+
+# Stopped: it takes connections and never answers. Said, not waited for for ever.
+pid=$(<"$CAIRN_RUNDIR/again/coordinator.pid")
+kill -STOP "$pid"
+exits 6 cairn launch --session again true
+says "no answer for 10 s" "$err"
+kill -CONT "$pid"
+exits 0 cairn launch --session again true
+
+# It can't be started: its own words are shown.
+mkdir -p "$CAIRN_RUNDIR/broken"
+chmod 700 "$CAIRN_RUNDIR/broken"
+mkdir "$CAIRN_RUNDIR/broken/region"
+exits 5 cairn launch --session broken true
+says "region" "$err"
