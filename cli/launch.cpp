@@ -14,11 +14,11 @@
 
 #include "cli/exit_code.h"
 #include "cli/hello.h"
-#include "common/preload.h"
 #include "cli/say.h"
-#include "common/reach_coordinator.h"
 #include "common/elf_check.h"
 #include "common/layout.h"
+#include "common/preload.h"
+#include "common/reach_coordinator.h"
 #include "common/session.h"
 
 namespace cairn::cli {
@@ -180,6 +180,22 @@ int become(const Found& found, std::vector<char*>& argv) {
     return error == ENOENT || error == ENOTDIR ? exit_not_found : exit_not_executable;
 }
 
+// A coordinator may take the connection and go before it answers (killed, or its last process has just left):
+// then the next one is asked.
+Welcome join(const Session& session, const Options& options) {
+    constexpr int most_tries = 3;
+    Welcome welcome;
+    for (int tries = 0; tries < most_tries; ++tries) {
+        const Connection connection = reach_coordinator(session);
+        if (connection.fd < 0) return {exit_no_coordinator, connection.problem, {}};
+        welcome = say_hello(connection.fd, options.checkpoint_folder, options.interval);
+        ::close(connection.fd);
+        if (welcome.code != exit_no_coordinator) break;
+    }
+    if (welcome.code != exit_ok) welcome.problem = "session " + session.name + ": " + welcome.problem;
+    return welcome;
+}
+
 }  // namespace
 
 int launch(int argc, char** argv) {
@@ -203,15 +219,9 @@ int launch(int argc, char** argv) {
         complain("session " + options.session + ": " + session.error());
         return exit_failed;
     }
-    Connection connection = reach_coordinator(*session);
-    if (connection.fd < 0) {
-        complain(connection.problem);
-        return exit_no_coordinator;
-    }
-    const Welcome welcome = say_hello(connection.fd, options.checkpoint_folder, options.interval);
-    ::close(connection.fd);
+    const Welcome welcome = join(*session, options);
     if (welcome.code != exit_ok) {
-        complain("session " + options.session + ": " + welcome.problem);
+        complain(welcome.problem);
         return welcome.code;
     }
     if (const std::string problem = set_preload(library, welcome.region); !problem.empty()) {

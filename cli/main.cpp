@@ -11,10 +11,10 @@
 
 #include "cli/exit_code.h"
 #include "cli/launch.h"
-#include "common/preload.h"
 #include "cli/say.h"
 #include "cli/verbs.h"
 #include "common/layout.h"
+#include "common/preload.h"
 
 namespace cairn::cli {
 namespace {
@@ -74,8 +74,9 @@ int hand_over(const Verb& verb, std::vector<char*> arguments) {
     }
     // A tool must not become a member of the group that it is asked about.
     forget_preload();
-    std::string name = "cairn-";
-    name += verb.name;
+    // As ps shows it: "cairn list", "cairn-restart".
+    std::string name = "cairn";
+    if (!verb.pass_name) name = name + "-" + std::string(verb.name);
     std::string verb_name(verb.name);
     std::vector<char*> argv{name.data()};
     if (verb.pass_name) argv.push_back(verb_name.data());

@@ -31,7 +31,7 @@ enum class ProgramKind {
                 // ...)
     not_found,
     not_executable,
-    own_tool,  // `cairn` itself, static: not refused, it leaves the group (as if it were outside of it)
+    own_tool,  // `cairn` itself, static: not refused, runs outside of the group
     // From here on: refused.
     unreadable,  // may be executed, not read: the kernel makes it undumpable, an ordinary user can't save it
     static_program,
@@ -49,6 +49,8 @@ struct ProgramCheck {
         {};  // what the verdict is about: the path asked for, or the interpreter that #! leads to; cut
 
     [[nodiscard]] bool refused() const { return kind >= ProgramKind::unreadable; }
+    // Does it belong to the group once it runs? Our own command, used by a program of the group, doesn't.
+    [[nodiscard]] bool member() const { return !refused() && kind != ProgramKind::own_tool; }
 };
 
 namespace elf_check_detail {

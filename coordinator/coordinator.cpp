@@ -305,13 +305,17 @@ void Coordinator::load_state() {
 void Coordinator::save_state() {
     // A restart that is pending ends with its coordinator: the next one begins with ?.
     const bool running = group_.state() == Group::State::running;
-    write_small(state_path(session_), text_of({{"cid", running ? group_.cid() : Group::no_cid},
-                                               {"interval_ms", settings_.interval.count()},
-                                               {"keep", settings_.keep},
-                                               {"ckptdir", settings_.ckptdir},
-                                               {"last", last_}},
-                                              1) +
-                                          "\n");
+    std::string text = text_of({{"cid", running ? group_.cid() : Group::no_cid},
+                                {"interval_ms", settings_.interval.count()},
+                                {"keep", settings_.keep},
+                                {"ckptdir", settings_.ckptdir},
+                                {"last", last_}},
+                               1) +
+                       "\n";
+    // A rename over a file waits for the disk on ext4, and every launch asks for one.
+    if (text == saved_state_) return;
+    write_small(state_path(session_), text);
+    saved_state_ = std::move(text);
 }
 
 }  // namespace cairn::coordinator

@@ -87,6 +87,7 @@ class Coordinator {
     std::map<pid_t, Starting> starting_;
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
     Json last_;
+    std::string saved_state_;
     bool quitting_ = false, idle_armed_ = false;
 };
 

@@ -106,6 +106,9 @@ void Coordinator::console_asks(const Json& request) {
 
 bool Coordinator::ask(const Json& request, const Sink& sink) {
     const std::string verb = get_string(request, "verb");
+    // A program that asks right after it was born counts itself; changes are otherwise looked at a little
+    // later.
+    if (verb == "status" || verb == "list") registry_.scan();
     if (verb == "status")
         sink(status(), false);
     else if (verb == "list")
@@ -138,8 +141,12 @@ void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, 
         std::strncpy(region_->ckptdir, settings_.ckptdir.c_str(), sizeof region_->ckptdir - 1);
     }
     if (const double seconds = get_real(request, "interval", -1);
-        seconds >= 0 && seconds <= longest_interval_s)
-        set_interval(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+        seconds >= 0 && seconds <= longest_interval_s) {
+        const std::chrono::milliseconds interval(static_cast<std::int64_t>(seconds * 1000));
+        // The same again doesn't begin the interval anew: many launches in a row would put the checkpoint off
+        // for ever.
+        if (interval != settings_.interval) set_interval(interval);
+    }
     if (const std::int64_t keep = get_number(request, "keep", -1); keep >= 0 && keep <= 1'000'000)
         settings_.keep = static_cast<std::uint32_t>(keep);
     save_state();

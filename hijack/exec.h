@@ -42,9 +42,9 @@ int guarded_exec(int directory, const char* path, int flags, char* const* enviro
         errno = EACCES;
         return -1;
     }
-    return with_environment(environment, check.refused() ? Membership::outside : Membership::member,
+    return with_environment(environment, check.member() ? Membership::member : Membership::outside,
                             [&](char* const* changed) {
-                                const ExecMark mark(check.refused() ? &check : nullptr);
+                                const ExecMark mark(check.member() ? nullptr : &check);
                                 const int result = exec(changed);
                                 const int error = errno;
                                 mark.failed();

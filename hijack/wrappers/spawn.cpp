@@ -33,7 +33,7 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
         report_refusal(check);
         return EACCES;
     }
-    const Membership membership = check.refused() ? Membership::outside : Membership::member;
+    const Membership membership = check.member() ? Membership::member : Membership::outside;
     return with_environment(environment, membership, [&](char* const* changed) {
         // The child shares our memory until it execs: it registers then, and finds what we claim for it here.
         std::int32_t slot = no_slot;

@@ -1,7 +1,11 @@
 # Many launches at once, no coordinator before: all succeed, one coordinator is left. Then coordinators that die.
-serving() { grep -slE 'coordinator' /proc/[0-9]*/comm 2>/dev/null | while read -r comm; do
-    tr '\0' '\n' <"${comm%comm}environ" 2>/dev/null | grep -qx "CAIRN_RUNDIR=$CAIRN_RUNDIR" && echo "${comm//[^0-9]/}"
-done; }
+# Pids of the coordinators of our sessions.
+serving() {
+    local comm
+    for comm in $(grep -sl '^cairn-coordinat' /proc/[0-9]*/comm); do
+        tr '\0' '\n' 2>/dev/null <"${comm%comm}environ" | grep -qx "CAIRN_RUNDIR=$CAIRN_RUNDIR" && echo "${comm//[^0-9]/}"
+    done
+}
 
 for round in 1 2 3; do
     pids=()
