@@ -224,6 +224,17 @@ inline const char* piece(const File& file, const char* head, std::size_t head_le
     return file.read(room, length, offset) == length ? room : nullptr;
 }
 
+// Has the program a segment of notes with ours in it? Asked of static programs only.
+inline bool own_program_file(const File& file, const Elf64_Ehdr& header) {
+    for (unsigned i = 0; i < header.e_phnum; ++i) {
+        Elf64_Phdr segment;
+        if (file.read(&segment, sizeof segment, header.e_phoff + i * sizeof segment) != sizeof segment)
+            return false;
+        if (segment.p_type == PT_NOTE && has_own_note(file, segment)) return true;
+    }
+    return false;
+}
+
 inline void judge_elf(ProgramCheck& check, const File& file, const char* head, std::size_t size,
                       const struct stat& status) {
     Elf64_Ehdr header;
@@ -258,6 +269,8 @@ inline void judge_elf(ProgramCheck& check, const File& file, const char* head, s
     }
     // The loader itself, run as a command with a program as its argument, obeys LD_PRELOAD.
     if (glibc_loader(check.file)) return;
+    if (own_program_file(file, header))
+        return judge(check, ProgramKind::own_tool, "cairn's own command, no part of the group");
     judge(check, ProgramKind::static_program, "static program: it doesn't load libcairn.so");
 }
 

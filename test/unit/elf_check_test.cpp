@@ -92,6 +92,23 @@ TEST_F(ElfCheck, StaticProgramIsRefused) {
     EXPECT_LT(std::strlen(verdict.reason), 64U);
 }
 
+TEST_F(ElfCheck, OwnCommandIsToldByItsNote) {
+    const char note[] = "\6\0\0\0\0\0\0\0\1\0\0\0cairn\0\0";  // sizes of name and contents, type, name
+    std::string bytes = Elf{}.bytes();
+    Elf64_Phdr notes{};
+    notes.p_type = PT_NOTE;
+    notes.p_offset = bytes.size();
+    notes.p_filesz = sizeof note;
+    notes.p_align = 4;
+    std::memcpy(bytes.data() + sizeof(Elf64_Ehdr), &notes, sizeof notes);
+    const ProgramCheck own = check(put("own", bytes + std::string(note, sizeof note)));
+    EXPECT_EQ(own.kind, ProgramKind::own_tool);
+    EXPECT_FALSE(own.refused() || own.member());
+    bytes += std::string(note, sizeof note);
+    bytes[notes.p_offset + 12] = 'C';
+    EXPECT_EQ(check(put("other", bytes)).kind, ProgramKind::static_program);
+}
+
 TEST_F(ElfCheck, LoaderAsACommandIsFine) {
     EXPECT_EQ(check(put("ld-linux-x86-64.so.2", Elf{}.bytes())).kind, ProgramKind::dynamic);
 }
