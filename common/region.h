@@ -97,6 +97,8 @@ struct Region {
     std::atomic<std::uint16_t> slot_by_pid[pid_hint_size];  // index pid % pid_hint_size: the slot to look at first
     char session[64];
     char ckptdir[1024];
+    char path[1024];  // of this file: what CAIRN_REGION is in the environment of whatever a member execs. A restored
+                      // program's own environment still names the session that it was started in
     alignas(64) Slot slots[slot_count];
     alignas(64) Talk talks[slot_count];
     alignas(64) IdMap ids;

@@ -118,6 +118,12 @@ Result<RegionFile> RegionFile::create(const Session& session) {
     region.version = region_version;
     struct stat space {};
     if (::stat("/proc/self/ns/pid", &space) == 0) region.pid_namespace = space.st_ino;
+    const std::string path = session.region();
+    if (path.size() >= sizeof region.path) {
+        ::unlink(fresh.c_str());
+        return fail("{}: longer than {} characters", path, sizeof region.path - 1);
+    }
+    std::strcpy(region.path, path.c_str());
     std::strncpy(region.session, session.name.c_str(), sizeof region.session - 1);
     region.magic = region_magic;
     if (::rename(fresh.c_str(), session.region().c_str()) != 0)

@@ -69,22 +69,25 @@ const char* variable(char* const* environment, const char* name) {
 }
 
 EnvironmentPlan plan_environment(char* const* given, Membership membership) {
-    EnvironmentPlan plan = {given, membership, false, nullptr, 0, false, false};
+    EnvironmentPlan plan = {given, membership, false, nullptr, 0, false, false, false};
     std::size_t count = 0;
     for (; given != nullptr && given[count] != nullptr; ++count) {
         if (given[count][0] != 'L' && given[count][0] != 'C') continue;
         if (const char* value = value_of(given[count], env_preload);
             value != nullptr && plan.preload == nullptr)
             plan.preload = value;
-        plan.has_region |= value_of(given[count], env_region) != nullptr;
+        if (const char* value = value_of(given[count], env_region)) {
+            plan.has_region = true;
+            plan.right_region = std::strcmp(value, region_path()) == 0;
+        }
         plan.has_library |= value_of(given[count], env_library) != nullptr;
     }
     const bool ours = plan.preload != nullptr && holds_ours(plan.preload);
-    plan.complete = membership == Membership::member ? ours && plan.has_region && plan.has_library
+    plan.complete = membership == Membership::member ? ours && plan.right_region && plan.has_library
                                                      : !ours && !plan.has_region && !plan.has_library;
     const std::size_t preload_length = plan.preload == nullptr ? 0 : std::strlen(plan.preload);
     plan.bytes = (count + 4) * sizeof(char*) + preload_length + 2 * std::strlen(resident.library_path) +
-                 std::strlen(resident.region_path) + 64;
+                 std::strlen(region_path()) + 64;
     return plan;
 }
 
@@ -92,9 +95,11 @@ char** build_environment(const EnvironmentPlan& plan, void* memory) {
     auto** const built = static_cast<char**>(memory);
     std::size_t count = 0;
     for (char* const* entry = plan.given; entry != nullptr && *entry != nullptr; ++entry) {
-        const bool preload = value_of(*entry, env_preload) != nullptr;
-        const bool region_or_library = value_of(*entry, env_region) || value_of(*entry, env_library);
-        if (preload || (region_or_library && plan.membership == Membership::outside)) continue;
+        const bool outside = plan.membership == Membership::outside;
+        if (value_of(*entry, env_preload) != nullptr ||
+            (value_of(*entry, env_region) != nullptr && (outside || !plan.right_region)) ||
+            (value_of(*entry, env_library) != nullptr && outside))
+            continue;
         built[count++] = *entry;
     }
     auto* text = reinterpret_cast<char*>(built + count + 4);
@@ -105,7 +110,7 @@ char** build_environment(const EnvironmentPlan& plan, void* memory) {
     const char* theirs = plan.preload == nullptr ? "" : plan.preload;
     if (plan.membership == Membership::member) {
         add(env_preload, holds_ours(theirs) ? "" : resident.library_path, theirs);
-        if (!plan.has_region) add(env_region, resident.region_path, "");
+        if (!plan.right_region) add(env_region, region_path(), "");
         if (!plan.has_library) add(env_library, resident.library_path, "");
     } else {
         char* const begin = text;
@@ -135,7 +140,7 @@ void complete_environ() {
         put_variable(text, env_preload, resident.library_path, theirs);
         ::setenv(env_preload, text + std::strlen(env_preload) + 1, 1);
     }
-    ::setenv(env_region, resident.region_path, 0);
+    ::setenv(env_region, region_path(), 1);
     ::setenv(env_library, resident.library_path, 0);
 }
 

@@ -20,7 +20,7 @@ struct EnvironmentPlan {
     bool complete;        // nothing to change
     const char* preload;  // value of LD_PRELOAD, null: none
     std::size_t bytes;    // memory that build_environment needs
-    bool has_region, has_library;
+    bool has_region, right_region, has_library;
 };
 
 // `given` may be null: an empty environment, as execve(2) has it.

@@ -56,7 +56,7 @@ ExecMark::ExecMark(const ProgramCheck* outside) : slot_(own_slot_or_new()) {
         slot.state.store(SlotState::exec, std::memory_order_release);
         return;
     }
-    if (!reachable(resident.region_path, R_OK | W_OK) || !reachable(resident.library_path, R_OK))
+    if (!reachable(region_path(), R_OK | W_OK) || !reachable(resident.library_path, R_OK))
         explain(slot, "execed with a user or root that can't reach the session");
     slot.state.store(SlotState::exec, std::memory_order_release);
 }

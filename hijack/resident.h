@@ -25,6 +25,12 @@ inline Region* region() {
     return resident.region;
 }
 
+// After a restart the program and we ourselves remember the path of the session that it was started in; the
+// region says which one it is in now.
+inline const char* region_path() {
+    return region()->path[0] != '\0' ? region()->path : resident.region_path;
+}
+
 // The slot of this process, or no_slot. Looked up by the pid, never remembered: a child of a raw clone has
 // the memory of its parent, and a restart may have given the process another slot.
 std::int32_t own_slot();

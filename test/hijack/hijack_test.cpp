@@ -147,6 +147,16 @@ TEST_F(Hijack, AnExecKeepsTheSlot) {
     EXPECT_EQ(region->slots[0].image.load(), 2U);
 }
 
+TEST_F(Hijack, ARestoredProgramsChildrenBelongToTheSessionItIsInNow) {
+    const std::string now = folder + "/now";
+    ASSERT_EQ(link((folder + "/region").c_str(), now.c_str()), 0);
+    now.copy(region->path, sizeof region->path - 1);
+    const std::string asks = CAIRN_HIJACK_SUBJECT " variable CAIRN_REGION " + now;
+    EXPECT_EQ(run({"/bin/sh", "-c", asks + "; exit $?"}), 0) << said;
+    EXPECT_EQ(run({"/bin/sh", "-c", "exec " + asks}), 0) << said;
+    EXPECT_EQ(run({"/usr/bin/perl", "-e", "exit system('" + asks + "') >> 8"}), 0) << said;
+}
+
 TEST_F(Hijack, ADeadMansSlotIsNotInherited) {
     // As a coordinator's death leaves it: all pids below 2^15 are in use by processes that have gone.
     for (std::int32_t i = 0; i < 64; ++i) {
