@@ -94,8 +94,8 @@ Result<> AgentRun::enter(const StoppedThread& thread, std::uint64_t at, const Ag
     // Only the head: the stack's contents don't matter.
     constexpr std::size_t head = offsetof(AgentThread, stack);
     const auto bytes = std::as_bytes(std::span(&contents, 1)).first(head);
-    if (auto done = ptrace::write_memory(process_->pid, at, bytes); !done) return done;
-    auto entry = ptrace::read_object<std::uint64_t>(process_->pid, process_->door + offsetof(Door, entry));
+    if (auto done = ptrace::write_memory(process_->living, at, bytes); !done) return done;
+    auto entry = ptrace::read_object<std::uint64_t>(process_->living, process_->door + offsetof(Door, entry));
     if (!entry) return std::unexpected(std::move(entry.error()));
     auto registers = thread.registers;
     registers.rip = *entry;
@@ -110,7 +110,7 @@ Result<> AgentRun::enter(const StoppedThread& thread, std::uint64_t at, const Ag
 }
 
 Result<> AgentRun::start() {
-    auto head = ptrace::read_object<std::array<std::uint32_t, 4>>(process_->pid, process_->door);
+    auto head = ptrace::read_object<std::array<std::uint32_t, 4>>(process_->living, process_->door);
     if (!head) return std::unexpected(std::move(head.error()));
     if ((*head)[2] != agent_version || (*head)[3] != sizeof(Door))
         return fail_code(ExitCode::refused, "{} runs with the hijack library of another cairn version; start it again",
@@ -157,7 +157,7 @@ Result<> AgentRun::keep_running(const Reporter& reporter) const {
 
 Result<> AgentRun::ask(AgentCommand command, std::uint64_t argument, std::uint64_t argument2) {
     const std::array<std::uint64_t, 2> arguments = {argument, argument2};
-    if (auto done = ptrace::write_memory(process_->pid, process_->door + offsetof(Door, argument),
+    if (auto done = ptrace::write_memory(process_->living, process_->door + offsetof(Door, argument),
                                          std::as_bytes(std::span(arguments)));
         !done)
         return done;
@@ -181,7 +181,7 @@ Result<> AgentRun::wait_siblings(const Reporter& reporter) {
     for (std::uint64_t at = scratch_, i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead || i == leader_) continue;
         for (;;) {
-            auto done = ptrace::read_object<std::uint32_t>(process_->pid, at + offsetof(AgentThread, done));
+            auto done = ptrace::read_object<std::uint32_t>(process_->living, at + offsetof(AgentThread, done));
             if (!done) return std::unexpected(std::move(done.error()));
             if (*done == 1) break;
             if (auto fine = keep_running(reporter); !fine) return fine;
@@ -200,16 +200,16 @@ Result<> AgentRun::write_timer_ids(const std::vector<std::int32_t>& ids) {
     for (const auto id : ids) timers.push_back(AgentTimer{id, 0, 0, 0});
     const auto base = process_->door + offsetof(Door, process);
     if (!timers.empty())
-        if (auto done = ptrace::write_memory(process_->pid, base + offsetof(AgentProcess, timers),
+        if (auto done = ptrace::write_memory(process_->living, base + offsetof(AgentProcess, timers),
                                              std::as_bytes(std::span(timers)));
             !done)
             return done;
-    return ptrace::write_object(process_->pid, base + offsetof(AgentProcess, timer_count),
+    return ptrace::write_object(process_->living, base + offsetof(AgentProcess, timer_count),
                                 static_cast<std::uint32_t>(ids.size()));
 }
 
 Result<AgentProcess> AgentRun::process_answers() const {
-    return ptrace::read_object<AgentProcess>(process_->pid, process_->door + offsetof(Door, process));
+    return ptrace::read_object<AgentProcess>(process_->living, process_->door + offsetof(Door, process));
 }
 
 Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
@@ -221,7 +221,7 @@ Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
         const auto from = i == leader_ ? process_->door + offsetof(Door, leader) : at;
         if (i != leader_) at += sizeof(AgentThread);
         const auto to = std::as_writable_bytes(std::span(&result[i], 1)).first(head);
-        if (auto done = ptrace::read_memory(process_->pid, from, to); !done)
+        if (auto done = ptrace::read_memory(process_->living, from, to); !done)
             return std::unexpected(std::move(done.error()));
     }
     return result;
@@ -266,7 +266,7 @@ Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& repor
     if (thread.timeout_left >= 0 && static_cast<std::int64_t>(registers.rax) == restart_no_hand) {
         if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
             const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
-            if (auto done = ptrace::write_object(process_->pid, left->address, value); !done) return done;
+            if (auto done = ptrace::write_object(process_->living, left->address, value); !done) return done;
         }
     }
     return ptrace::set_registers(thread.tid, registers);

@@ -154,7 +154,7 @@ class Checkpoint {
     }
 
     Result<> start_agent(Member& member) {
-        auto timers = list_timers(member.process->pid);
+        auto timers = list_timers(member.process->living);
         if (!timers) return std::unexpected(std::move(timers.error()));
         std::vector<std::int32_t> ids;
         for (const auto& timer : *timers) ids.push_back(timer.id);
@@ -259,7 +259,7 @@ class Checkpoint {
     Result<> store_early(Member& member) {
         std::vector<Range> ranges;
         if (member.snapshot == nullptr) {
-            return store_all(member, member.process->pid);
+            return store_all(member, member.process->living);
         }
         auto lines = proc::maps(member.snapshot->pid(), false);
         if (!lines) return std::unexpected(std::move(lines.error()));
@@ -275,7 +275,7 @@ class Checkpoint {
             if (line == member.map.lines.end()) continue;
             area.prot = line->prot;
             area.kind = line->inode != 0 ? schema::AreaKind::file_private : schema::AreaKind::anonymous;
-            if (auto done = add_jobs(member, member.process->pid, area, jobs); !done) return done;
+            if (auto done = add_jobs(member, member.process->living, area, jobs); !done) return done;
         }
         return jobs.empty() ? Result<>() : store_pages(std::move(jobs), reporter_, 0, 0);
     }

@@ -23,6 +23,7 @@ struct StoppedThread {
 
 struct StoppedProcess {
     pid_t pid = 0;
+    pid_t living = 0;  // a thread that lives: the main thread, unless it has exited; /proc shows memory by it only
     Fd pidfd;
     proc::Stat stat;
     std::vector<StoppedThread> threads;  // the main thread first

@@ -35,7 +35,7 @@ std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers
     const std::int64_t offset = process.slot->timing_tls.load();
     if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
     const auto note =
-        ptrace::read_object<TimingNote>(process.pid, registers.fs_base + static_cast<std::uint64_t>(offset));
+        ptrace::read_object<TimingNote>(process.living, registers.fs_base + static_cast<std::uint64_t>(offset));
     if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
     if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
     timespec now = {};
@@ -163,9 +163,9 @@ class Transfer {
 void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
     const auto& registers = thread.registers;
     if (static_cast<std::int64_t>(registers.orig_rax) < 0 || static_cast<std::int64_t>(registers.rax) <= 0) return;
-    Transfer transfer(process.pid, registers);
-    if (!transfer.advance() || !blocks(process.pid, registers.rdi) || signal_waits(thread)) return;
-    const auto finish = ptrace::read_object<std::uint64_t>(process.pid, process.door + offsetof(Door, finish));
+    Transfer transfer(process.living, registers);
+    if (!transfer.advance() || !blocks(process.living, registers.rdi) || signal_waits(thread)) return;
+    const auto finish = ptrace::read_object<std::uint64_t>(process.living, process.door + offsetof(Door, finish));
     if (!finish || *finish == 0) return;
     if (auto changed = transfer.install(*finish)) thread.registers = *changed;
 }
@@ -175,7 +175,7 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
 void settle(StoppedProcess& process) {
     for (auto& thread : process.threads) {
         if (thread.leader_dead) continue;
-        leave_rseq_section(process.pid, thread);
+        leave_rseq_section(process.living, thread);
         thread.timeout_left = timeout_left(process, thread.registers);
         finish_transfer(process, thread);
     }

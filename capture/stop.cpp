@@ -1,5 +1,6 @@
 #include "capture/stop.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -144,6 +145,7 @@ void Stopper::release(pid_t pid) {
 
 // Where the region and the agent's door are in a process. False: it has not (yet) registered in this image.
 bool Stopper::find_doors(StoppedProcess& process) {
+    process.living = proc::living_thread(process.pid);
     process.slot = slot_of(process.pid);
     process.registered = process.slot != nullptr;
     for (pid_t ancestor = process.pid; process.slot == nullptr;) {
@@ -156,13 +158,13 @@ bool Stopper::find_doors(StoppedProcess& process) {
     const std::uint64_t region_at = process.slot->region_at.load();
     const std::uint64_t door = process.slot->door.load();
     if (region_at == 0 || door == 0) return false;
-    const auto magic = ptrace::read_object<std::uint64_t>(process.pid, region_at + offsetof(Region, magic));
+    const auto magic = ptrace::read_object<std::uint64_t>(process.living, region_at + offsetof(Region, magic));
     if (!magic || *magic != region_magic) return false;
     using Name = decltype(Region::session);
-    const auto name = ptrace::read_object<std::array<char, sizeof(Name)>>(process.pid,
+    const auto name = ptrace::read_object<std::array<char, sizeof(Name)>>(process.living,
                                                                          region_at + offsetof(Region, session));
     if (!name || std::memcmp(name->data(), region_.session, sizeof(Name)) != 0) return false;
-    const auto opened = ptrace::read_object<std::uint64_t>(process.pid, door + offsetof(Door, magic));
+    const auto opened = ptrace::read_object<std::uint64_t>(process.living, door + offsetof(Door, magic));
     if (!opened || *opened != door_magic) return false;
     process.region_at = region_at;
     process.door = door;
@@ -257,6 +259,14 @@ Result<> Stopper::read_registers(StoppedProcess& process) {
     auto stat = proc::stat(process.pid);
     if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
     process.stat = *stat;
+    if (process.living != process.pid) {
+        // A dead main thread has no descriptors to be duplicated; PIDFD_THREAD (since Linux 6.9) names another.
+        constexpr unsigned pidfd_thread = O_EXCL;
+        process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, process.living, pidfd_thread)));
+        if (!process.pidfd)
+            return fail_code(ExitCode::refused, "{}: its main thread has exited, and this kernel can't name the others",
+                             proc::label(process.pid));
+    }
     auto threads = proc::tasks(process.pid);
     if (!threads) return std::unexpected(std::move(threads.error()));
     process.threads.clear();

@@ -224,6 +224,17 @@ Result<std::vector<pid_t>> children(pid_t pid) {
     return result;
 }
 
+pid_t living_thread(pid_t pid) {
+    const auto lives = [pid](pid_t tid) {
+        const auto line = stat(pid, tid);
+        return line && line->state != 'Z' && line->state != 'X';
+    };
+    if (lives(pid)) return pid;
+    const auto threads = tasks(pid).value_or(std::vector<pid_t>{});
+    const auto found = std::ranges::find_if(threads, lives);
+    return found == threads.end() ? pid : *found;
+}
+
 std::string label(pid_t pid) {
     auto line = stat(pid);
     return line ? fmt::format("{} ({})", pid, line->comm) : fmt::format("{}", pid);

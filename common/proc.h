@@ -49,6 +49,8 @@ struct Stat {
 [[nodiscard]] Result<std::vector<pid_t>> tasks(pid_t pid);
 // Children of all threads of a process. Needs CONFIG_PROC_CHILDREN (every distribution has it).
 [[nodiscard]] Result<std::vector<pid_t>> children(pid_t pid);
+// The main thread, or, when it has exited, another that lives; pid if there is none.
+[[nodiscard]] pid_t living_thread(pid_t pid);
 // "123 (bash)", or "123" when it has gone.
 [[nodiscard]] std::string label(pid_t pid);
 

@@ -1,9 +1,11 @@
 #include "restart/rebuild.h"
 
+#include <fcntl.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -14,6 +16,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "common/fd.h"
 #include "common/region.h"
 #include "common/siginfo.h"
 #include "common/timeout.h"
@@ -406,6 +409,7 @@ void Rebuild::fill_descriptors(Block& block) {
     params.late = late_at;
     params.late_count = late.size();
     params.stopped_children = stopped_at;
+    params.drop_child_signals = any_stopped_child_ ? 1 : 0;
     params.stopped_children_count = static_cast<std::uint32_t>(stopped_children_.size());
 }
 
@@ -511,6 +515,21 @@ Result<> Rebuild::set_threads() {
     registers->orig_rax = static_cast<std::uint64_t>(-1);
     if (auto done = ptrace::set_registers(pid_, *registers); !done) return done;
     return ptrace::detach(pid_, 0);
+}
+
+void Rebuild::set_limits(std::vector<std::string>& notes) const {
+    for (std::size_t resource = 0; resource < process().limits.size(); ++resource) {
+        const rlimit64 limit = {process().limits[resource].soft, process().limits[resource].hard};
+        rlimit64 now = {};
+        if (::syscall(SYS_prlimit64, pid_, resource, &limit, &now) == 0) continue;
+        const rlimit64 soft = {std::min<std::uint64_t>(limit.rlim_cur, now.rlim_max), now.rlim_max};
+        ::syscall(SYS_prlimit64, pid_, resource, &soft, nullptr);
+        notes.push_back(fmt::format("process {} ({}): limit {} can't be set to {} (hard {}): {}", process().pid,
+                                    process().name, resource, limit.rlim_cur, limit.rlim_max, std::strerror(errno)));
+    }
+    const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", pid_).c_str(), O_WRONLY | O_CLOEXEC));
+    const auto text = fmt::format("{}", process().oom_score_adj);
+    if (fd) (void)!::write(fd.get(), text.data(), text.size());
 }
 
 void Rebuild::go() {

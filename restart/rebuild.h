@@ -40,14 +40,21 @@ class Rebuild {
     [[nodiscard]] Result<> prepare_to_go();
     // Registers and masks of every thread; the blob is unmapped.
     [[nodiscard]] Result<> set_threads();
-    // Detaches. The program runs.
+    // What is set from outside, and last, because it could be in the way before: limits, oom_score_adj. Notes what this
+    // user may not set.
+    void set_limits(std::vector<std::string>& notes) const;
+    // Detaches. The program runs, or stands still by job control as it did.
     void go();
 
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] const schema::Process& process() const { return *context_.process; }
     // Image's tid -> kernel's, for the id map.
     [[nodiscard]] const std::vector<std::pair<pid_t, pid_t>>& thread_ids() const { return thread_ids_; }
-    void set_stopped_children(std::vector<std::int32_t> pids) { stopped_children_ = std::move(pids); }
+    // `told`: kernel's pids of those whose stop the program has waited for.
+    void set_stopped_children(std::vector<std::int32_t> told, bool any) {
+        stopped_children_ = std::move(told);
+        any_stopped_child_ = any;
+    }
     // Why the blob gave up, in words; "" if it didn't.
     [[nodiscard]] std::string failure() const;
 
@@ -71,6 +78,7 @@ class Rebuild {
     std::size_t ready_ = 0, expected_ = 0;
     std::vector<std::pair<pid_t, pid_t>> thread_ids_;
     std::vector<std::int32_t> stopped_children_;
+    bool any_stopped_child_ = false;
     std::vector<std::string> area_names_;
 };
 

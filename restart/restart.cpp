@@ -350,7 +350,7 @@ class Restart {
             context.to_kernel = to_kernel_;
             context.path_of = [this](std::int64_t id) { return path_of(id); };
             auto rebuild = std::make_unique<Rebuild>(pid, std::move(context));
-            rebuild->set_stopped_children(stopped_children_of(process));
+            rebuild->set_stopped_children(stopped_children_of(process, true), !stopped_children_of(process, false).empty());
             index_of_[pid] = i;
             process_of_[pid] = pid;
             rebuilds_[pid] = std::move(rebuild);
@@ -359,11 +359,12 @@ class Restart {
         return {};
     }
 
-    // A stop that is made again would be reported to the parent again; it has been told before.
-    [[nodiscard]] std::vector<std::int32_t> stopped_children_of(const schema::Process& parent) const {
+    // Children that will stop once more. `told`: those that the program has heard of already.
+    [[nodiscard]] std::vector<std::int32_t> stopped_children_of(const schema::Process& parent, bool told) const {
         std::vector<std::int32_t> result;
         for (const auto& process : processes_)
-            if (process.ppid == parent.pid && process.run == schema::Run::stopped)
+            if (process.ppid == parent.pid && process.run == schema::Run::stopped &&
+                (process.stop_reported || !told))
                 result.push_back(forest_->real.at(process.pid));
         return result;
     }
@@ -442,16 +443,50 @@ class Restart {
     }
 
     Result<> go() {
-        for (auto& [pid, rebuild] : rebuilds_)
+        if (auto done = stop_again(); !done) return done;
+        for (auto* rebuild : running_)
             if (auto done = rebuild->prepare_to_go(); !done) return done;
-        for (auto& [pid, rebuild] : rebuilds_)
+        for (auto* rebuild : running_) {
+            rebuild->set_limits(notes_);
             if (auto done = rebuild->set_threads(); !done) return done;
-        for (auto& [pid, rebuild] : rebuilds_) rebuild->go();
+        }
+        for (auto* rebuild : running_) rebuild->go();
         released_ = true;
         (void)client_->send({{"verb", "restart-done"}});
         if (!options_.quiet)
             fmt::print(stderr, "cairn: {} processes of computation {} go on (generation {})\n", living_.size(),
                        computation_->manifest.cid, computation_->manifest.generation);
+        return {};
+    }
+
+    // Those that stood still by job control: children first, so that their parents can be told, and not tell the program.
+    Result<> stop_again() {
+        std::vector<std::pair<int, Rebuild*>> stopped;
+        for (auto& [pid, rebuild] : rebuilds_) {
+            if (rebuild->process().run != schema::Run::stopped) {
+                running_.push_back(rebuild.get());
+                continue;
+            }
+            int depth = 0;
+            for (pid_t id = rebuild->process().ppid;; ++depth) {
+                const auto parent = std::ranges::find(processes_, id, &schema::Process::pid);
+                if (parent == processes_.end()) break;
+                id = parent->ppid;
+            }
+            stopped.emplace_back(-depth, rebuild.get());
+        }
+        std::ranges::sort(stopped);
+        for (auto& [depth, rebuild] : stopped) {
+            if (auto done = rebuild->prepare_to_go(); !done) return done;
+            rebuild->set_limits(notes_);
+            if (auto done = rebuild->set_threads(); !done) return done;
+            rebuild->go();
+            for (int tries = 0; tries < 1000; ++tries) {
+                auto stat = proc::stat(rebuild->pid());
+                if (!stat || stat->state == 'T') break;
+                ::usleep(1000);
+            }
+        }
         return {};
     }
 
@@ -497,6 +532,7 @@ class Restart {
     std::map<pid_t, std::size_t> index_of_;
     std::map<pid_t, pid_t> process_of_;
     std::map<pid_t, std::unique_ptr<Rebuild>> rebuilds_;
+    std::vector<Rebuild*> running_;  // not stopped by job control
     std::map<pid_t, std::int32_t> slot_of_;
     std::vector<std::string> notes_;
 };

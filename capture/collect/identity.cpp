@@ -51,11 +51,13 @@ Result<> collect_limits(const StoppedProcess& process, schema::Process& image) {
 }
 
 Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answers, schema::Process& image) {
-    const auto& stat = process.stat;
+    auto own = proc::stat(process.living);  // a dead main thread shows no addresses
+    if (!own) return std::unexpected(std::move(own.error()));
+    const auto& stat = *own;
     image.layout = {stat.start_code, stat.end_code,    stat.start_data, stat.end_data,
                     stat.start_brk,  answers.brk,      stat.start_stack, stat.arg_start,
                     stat.arg_end,    stat.env_start,   stat.env_end,     {}};
-    auto auxv = proc::read_file(fmt::format("/proc/{}/auxv", process.pid));
+    auto auxv = proc::read_file(fmt::format("/proc/{}/auxv", process.living));
     if (!auxv) return std::unexpected(std::move(auxv.error()));
     image.layout.auxv.assign(auxv->begin(), auxv->end());
     return {};
@@ -87,6 +89,8 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.subreaper = answers.subreaper != 0;
     image.run = process.job_stopped ? schema::Run::stopped : schema::Run::running;
     image.stop_signal = process.stop_signal;
+    // field 52 of stat holds what wait() has yet to tell of a stopped group, 0 once it has (do_task_stat, fs/proc/array.c)
+    image.stop_reported = process.job_stopped && stat.exit_code == 0;
     image.exit_signal = stat.exit_signal;
     image.name = stat.comm;
     image.foreground = stat.tpgid > 0 ? to_program(stat.tpgid) : stat.tpgid;
@@ -96,7 +100,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.cpu_system_us = static_cast<std::int64_t>(stat.stime) * 1'000'000 / ticks;
     if (auto text = proc::read_file(fmt::format("/proc/{}/oom_score_adj", process.pid)))
         image.oom_score_adj = std::atoi(text->c_str());
-    if (auto text = proc::read_file(fmt::format("/proc/{}/personality", process.pid)))
+    if (auto text = proc::read_file(fmt::format("/proc/{}/personality", process.living)))
         image.personality = static_cast<std::uint32_t>(hexadecimal(*text));
     image.region_at = process.region_at;
     image.door = process.door;

@@ -58,7 +58,7 @@ Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answ
     for (const auto& timer : answers.itimers)
         image.itimers.push_back({timer.left_sec * 1'000'000 + timer.left_usec,
                                  timer.interval_sec * 1'000'000 + timer.interval_usec});
-    auto timers = list_timers(process.pid);
+    auto timers = list_timers(process.living);
     if (!timers) return std::unexpected(std::move(timers.error()));
     for (auto& timer : *timers) {
         for (std::uint32_t i = 0; i < answers.timer_count; ++i) {

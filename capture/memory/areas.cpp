@@ -79,7 +79,7 @@ Result<std::vector<Range>> ranges_with_flag(pid_t pid, std::string_view flag) {
 
 Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, ObjectTable& objects) {
     StillMap map;
-    auto lines = proc::maps(process.pid, false);
+    auto lines = proc::maps(process.living, false);
     if (!lines) return std::unexpected(std::move(lines.error()));
     map.lines = std::move(*lines);
     for (const auto& line : map.lines) {
@@ -94,7 +94,7 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, 
     }
     auto status = proc::status(process.pid, process.first_living().tid);
     if (status && (*status)["VmLck"] != "0 kB" && !(*status)["VmLck"].empty()) {
-        auto locked = ranges_with_flag(process.pid, "lo");  // a fork's child doesn't inherit locks
+        auto locked = ranges_with_flag(process.living, "lo");  // a fork's child doesn't inherit locks
         if (!locked) return std::unexpected(std::move(locked.error()));
         map.locked = std::move(*locked);
     }

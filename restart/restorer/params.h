@@ -150,7 +150,7 @@ struct Params {
     std::uint64_t cloexec;              // int32_t each
     std::uint64_t late, late_count;     // Late
     std::uint64_t stopped_children;     // int32_t pids whose stop the program has already waited for
-    std::uint32_t stopped_children_count, pad;
+    std::uint32_t stopped_children_count, drop_child_signals;
     alignas(16) std::uint8_t stack[65536];
     alignas(16) std::uint8_t reader_stack[32768];
 };

@@ -428,7 +428,13 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params*
 extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_go(Params* params) {
     const auto* stopped = at<std::int32_t>(params->stopped_children);
     for (std::uint32_t i = 0; i < params->stopped_children_count; ++i)
-        call(SYS_waitid, 1, stopped[i], nullptr, 0x00000002 | WNOHANG, nullptr);  // P_PID, WSTOPPED
+        call(SYS_waitid, 1, stopped[i], nullptr, 0x00000002, nullptr);  // P_PID, WSTOPPED
+    // ... and so the SIGCHLDs of now; what the program has yet to be told is queued next
+    const std::uint64_t child_signal = std::uint64_t{1} << 16;
+    const timespec now = {0, 0};
+    while (params->drop_child_signals != 0 &&
+           call(SYS_rt_sigtimedwait, &child_signal, nullptr, &now, sizeof child_signal) > 0) {
+    }
     queue_pending(params);
     arm_timers(params);
     // last: the tool, unless privileged, can't reach our memory from here on

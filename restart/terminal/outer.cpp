@@ -4,9 +4,12 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
+
+#include "common/proc.h"
 
 namespace cairn::restart {
 namespace {
@@ -15,11 +18,18 @@ Fd open_own_terminal() {
     return Fd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
 
-// /dev/tty means "mine" to whoever opens it; the others need the terminal by its name.
-Fd open_by_name(int terminal) {
-    char name[128];
-    if (::ttyname_r(terminal, name, sizeof name) != 0) return {};
-    return Fd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC));
+// /dev/tty means "mine" to whoever opens it, and stays what it is called; the others need the terminal by its name
+// (device numbers: Documentation/admin-guide/devices.txt).
+std::string name_of_own_terminal() {
+    const auto stat = proc::stat(::getpid());
+    if (!stat || stat->tty_nr == 0) return "";
+    const auto device = static_cast<dev_t>(static_cast<unsigned>(stat->tty_nr));
+    const auto major = gnu_dev_major(device), minor = gnu_dev_minor(device);
+    constexpr unsigned console = 4, first_serial = 64, first_pty = 136, last_pty = 143;
+    if (major >= first_pty && major <= last_pty) return fmt::format("/dev/pts/{}", (major - first_pty) * 256 + minor);
+    if (major == console) return minor < first_serial ? fmt::format("/dev/tty{}", minor)
+                                                      : fmt::format("/dev/ttyS{}", minor - first_serial);
+    return "";
 }
 
 // A session leader that lets go of its terminal sends SIGHUP to the foreground group, which is us.
@@ -37,9 +47,7 @@ Result<OuterTerminal> OuterTerminal::choose(const schema::Object* image, bool le
     OuterTerminal outer;
     if (image == nullptr) return outer;
     Fd own = open_own_terminal();
-    Fd named;
-    for (const int fd : {own ? own.get() : -1, 0, 1, 2})
-        if (!named && fd >= 0 && ::isatty(fd) == 1) named = open_by_name(fd);
+    Fd named(own ? ::open(name_of_own_terminal().c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC) : -1);
     if (own) outer.foreground_ = ::tcgetpgrp(own.get()) == ::getpgrp();
     if (!leader_is_ours) {
         outer.shared_ = true;
