@@ -32,6 +32,11 @@ void Peer::start() {
 void Peer::close() {
     if (!open_) return;
     open_ = false;
+    // What is unread when a Unix socket is closed makes the other end's reads fail before it has read our
+    // last words.
+    char byte = 0;
+    for (int i = 0; i < 1000 && ::recv(socket_.native_handle(), &byte, 1, MSG_DONTWAIT) > 0; ++i) {
+    }
     idle_timer_.cancel();
     write_timer_.cancel();
     boost::system::error_code ignored;
@@ -45,8 +50,14 @@ void Peer::close_when_sent() {
     if (!writing_) close();
 }
 
+void Peer::refuse(const Json& reason) {
+    send(reason);
+    refused_ = true;
+    start();
+}
+
 void Peer::arm_idle() {
-    idle_timer_.expires_after(limits_.idle);
+    idle_timer_.expires_after(refused_ ? std::chrono::milliseconds(2000) : limits_.idle);
     idle_timer_.async_wait([self = weak_from_this()](const boost::system::error_code& error) {
         const auto peer = self.lock();
         if (error || !peer || !peer->open_) return;
@@ -70,6 +81,7 @@ void Peer::read() {
             if (n < 0 && (errno == EAGAIN || errno == EINTR)) return self->read();
             // Zero bytes: the end. (An empty message looks the same and deserves no better.)
             if (n <= 0) return self->close();
+            if (self->refused_) return self->close();
             const auto size = static_cast<std::size_t>(n);
             self->arm_idle();
             if (size > buffer.size())

@@ -45,6 +45,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
     void send(const Json& event, bool droppable = false);
     // Sends what is queued, then closes.
     void close_when_sent();
+    // Says no, and closes when the client has said what it wanted (or nothing for 2 s): a connection that is
+    // closed at once would give the client an error for its request instead of the reason.
+    void refuse(const Json& reason);
 
     [[nodiscard]] Id id() const { return id_; }
     [[nodiscard]] pid_t pid() const { return pid_; }
@@ -70,7 +73,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::deque<std::string> queue_;
     std::size_t queued_bytes_ = 0;
     int bad_ = 0;
-    bool open_ = true, writing_ = false, closing_ = false;
+    bool open_ = true, writing_ = false, closing_ = false, refused_ = false;
 };
 
 }  // namespace cairn::coordinator

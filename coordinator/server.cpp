@@ -82,19 +82,14 @@ void Server::accepted(Fd socket) {
         problem = "the session belongs to another user";
     else if (peers_.size() >= most_peers)
         problem = "too many clients are connected; try again";
-    if (problem != nullptr) {
-        const std::string text = text_of(
-            {{"event", "failed"}, {"code", static_cast<int>(ExitCode::refused)}, {"reason", problem}});
-        [[maybe_unused]] const ssize_t told =
-            ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-        return;
-    }
+    if (peers_.size() >= 2 * most_peers) return;  // not even words for more
     // A list of many processes, or a restart of many, is one large message.
     const int buffer = 1 << 20;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
     auto peer = std::make_shared<Peer>(io_, std::move(socket), next_++, who.pid, handler_, limits_);
     peers_[peer->id()] = peer;
-    peer->start();
+    if (problem == nullptr) return peer->start();
+    peer->refuse({{"event", "failed"}, {"code", static_cast<int>(ExitCode::refused)}, {"reason", problem}});
 }
 
 void Server::broadcast(const Json& event, bool droppable) {
