@@ -284,7 +284,10 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     using Notes = Result<std::vector<std::string>>;
     const std::function<Notes()> publishing = [&folder, &manifest] { return publish(folder.partial, *manifest); };
     const Notes notes = co_await elsewhere(disk_, publishing);
-    if (!notes) co_return std::unexpected(notes.error());
+    if (!notes) {
+        if (held) co_await worker.finish(limits_.margin);  // they go on
+        co_return std::unexpected(notes.error());
+    }
     folder.published = true;
 
     Json done = {{"event", "done"},
