@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "common/fd.h"
+#include "common/pid_arguments.h"
 #include "common/region.h"
 #include "common/siginfo.h"
 #include "common/timeout.h"
@@ -471,6 +472,7 @@ Result<> Rebuild::set_thread(std::size_t index) {
         return fail_code(ExitCode::damaged, "process {}: registers of thread {} are of another size", process().pid,
                          thread.tid);
     std::memcpy(&registers, thread.registers.data(), sizeof registers);
+    translate_pid_arguments(registers, context_.to_kernel);
     constexpr std::int64_t restart_block = -516, restart_no_hand = -514;
     // The kernel's restart block has gone with the old thread: the call is made anew, with what is left of its timeout.
     if (static_cast<std::int64_t>(registers.orig_rax) >= 0 && static_cast<std::int64_t>(registers.rax) == restart_block)

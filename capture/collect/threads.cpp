@@ -6,6 +6,7 @@
 
 #include "capture/agent_run.h"
 #include "capture/collect/collect.h"
+#include "common/pid_arguments.h"
 #include "common/siginfo.h"
 
 namespace cairn::capture {
@@ -71,7 +72,8 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.rseq_size = sequence->size;
     image.rseq_signature = sequence->signature;
     image.rseq_flags = sequence->flags;
-    const auto registers = registers_to_go_on(thread.registers);
+    auto registers = registers_to_go_on(thread.registers);
+    translate_pid_arguments(registers, to_program);
     image.registers = bytes_of(&registers, sizeof registers);
     auto state = ptrace::xstate(thread.tid);
     if (!state) return std::unexpected(std::move(state.error()));

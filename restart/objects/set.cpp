@@ -23,7 +23,7 @@ struct ObjectSet::State {
 };
 
 int reopen_flags(std::int32_t flags) {
-    return (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_ASYNC | O_CLOEXEC)) | O_NOCTTY;
+    return (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_ASYNC | O_CLOEXEC | O_NOFOLLOW)) | O_NOCTTY;
 }
 
 std::string fd_path(int fd) {
