@@ -25,6 +25,7 @@ std::size_t at(int index) {
 
 struct Stat {
     char state = '\0';  // letter of /proc/PID/stat; 0: there is no such process
+    pid_t group = 0, session = 0;
     std::uint64_t started = 0;
 };
 
@@ -36,9 +37,10 @@ Stat stat_of(pid_t pid) {
     if (name_end == std::string::npos) return {};
     std::istringstream rest(line.substr(name_end + 1));
     Stat stat;
-    rest >> stat.state;
+    pid_t parent = 0;
+    rest >> stat.state >> parent >> stat.group >> stat.session;
     std::string field;
-    for (int number = 4; number <= 21; ++number) rest >> field;
+    for (int number = 7; number <= 21; ++number) rest >> field;
     rest >> stat.started;
     return stat;
 }
@@ -52,6 +54,29 @@ std::string name_of(pid_t pid) {
     std::string name;
     std::getline(file, name);
     return name;
+}
+
+// A pid is in use as long as a process or thread, a group or a session has it; zombies count.
+std::string who_has(pid_t pid) {
+    std::ifstream status(fmt::format("/proc/{}/status", pid));
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("Tgid:")) {
+            const pid_t process = std::atoi(line.c_str() + 5);
+            if (process == pid)
+                return fmt::format("pid {} is taken by process {} ({})", pid, pid, name_of(pid));
+            return fmt::format("pid {} is taken by a thread of process {} ({})", pid, process,
+                               name_of(process));
+        }
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+        const pid_t other = std::atoi(entry.path().filename().c_str());
+        if (other <= 0) continue;
+        const Stat stat = stat_of(other);
+        if (stat.group == pid || stat.session == pid)
+            return fmt::format("pid {} is taken as the id of the {} of process {} ({})", pid,
+                               stat.session == pid ? "session" : "group", other, name_of(other));
+    }
+    return fmt::format("pid {} was taken, by somebody who has gone since", pid);
 }
 
 class Subreaper {  // PR_SET_CHILD_SUBREAPER of this process, put back at the end
@@ -339,14 +364,7 @@ class Executing {
         std::string why = std::strerror(number);
         if (shared_.how.exact_ids && child.exact) {
             if (number == EEXIST) {
-                const std::string name = name_of(child.id);
-                why = name.empty()
-                          ? fmt::format(
-                                "pid {} is taken: it is the id of a process group or session that "
-                                "still has members, or of a thread",
-                                child.id)
-                          : fmt::format("pid {} is taken by process {} ({})", child.id, child.id, name);
-                why += "; end it, or restart with --ids=virtual";
+                why = who_has(child.id) + "; end it, or restart with --ids=virtual";
             } else if (number == EPERM) {
                 why =
                     "only root, or a user in a pid namespace of its own, may choose pids; restart with "

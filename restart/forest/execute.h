@@ -27,8 +27,8 @@ struct Execution {
     // deep. The tool finds it running when execute returns. An orphan is no descendant of the tool: under
     // yama's ptrace_scope 1 it has to allow the tool by PR_SET_PTRACER.
     std::function<void(const Node&)> become;
-    // Called in each process that has just become the leader of a session (in a placeholder for a dead leader too), before
-    // it forks anybody into it: where the session takes its terminal. May be empty.
+    // Called in each process that has just become the leader of a session (in a placeholder for a dead leader
+    // too), before it forks anybody into it: where the session takes its terminal. May be empty.
     std::function<void(Id session)> lead;
     // Called in each zombie before it exits, to give it a name, uids, whatever shows: must return. May be
     // empty.

@@ -305,6 +305,34 @@ TEST_F(ForestExecute, aTakenPidIsNamedAndNobodyIsLeft) {
     ::waitpid(other, nullptr, 0);
 }
 
+TEST_F(ForestExecute, aPidThatIsTakenAsASessionIsNamed) {
+    if (!may_choose_pids()) GTEST_SKIP() << "only root chooses pids";
+    how_.exact_ids = true;
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const pid_t leader = ::fork();
+    if (leader == 0) {
+        ::setsid();
+        const pid_t member = ::fork();
+        if (member == 0)
+            for (;;) ::pause();
+        (void)!::write(ends[1], &member, sizeof member);
+        ::_exit(0);
+    }
+    pid_t member = 0;
+    ASSERT_EQ(::read(ends[0], &member, sizeof member), static_cast<ssize_t>(sizeof member));
+    ::waitpid(leader, nullptr, 0);
+    const auto plan = make_plan({{.pid = leader, .ppid = 5, .sid = leader, .pgid = leader}});
+    const auto forest = execute(*plan, how_);
+    ::kill(member, SIGKILL);
+    ASSERT_FALSE(forest);
+    EXPECT_NE(forest.error().what.find(fmt::format("as the id of the session of process {}", member)),
+              std::string::npos)
+        << forest.error().what;
+    ::close(ends[0]);
+    ::close(ends[1]);
+}
+
 TEST_F(ForestExecute, aForkThatFailsEndsAll) {
     const pid_t alone = ::fork();  // for a limit of its own, which doesn't bind root: so another uid
     if (alone == 0) {
