@@ -23,7 +23,7 @@ enum class Stage : std::uint32_t {
     given_up,  // exits because of a failure, its own or another's
 };
 
-struct Entry {
+struct alignas(8) Entry {
     std::atomic<pid_t> pid;
     std::atomic<Stage> stage;
     std::atomic<std::uint32_t> step;  // index
@@ -72,7 +72,7 @@ class Board {
     }  // zombies that should have dumped core
 
   private:
-    struct Head {
+    struct alignas(64) Head {
         std::atomic<std::uint32_t> pulses, stopped, cores_lost;
         Failure failure;
     };
