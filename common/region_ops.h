@@ -178,19 +178,24 @@ inline bool drop(IdEntry* table, std::int32_t key, std::int32_t value) {
 
 }  // namespace id_map
 
-// Makes `virtual_id` the program's name for `real_id`. False if the map is full. Either may be mapped already
-// to the same partner; mapped to another one it must be removed first.
-inline bool insert_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id) {
-    const bool known = id_map::get(ids.by_virtual, virtual_id) == real_id;
-    if (!id_map::put(ids.by_virtual, virtual_id, real_id) || !id_map::put(ids.by_real, real_id, virtual_id))
-        return false;
-    if (!known) ids.used.fetch_add(1, std::memory_order_acq_rel);
-    return true;
-}
-
+// Forgets that a program knows `real_id` as `virtual_id`.
 inline void remove_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id) {
     id_map::drop(ids.by_real, real_id, virtual_id);
     if (id_map::drop(ids.by_virtual, virtual_id, real_id)) ids.used.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+// Makes `virtual_id` the program's name for `real_id`. False if the map is full. What either was bound to
+// before is forgotten.
+inline bool insert_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id) {
+    const std::int32_t old_real = id_map::get(ids.by_virtual, virtual_id);
+    const std::int32_t old_virtual = id_map::get(ids.by_real, real_id);
+    if (old_real == real_id && old_virtual == virtual_id) return true;
+    if (old_real != 0) remove_id(ids, virtual_id, old_real);
+    if (old_virtual != 0) remove_id(ids, old_virtual, real_id);
+    if (!id_map::put(ids.by_virtual, virtual_id, real_id) || !id_map::put(ids.by_real, real_id, virtual_id))
+        return false;
+    ids.used.fetch_add(1, std::memory_order_acq_rel);
+    return true;
 }
 
 // An id that nobody ever has (pid_max is at most 2^22): what a program means that asks for a number which is

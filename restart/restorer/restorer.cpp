@@ -240,10 +240,47 @@ void set_credentials(Params* params, const Thread& thread) {
     if (wanted.keep_caps != 0) call(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
 }
 
+// The robust mutexes that a thread holds say who holds them by the tid that it had in the kernel; when it
+// dies the kernel looks for the tid that it has now. Read and written by calls that fail on a bad address:
+// the list is the program's, the kernel doesn't trust it either (kernel/futex, exit_robust_list).
+void rename_robust_owner(const Thread& thread) {
+    constexpr std::uint32_t tid_bits = 0x3fffffff, limit = 2048;  // FUTEX_TID_MASK, ROBUST_LIST_LIMIT
+    const auto self = call(SYS_getpid);
+    const auto copy = [&](long direction, std::uint64_t at, void* data, std::uint64_t size) {
+        const std::uint64_t here[2] = {reinterpret_cast<std::uint64_t>(data), size}, there[2] = {at, size};
+        return call(direction, self, here, 1, there, 1, 0) == static_cast<long>(size);
+    };
+    struct {
+        std::uint64_t next;
+        std::int64_t offset;
+        std::uint64_t pending;
+    } head = {};
+    if (!copy(SYS_process_vm_readv, thread.robust_list, &head, sizeof head)) return;
+    std::uint64_t entry = head.next & ~1ULL;  // bit 0: priority inheriting
+    for (std::uint32_t n = 0; n < limit && entry != thread.robust_list; ++n) {
+        std::uint32_t mutex[3] = {};  // glibc's pthread_mutex_t begins with lock, count, owner
+        const std::uint64_t at = entry + static_cast<std::uint64_t>(head.offset);
+        std::uint64_t next = 0;
+        if (!copy(SYS_process_vm_readv, entry, &next, sizeof next) ||
+            !copy(SYS_process_vm_readv, at, mutex, sizeof mutex))
+            return;
+        const std::uint32_t was = mutex[0] & tid_bits;
+        if (was != 0 && was != static_cast<std::uint32_t>(thread.real_tid)) {
+            if (mutex[2] == was) mutex[2] = static_cast<std::uint32_t>(thread.real_tid);
+            mutex[0] = (mutex[0] & ~tid_bits) | static_cast<std::uint32_t>(thread.real_tid);
+            copy(SYS_process_vm_writev, at, mutex, sizeof mutex);
+        }
+        entry = next & ~1ULL;
+    }
+}
+
 // What every thread does for itself.
 void set_up_thread(Params* params, Thread& thread) {
     thread.real_tid = static_cast<std::int32_t>(call(SYS_set_tid_address, thread.clear_child_tid));
-    if (thread.robust_list != 0) call(SYS_set_robust_list, thread.robust_list, thread.robust_list_size);
+    if (thread.robust_list != 0) {
+        call(SYS_set_robust_list, thread.robust_list, thread.robust_list_size);
+        rename_robust_owner(thread);
+    }
     if (thread.rseq != 0)
         must(params, step_rseq, call(SYS_rseq, thread.rseq, thread.rseq_size, 0, thread.rseq_signature), thread.rseq);
     struct {
