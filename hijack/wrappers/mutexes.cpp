@@ -1,6 +1,7 @@
 // Mutexes whose word the kernel reads (robust ones when their owner dies, priority inheriting ones when they
 // are contended) must hold the real tid. For the length of such a call the calling thread's block says its
 // real tid; all other mutexes go by the virtual one, which they have held across the restart.
+#include <linux/futex.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -21,12 +22,14 @@ bool kernel_reads(const pthread_mutex_t* mutex) {
 }
 
 template <class Call>
-[[gnu::noinline]] int with_real_tid(Call call) {
+[[gnu::noinline]] int with_real_tid(const pthread_mutex_t* mutex, Call call) {
     std::int32_t* place = tid_in_block(::pthread_self());
     if (place == nullptr) return call();
     const std::int32_t name = *place;
     const std::int32_t tid = raw::tid();
-    if (name == tid) return call();
+    // A thread that slept in lock when the checkpoint was taken has put the tid into it that it had then.
+    const auto word = static_cast<std::uint32_t>(__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED));
+    if (name == tid || static_cast<std::int32_t>(word & FUTEX_TID_MASK) == name) return call();
     *place = tid;
     const int result = call();
     *place = name;
@@ -37,7 +40,7 @@ template <class Call>
 int guarded(const pthread_mutex_t* mutex, Call call) {
     if (!ids_are_virtual() || !kernel_reads(mutex)) [[likely]]
         return call();
-    return with_real_tid(call);
+    return with_real_tid(mutex, call);
 }
 
 }  // namespace

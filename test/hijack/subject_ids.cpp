@@ -13,6 +13,8 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -294,6 +296,16 @@ void owners() {
     close(pair[1]);
 }
 
+void system_v() {
+    const int memory = shmget(IPC_PRIVATE, 4096, 0600), semaphores = semget(IPC_PRIVATE, 1, 0600);
+    EXPECT(memory >= 0 && semaphores >= 0);
+    shmid_ds about;
+    EXPECT(shmctl(memory, IPC_STAT, &about) == 0 && about.shm_cpid == getpid());
+    EXPECT(semctl(semaphores, 0, SETVAL, 3) == 0 && semctl(semaphores, 0, GETVAL) == 3);
+    EXPECT(semctl(semaphores, 0, GETPID) == getpid());
+    EXPECT(shmctl(memory, IPC_RMID, nullptr) == 0 && semctl(semaphores, 0, IPC_RMID) == 0);
+}
+
 void terminal() {
     int master = -1, slave = -1;
     EXPECT(openpty(&master, &slave, nullptr, nullptr, nullptr) == 0);
@@ -365,7 +377,7 @@ void paths() {
 int ids(int, char**) {
     const std::pair<const char*, void (*)()> parts[] = {
         {"who_am_i", who_am_i}, {"waiting", waiting},   {"senders", senders}, {"scheduling", scheduling},
-        {"owners", owners},     {"terminal", terminal}, {"paths", paths},
+        {"owners", owners},     {"terminal", terminal}, {"paths", paths},     {"system_v", system_v},
     };
     EXPECT(region() != nullptr && is_member());
     for (const auto& [name, part] : parts) {

@@ -178,6 +178,20 @@ void mutexes() {
     EXPECT(gettid() == raw::tid() + far);
 }
 
+void users() {
+    const uid_t user = getuid();
+    std::atomic<bool> end = false;
+    const Thread thread([&] {
+        while (!end) usleep(1000);
+    });
+    errno = 0;
+    EXPECT(setuid(user) == -1 && errno == EAGAIN);
+    EXPECT(setresgid(getgid(), getgid(), getgid()) == -1 && errno == EAGAIN);
+    end = true;
+    thread.join();
+    EXPECT(setuid(user) == 0);
+}
+
 int c11_main(void* argument) {
     return *static_cast<int*>(argument) + 1;
 }
@@ -196,6 +210,7 @@ int threads(int, char**) {
     attributes();
     cancelling();
     mutexes();
+    users();
     c11();
     return 0;
 }
