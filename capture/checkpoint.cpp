@@ -124,6 +124,12 @@ class Checkpoint {
         manifest_.taken_at_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
         ::clock_gettime(CLOCK_MONOTONIC, &now);
         manifest_.monotonic_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+        // the clock as the programs see it
+        const auto theirs = proc::clock_offsets(std::to_string(stopper_.processes().begin()->second.living));
+        const auto ours = proc::clock_offsets("self");
+        manifest_.monotonic_ns += theirs.monotonic - ours.monotonic;
+        ::clock_gettime(CLOCK_BOOTTIME, &now);
+        manifest_.boottime_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + theirs.boottime - ours.boottime;
         manifest_.np = static_cast<std::int32_t>(stopper_.processes().size());
         return {};
     }

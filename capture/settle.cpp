@@ -40,7 +40,7 @@ std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers
     if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
     timespec now = {};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::int64_t elapsed = now.tv_sec * 1'000'000'000 + now.tv_nsec - note->began_ns;
+    const std::int64_t elapsed = now.tv_sec * 1'000'000'000 + now.tv_nsec + process.clock_shift - note->began_ns;
     return std::max<std::int64_t>(0, note->length_ns - elapsed);
 }
 

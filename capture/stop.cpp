@@ -259,6 +259,7 @@ Result<> Stopper::read_registers(StoppedProcess& process) {
     auto stat = proc::stat(process.pid);
     if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
     process.stat = *stat;
+    process.clock_shift = proc::clock_offsets(std::to_string(process.living)).monotonic - proc::clock_offsets("self").monotonic;
     if (process.living != process.pid) {
         // A dead main thread has no descriptors to be duplicated; PIDFD_THREAD (since Linux 6.9) names another.
         constexpr unsigned pidfd_thread = O_EXCL;

@@ -224,6 +224,20 @@ Result<std::vector<pid_t>> children(pid_t pid) {
     return result;
 }
 
+ClockOffsets clock_offsets(const std::string& who) {
+    ClockOffsets offsets;
+    const auto text = read_file(fmt::format("/proc/{}/timens_offsets", who));
+    if (!text) return offsets;
+    std::istringstream lines(*text);
+    std::string clock;
+    for (std::int64_t seconds = 0, nanoseconds = 0; lines >> clock >> seconds >> nanoseconds;) {
+        const auto offset = seconds * 1'000'000'000 + nanoseconds;
+        if (clock == "monotonic") offsets.monotonic = offset;
+        if (clock == "boottime") offsets.boottime = offset;
+    }
+    return offsets;
+}
+
 pid_t living_thread(pid_t pid) {
     const auto lives = [pid](pid_t tid) {
         const auto line = stat(pid, tid);

@@ -49,6 +49,12 @@ struct Stat {
 [[nodiscard]] Result<std::vector<pid_t>> tasks(pid_t pid);
 // Children of all threads of a process. Needs CONFIG_PROC_CHILDREN (every distribution has it).
 [[nodiscard]] Result<std::vector<pid_t>> children(pid_t pid);
+// What a process's time namespace adds to the machine's clocks, ns. 0 where there are no time namespaces.
+struct ClockOffsets {
+    std::int64_t monotonic = 0, boottime = 0;
+};
+// `who`: a pid or "self".
+[[nodiscard]] ClockOffsets clock_offsets(const std::string& who);
 // The main thread, or, when it has exited, another that lives; pid if there is none.
 [[nodiscard]] pid_t living_thread(pid_t pid);
 // "123 (bash)", or "123" when it has gone.

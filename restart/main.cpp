@@ -45,6 +45,13 @@ Result<Options> read_options(const po::variables_map& given) {
         options.ids = Ids::virtual_ids;
     else if (ids != "auto")
         return fail_code(ExitCode::usage, "--ids {}: auto, exact or virtual", ids);
+    const auto clocks = given["clocks"].as<std::string>();
+    if (clocks == "keep")
+        options.clocks = Clocks::keep;
+    else if (clocks == "host")
+        options.clocks = Clocks::host;
+    else if (clocks != "auto")
+        return fail_code(ExitCode::usage, "--clocks {}: auto, keep or host", clocks);
     const auto files = given["files"].as<std::string>();
     if (files == "refuse")
         options.files = FilePolicy::refuse;
@@ -73,6 +80,8 @@ int run(int count, char** arguments) {
     add("part,p", po::value<std::vector<int>>(), "restart this part only, here; may be given again");
     add("wait", po::value<int>(), "seconds to wait for the other parts (default: for ever)");
     add("ids", po::value<std::string>()->default_value("auto"), "auto, exact or virtual process ids");
+    add("clocks", po::value<std::string>()->default_value("auto"),
+        "CLOCK_MONOTONIC of the programs: auto (go on from the checkpoint's if the machine has started anew), keep, host");
     add("files", po::value<std::string>()->default_value("auto"),
         "files that have changed since: auto, refuse, use or truncate");
     add("path-map", po::value<std::vector<std::string>>(), "OLD=NEW: a path that has moved; may be given again");

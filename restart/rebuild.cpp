@@ -487,7 +487,7 @@ Result<> Rebuild::set_thread(std::size_t index) {
         if (auto note = ptrace::read_object<TimingNote>(pid_, at)) {
             timespec now = {};
             ::clock_gettime(CLOCK_MONOTONIC, &now);
-            note->began_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec - (note->length_ns - thread.timeout_left);
+            note->began_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + context_.clock_shift - (note->length_ns - thread.timeout_left);
             if (auto done = ptrace::write_object(pid_, at, *note); !done) return done;
         }
     }

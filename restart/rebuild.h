@@ -22,6 +22,7 @@ struct RebuildContext {
     int region_fd = -1;
     int close_from = 0;  // descriptors from here on are the restart's own
     bool exact_ids = false;
+    std::int64_t clock_shift = 0;  // the process's CLOCK_MONOTONIC is ahead of the tool's by so much, ns
     Translate to_kernel;
     std::function<std::string(std::int64_t object)> path_of;  // of a mapped file, path map applied
 };

@@ -25,6 +25,7 @@
 #include "common/session.h"
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
+#include "restart/privileges.h"
 #include "restart/rebuild.h"
 #include "restart/stage.h"
 #include "restart/terminal/outer.h"
@@ -40,7 +41,7 @@ class Restart {
 
     Result<int> run() {
         for (const auto pass : {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids,
-                                &Restart::choose_terminal, &Restart::open_objects, &Restart::make_forest, &Restart::enter, &Restart::rebuild,
+                                &Restart::choose_clocks, &Restart::choose_terminal, &Restart::open_objects, &Restart::make_forest, &Restart::enter, &Restart::rebuild,
                                 &Restart::await_release, &Restart::go}) {
             if (auto done = (this->*pass)(); !done) {
                 give_up();
@@ -209,6 +210,14 @@ class Restart {
         });
     }
 
+    Result<> choose_clocks() {
+        (void)own_privileges();  // a user namespace would change what we see of ourselves
+        auto shift = continue_clocks(computation_->manifest, options_.clocks);
+        if (!shift) return std::unexpected(std::move(shift.error()));
+        clock_shift_ = *shift;
+        return {};
+    }
+
     Result<> choose_terminal() {
         const schema::Object* image = nullptr;
         bool leader_is_ours = false;
@@ -347,6 +356,7 @@ class Restart {
             context.region_fd = region_fd_.get();
             context.close_from = object_options_.floor;
             context.exact_ids = exact_;
+            context.clock_shift = clock_shift_;
             context.to_kernel = to_kernel_;
             context.path_of = [this](std::int64_t id) { return path_of(id); };
             auto rebuild = std::make_unique<Rebuild>(pid, std::move(context));
@@ -524,6 +534,7 @@ class Restart {
     Region* region_ = nullptr;
     Fd region_fd_;
     Translate to_kernel_;
+    std::int64_t clock_shift_ = 0;
     ObjectSetOptions object_options_;
     std::optional<ObjectSet> objects_;
     std::vector<Fd> image_fds_;

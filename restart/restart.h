@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "restart/clock.h"
 #include "restart/objects/objects.h"
 
 namespace cairn::restart {
@@ -18,6 +19,7 @@ struct Options {
     std::vector<int> parts;
     Ids ids = Ids::automatic;
     std::optional<int> wait_seconds;  // for the other parts; none: for ever
+    Clocks clocks = Clocks::automatic;
     bool check_only = false;
     bool quiet = false;
     FilePolicy files = FilePolicy::by_rule;

@@ -1,0 +1,67 @@
+#include "restart/clock.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+#include "common/proc.h"
+
+namespace cairn::restart {
+namespace {
+
+constexpr std::int64_t second = 1'000'000'000;
+
+std::int64_t now(clockid_t clock) {
+    timespec time = {};
+    ::clock_gettime(clock, &time);
+    return time.tv_sec * second + time.tv_nsec;
+}
+
+Result<> write_file(const char* path, const std::string& text) {
+    const Fd fd(::open(path, O_WRONLY | O_CLOEXEC));
+    if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        return fail_errno("{}", path);
+    return {};
+}
+
+Result<> enter_namespaces() {
+    if (::unshare(CLONE_NEWTIME) == 0) return {};
+    if (errno != EPERM) return fail_errno("time namespace");
+    const auto uid = ::geteuid();
+    const auto gid = ::getegid();
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWTIME) != 0) return fail_errno("user and time namespace");
+    if (auto done = write_file("/proc/self/setgroups", "deny"); !done) return done;
+    if (auto done = write_file("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)); !done) return done;
+    return write_file("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
+}
+
+// A line of timens_offsets: the kernel wants whole seconds and 0 to 999999999 ns.
+std::string offset_line(const char* clock, std::int64_t offset) {
+    const auto seconds = offset >= 0 ? offset / second : (offset - (second - 1)) / second;
+    return fmt::format("{} {} {}\n", clock, seconds, offset - seconds * second);
+}
+
+}  // namespace
+
+Result<std::int64_t> continue_clocks(const schema::Manifest& manifest, Clocks how) {
+    const auto boot = proc::read_file("/proc/sys/kernel/random/boot_id");
+    const bool other_boot = boot && boot->substr(0, 36) != manifest.boot_id;
+    const bool behind = now(CLOCK_MONOTONIC) < manifest.monotonic_ns;
+    if (how == Clocks::host || (how == Clocks::automatic && !other_boot && !behind)) return 0;
+    if (auto done = enter_namespaces(); !done)
+        return std::unexpected(
+            std::move(done.error())
+                .in("the programs' clock can't go on from where it was (this machine has started anew since; without "
+                    "it waits may last too long; --clocks=host leaves it alone)"));
+    // Offsets count from the machine's clock, and ours may have one already.
+    const auto inherited = proc::clock_offsets("self");
+    const auto shift = manifest.monotonic_ns - now(CLOCK_MONOTONIC);
+    const auto text = offset_line("monotonic", inherited.monotonic + shift) +
+                      offset_line("boottime", inherited.boottime + manifest.boottime_ns - now(CLOCK_BOOTTIME));
+    if (auto done = write_file("/proc/self/timens_offsets", text); !done) return std::unexpected(std::move(done.error()));
+    return shift;
+}
+
+}  // namespace cairn::restart
