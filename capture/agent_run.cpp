@@ -9,23 +9,11 @@
 #include <array>
 #include <cstring>
 
-#include "common/timeout.h"
-
 namespace cairn::capture {
 namespace {
 
 // What the kernel leaves in rax when a call was interrupted and is to be restarted; linux/errno.h, not for user space.
 constexpr std::int64_t restart_sys = -512, restart_no_intr = -513, restart_no_hand = -514, restart_block = -516;
-
-// Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means "restart
-// unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
-constexpr std::array eintr_calls = {SYS_epoll_wait,  SYS_epoll_pwait,   SYS_epoll_pwait2,      SYS_semop,
-                                    SYS_semtimedop,  SYS_rt_sigtimedwait, SYS_io_getevents,
-                                    SYS_msgrcv,      SYS_msgsnd,        SYS_accept,            SYS_accept4,
-                                    SYS_connect,     SYS_recvfrom,      SYS_recvmsg,           SYS_recvmmsg,
-                                    SYS_sendto,      SYS_sendmsg,       SYS_sendmmsg,          SYS_read,
-                                    SYS_readv,       SYS_write,         SYS_writev,            SYS_mq_timedreceive,
-                                    SYS_mq_timedsend};
 
 void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
     const timespec slice = {0, 1'000'000};
@@ -33,15 +21,6 @@ void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
 }
 
 }  // namespace
-
-ptrace::Registers registers_to_go_on(const ptrace::Registers& stopped) {
-    ptrace::Registers registers = stopped;
-    if (static_cast<std::int64_t>(registers.orig_rax) < 0) return registers;
-    if (static_cast<std::int64_t>(registers.rax) == -EINTR &&
-        std::ranges::find(eintr_calls, static_cast<long>(registers.orig_rax)) != eintr_calls.end())
-        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
-    return registers;
-}
 
 AgentRun::AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture)
     : process_(&process),
@@ -66,7 +45,7 @@ std::uint64_t AgentRun::scratch_size() const {
 
 AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) const {
     AgentThread agent = {};
-    auto registers = registers_to_go_on(thread.registers);
+    auto registers = thread.registers;
     const auto result = static_cast<std::int64_t>(registers.rax);
     if (static_cast<std::int64_t>(registers.orig_rax) >= 0) {
         if (result == restart_sys || result == restart_no_intr || result == restart_no_hand) {
@@ -261,15 +240,7 @@ Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& repor
     }
     // Mask first: should we die between the two, the agent puts both back.
     if (auto done = ptrace::set_mask(thread.tid, thread.mask); !done) return done;
-    auto registers = registers_to_go_on(thread.registers);
-    // Calls that the kernel makes anew with all of their timeout; the others it restarts with what is left.
-    if (thread.timeout_left >= 0 && static_cast<std::int64_t>(registers.rax) == restart_no_hand) {
-        if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
-            const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
-            if (auto done = ptrace::write_object(process_->living, left->address, value); !done) return done;
-        }
-    }
-    return ptrace::set_registers(thread.tid, registers);
+    return ptrace::set_registers(thread.tid, thread.registers);
 }
 
 Result<> AgentRun::leave(const Reporter& reporter) {

@@ -56,7 +56,4 @@ class AgentRun {
     std::vector<bool> inside_;         // by thread
 };
 
-// What a thread's registers must be when it goes on: a call that the stop cut short goes on as if nothing had been.
-[[nodiscard]] ptrace::Registers registers_to_go_on(const ptrace::Registers& stopped);
-
 }  // namespace cairn::capture

@@ -14,9 +14,37 @@
 #include <optional>
 
 #include "common/agent.h"
+#include "common/timeout.h"
 
 namespace cairn::capture {
 namespace {
+
+constexpr std::int64_t restart_no_hand = -514;  // linux/errno.h, not for user space: restart unless a handler runs
+
+// Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means "restart
+// unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
+constexpr std::array eintr_calls = {SYS_epoll_wait,  SYS_epoll_pwait,   SYS_epoll_pwait2,      SYS_semop,
+                                    SYS_semtimedop,  SYS_rt_sigtimedwait, SYS_io_getevents,
+                                    SYS_msgrcv,      SYS_msgsnd,        SYS_accept,            SYS_accept4,
+                                    SYS_connect,     SYS_recvfrom,      SYS_recvmsg,           SYS_recvmmsg,
+                                    SYS_sendto,      SYS_sendmsg,       SYS_sendmmsg,          SYS_read,
+                                    SYS_readv,       SYS_write,         SYS_writev,            SYS_mq_timedreceive,
+                                    SYS_mq_timedsend};
+
+// A call that only said EINTR because of the stop is restarted by the kernel, with what is left of its timeout. (Those
+// with a restart block go on exactly where they were.)
+void restart_call(pid_t pid, StoppedThread& thread) {
+    auto& registers = thread.registers;
+    if (static_cast<std::int64_t>(registers.orig_rax) < 0) return;
+    if (static_cast<std::int64_t>(registers.rax) == -EINTR &&
+        std::ranges::find(eintr_calls, static_cast<long>(registers.orig_rax)) != eintr_calls.end())
+        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
+    if (thread.timeout_left < 0 || static_cast<std::int64_t>(registers.rax) != restart_no_hand) return;
+    if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
+        const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
+        (void)ptrace::write_object(pid, left->address, value);
+    }
+}
 
 void leave_rseq_section(pid_t pid, StoppedThread& thread) {
     if (static_cast<std::int64_t>(thread.registers.orig_rax) >= 0) return;
@@ -177,7 +205,12 @@ void settle(StoppedProcess& process) {
         if (thread.leader_dead) continue;
         leave_rseq_section(process.living, thread);
         thread.timeout_left = timeout_left(process, thread.registers);
+        const auto before = thread.registers;
+        restart_call(process.living, thread);
         finish_transfer(process, thread);
+        // At once: should we die, the kernel lets the thread go on with what it has now.
+        if (std::memcmp(&before, &thread.registers, sizeof before) != 0)
+            (void)ptrace::set_registers(thread.tid, thread.registers);
     }
 }
 

@@ -10,6 +10,7 @@ namespace cairn::capture {
 //   agent's address instead.
 // - A blocking write, send, or recv with MSG_WAITALL that had moved some bytes and was then cut short (signal(7): a call
 //   that has transferred something returns the count) goes on in the hijack library for the rest.
+// - A call that the stop interrupted with EINTR is to be restarted.
 // - How much is left of a relative timeout is noted.
 void settle(StoppedProcess& process);
 

@@ -4,7 +4,6 @@
 
 #include <charconv>
 
-#include "capture/agent_run.h"
 #include "capture/collect/collect.h"
 #include "common/pid_arguments.h"
 #include "common/siginfo.h"
@@ -72,7 +71,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.rseq_size = sequence->size;
     image.rseq_signature = sequence->signature;
     image.rseq_flags = sequence->flags;
-    auto registers = registers_to_go_on(thread.registers);
+    auto registers = thread.registers;
     translate_pid_arguments(registers, to_program);
     image.registers = bytes_of(&registers, sizeof registers);
     auto state = ptrace::xstate(thread.tid);
