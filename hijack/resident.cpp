@@ -172,7 +172,7 @@ std::int32_t own_slot_or_new() {
 void register_child(std::int32_t index) {
     Region& region = *resident.region;
     const std::int32_t pid = raw::pid();
-    if (index != no_slot && raw::parent_pid() == 0 && pid == 1) {
+    if (index != no_slot && raw::parent_pid() == 0) {
         // Born into a pid namespace of its own. Its pids mean nothing to the coordinator: the parent writes
         // the one that does, and neither this process nor those that it makes have anything to say.
         Slot& slot = region.slots[index];

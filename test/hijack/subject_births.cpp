@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "hijack/raw.h"
 #include "test/hijack/subject.h"
 
 namespace subject {
@@ -178,6 +179,27 @@ void many_at_once() {
         });
 }
 
+// Its children's pids mean nothing to the coordinator: they are named by their parent, or not at all.
+void in_another_pid_namespace() {
+    if (geteuid() != 0) return;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWPID) != 0) _exit(0);
+        const pid_t first = fork();
+        if (first == 0) {
+            if (cairn::hijack::raw::pid() != 1 || getpid() != 1 || is_member()) _exit(1);
+            const pid_t second = fork();
+            if (second == 0) _exit(getpid() == 2 && system("exit 0") == 0 ? 0 : 2);
+            expect_good(second);
+            _exit(0);
+        }
+        expect_good(first);
+        const std::int32_t slot = cairn::find_slot(*region(), first);
+        _exit(slot != cairn::no_slot && region()->slots[slot].foreign[0] != '\0' ? 0 : 3);
+    }
+    expect_good(pid);
+}
+
 int slots(cairn::SlotState state) {
     int found = 0;
     for (const auto& slot : region()->slots) found += slot.state.load() == state ? 1 : 0;
@@ -225,6 +247,7 @@ int births(int, char**) {
     EXPECT(sigaction(SIGUSR1, &action, nullptr) == 0);
     EXPECT(raise(SIGUSR1) == 0);
     expect_good(born_in_handler);
+    in_another_pid_namespace();
     refused_by_kernel();
     many_at_once();
     EXPECT(slots(cairn::SlotState::exec) == 0);

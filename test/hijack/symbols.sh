@@ -1,8 +1,8 @@
 #!/bin/sh
-# symbols.sh LIBRARY WRAPPED.INC: the library exports what the table lists and nothing else, needs libc and nothing
+# symbols.sh LIBRARY WRAPPED.INC DOCUMENT: the document names every wrapped function, the library exports what the table lists and nothing else, needs libc and nothing
 # else, and has neither lazy binding nor text relocations.
 set -eu
-library=$1 table=$2
+library=$1 table=$2 document=$3
 wanted=$(sed -n 's/^CAIRN_WRAPPED(\([A-Za-z0-9_]*\),.*/\1/p' "$table" | sort)
 exported=$(nm -D --defined-only "$library" | awk '{print $3}' | sort)
 if [ "$wanted" != "$exported" ]; then
@@ -10,6 +10,9 @@ if [ "$wanted" != "$exported" ]; then
     printf '%s\n%s\n' "$wanted" "$exported" | sort | uniq -u
     exit 1
 fi
+for name in $wanted; do
+    grep -q "\`$name\`" "$document" || { echo "$document doesn't list $name"; exit 1; }
+done
 needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 [ "$needed" = libc.so.6 ] || { echo "needs: $needed"; exit 1; }
 readelf -dW "$library" | grep -q BIND_NOW || { echo "not bound at once"; exit 1; }
