@@ -49,6 +49,8 @@ class ImageWriter {
     ImageWriter(Fd fd, std::string name, std::uint64_t id)
         : fd_(std::move(fd)), name_(std::move(name)), id_(id) {}
 
+    void start_writeback(std::uint64_t bytes);
+
     struct Pending {
         SectionType type;
         schema::Bytes data;
@@ -57,6 +59,7 @@ class ImageWriter {
     std::string name_;
     std::uint64_t id_;
     std::atomic<std::uint64_t> end_ = image_page;  // where the next reservation begins
+    std::atomic<std::uint64_t> written_ = 0;       // bytes
     std::vector<Pending> sections_;
 };
 
