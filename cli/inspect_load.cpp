@@ -83,8 +83,8 @@ Result<Checkpoint> load_single(const std::string& path) {
             for (const auto& image : manifest->images)
                 if (image.file == name) part = image.part;
             for (const auto& image : manifest->images)
-                if (image.uid.empty() && image.part == part && image.file != name)
-                    load_image(checkpoint, (folder / image.file).string(), part, true);
+                if (image.uid.empty() && (image.part == part || image.part == 0) && image.file != name)
+                    load_image(checkpoint, (folder / image.file).string(), image.part, true);
         }
     load_image(checkpoint, path, part, reader->kind() == ImageKind::objects);
     return checkpoint;
@@ -121,7 +121,7 @@ std::string LoadedProcess::command() const {
 const schema::Object* Checkpoint::object(std::int32_t part, std::int64_t id) const {
     if (id < 0) return nullptr;
     for (const LoadedObjects& each : objects)
-        if (each.part == part)
+        if (each.part == part || each.part == 0)
             for (const schema::Object& object : each.objects.objects)
                 if (object.id == id) return &object;
     return nullptr;

@@ -27,7 +27,7 @@ struct LoadedProcess {
 
 struct LoadedObjects {
     std::string path;
-    std::int32_t part = 0;
+    std::int32_t part = 0;  // 0: it serves all parts
     ImageReader reader;
     schema::Objects objects;
 };

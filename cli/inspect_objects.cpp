@@ -86,8 +86,9 @@ std::string describe(const schema::Object& object) {
 }
 
 std::string object_list(const LoadedObjects& objects) {
-    std::string text = fmt::format("objects of part {}: {}, {}\n", objects.part, printable(objects.path),
-                                   human_size(objects.reader.file_size()));
+    std::string text = fmt::format("objects of {}: {}, {}\n",
+                                   objects.part == 0 ? "all parts" : fmt::format("part {}", objects.part),
+                                   printable(objects.path), human_size(objects.reader.file_size()));
     Table table("  ", {Table::Side::right, Table::Side::left, Table::Side::right, Table::Side::left});
     table.row({"ID", "KIND", "STORED", "WHAT"});
     for (const schema::Object& object : objects.objects.objects) {

@@ -111,7 +111,7 @@ class ImageInspect : public testing::Test {
                 {process.areas[0].start + i * image_page, image_page, offset, hash64(page)});
         }
         finish(*writer, SectionType::meta, schema::encode(process),
-               {file, process.uid, process.pid, process.name, 0, 0});
+               {file, process.uid, process.pid, process.name, 0, 1});
     }
 
     void add_objects() {
