@@ -334,6 +334,7 @@ class Checkpoint {
             if (auto done = member.agent->leave(reporter_); !done) return done;
         reporter_.phase("resume");
         if (!request_.hold) stopper_.let_go();
+        reporter_.end_deadline();
         return {};
     }
 

@@ -26,6 +26,8 @@ class Reporter {
     // Set off at the named moments for tests (CAIRN_FAULT="phase:action", action kill, hang or fail).
     void fault_point(const std::string& name) const;
 
+    // The programs go on: from here on only the coordinator, which sees the progress, sets limits.
+    void end_deadline() { deadline_ = Clock::time_point::max(); }
     // An error when the deadline has passed or the coordinator has gone; `waiting` says for whom.
     [[nodiscard]] Result<> may_go_on(const std::function<std::string()>& waiting) const;
     [[nodiscard]] bool coordinator_gone() const;
