@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -62,7 +63,7 @@ std::string cut(std::string text, std::size_t width) {
 
 // A process of the table and those below it.
 void add_rows(Table& table, const std::multimap<std::int64_t, const json*>& by_parent, const json& process,
-              const std::string& indent) {
+              bool with_real, const std::string& indent) {
     const std::int64_t pid = number(process, "pid");
     const std::int64_t real = number(process, "real");
     std::string command = text(process, "command");
@@ -72,12 +73,16 @@ void add_rows(Table& table, const std::multimap<std::int64_t, const json*>& by_p
         state = "can't be saved: " + text(process, "foreign");
     else if (field(process, "restored", false))
         state += ", restored";
-    table.row({std::to_string(pid), real == pid ? "" : std::to_string(real), text(process, "terminal"),
-               process.contains("memory") ? human_size(bytes(process, "memory")) : "",
-               duration(seconds(process, "started_s")), state, indent + command});
+    std::vector<std::string> row{std::to_string(pid)};
+    if (with_real) row.push_back(real == pid ? "" : std::to_string(real));
+    row.insert(row.end(), {text(process, "terminal"),
+                           process.contains("memory") ? human_size(bytes(process, "memory")) : "",
+                           duration(seconds(process, "started_s")), state, indent + command});
+    table.row(std::move(row));
     const auto [begin, end] = by_parent.equal_range(real);
     for (auto child = begin; child != end; ++child)
-        if (number(*child->second, "real") != real) add_rows(table, by_parent, *child->second, indent + "  ");
+        if (number(*child->second, "real") != real)
+            add_rows(table, by_parent, *child->second, with_real, indent + "  ");
 }
 
 }  // namespace
@@ -95,8 +100,17 @@ std::string duration(double value) {
 std::string process_table(const std::vector<json>& processes) {
     if (processes.empty()) return "no processes\n";
     using Side = Table::Side;
-    Table table("", {Side::right, Side::right, Side::left, Side::right, Side::right, Side::left, Side::left});
-    table.row({"PID", "REAL", "TERMINAL", "MEMORY", "SINCE", "STATE", "COMMAND"});
+    // With exact ids there is nothing to be told apart.
+    const bool with_real = std::ranges::any_of(
+        processes, [](const json& process) { return number(process, "real") != number(process, "pid"); });
+    std::vector<Side> sides{Side::right, Side::left, Side::right, Side::right, Side::left, Side::left};
+    std::vector<std::string> head{"PID", "TERMINAL", "MEMORY", "SINCE", "STATE", "COMMAND"};
+    if (with_real) {
+        sides.insert(sides.begin() + 1, Side::right);
+        head.insert(head.begin() + 1, "REAL");
+    }
+    Table table("", sides);
+    table.row(std::move(head));
     std::multimap<std::int64_t, const json*> by_parent;
     std::map<std::int64_t, const json*> by_pid;
     for (const json& process : processes) {
@@ -106,7 +120,7 @@ std::string process_table(const std::vector<json>& processes) {
     for (const json& process : processes) {
         const std::int64_t parent = number(process, "parent");
         if (by_pid.contains(parent) && parent != number(process, "real")) continue;
-        add_rows(table, by_parent, process, "");
+        add_rows(table, by_parent, process, with_real, "");
     }
     return table.text();
 }
