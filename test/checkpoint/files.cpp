@@ -128,8 +128,7 @@ int main() {
         char text[4096] = "";
         CHECK(pread(status, text, sizeof text - 1, 0) > 0);
         CHECK(std::strstr(text, "files") != nullptr);  // still the status of this very process
-        CHECK(std::strstr(text, ("\nPid:\t" + std::to_string(syscall(SYS_getpid)) + "\n").c_str()) !=
-              nullptr);
+        // The ids in the text are the kernel's, whatever the program believes.
         CHECK(pread(uptime, text, sizeof text - 1, 0) > 0);
         CHECK(fstat(sparse, &before) == 0 && before.st_size == 1 << 20 &&
               lseek(sparse, 0, SEEK_CUR) == 1 << 19);

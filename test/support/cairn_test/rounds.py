@@ -67,10 +67,14 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
         t.sleep(seconds * t.random.uniform(0.1, 0.7) / rounds)
         if before_checkpoint:
             before_checkpoint(number, program)
-        if (ended := processes.status_of(program.pid)) is not None:
-            raise Failure(f"{argv[0]} ended too early, before checkpoint {number + 1}: "
-                          f"{processes.describe_status(ended)}{t.text_of(program)}")
-        program, shown = t.cycle(program, number, at_once=at_once)
+        try:
+            program, shown = t.cycle(program, number, at_once=at_once)
+        except Failure:
+            # How long a program takes is not ours to say: one that was faster this time has had fewer rounds.
+            if number == 0 or processes.status_of(program.pid) is None:
+                raise
+            t.say(f"ended before checkpoint {number + 1}")
+            break
         pieces.append(shown)
     program.expect_exit(code, timeout)
     pieces.append(program.terminal.text)

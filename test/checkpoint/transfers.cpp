@@ -1,0 +1,51 @@
+// Blocking transfers that are larger than the pipe: never short because of a checkpoint. A slow reader, a
+// slow writer.
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <initializer_list>
+#include <vector>
+
+#include "support.h"
+
+int main(int argc, char** argv) {
+    const int rounds = argc > 1 ? std::atoi(argv[1]) : 10;
+    constexpr size_t size = 1 << 20;
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    test::say("READY");
+    const pid_t reader = fork();
+    CHECK(reader >= 0);
+    std::vector<char> data(size);
+    if (reader == 0) {
+        close(ends[1]);
+        size_t at = 0;
+        for (;;) {
+            char part[30000];
+            const ssize_t got = read(ends[0], part, sizeof part);
+            CHECK(got >= 0);
+            if (got == 0) break;
+            for (ssize_t i = 0; i < got; ++i, ++at)
+                CHECK(part[i] == static_cast<char>(at % size * 2654435761U >> 13));
+            test::nap(3);
+        }
+        CHECK(at == size * static_cast<size_t>(rounds));
+        _exit(0);
+    }
+    close(ends[0]);
+    for (size_t i = 0; i < size; ++i) data[i] = static_cast<char>(i * 2654435761U >> 13);
+    for (int round = 0; round < rounds; ++round) {
+        if (round % 2 == 0) {
+            CHECK(write(ends[1], data.data(), size) == static_cast<ssize_t>(size));
+        } else {
+            iovec parts[3] = {
+                {data.data(), 1000}, {data.data() + 1000, size - 3000}, {data.data() + size - 2000, 2000}};
+            CHECK(writev(ends[1], parts, 3) == static_cast<ssize_t>(size));
+        }
+    }
+    close(ends[1]);
+    int status = 0;
+    CHECK(waitpid(reader, &status, 0) == reader && status == 0);
+    test::say("EXIT-SUCCESS");
+    return 0;
+}

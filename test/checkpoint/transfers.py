@@ -1,0 +1,23 @@
+#!/usr/bin/python3
+"""Blocking writes of 1 MiB into a pipe are never short, whatever is checkpointed, killed and restarted meanwhile."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import Failure, main, processes
+
+
+def test(t):
+    path = os.path.join(t.build, "test", "checkpoint", "transfers")
+    program = t.launch([path, "100" if t.soak else "40"])
+    program.expect("READY")
+    t.wait_members(2)
+    for number in range(t.rounds):
+        for _ in range(8):
+            t.checkpoint()
+            t.sleep(0.02)
+        program, _ = t.cycle(program, number)
+    program.expect(r"(EXIT-SUCCESS|FAILED[^\r\n]*)")
+    program.expect_exit(0)
+
+
+main(test)

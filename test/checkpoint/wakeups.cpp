@@ -1,0 +1,116 @@
+// Calls that sleep until a timer of the program's own fires, at random against checkpoints: a wake-up that is
+// lost makes a call sleep on. Usage: wakeups ROUNDS
+#include <poll.h>
+#include <signal.h>
+#include <sys/select.h>
+#include <sys/time.h>
+
+#include "support.h"
+
+namespace {
+volatile sig_atomic_t fired = 0;
+void on_alarm(int) {
+    fired = fired + 1;
+}
+
+void arm(long microseconds) {
+    const itimerval value{{0, 0}, {0, microseconds}};
+    CHECK(setitimer(ITIMER_REAL, &value, nullptr) == 0);
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+    const long rounds = argc > 1 ? std::atol(argv[1]) : 1000;
+    struct sigaction action {};
+    action.sa_handler = on_alarm;  // without SA_RESTART: EINTR is what the program waits for
+    CHECK(sigaction(SIGALRM, &action, nullptr) == 0);
+    sigset_t blocked, open_mask;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGALRM);
+    CHECK(sigprocmask(SIG_BLOCK, &blocked, &open_mask) == 0);
+    sigdelset(&open_mask, SIGALRM);
+    test::say("READY");
+    unsigned seed = 12345;
+    for (long round = 0; round < rounds; ++round) {
+        seed = seed * 1103515245U + 12345U;
+        const long delay = 200 + static_cast<long>(seed >> 8) % 8000;
+        fired = 0;
+        const double began = test::now();
+        int result = 0;
+        errno = 0;
+        switch (round % 6) {
+            case 0:
+                arm(delay);
+                result = sigsuspend(&open_mask);
+                break;
+            case 1: {
+                arm(delay);
+                const timespec time{20, 0};
+                result = ppoll(nullptr, 0, &time, &open_mask);
+                break;
+            }
+            case 2: {
+                arm(delay);
+                const timespec time{20, 0};
+                result = pselect(0, nullptr, nullptr, nullptr, &time, &open_mask);
+                break;
+            }
+            case 3: {  // taken by a wait, not by the handler
+                arm(delay);
+                const timespec time{20, 0};
+                siginfo_t info{};
+                CHECK(sigtimedwait(&blocked, &info, &time) == SIGALRM);
+                CHECK(fired == 0);
+                fired = 1;
+                result = -1;
+                errno = EINTR;
+                break;
+            }
+            // These two can miss a timer that fires before they begin, with and without us: it fires again.
+            case 4: {
+                const itimerval value{{1, 0}, {0, delay}};
+                CHECK(setitimer(ITIMER_REAL, &value, nullptr) == 0);
+                CHECK(sigprocmask(SIG_UNBLOCK, &blocked, nullptr) == 0);
+                if (fired == 0) {
+                    result = pause();
+                } else {
+                    result = -1;
+                    errno = EINTR;
+                }
+                CHECK(result == -1 && errno == EINTR);
+                CHECK(sigprocmask(SIG_BLOCK, &blocked, nullptr) == 0);
+                arm(0);
+                CHECK(fired >= 1);
+                fired = 1;
+                errno = EINTR;
+                break;
+            }
+            default: {
+                const timespec time{1, 0};
+                timespec left{};
+                CHECK(sigprocmask(SIG_UNBLOCK, &blocked, nullptr) == 0);
+                arm(delay);
+                result = nanosleep(&time, &left);
+                const int number = errno;
+                CHECK(sigprocmask(SIG_BLOCK, &blocked, nullptr) == 0);
+                CHECK(fired == 1);
+                if (result == -1) CHECK(number == EINTR && left.tv_sec == 0);
+                result = -1;
+                errno = EINTR;
+                break;
+            }
+        }
+        if (result != -1 || errno != EINTR || fired != 1) {
+            std::fprintf(stderr, "FAILED round %ld kind %ld: result %d errno %d fired %d after %.3f s\n",
+                         round, round % 6, result, errno, static_cast<int>(fired), test::now() - began);
+            return 1;
+        }
+        if (round % 6 != 4 && test::now() - began > 10) {
+            std::fprintf(stderr, "FAILED round %ld kind %ld: %.3f s\n", round, round % 6,
+                         test::now() - began);
+            return 1;
+        }
+    }
+    test::say("EXIT-SUCCESS");
+    return 0;
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+"""Processes that are born while the coordinator is dead are in the next checkpoint."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import json
+import signal
+from cairn_test import check, main, processes
+from cairn_test.ticking import Ticking
+
+
+def test(t):
+    shell = t.launch(["bash", "--norc", "--noprofile"], env={"PS1": "$ "})
+    t.wait_members(1)
+    shell.send("PS1=; echo up\n")
+    shell.expect(r"\nup")
+    os.kill(t.coordinator_pid(), signal.SIGKILL)
+    t.wait_until(lambda: not t.coordinator_pid() or processes.stat(t.coordinator_pid())[1] == "Z", "it to die")
+    shell.send("for i in 1 2 3; do (sleep 1000; echo $i) & done; /bin/sleep 1000 & python3 -c 'import subprocess; "
+               "subprocess.run([\"sleep\", \"1000\"])' & echo born\n")
+    shell.expect(r"\nborn")
+    t.sleep(0.5)
+    t.must("coordinator", "--daemon")
+    # bash, three subshells with a sleep each, a sleep, python3 and its sleep
+    t.wait_members(10)
+    folder = t.checkpoint()
+    with open(os.path.join(folder, "manifest.json")) as file:
+        manifest = json.load(file)
+    manifest = manifest.get("manifest", manifest)
+    check(manifest["np"] == 10, f"{manifest['np']} processes are in the checkpoint, 10 were expected: "
+          f"{[image['name'] for image in manifest['images']]}")
+    t.pull_the_plug()
+    shell = t.restart()
+    check(len(t.members()) == 10, f"{len(t.members())} came back")
+    shell.send("jobs | wc -l; kill $(jobs -p); wait; echo all ended\n")
+    shell.expect(r"\n5\r?\n.*all ended")
+    shell.send("exit 4\n")
+    shell.expect_exit(4)
+
+
+main(test)

@@ -1,0 +1,43 @@
+#!/usr/bin/python3
+"""The coordinator is killed before, in each phase of, and after a checkpoint, and started again: nothing is lost."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import signal
+import time
+from cairn_test import Failure, check, main, processes
+from cairn_test.events import Events
+from cairn_test.ticking import Ticking
+
+PHASES = ("prepare", "stop", "collect", "objects", "fork", "resume", "write", "sync", "publish", "prune")
+
+
+def test(t):
+    group = Ticking(t, size=20)
+    good = group.checkpoint_works("before any fault")
+    for phase in PHASES:
+        before = t.coordinator_pid()
+        events = Events(t)
+        events.ask({"verb": "checkpoint"})
+        reached = events.wait_phase(phase)
+        os.kill(before, signal.SIGKILL)
+        t.wait_until(lambda: not processes.stat(before) or processes.stat(before)[1] == "Z", "the coordinator to die")
+        events.close()
+        group.all_tick(f"after the coordinator was killed in phase {phase}")
+        # Any launch starts it again; here by hand. The journal is the region: everybody is known at once.
+        t.must("coordinator", "--daemon")
+        t.wait_members(3)
+        after = t.coordinator_pid()
+        check(after and after != before, f"no new coordinator after phase {phase}")
+        latest = t.latest()
+        check(latest and os.path.exists(os.path.join(latest, "manifest.json")), f"latest leads to {latest} after {phase}")
+        newer = group.checkpoint_works(f"with the new coordinator, after {phase}")
+        check(newer != good, "a checkpoint that is no new one")
+        good = newer
+        t.say(f"killed in {phase}{'' if reached else ' (missed: it was over)'}: everybody goes on, checkpoint after it")
+        partial = [name for name in os.listdir(os.path.dirname(good)) if name.endswith(".partial")]
+        check(not partial, f"left behind: {partial}")
+    group.survives_a_restart()
+
+
+main(test)
