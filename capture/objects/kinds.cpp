@@ -1,6 +1,7 @@
 // Which kind a description is of. To add a kind: a line here, a file beside this one, its twin in
 // restart/objects.
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -36,6 +37,53 @@ std::string nameless(const Description& found) {
     return name;
 }
 
+struct Nameless {
+    const char* name;  // the kernel's
+    const char* type;  // Object::type
+    Result<> (*describe)(Table&, const Description&, schema::Object&);
+};
+// epoll is described when all others are known: capture_epolls().
+constexpr Nameless nameless_kinds[] = {
+    {"eventfd", "eventfd", describe_eventfd}, {"eventpoll", "epoll", nullptr},
+    {"timerfd", "timerfd", describe_timerfd}, {"signalfd", "signalfd", describe_signalfd},
+    {"pidfd", "pidfd", describe_pidfd},
+};
+
+std::string socket_name(int fd) {
+    int domain = 0, style = 0;
+    socklen_t length = sizeof domain;
+    ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+    length = sizeof style;
+    ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &style, &length);
+    const bool internet = domain == AF_INET || domain == AF_INET6;
+    const char* version = domain == AF_INET6 ? " (IPv6)" : "";
+    if (internet && style == SOCK_STREAM) return fmt::format("TCP{} socket", version);
+    if (internet && style == SOCK_DGRAM) return fmt::format("UDP{} socket", version);
+    if (domain == AF_NETLINK) return "netlink socket";
+    return fmt::format("socket of family {}, type {}", domain, style);
+}
+
+Result<> describe_nameless(Table& table, const Description& found, schema::Object& object,
+                           const std::string& name) {
+    object.kind = schema::ObjectKind::other;
+    object.path = found.link;
+    for (const Nameless& kind : nameless_kinds) {
+        if (name != kind.name) continue;
+        object.type = kind.type;
+        return kind.describe ? kind.describe(table, found, object) : Result<>();
+    }
+    int domain = 0;
+    socklen_t length = sizeof domain;
+    if (found.is(S_IFSOCK) && ::getsockopt(found.fd(), SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
+        domain == AF_UNIX) {
+        object.type = "unix";
+        return describe_unix_socket(table, found, object);
+    }
+    const std::string what = found.is(S_IFSOCK) ? socket_name(found.fd()) : name;
+    return fail_code(ExitCode::refused, "is {} {}: this can't be saved yet; close it before a checkpoint",
+                     std::string("aeio").find(what[0]) == std::string::npos ? "a" : "an", what);
+}
+
 }  // namespace
 
 Result<> describe_object(Table& table, const Description& found, schema::Object& object) {
@@ -44,12 +92,8 @@ Result<> describe_object(Table& table, const Description& found, schema::Object&
     if (is_pipe(found)) return describe_pipe(table, found, object);
 
     const bool path_only = (found.flags & O_PATH) != 0;
-    const std::string name = nameless(found);
-    if (!name.empty()) {
-        if (found.is(S_IFSOCK) && object.outside) return {};
-        return fail_code(ExitCode::refused, "is {} {}: this can't be saved yet; close it before a checkpoint",
-                         std::string("aeiou").find(name[0]) == std::string::npos ? "a" : "an", name);
-    }
+    if (const std::string name = nameless(found); !name.empty())
+        return describe_nameless(table, found, object, name);
     if (found.link.starts_with("/secretmem"))
         return fail_code(ExitCode::refused,
                          "is a memfd_secret: the kernel lets nobody but the process read it");

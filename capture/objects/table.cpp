@@ -103,6 +103,9 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
 Result<> ObjectTable::capture_contents(ImageWriter& writer) {
     if (auto done = capture_pipes(*table_); !done) return done;
     if (auto done = capture_terminals(*table_); !done) return done;
+    if (auto done = capture_epolls(*table_); !done) return done;
+    finish_pidfds(*table_);
+    finish_unix_sockets(*table_);
     if (auto done = capture_memory(*table_, writer); !done) return done;
     release();
     return {};

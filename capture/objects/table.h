@@ -39,7 +39,13 @@ struct Table {
     std::map<Inode, std::int64_t> pipes;      // id of the pipe
     std::map<dev_t, std::int64_t> terminals;  // device -> an object of kind terminal or pty_slave
     std::map<dev_t, std::int64_t> pairs;      // device of the slave -> Object::pty
-    std::set<pid_t> members;                  // whose descriptors have been asked for
+    struct Socket {
+        std::int64_t object = -1;
+        ino_t peer = 0;
+    };
+    std::map<ino_t, Socket> sockets;                     // Unix sockets
+    std::vector<std::pair<std::int64_t, pid_t>> pidfds;  // object, kernel's pid
+    std::set<pid_t> members;                             // whose descriptors have been asked for
 
     schema::Object& add(schema::ObjectKind kind);
     [[nodiscard]] pid_t to_program(pid_t id) const {
@@ -77,5 +83,15 @@ struct Located {
 [[nodiscard]] Result<> describe_pty_master(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> describe_terminal(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> capture_terminals(Table& table);
+
+// Kinds of ObjectKind::other, a file each
+[[nodiscard]] Result<> describe_eventfd(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> describe_signalfd(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> describe_timerfd(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> describe_pidfd(Table& table, const Description& found, schema::Object& object);
+void finish_pidfds(Table& table);
+[[nodiscard]] Result<> capture_epolls(Table& table);
+[[nodiscard]] Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object);
+void finish_unix_sockets(Table& table);
 
 }  // namespace cairn::capture

@@ -156,7 +156,8 @@ Result<> capture_terminals(Table& table) {
         if (master != masters.end()) {
             if (auto done = capture_queues(table, *master->second, object); !done) return done;
         } else if (::ioctl(found->second.fd(), FIONREAD, &waiting) == 0 && waiting > 0) {
-            table.note("{} bytes typed into {} and not read yet stay with that terminal", waiting, object.path);
+            table.note("{} bytes typed into {} and not read yet stay with that terminal", waiting,
+                       object.path);
         }
     }
     return {};

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "restart/objects/opening.h"
+#include "restart/objects/other.h"
 
 namespace cairn::restart {
 namespace {
@@ -51,11 +51,12 @@ Result<> set_position(const schema::Object& object, int fd) {
 }  // namespace
 
 bool is_late(const schema::Object& object) {
+    if (object.kind == schema::ObjectKind::other) return object.type == "pidfd" && !object.outside;
     return object.kind == schema::ObjectKind::file && (of_process(object.path) || object.path == "/dev/tty");
 }
 
 bool is_bound_to_memory(const schema::Object& object) {
-    if (!is_late(object)) return false;
+    if (object.kind != schema::ObjectKind::file || !is_late(object)) return false;
     const std::string name = object.path.substr(object.path.rfind('/') + 1);
     for (const char* bound : {"maps", "smaps", "smaps_rollup", "numa_maps", "mem", "environ", "auxv",
                               "pagemap", "clear_refs", "cmdline"})
@@ -80,6 +81,7 @@ std::string kernel_path(const std::string& path, const Translate& to_kernel) {
 }
 
 Result<Fd> open_late(const schema::Object& object, const Translate& to_kernel) {
+    if (object.type == "pidfd") return open_pidfd(object, to_kernel);
     // A process that had gone already has no files in /proc: what was read of them stays at its end.
     const std::string path = object.deleted ? "/dev/null" : kernel_path(object.path, to_kernel);
     Fd file(::open(path.c_str(), reopen_flags(object.flags)));

@@ -28,8 +28,8 @@ namespace cairn::restart {
 enum class FilePolicy {
     by_rule,  // refuse, but: one that members had open for writing is used as it is, and cut back to its size
               // at the checkpoint if it was open with O_APPEND and has only grown
-    refuse,    // any change
-    use,       // take it as it is
+    refuse,   // any change
+    use,      // take it as it is
     truncate,  // cut back what has grown and was open for writing, else as by_rule
 };
 
@@ -78,7 +78,8 @@ class ObjectSet {
                                                     std::vector<std::string>& notes);
     ObjectSet(ObjectSet&&) noexcept;
     ObjectSet& operator=(ObjectSet&&) noexcept;
-    ~ObjectSet();  // closes all. Must happen before the programs go on: an end of a pipe that the tool holds delays EOF
+    ~ObjectSet();  // closes all. Must happen before the programs go on: an end of a pipe that the tool holds
+                   // delays EOF
 
     // The description (for mapped files and memory: open for what the mapping needs; cwd and root: for
     // fchdir), -1 if there is no such object or only a process itself can open it.
@@ -95,7 +96,8 @@ class ObjectSet {
                                                                const Translate& to_kernel) const;
 
     // In the tool, once all processes have mapped their memory: owners and signals of descriptions
-    // (F_SETOWN), seals that would have forbidden the mapping, settings of terminals.
+    // (F_SETOWN), seals that would have forbidden the mapping, settings of terminals; timers run from here
+    // on.
     [[nodiscard]] Result<> after_forest(const Translate& to_kernel, std::vector<std::string>& notes);
 
     // The terminal that controls this process's session, for TIOCSCTTY by the session's leader; -1: none.
@@ -108,6 +110,7 @@ class ObjectSet {
   private:
     struct State;
     explicit ObjectSet(std::unique_ptr<State> state);
+    [[nodiscard]] int descriptor_of(const schema::Process& process, std::int64_t object) const;
     std::unique_ptr<State> state_;
 };
 

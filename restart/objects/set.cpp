@@ -9,7 +9,7 @@
 #include <set>
 
 #include "common/schema/fields.h"
-#include "restart/objects/opening.h"
+#include "restart/objects/other.h"
 
 namespace cairn::restart {
 
@@ -20,6 +20,7 @@ struct ObjectSet::State {
     std::map<std::int64_t, Fd> opened;
     // What install(), after_forest() and controlling_terminal() need of the objects.
     std::map<std::int64_t, Object> objects;
+    int floor = 0;
 };
 
 int reopen_flags(std::int32_t flags) {
@@ -118,8 +119,15 @@ Result<> open_each(Opening& opening) {
     for (const Object& object : opening.objects.objects)
         if (object.kind == ObjectKind::file)
             if (auto done = open_file(opening, object); !done) return done;
-    for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pipe; }))
-        if (auto done = open_pipe(opening, ends); !done) return done;
+    for (const auto& [id, ends] :
+         grouped(opening.objects, [](const Object& object) { return object.pipe; })) {
+        const bool sockets = ends.front()->kind == ObjectKind::other;
+        if (auto done = sockets ? open_unix_pair(opening, ends) : open_pipe(opening, ends); !done)
+            return done;
+    }
+    for (const Object& object : opening.objects.objects)
+        if (object.kind == ObjectKind::other && object.pipe < 0)
+            if (auto done = with_name(object, open_other(opening, object)); !done) return done;
     for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
         if (auto done = open_terminal(opening, ends); !done) return done;
     return make_read_only(opening);
@@ -139,6 +147,7 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
     if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
+    state->floor = options.floor;
     for (const Object& object : objects.objects) {
         Object small = object;
         small.pages.clear();
@@ -151,6 +160,15 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
 int ObjectSet::fd_of(std::int64_t object) const {
     const auto found = state_->opened.find(object);
     return found == state_->opened.end() ? -1 : found->second.get();
+}
+
+// Where an object can be found in the process: at its high number, or, if only the process could open it, at
+// its own.
+int ObjectSet::descriptor_of(const schema::Process& process, std::int64_t object) const {
+    if (const int high = fd_of(object); high >= 0) return high;
+    for (const schema::Descriptor& descriptor : process.descriptors)
+        if (descriptor.object == object) return descriptor.fd;
+    return -1;
 }
 
 Result<> ObjectSet::install(const schema::Process& process, std::span<const int> keep,
@@ -179,6 +197,12 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
             return fail_errno("descriptor {}", descriptor.fd);
         }
         open.insert(static_cast<unsigned>(descriptor.fd));
+    }
+    for (const schema::Descriptor& descriptor : process.descriptors) {
+        const auto object = state_->objects.find(descriptor.object);
+        if (object == state_->objects.end() || object->second.type != "epoll") continue;
+        const auto find = [&](std::int64_t id) { return descriptor_of(process, id); };
+        if (auto done = watch(object->second, descriptor.fd, state_->floor, find); !done) return done;
     }
     unsigned next = 0;
     for (const unsigned fd : open) {
@@ -209,6 +233,8 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, std::vector<std::st
         const int fd = fd_of(id);
         if (fd < 0) continue;
         if (auto done = seal(object, fd, true); !done) return done;
+        if (object.type == "timerfd")
+            if (auto done = arm_timerfd(object, fd); !done) return done;
         if (object.owner != 0) {
             f_owner_ex owner{};
             owner.type = static_cast<decltype(owner.type)>(object.owner_type);

@@ -102,7 +102,10 @@ TEST_F(ObjectsRelay, MuchOutputArrivesWhole) {
 TEST_F(ObjectsRelay, ControlCAndSizeReachTheInside) {
     start([] {
         static volatile sig_atomic_t signalled = 0;
-        ::signal(SIGWINCH, [](int) { signalled = signalled + 1; });
+        ::signal(SIGWINCH, [](int) {
+            signalled = signalled + 1;
+            ::dprintf(1, "resized\n");
+        });
         ::signal(SIGINT, [](int) {
             winsize size{};
             ::ioctl(0, TIOCGWINSZ, &size);
@@ -110,10 +113,7 @@ TEST_F(ObjectsRelay, ControlCAndSizeReachTheInside) {
             std::_Exit(5);
         });
         ::dprintf(1, "ready\n");
-        for (;;) {
-            ::pause();
-            ::dprintf(1, "resized\n");
-        }
+        for (;;) ::pause();
     });
     screen_until("ready");
     winsize size{50, 132, 0, 0};

@@ -1,0 +1,28 @@
+#include <csignal>
+
+#include "capture/objects/table.h"
+#include "common/schema/extra.h"
+
+namespace cairn::capture {
+
+Result<> describe_pidfd(Table& table, const Description& found, schema::Object& object) {
+    // -1: the process has gone and was waited for.
+    const auto field = info_field(found.info, "Pid");
+    const bool gone = !field || field->starts_with('-');
+    const auto pid = gone ? 0 : static_cast<pid_t>(info_number(found.info, "Pid"));
+    table.pidfds.emplace_back(object.id, pid);
+    object.extra = schema::pack({{"pid", table.to_program(pid)}});
+    return {};
+}
+
+void finish_pidfds(Table& table) {
+    for (const auto& [id, pid] : table.pidfds) {
+        if (pid == 0 || table.members.contains(pid)) continue;
+        table.objects[static_cast<std::size_t>(id)].outside = true;
+        table.note(
+            "a pidfd of process {}, which is no member of the group, will be that of a process that has gone",
+            pid);
+    }
+}
+
+}  // namespace cairn::capture

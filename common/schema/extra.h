@@ -1,0 +1,37 @@
+// schema::Object::extra: what a kind of object says of itself beyond the common fields. A small map in
+// MessagePack, written by capture/objects/KIND.cpp and read by restart/objects/KIND.cpp; its fields are
+// listed in docs/image-format.md.
+#pragma once
+
+#include <concepts>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/error.h"
+#include "common/schema/process.h"
+
+namespace cairn::schema {
+
+[[nodiscard]] inline Bytes pack(const nlohmann::json& extra) {
+    return nlohmann::json::to_msgpack(extra);
+}
+
+[[nodiscard]] inline Result<nlohmann::json> unpack(const Bytes& bytes) {
+    auto extra = nlohmann::json::from_msgpack(bytes, true, false);
+    if (!extra.is_object())
+        return fail_code(ExitCode::damaged, "what an object says of its kind can't be decoded");
+    return extra;
+}
+
+// A field, or 0 (false, empty) where it is missing or of another type.
+template <std::integral T>
+[[nodiscard]] T number(const nlohmann::json& extra, const std::string& name) {
+    const auto found = extra.find(name);
+    if (found == extra.end()) return T{};
+    if (found->is_boolean()) return static_cast<T>(found->template get<bool>());
+    if (!found->is_number_integer()) return T{};
+    return found->is_number_unsigned() ? static_cast<T>(found->template get<std::uint64_t>())
+                                       : static_cast<T>(found->template get<std::int64_t>());
+}
+
+}  // namespace cairn::schema

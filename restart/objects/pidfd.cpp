@@ -1,0 +1,42 @@
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/schema/extra.h"
+#include "restart/objects/other.h"
+
+namespace cairn::restart {
+namespace {
+
+Fd pidfd_of(pid_t pid, std::int32_t flags) {
+    // PIDFD_NONBLOCK is O_NONBLOCK, PIDFD_THREAD is O_EXCL.
+    const auto wanted = static_cast<unsigned>(flags & (O_NONBLOCK | O_EXCL));
+    return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, wanted)));
+}
+
+}  // namespace
+
+Result<Fd> open_pidfd(const schema::Object& object, const Translate& to_kernel) {
+    auto extra = schema::unpack(object.extra);
+    if (!extra) return std::unexpected(std::move(extra.error()));
+    const auto pid = schema::number<pid_t>(*extra, "pid");
+    if (pid == 0) return open_dead_pidfd(object);
+    Fd process = pidfd_of(to_kernel ? to_kernel(pid) : pid, object.flags);
+    if (!process) return fail_errno("pidfd of process {}", pid);
+    return process;
+}
+
+Result<Fd> open_dead_pidfd(const schema::Object& object) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    if (child < 0) return fail_errno("fork");
+    Fd process = pidfd_of(child, object.flags & ~O_EXCL);
+    const int problem = errno;
+    ::waitpid(child, nullptr, 0);
+    errno = problem;
+    if (!process) return fail_errno("pidfd");
+    return process;
+}
+
+}  // namespace cairn::restart
