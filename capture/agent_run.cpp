@@ -12,8 +12,10 @@
 namespace cairn::capture {
 namespace {
 
-// What the kernel leaves in rax when a call was interrupted and is to be restarted; linux/errno.h, not for user space.
-constexpr std::int64_t restart_sys = -512, restart_no_intr = -513, restart_no_hand = -514, restart_block = -516;
+// What the kernel leaves in rax when a call was interrupted and is to be restarted; linux/errno.h, not for
+// user space.
+constexpr std::int64_t restart_sys = -512, restart_no_intr = -513, restart_no_hand = -514,
+                       restart_block = -516;
 
 void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
     const timespec slice = {0, 1'000'000};
@@ -33,8 +35,8 @@ AgentRun::AgentRun(StoppedProcess& process, Region& region, std::uint32_t index,
 }
 
 AgentRun::~AgentRun() {
-    // On an error path: whoever is still inside is detached there, sees that the capture's number is no longer the
-    // region's, and puts itself back.
+    // On an error path: whoever is still inside is detached there, sees that the capture's number is no
+    // longer the region's, and puts itself back.
 }
 
 std::uint64_t AgentRun::scratch_size() const {
@@ -56,9 +58,9 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
             registers.rip -= 2;
         }
     }
-    agent.frame = {registers.rax, registers.rbx, registers.rcx, registers.rdx, registers.rsi,
-                   registers.rdi, registers.rbp, registers.r8,  registers.r9,  registers.r10,
-                   registers.r11, registers.r12, registers.r13, registers.r14, registers.r15,
+    agent.frame = {registers.rax, registers.rbx, registers.rcx,    registers.rdx, registers.rsi,
+                   registers.rdi, registers.rbp, registers.r8,     registers.r9,  registers.r10,
+                   registers.r11, registers.r12, registers.r13,    registers.r14, registers.r15,
                    registers.rsp, registers.rip, registers.eflags, thread.mask};
     agent.talk = process_->region_at + offsetof(Region, talks) + index_ * sizeof(Talk);
     agent.header_capture = process_->region_at + offsetof(Region, capture);
@@ -92,7 +94,8 @@ Result<> AgentRun::start() {
     auto head = ptrace::read_object<std::array<std::uint32_t, 4>>(process_->living, process_->door);
     if (!head) return std::unexpected(std::move(head.error()));
     if ((*head)[2] != agent_version || (*head)[3] != sizeof(Door))
-        return fail_code(ExitCode::refused, "{} runs with the hijack library of another cairn version; start it again",
+        return fail_code(ExitCode::refused,
+                         "{} runs with the hijack library of another cairn version; start it again",
                          proc::label(process_->pid));
     if (const auto left_over = process_->slot->scratch.load(); process_->registered && left_over != 0)
         process_->slot->scratch.store(0);  // of a capture that died; a few pages, gone with the program
@@ -160,7 +163,8 @@ Result<> AgentRun::wait_siblings(const Reporter& reporter) {
     for (std::uint64_t at = scratch_, i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead || i == leader_) continue;
         for (;;) {
-            auto done = ptrace::read_object<std::uint32_t>(process_->living, at + offsetof(AgentThread, done));
+            auto done =
+                ptrace::read_object<std::uint32_t>(process_->living, at + offsetof(AgentThread, done));
             if (!done) return std::unexpected(std::move(done.error()));
             if (*done == 1) break;
             if (auto fine = keep_running(reporter); !fine) return fine;

@@ -1,5 +1,5 @@
-// Runs the hijack library's agent in a stopped process: the scope in which its threads are not at the program's own
-// registers. See common/agent.h for what happens if we die in between.
+// Runs the hijack library's agent in a stopped process: the scope in which its threads are not at the
+// program's own registers. See common/agent.h for what happens if we die in between.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class AgentRun {
     ~AgentRun();
 
     // Each pair (ask, wait) is split so that all processes of a group work at the same time.
-    [[nodiscard]] Result<> start();                    // the first thread enters
+    [[nodiscard]] Result<> start();  // the first thread enters
     [[nodiscard]] Result<> ask(AgentCommand command, std::uint64_t argument = 0, std::uint64_t argument2 = 0);
     [[nodiscard]] Result<std::int64_t> wait(const Reporter& reporter);  // result of the command
     [[nodiscard]] Result<> start_siblings(std::uint64_t scratch);       // after agent_map of scratch_size()
@@ -32,7 +32,8 @@ class AgentRun {
     [[nodiscard]] std::uint64_t scratch_size() const;  // bytes for the siblings, 0 if there are none
     [[nodiscard]] Result<> write_timer_ids(const std::vector<std::int32_t>& ids);
     [[nodiscard]] Result<AgentProcess> process_answers() const;
-    [[nodiscard]] Result<std::vector<AgentThread>> thread_answers() const;  // in the order of StoppedProcess::threads
+    [[nodiscard]] Result<std::vector<AgentThread>> thread_answers()
+        const;  // in the order of StoppedProcess::threads
     // pid of the copy-on-write child, when it has let go of its descriptors.
     [[nodiscard]] Result<pid_t> wait_snapshot(const Reporter& reporter) const;
 
@@ -52,8 +53,8 @@ class AgentRun {
     std::uint64_t capture_;
     std::uint32_t sequence_ = 0;
     std::uint64_t scratch_ = 0;
-    std::size_t leader_ = 0;           // index of the thread that takes commands
-    std::vector<bool> inside_;         // by thread
+    std::size_t leader_ = 0;    // index of the thread that takes commands
+    std::vector<bool> inside_;  // by thread
 };
 
 }  // namespace cairn::capture

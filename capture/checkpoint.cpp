@@ -111,7 +111,8 @@ class Checkpoint {
         manifest_.session = request_.session;
         manifest_.generation = request_.generation;
         for (const pid_t pid : request_.members)
-            if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty()) wiped_[pid] = std::move(*wiped);
+            if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty())
+                wiped_[pid] = std::move(*wiped);
         return {};
     }
 
@@ -216,7 +217,8 @@ class Checkpoint {
             auto descriptors = objects_->descriptors(member.holder);
             if (!descriptors) return std::unexpected(std::move(descriptors.error()));
             image.descriptors = std::move(*descriptors);
-            for (auto [link, id] : {std::pair{"exe", &image.executable}, {"cwd", &image.cwd}, {"root", &image.root}}) {
+            for (auto [link, id] :
+                 {std::pair{"exe", &image.executable}, {"cwd", &image.cwd}, {"root", &image.root}}) {
                 auto object = objects_->file(member.holder, link);
                 if (!object) return std::unexpected(std::move(object.error()));
                 *id = *object;
@@ -235,7 +237,8 @@ class Checkpoint {
         return objects_->capture_contents(*objects_writer_);
     }
 
-    // The program's pause is a fork: what the copy-on-write children show is written after the programs go on.
+    // The program's pause is a fork: what the copy-on-write children show is written after the programs go
+    // on.
     Result<> fork_snapshots() {
         reporter_.phase("fork");
         for (auto& member : members_) {
@@ -269,7 +272,8 @@ class Checkpoint {
         }
         auto lines = proc::maps(member.snapshot->pid(), false);
         if (!lines) return std::unexpected(std::move(lines.error()));
-        if (const auto wiped = wiped_.find(member.process->pid); wiped != wiped_.end()) member.wiped = wiped->second;
+        if (const auto wiped = wiped_.find(member.process->pid); wiped != wiped_.end())
+            member.wiped = wiped->second;
         std::vector<StoreJob> jobs;
         for (const auto& range : not_copied(member.map, *lines, member.wiped)) {
             auto& area = member.early.emplace_back();
@@ -306,8 +310,9 @@ class Checkpoint {
                 std::ranges::none_of(member.wiped, [&](const Range& range) {
                     return range.start <= area.start && area.end <= range.end;
                 }))
-                return fail("{}: memory at {:#x} was marked MADV_WIPEONFORK while the checkpoint began; try again",
-                            proc::label(member.process->pid), area.start);
+                return fail(
+                    "{}: memory at {:#x} was marked MADV_WIPEONFORK while the checkpoint began; try again",
+                    proc::label(member.process->pid), area.start);
             for (const auto& early : member.early)
                 for (const auto& run : early.pages)
                     if (area.start <= run.address && run.address < area.end) area.pages.push_back(run);

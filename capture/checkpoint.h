@@ -23,8 +23,8 @@ struct Request {
     std::vector<pid_t> members;
 };
 
-// Complete and durable images of every member, or an error with every member going on. `finished` is told of the manifest
-// when all is durable, and before the processes go on if they are to be held.
+// Complete and durable images of every member, or an error with every member going on. `finished` is told of
+// the manifest when all is durable, and before the processes go on if they are to be held.
 [[nodiscard]] Result<> checkpoint(const Request& request, Region& region, Reporter& reporter,
                                   const std::function<void(const schema::Manifest&)>& finished);
 

@@ -23,19 +23,20 @@ struct StoppedThread {
 
 struct StoppedProcess {
     pid_t pid = 0;
-    pid_t living = 0;  // a thread that lives: the main thread, unless it has exited; /proc shows memory by it only
+    pid_t living =
+        0;  // a thread that lives: the main thread, unless it has exited; /proc shows memory by it only
     Fd pidfd;
     proc::Stat stat;
     std::vector<StoppedThread> threads;  // the main thread first
     bool job_stopped = false;            // stood still by job control before we came
     int stop_signal = 0;
 
-    Slot* slot = nullptr;          // its own, or (a child of a raw clone that never registered) its parent's
-    bool registered = false;       // the slot is its own
-    std::uint64_t region_at = 0;   // address of the region in the process
-    std::uint64_t door = 0;        // address of the Door in the process
+    Slot* slot = nullptr;         // its own, or (a child of a raw clone that never registered) its parent's
+    bool registered = false;      // the slot is its own
+    std::uint64_t region_at = 0;  // address of the region in the process
+    std::uint64_t door = 0;       // address of the Door in the process
     std::uint64_t born_ns = 0;
-    std::int64_t clock_shift = 0;  // its CLOCK_MONOTONIC is ahead of ours by so much, ns
+    std::int64_t clock_shift = 0;      // its CLOCK_MONOTONIC is ahead of ours by so much, ns
     std::vector<pid_t> old_snapshots;  // dead copy-on-write children of earlier checkpoints, to be reaped
 
     [[nodiscard]] const StoppedThread& first_living() const {

@@ -67,7 +67,8 @@ int run() {
         (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
         while (request.hold && !reporter.coordinator_gone()) ::usleep(1000);
     };
-    auto done = region ? checkpoint(request, **region, reporter, finished) : std::unexpected(std::move(region.error()));
+    auto done = region ? checkpoint(request, **region, reporter, finished)
+                       : std::unexpected(std::move(region.error()));
     if (!done) {
         reporter.send(nlohmann::json{{"event", "failed"},
                                      {"reason", done.error().what},

@@ -54,7 +54,9 @@ void make_parts(const std::vector<schema::Process>& processes, const schema::Obj
         if (found == by_id.end() || !ties(*found->second)) return;
         const auto& object = *found->second;
         // both ends of a pipe or pty: one key
-        const auto key = object.pipe >= 0 ? -1000 - object.pipe * 2 : object.pty >= 0 ? -1001 - object.pty * 2 : id;
+        const auto key = object.pipe >= 0  ? -1000 - object.pipe * 2
+                         : object.pty >= 0 ? -1001 - object.pty * 2
+                                           : id;
         const auto [first, added] = by_object.emplace(key, process);
         if (!added) sets.unite(first->second, process);
     };
@@ -66,11 +68,13 @@ void make_parts(const std::vector<schema::Process>& processes, const schema::Obj
         for (const auto& area : processes[i].areas) tie(i, area.object);
     }
     for (std::size_t i = 0; i < processes.size(); ++i)
-        if (const auto parent = by_pid.find(processes[i].ppid); parent != by_pid.end()) sets.unite(parent->second, i);
+        if (const auto parent = by_pid.find(processes[i].ppid); parent != by_pid.end())
+            sets.unite(parent->second, i);
 
     std::map<std::size_t, std::int32_t> numbers;
     for (std::size_t i = 0; i < processes.size(); ++i) {
-        const auto [number, added] = numbers.emplace(sets.find(i), static_cast<std::int32_t>(numbers.size() + 1));
+        const auto [number, added] =
+            numbers.emplace(sets.find(i), static_cast<std::int32_t>(numbers.size() + 1));
         if (added) manifest.parts.push_back({number->second, manifest.host, "", {}});
         auto& part = manifest.parts[static_cast<std::size_t>(number->second - 1)];
         part.pids.push_back(processes[i].pid);

@@ -19,20 +19,19 @@
 namespace cairn::capture {
 namespace {
 
-constexpr std::int64_t restart_no_hand = -514;  // linux/errno.h, not for user space: restart unless a handler runs
+constexpr std::int64_t restart_no_hand =
+    -514;  // linux/errno.h, not for user space: restart unless a handler runs
 
-// Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means "restart
-// unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
-constexpr std::array eintr_calls = {SYS_epoll_wait,  SYS_epoll_pwait,   SYS_epoll_pwait2,      SYS_semop,
-                                    SYS_semtimedop,  SYS_rt_sigtimedwait, SYS_io_getevents,
-                                    SYS_msgrcv,      SYS_msgsnd,        SYS_accept,            SYS_accept4,
-                                    SYS_connect,     SYS_recvfrom,      SYS_recvmsg,           SYS_recvmmsg,
-                                    SYS_sendto,      SYS_sendmsg,       SYS_sendmmsg,          SYS_read,
-                                    SYS_readv,       SYS_write,         SYS_writev,            SYS_mq_timedreceive,
-                                    SYS_mq_timedsend};
+// Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means
+// "restart unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
+constexpr std::array eintr_calls = {
+    SYS_epoll_wait,   SYS_epoll_pwait, SYS_epoll_pwait2, SYS_semop,  SYS_semtimedop,      SYS_rt_sigtimedwait,
+    SYS_io_getevents, SYS_msgrcv,      SYS_msgsnd,       SYS_accept, SYS_accept4,         SYS_connect,
+    SYS_recvfrom,     SYS_recvmsg,     SYS_recvmmsg,     SYS_sendto, SYS_sendmsg,         SYS_sendmmsg,
+    SYS_read,         SYS_readv,       SYS_write,        SYS_writev, SYS_mq_timedreceive, SYS_mq_timedsend};
 
-// A call that only said EINTR because of the stop is restarted by the kernel, with what is left of its timeout. (Those
-// with a restart block go on exactly where they were.)
+// A call that only said EINTR because of the stop is restarted by the kernel, with what is left of its
+// timeout. (Those with a restart block go on exactly where they were.)
 void restart_call(pid_t pid, StoppedThread& thread) {
     auto& registers = thread.registers;
     if (static_cast<std::int64_t>(registers.orig_rax) < 0) return;
@@ -62,13 +61,14 @@ void leave_rseq_section(pid_t pid, StoppedThread& thread) {
 std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
     const std::int64_t offset = process.slot->timing_tls.load();
     if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
-    const auto note =
-        ptrace::read_object<TimingNote>(process.living, registers.fs_base + static_cast<std::uint64_t>(offset));
+    const auto note = ptrace::read_object<TimingNote>(process.living,
+                                                      registers.fs_base + static_cast<std::uint64_t>(offset));
     if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
     if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
     timespec now = {};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::int64_t elapsed = now.tv_sec * 1'000'000'000 + now.tv_nsec + process.clock_shift - note->began_ns;
+    const std::int64_t elapsed =
+        now.tv_sec * 1'000'000'000 + now.tv_nsec + process.clock_shift - note->began_ns;
     return std::max<std::int64_t>(0, note->length_ns - elapsed);
 }
 
@@ -132,7 +132,7 @@ class Transfer {
 
     Result<ptrace::Registers> install(std::uint64_t finish) {
         const auto& r = registers_;
-        frame_.frame = {r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8,  r.r9,     r.r10,
+        frame_.frame = {r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8,     r.r9, r.r10,
                         r.r11, r.r12, r.r13, r.r14, r.r15, r.rsp, r.rip, r.eflags, 0};
         if (auto done = ptrace::write_object(pid_, address_, frame_); !done)
             return std::unexpected(std::move(done.error()));
@@ -176,7 +176,8 @@ class Transfer {
         auto message = ptrace::read_object<std::array<std::uint64_t, 7>>(pid_, frame_.arguments[1]);
         if (!message) return false;
         std::ranges::copy(*message, frame_.message);
-        // struct msghdr: name, namelen, iov, iovlen, control, controllen, flags. Control data has gone with the first part.
+        // struct msghdr: name, namelen, iov, iovlen, control, controllen, flags. Control data has gone with
+        // the first part.
         frame_.message[4] = frame_.message[5] = 0;
         frame_.arguments[1] = address_ + offsetof(FinishFrame, message);
         return skip_vectors(frame_.message[2], frame_.message[3]);
@@ -190,10 +191,12 @@ class Transfer {
 
 void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
     const auto& registers = thread.registers;
-    if (static_cast<std::int64_t>(registers.orig_rax) < 0 || static_cast<std::int64_t>(registers.rax) <= 0) return;
+    if (static_cast<std::int64_t>(registers.orig_rax) < 0 || static_cast<std::int64_t>(registers.rax) <= 0)
+        return;
     Transfer transfer(process.living, registers);
     if (!transfer.advance() || !blocks(process.living, registers.rdi) || signal_waits(thread)) return;
-    const auto finish = ptrace::read_object<std::uint64_t>(process.living, process.door + offsetof(Door, finish));
+    const auto finish =
+        ptrace::read_object<std::uint64_t>(process.living, process.door + offsetof(Door, finish));
     if (!finish || *finish == 0) return;
     if (auto changed = transfer.install(*finish)) thread.registers = *changed;
 }

@@ -75,21 +75,24 @@ Result<> Stopper::seize_new_threads(pid_t pid) {
         auto stat = proc::stat(pid, tid);
         if (!stat || dead(stat->state)) continue;
         if ((stat->flags & (pf_user_worker | pf_io_worker)) != 0 && tid != pid)
-            return fail_code(ExitCode::refused,
-                             "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it with io_uring off",
-                             proc::label(pid), tid, stat->comm);
+            return fail_code(
+                ExitCode::refused,
+                "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it with io_uring off",
+                proc::label(pid), tid, stat->comm);
         if (auto done = ptrace::seize(tid, 0); !done) {
             // The thread may have ended between the two looks; then it's no error.
             stat = proc::stat(pid, tid);
             if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
             auto status = proc::status(pid, tid);
             if (status && (*status)["TracerPid"] != "0")
-                return fail_code(ExitCode::refused, "{} is being traced by {}: a debugged process can't be saved",
+                return fail_code(ExitCode::refused,
+                                 "{} is being traced by {}: a debugged process can't be saved",
                                  proc::label(pid), proc::label(std::atoi((*status)["TracerPid"].c_str())));
-            return fail_code(ExitCode::refused,
-                             "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
-                             "(prctl PR_SET_DUMPABLE), or the system forbids ptrace (kernel.yama.ptrace_scope)",
-                             proc::label(pid), done.error().what);
+            return fail_code(
+                ExitCode::refused,
+                "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
+                "(prctl PR_SET_DUMPABLE), or the system forbids ptrace (kernel.yama.ptrace_scope)",
+                proc::label(pid), done.error().what);
         }
         tasks_[tid] = Task{pid, false, 0};
         (void)ptrace::interrupt(tid);  // fails only if it has gone; the event loop notices
@@ -113,8 +116,8 @@ void Stopper::drain_events() {
             found->second.stop_signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
             continue;
         }
-        // A signal on its way to the program: it is delivered, and the thread stops before it runs the handler's first
-        // instruction. Any trap takes back a pending interrupt, so it is asked for again.
+        // A signal on its way to the program: it is delivered, and the thread stops before it runs the
+        // handler's first instruction. Any trap takes back a pending interrupt, so it is asked for again.
         (void)ptrace::interrupt(tid);
         (void)ptrace::resume(tid, WSTOPSIG(status));
     }
@@ -158,11 +161,12 @@ bool Stopper::find_doors(StoppedProcess& process) {
     const std::uint64_t region_at = process.slot->region_at.load();
     const std::uint64_t door = process.slot->door.load();
     if (region_at == 0 || door == 0) return false;
-    const auto magic = ptrace::read_object<std::uint64_t>(process.living, region_at + offsetof(Region, magic));
+    const auto magic =
+        ptrace::read_object<std::uint64_t>(process.living, region_at + offsetof(Region, magic));
     if (!magic || *magic != region_magic) return false;
     using Name = decltype(Region::session);
-    const auto name = ptrace::read_object<std::array<char, sizeof(Name)>>(process.living,
-                                                                         region_at + offsetof(Region, session));
+    const auto name = ptrace::read_object<std::array<char, sizeof(Name)>>(
+        process.living, region_at + offsetof(Region, session));
     if (!name || std::memcmp(name->data(), region_.session, sizeof(Name)) != 0) return false;
     const auto opened = ptrace::read_object<std::uint64_t>(process.living, door + offsetof(Door, magic));
     if (!opened || *opened != door_magic) return false;
@@ -206,14 +210,16 @@ Result<bool> Stopper::look_for_births() {
         const auto state = slot.state.load(std::memory_order_acquire);
         const pid_t pid = slot.pid.load();
         if (state == SlotState::running || state == SlotState::exec) {
-            if (pid == 0 || processes_.contains(pid) || candidates_.contains(pid) || left_out_.contains(pid)) continue;
+            if (pid == 0 || processes_.contains(pid) || candidates_.contains(pid) || left_out_.contains(pid))
+                continue;
             if (slot.foreign[0] != 0) {
                 left_out_.insert(pid);
                 reporter_.note(fmt::format("{} is left out: {}", proc::label(pid), slot.foreign));
                 continue;
             }
             auto stat = proc::stat(pid);
-            if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1)) continue;
+            if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1))
+                continue;
             candidates_.insert(pid);
             pending = true;
         } else if (state == SlotState::birth) {
@@ -259,13 +265,16 @@ Result<> Stopper::read_registers(StoppedProcess& process) {
     auto stat = proc::stat(process.pid);
     if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
     process.stat = *stat;
-    process.clock_shift = proc::clock_offsets(std::to_string(process.living)).monotonic - proc::clock_offsets("self").monotonic;
+    process.clock_shift =
+        proc::clock_offsets(std::to_string(process.living)).monotonic - proc::clock_offsets("self").monotonic;
     if (process.living != process.pid) {
-        // A dead main thread has no descriptors to be duplicated; PIDFD_THREAD (since Linux 6.9) names another.
+        // A dead main thread has no descriptors to be duplicated; PIDFD_THREAD (since Linux 6.9) names
+        // another.
         constexpr unsigned pidfd_thread = O_EXCL;
         process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, process.living, pidfd_thread)));
         if (!process.pidfd)
-            return fail_code(ExitCode::refused, "{}: its main thread has exited, and this kernel can't name the others",
+            return fail_code(ExitCode::refused,
+                             "{}: its main thread has exited, and this kernel can't name the others",
                              proc::label(process.pid));
     }
     auto threads = proc::tasks(process.pid);

@@ -13,9 +13,11 @@ namespace cairn::capture {
 
 // Who may be in motion while we stop the group, and what becomes of it:
 //  - a child born this instant: the parent stops, its list of children names the child, it is stopped too;
-//  - a vfork or posix_spawn child: its parent sleeps in the kernel and doesn't stop before the child has execed or
+//  - a vfork or posix_spawn child: its parent sleeps in the kernel and doesn't stop before the child has
+//  execed or
 //    gone; only children of processes that stand still are looked at, so the child is let through;
-//  - an exec under way: until the new image has mapped the region it can't be saved; it is let go and looked at again;
+//  - an exec under way: until the new image has mapped the region it can't be saved; it is let go and looked
+//  at again;
 //  - an exit under way: it becomes a zombie, or is gone;
 //  - an orphan whose parent died before it could register: its birth slot is left; /proc is searched for it.
 // Every wait ends at the reporter's deadline with the names of who is waited for.
@@ -59,10 +61,10 @@ class Stopper {
     Reporter& reporter_;
     std::map<pid_t, Task> tasks_;  // every thread that is seized
     std::map<pid_t, StoppedProcess> processes_;
-    std::set<pid_t> candidates_;   // to be stopped; not ready yet
-    std::set<pid_t> looked_at_;    // still, and its children are known
+    std::set<pid_t> candidates_;  // to be stopped; not ready yet
+    std::set<pid_t> looked_at_;   // still, and its children are known
     std::vector<Zombie> zombies_;
-    std::set<pid_t> left_out_;     // foreign processes, noted
+    std::set<pid_t> left_out_;  // foreign processes, noted
     std::map<pid_t, pid_t> parent_of_;
 };
 

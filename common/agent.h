@@ -1,11 +1,12 @@
-// The agent: the resident part of the hijack library that a capture runs inside a stopped process, to ask what only
-// the process itself can ask and to fork the copy-on-write child.
+// The agent: the resident part of the hijack library that a capture runs inside a stopped process, to ask
+// what only the process itself can ask and to fork the copy-on-write child.
 //
-// A capture writes a frame (the thread's own registers) and a command, points the stopped thread at Door::entry and
-// lets it run. When all is done it stops the thread again and puts the registers back. Should the capture die at any
-// moment, the kernel detaches it and the agent notices: it puts mask and registers back itself and the program goes on.
-// The agent uses general registers only, makes raw system calls only, and none that overwrites the thread's restart
-// block (a nanosleep or poll that was interrupted goes on exactly where it was).
+// A capture writes a frame (the thread's own registers) and a command, points the stopped thread at
+// Door::entry and lets it run. When all is done it stops the thread again and puts the registers back. Should
+// the capture die at any moment, the kernel detaches it and the agent notices: it puts mask and registers
+// back itself and the program goes on. The agent uses general registers only, makes raw system calls only,
+// and none that overwrites the thread's restart block (a nanosleep or poll that was interrupted goes on
+// exactly where it was).
 #pragma once
 
 #include <cstddef>
@@ -17,33 +18,34 @@ inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1
 inline constexpr std::uint32_t agent_version = 1;
 inline constexpr std::uint32_t max_posix_timers = 128;
 
-// Registers that the agent puts back itself if the capture dies. A call that was interrupted is already rewound.
+// Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
+// rewound.
 struct AgentFrame {
     std::uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15, rsp, rip, eflags;
     std::uint64_t mask;  // signal mask
 };
 
-// A blocking transfer that the stop cut short: the hijack library makes the call for the rest and returns the sum, as if
-// the call had never been interrupted. Lies below the red zone of the thread's stack, written by a capture; part of the
-// image like any other memory.
+// A blocking transfer that the stop cut short: the hijack library makes the call for the rest and returns the
+// sum, as if the call had never been interrupted. Lies below the red zone of the thread's stack, written by a
+// capture; part of the image like any other memory.
 struct FinishFrame {
     AgentFrame frame;  // mask is not used
     std::uint64_t call, arguments[6];
-    std::uint64_t done;       // bytes transferred so far
-    std::uint64_t message[7]; // struct msghdr for sendmsg and recvmsg
+    std::uint64_t done;             // bytes transferred so far
+    std::uint64_t message[7];       // struct msghdr for sendmsg and recvmsg
     std::uint64_t vectors[2 * 16];  // struct iovec for calls that take them
 };
 
 // Each thread's own answers.
 struct AgentThread {
     AgentFrame frame;
-    std::uint64_t talk;             // address of the Talk, in the process
-    std::uint64_t header_capture;   // address of Region::capture, in the process
-    std::uint64_t capture;          // the number it must have
+    std::uint64_t talk;            // address of the Talk, in the process
+    std::uint64_t header_capture;  // address of Region::capture, in the process
+    std::uint64_t capture;         // the number it must have
     std::uint64_t door;
-    std::int32_t leader;            // 1: goes on to take commands
-    std::int32_t tracer;            // pid of the capture as this process sees it, 0: not visible
-    std::uint32_t done;             // written by the thread when its answers are complete
+    std::int32_t leader;  // 1: goes on to take commands
+    std::int32_t tracer;  // pid of the capture as this process sees it, 0: not visible
+    std::uint32_t done;   // written by the thread when its answers are complete
     std::uint32_t pad;
     std::uint64_t altstack_base, altstack_size;
     std::int32_t altstack_flags, death_signal;
@@ -85,9 +87,9 @@ enum AgentCommand : std::uint32_t {
 struct Door {
     std::uint64_t magic;  // set last, when the library is ready
     std::uint32_t version;
-    std::uint32_t size;   // sizeof(Door)
-    std::uint64_t entry;  // address of the agent's code; rdi = AgentThread*, stack: AgentThread::stack
-    std::uint64_t finish; // address of the code that finishes interrupted calls (hijack/agent/finish)
+    std::uint32_t size;    // sizeof(Door)
+    std::uint64_t entry;   // address of the agent's code; rdi = AgentThread*, stack: AgentThread::stack
+    std::uint64_t finish;  // address of the code that finishes interrupted calls (hijack/agent/finish)
     std::uint64_t argument, argument2;
     AgentThread leader;
     AgentProcess process;

@@ -14,12 +14,12 @@ namespace cairn {
 // Exit codes of every cairn program: an interface, documented in the man page.
 enum class ExitCode : int {
     ok = 0,
-    failed = 1,       // the thing asked for was not done; the message says why
-    usage = 2,        // bad arguments
-    refused = 3,      // refused by rule: a stranger to the group, a static program, a changed file, ...
-    damaged = 4,      // an image or manifest is damaged, cut or of another version
+    failed = 1,   // the thing asked for was not done; the message says why
+    usage = 2,    // bad arguments
+    refused = 3,  // refused by rule: a stranger to the group, a static program, a changed file, ...
+    damaged = 4,  // an image or manifest is damaged, cut or of another version
     no_coordinator = 5,
-    timed_out = 6,    // a deadline passed; the message names who waited for what
+    timed_out = 6,  // a deadline passed; the message names who waited for what
 };
 
 struct Error {
@@ -47,11 +47,13 @@ template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_errno(fmt::format_string<Args...> form, Args&&... args) {
     const int number = errno;
     return std::unexpected(
-        Error{fmt::format("{}: {}", fmt::format(form, std::forward<Args>(args)...), std::strerror(number)), number});
+        Error{fmt::format("{}: {}", fmt::format(form, std::forward<Args>(args)...), std::strerror(number)),
+              number});
 }
 
 template <class... Args>
-[[nodiscard]] std::unexpected<Error> fail_code(ExitCode code, fmt::format_string<Args...> form, Args&&... args) {
+[[nodiscard]] std::unexpected<Error> fail_code(ExitCode code, fmt::format_string<Args...> form,
+                                               Args&&... args) {
     return std::unexpected(Error{fmt::format(form, std::forward<Args>(args)...), 0, code});
 }
 

@@ -1,5 +1,5 @@
-// Calls that a thread may sleep in and that name a process in a register: made again after a restart, they must name it
-// as the kernel does now.
+// Calls that a thread may sleep in and that name a process in a register: made again after a restart, they
+// must name it as the kernel does now.
 #pragma once
 
 #include <sys/syscall.h>

@@ -19,9 +19,9 @@ struct MapLine {  // a line of /proc/PID/maps, with what smaps' VmFlags says whe
     std::uint64_t offset = 0;
     std::uint32_t major = 0, minor = 0;
     std::uint64_t inode = 0;
-    std::string name;      // path, "[heap]", "" ..., " (deleted)" cut off
+    std::string name;  // path, "[heap]", "" ..., " (deleted)" cut off
     bool deleted = false;
-    std::string flags;     // VmFlags: "rd wr mr mw me ac"; "" if not asked for
+    std::string flags;  // VmFlags: "rd wr mr mw me ac"; "" if not asked for
 };
 
 // The fields of /proc/PID/stat (or task/TID/stat) that we use; proc(5).

@@ -1,5 +1,5 @@
-// System calls made directly: they enter nobody's wrapper, are no cancellation points and leave errno alone. For code
-// that runs in other people's processes: the hijack library, the agent, the restorer.
+// System calls made directly: they enter nobody's wrapper, are no cancellation points and leave errno alone.
+// For code that runs in other people's processes: the hijack library, the agent, the restorer.
 #pragma once
 
 #include <sys/syscall.h>

@@ -1,8 +1,9 @@
 // The region: a file in the session directory that every process of the session maps shared.
 //
-// Registration is a store into a slot and a futex wake: it needs no descriptor, no path and no answer. The region
-// is also the coordinator's journal. This header is used by the hijack library as well: no libstdc++ symbols, no
-// allocation, trivially copyable data only. All fields that two processes touch are lock-free atomics.
+// Registration is a store into a slot and a futex wake: it needs no descriptor, no path and no answer. The
+// region is also the coordinator's journal. This header is used by the hijack library as well: no libstdc++
+// symbols, no allocation, trivially copyable data only. All fields that two processes touch are lock-free
+// atomics.
 #pragma once
 
 #include <atomic>
@@ -24,22 +25,22 @@ enum class SlotState : std::uint32_t {
     exec = 3,     // an exec was asked for; becomes running when the new image registers or the exec fails
 };
 
-// One process. Claimed by compare-exchange free -> birth (a parent, for its child) or free -> running (a program
-// that was launched or execed and finds no slot with its pid). Freed by the coordinator when the process has gone,
-// by a parent whose fork failed.
+// One process. Claimed by compare-exchange free -> birth (a parent, for its child) or free -> running (a
+// program that was launched or execed and finds no slot with its pid). Freed by the coordinator when the
+// process has gone, by a parent whose fork failed.
 struct alignas(64) Slot {
     std::atomic<SlotState> state;
-    std::atomic<std::int32_t> pid;         // real pid in the coordinator's pid namespace; 0 while unknown
-    std::atomic<std::int32_t> parent_pid;  // real pid of who claimed the slot (birth)
-    std::atomic<std::uint32_t> image;      // raised by each exec: tells this image from the one before
-    std::atomic<std::uint64_t> born_ns;    // CLOCK_BOOTTIME at registration; part of the uID, kept over exec
-    std::atomic<std::uint64_t> region_at;  // where the process has mapped the region
-    std::atomic<std::uint64_t> scratch;    // left over by a capture that died: an address to unmap, or 0
-    std::atomic<std::int64_t> timing_tls;  // offset from the thread pointer of the TimingNote; 0: none
-    std::atomic<std::uint64_t> door;       // address of the hijack library's Door (common/agent.h)
-    std::atomic<std::int32_t> virtual_pid; // what the program believes its pid to be
-    std::atomic<std::uint32_t> flags;      // SlotFlag bits
-    char foreign[64];                      // why this process can't be saved, if it can't ("" if it can)
+    std::atomic<std::int32_t> pid;          // real pid in the coordinator's pid namespace; 0 while unknown
+    std::atomic<std::int32_t> parent_pid;   // real pid of who claimed the slot (birth)
+    std::atomic<std::uint32_t> image;       // raised by each exec: tells this image from the one before
+    std::atomic<std::uint64_t> born_ns;     // CLOCK_BOOTTIME at registration; part of the uID, kept over exec
+    std::atomic<std::uint64_t> region_at;   // where the process has mapped the region
+    std::atomic<std::uint64_t> scratch;     // left over by a capture that died: an address to unmap, or 0
+    std::atomic<std::int64_t> timing_tls;   // offset from the thread pointer of the TimingNote; 0: none
+    std::atomic<std::uint64_t> door;        // address of the hijack library's Door (common/agent.h)
+    std::atomic<std::int32_t> virtual_pid;  // what the program believes its pid to be
+    std::atomic<std::uint32_t> flags;       // SlotFlag bits
+    char foreign[64];                       // why this process can't be saved, if it can't ("" if it can)
 };
 
 enum SlotFlag : std::uint32_t {
@@ -48,8 +49,8 @@ enum SlotFlag : std::uint32_t {
     slot_spawn = 4,     // with slot_vfork: birth by posix_spawn, which any child of its parent's may take
 };
 
-// Relative timeouts: the kernel can't be asked when a sleeping call began. A wrapper of the hijack library notes it
-// in thread-local storage; the capture reads it there when the thread sleeps in exactly this call.
+// Relative timeouts: the kernel can't be asked when a sleeping call began. A wrapper of the hijack library
+// notes it in thread-local storage; the capture reads it there when the thread sleeps in exactly this call.
 struct TimingNote {
     std::int64_t began_ns;   // CLOCK_MONOTONIC at the call's begin; 0: no call under way
     std::int64_t length_ns;  // relative timeout asked for, ns
@@ -57,8 +58,8 @@ struct TimingNote {
     std::int32_t reserved;
 };
 
-// Virtual <-> real ids (pids, tids, process groups, sessions) of restored processes. Open addressing, linear probing,
-// key 0 = free, value 0 = removed. Ids that are in no table are their own virtual ids.
+// Virtual <-> real ids (pids, tids, process groups, sessions) of restored processes. Open addressing, linear
+// probing, key 0 = free, value 0 = removed. Ids that are in no table are their own virtual ids.
 struct IdEntry {
     std::atomic<std::int32_t> key;
     std::atomic<std::int32_t> value;
@@ -69,36 +70,42 @@ struct IdMap {
     IdEntry by_real[id_map_size];
 };
 
-// Where the capture and the agent that it runs in a process talk to each other: futex words in shared memory, for the
-// process may have no descriptor to spare. The capture hands them out, one to each process that it has stopped.
+// Where the capture and the agent that it runs in a process talk to each other: futex words in shared memory,
+// for the process may have no descriptor to spare. The capture hands them out, one to each process that it
+// has stopped.
 struct alignas(64) Talk {
     std::atomic<std::uint32_t> command;  // AgentCommand, written by the capture
     std::atomic<std::uint32_t> reply;    // raised by the agent when a command is done
     std::atomic<std::int64_t> result;    // of the last command
-    std::atomic<std::int32_t> snapshot;  // pid of the copy-on-write child once it has let go of all descriptors
+    std::atomic<std::int32_t>
+        snapshot;  // pid of the copy-on-write child once it has let go of all descriptors
 };
 
 struct Region {
     std::uint64_t magic;
     std::uint32_t version;
     std::atomic<std::uint32_t> slots_in_use_hint;  // where a search for a free slot may begin
-    std::atomic<std::uint32_t> changes;          // futex: raised at every change of a slot; the coordinator waits on it
-    std::atomic<std::uint32_t> overflow;         // registrations that found no free slot
-    std::atomic<std::uint64_t> capture;          // number of the checkpoint being taken, 0: none. A snapshot child
-                                                 // that sees another number exits
+    std::atomic<std::uint32_t>
+        changes;  // futex: raised at every change of a slot; the coordinator waits on it
+    std::atomic<std::uint32_t> overflow;  // registrations that found no free slot
+    std::atomic<std::uint64_t> capture;   // number of the checkpoint being taken, 0: none. A snapshot child
+                                          // that sees another number exits
     std::atomic<std::int32_t> coordinator_pid;
     std::atomic<std::int32_t> coordinator_generation;  // raised by every start of a coordinator
-    std::atomic<std::uint64_t> pid_namespace;    // inode of the coordinator's /proc/self/ns/pid, 0: not known. A
-                                                 // program that runs in another one doesn't register: its pids mean
-                                                 // nothing here
-    std::atomic<std::uint32_t> slots_end;        // no slot at or above this index was ever claimed
-    std::atomic<std::uint32_t> pid_collisions;   // how often slot_by_pid had to name one of two processes alive
-    std::atomic<std::uint32_t> spawn_births;     // slots claimed for posix_spawn and not taken yet; never too low
-    std::atomic<std::uint16_t> slot_by_pid[pid_hint_size];  // index pid % pid_hint_size: the slot to look at first
+    std::atomic<std::uint64_t> pid_namespace;  // inode of the coordinator's /proc/self/ns/pid, 0: not known.
+                                               // A program that runs in another one doesn't register: its
+                                               // pids mean nothing here
+    std::atomic<std::uint32_t> slots_end;  // no slot at or above this index was ever claimed
+    std::atomic<std::uint32_t>
+        pid_collisions;  // how often slot_by_pid had to name one of two processes alive
+    std::atomic<std::uint32_t>
+        spawn_births;  // slots claimed for posix_spawn and not taken yet; never too low
+    std::atomic<std::uint16_t>
+        slot_by_pid[pid_hint_size];  // index pid % pid_hint_size: the slot to look at first
     char session[64];
     char ckptdir[1024];
-    char path[1024];  // of this file: what CAIRN_REGION is in the environment of whatever a member execs. A restored
-                      // program's own environment still names the session that it was started in
+    char path[1024];  // of this file: what CAIRN_REGION is in the environment of whatever a member execs. A
+                      // restored program's own environment still names the session that it was started in
     alignas(64) Slot slots[slot_count];
     alignas(64) Talk talks[slot_count];
     alignas(64) IdMap ids;
@@ -109,6 +116,7 @@ static_assert(sizeof(Slot) == 128);
 
 // Environment of a launched program. Kept in every exec inside the group by the hijack library.
 inline constexpr const char* env_region = "CAIRN_REGION";  // path of the region file
-inline constexpr const char* env_library = "CAIRN_LIBRARY";  // path of libcairn.so, what LD_PRELOAD begins with
+inline constexpr const char* env_library =
+    "CAIRN_LIBRARY";  // path of libcairn.so, what LD_PRELOAD begins with
 
 }  // namespace cairn

@@ -15,8 +15,9 @@ void translate_sender(std::vector<std::uint8_t>& bytes, const Translate& transla
     siginfo_t info;
     if (bytes.size() < sizeof info) return;
     std::memcpy(&info, bytes.data(), sizeof info);
-    const bool from_process = info.si_code == SI_USER || info.si_code == SI_QUEUE || info.si_code == SI_TKILL ||
-                              info.si_code == SI_MESGQ || (info.si_signo == SIGCHLD && info.si_code > 0);
+    const bool from_process = info.si_code == SI_USER || info.si_code == SI_QUEUE ||
+                              info.si_code == SI_TKILL || info.si_code == SI_MESGQ ||
+                              (info.si_signo == SIGCHLD && info.si_code > 0);
     if (!from_process || info.si_pid == 0) return;
     info.si_pid = translate(info.si_pid);
     std::memcpy(bytes.data(), &info, sizeof info);

@@ -15,10 +15,11 @@ struct TimespecAt {
     std::int64_t seconds = 0, nanoseconds = 0;
 };
 
-// Changes the registers of a thread that sleeps in a call with a relative timeout so that, made again, it sleeps for
-// `left_ns` only. Calls that take the timeout in memory get one of their own below the thread's red zone, where the
-// kernel reads it before anything else can use the place; the caller writes it. ppoll and pselect6 need nothing: the
-// kernel has written what is left over the timeout (poll_select_finish, fs/select.c).
+// Changes the registers of a thread that sleeps in a call with a relative timeout so that, made again, it
+// sleeps for `left_ns` only. Calls that take the timeout in memory get one of their own below the thread's
+// red zone, where the kernel reads it before anything else can use the place; the caller writes it. ppoll and
+// pselect6 need nothing: the kernel has written what is left over the timeout (poll_select_finish,
+// fs/select.c).
 [[nodiscard]] std::optional<TimespecAt> shorten_timeout(ptrace::Registers& registers, std::int64_t left_ns);
 
 }  // namespace cairn

@@ -24,8 +24,8 @@ using Clock = Worker::Clock;
 
 namespace {
 
-// Runs something that blocks on the disk in `pool` and brings its result back. `work` is given by reference and has to
-// be a named object: g++ 12 destroys temporaries of a co_await expression twice.
+// Runs something that blocks on the disk in `pool` and brings its result back. `work` is given by reference
+// and has to be a named object: g++ 12 destroys temporaries of a co_await expression twice.
 template <class Value>
 asio::awaitable<Value> elsewhere(asio::thread_pool& pool, const std::function<Value()>& work) {
     const auto executor = co_await asio::this_coro::executor;
@@ -256,7 +256,8 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     if (!given_up_.empty()) worker.interrupt();
     Result<Json> captured = co_await listen(job, worker, begun);
     worker_ = nullptr;
-    // Who is to be killed stands still until then: nothing is done after the checkpoint that a restart would do again.
+    // Who is to be killed stands still until then: nothing is done after the checkpoint that a restart would
+    // do again.
     const bool held = captured && job.order.kill;
     std::string last_words;
     if (!held) last_words = co_await worker.finish(limits_.margin);
@@ -282,7 +283,9 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
 
     enter(job, "publish");
     using Notes = Result<std::vector<std::string>>;
-    const std::function<Notes()> publishing = [&folder, &manifest] { return publish(folder.partial, *manifest); };
+    const std::function<Notes()> publishing = [&folder, &manifest] {
+        return publish(folder.partial, *manifest);
+    };
     const Notes notes = co_await elsewhere(disk_, publishing);
     if (!notes) {
         if (held) co_await worker.finish(limits_.margin);  // they go on
@@ -314,7 +317,9 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
         enter(job, "prune");
         using Pruned = decltype(prune({}, {}, {}, {}));
         const std::function<Pruned()> pruning = [root = job.order.ckptdir, cid = manifest->cid, keep,
-                                                 used = s_.folders_in_use()] { return prune(root, cid, keep, used); };
+                                                 used = s_.folders_in_use()] {
+            return prune(root, cid, keep, used);
+        };
         co_await elsewhere(disk_, pruning);
     }
     co_return done;

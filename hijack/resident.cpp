@@ -69,8 +69,8 @@ std::int32_t fill_slot(Region& region, std::int32_t index, std::int32_t pid, boo
     Slot& slot = region.slots[index];
     slot.foreign[0] = '\0';
     slot.flags.fetch_and(~static_cast<std::uint32_t>(slot_vfork | slot_spawn), std::memory_order_relaxed);
-    // Under yama's ptrace_scope 1 only descendants may be traced, and a checkpoint's worker is no ancestor. The leave is
-    // the process's own and not inherited by a child. EINVAL where there is no yama.
+    // Under yama's ptrace_scope 1 only descendants may be traced, and a checkpoint's worker is no ancestor.
+    // The leave is the process's own and not inherited by a child. EINVAL where there is no yama.
     raw::call(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (fresh || slot.born_ns.load(std::memory_order_relaxed) == 0)
         slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);

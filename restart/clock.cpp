@@ -51,16 +51,18 @@ Result<std::int64_t> continue_clocks(const schema::Manifest& manifest, Clocks ho
     const bool behind = now(CLOCK_MONOTONIC) < manifest.monotonic_ns;
     if (how == Clocks::host || (how == Clocks::automatic && !other_boot && !behind)) return 0;
     if (auto done = enter_namespaces(); !done)
-        return std::unexpected(
-            std::move(done.error())
-                .in("the programs' clock can't go on from where it was (this machine has started anew since; without "
-                    "it waits may last too long; --clocks=host leaves it alone)"));
+        return std::unexpected(std::move(done.error())
+                                   .in("the programs' clock can't go on from where it was (this machine has "
+                                       "started anew since; without "
+                                       "it waits may last too long; --clocks=host leaves it alone)"));
     // Offsets count from the machine's clock, and ours may have one already.
     const auto inherited = proc::clock_offsets("self");
     const auto shift = manifest.monotonic_ns - now(CLOCK_MONOTONIC);
-    const auto text = offset_line("monotonic", inherited.monotonic + shift) +
-                      offset_line("boottime", inherited.boottime + manifest.boottime_ns - now(CLOCK_BOOTTIME));
-    if (auto done = write_file("/proc/self/timens_offsets", text); !done) return std::unexpected(std::move(done.error()));
+    const auto text =
+        offset_line("monotonic", inherited.monotonic + shift) +
+        offset_line("boottime", inherited.boottime + manifest.boottime_ns - now(CLOCK_BOOTTIME));
+    if (auto done = write_file("/proc/self/timens_offsets", text); !done)
+        return std::unexpected(std::move(done.error()));
     return shift;
 }
 

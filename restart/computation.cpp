@@ -24,8 +24,8 @@ Result<std::string> find_checkpoint(const std::string& directory) {
             return result;
         }
     if (::access(directory.c_str(), F_OK) != 0) return fail_errno("{}", directory);
-    return fail_code(ExitCode::refused, "{}: no checkpoint in here (neither {} nor latest/{})", directory, manifest_file,
-                     manifest_file);
+    return fail_code(ExitCode::refused, "{}: no checkpoint in here (neither {} nor latest/{})", directory,
+                     manifest_file, manifest_file);
 }
 
 Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {
@@ -37,8 +37,8 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
     for (const int part : parts)
         if (std::ranges::find(computation.manifest.parts, part, &schema::ManifestPart::number) ==
             computation.manifest.parts.end())
-            return fail_code(ExitCode::usage, "{}: there is no part {}; `cairn restart --list {}` shows them", directory,
-                             part, directory);
+            return fail_code(ExitCode::usage, "{}: there is no part {}; `cairn restart --list {}` shows them",
+                             directory, part, directory);
     for (const auto& image : computation.manifest.images) {
         const auto path = directory + "/" + image.file;
         if (image.uid.empty()) {
@@ -51,8 +51,8 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
         auto process = open_process_image(path);
         if (!process) return std::unexpected(std::move(process.error()));
         if (process->process.cid != computation.manifest.cid)
-            return fail_code(ExitCode::damaged, "{}: belongs to computation {}, not to {}", path, process->process.cid,
-                             computation.manifest.cid);
+            return fail_code(ExitCode::damaged, "{}: belongs to computation {}, not to {}", path,
+                             process->process.cid, computation.manifest.cid);
         computation.processes.push_back(std::move(*process));
     }
     if (computation.objects.size() != 1)
@@ -66,7 +66,8 @@ Result<> check_machine(const Computation& computation) {
     ::uname(&system);
     if (manifest.kernel != system.release)
         return fail_code(ExitCode::refused,
-                         "the checkpoint was taken on kernel {}, this is {}: programs hold addresses of that kernel's vdso",
+                         "the checkpoint was taken on kernel {}, this is {}: programs hold addresses of that "
+                         "kernel's vdso",
                          manifest.kernel, system.release);
     auto text = proc::read_file("/proc/cpuinfo");
     if (!text) return {};

@@ -18,11 +18,13 @@ struct Computation {
     std::vector<ObjectsImage> objects;    // one
 };
 
-// The folder of a generation, or one above it: DIR, DIR/latest. Errors: ExitCode::damaged or refused, by name.
+// The folder of a generation, or one above it: DIR, DIR/latest. Errors: ExitCode::damaged or refused, by
+// name.
 [[nodiscard]] Result<std::string> find_checkpoint(const std::string& directory);
 
 // `parts`: numbers as in the manifest; empty: all.
-[[nodiscard]] Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts);
+[[nodiscard]] Result<Computation> read_computation(const std::string& directory,
+                                                   const std::vector<int>& parts);
 
 // Does this machine have what the images need: kernel, CPU features, executables? ExitCode::refused, by name.
 [[nodiscard]] Result<> check_machine(const Computation& computation);

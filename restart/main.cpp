@@ -81,10 +81,12 @@ int run(int count, char** arguments) {
     add("wait", po::value<int>(), "seconds to wait for the other parts (default: for ever)");
     add("ids", po::value<std::string>()->default_value("auto"), "auto, exact or virtual process ids");
     add("clocks", po::value<std::string>()->default_value("auto"),
-        "CLOCK_MONOTONIC of the programs: auto (go on from the checkpoint's if the machine has started anew), keep, host");
+        "CLOCK_MONOTONIC of the programs: auto (go on from the checkpoint's if the machine has started "
+        "anew), keep, host");
     add("files", po::value<std::string>()->default_value("auto"),
         "files that have changed since: auto, refuse, use or truncate");
-    add("path-map", po::value<std::vector<std::string>>(), "OLD=NEW: a path that has moved; may be given again");
+    add("path-map", po::value<std::vector<std::string>>(),
+        "OLD=NEW: a path that has moved; may be given again");
     add("check", "only say whether a restart could work here");
     add("eager", "read all memory before the program goes on (default)");
     add("quiet,q", "say nothing but errors");
@@ -102,9 +104,10 @@ int run(int count, char** arguments) {
         return static_cast<int>(ExitCode::usage);
     }
     if (given.contains("help") || !given.contains("directory")) {
-        std::cout << "Usage: cairn restart [options] DIR\n"
-                     "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it).\n\n"
-                  << shown;
+        std::cout
+            << "Usage: cairn restart [options] DIR\n"
+               "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it).\n\n"
+            << shown;
         return given.contains("help") ? 0 : static_cast<int>(ExitCode::usage);
     }
     if (given.contains("list")) return list_parts(given["directory"].as<std::string>());

@@ -42,8 +42,9 @@ bool Privileges::same_as(const schema::Process& process) const {
         groups != process.groups || bounding != process.cap_bounding || process.securebits != 0)
         return false;
     return std::ranges::all_of(process.threads, [&](const schema::Thread& thread) {
-        return thread.leader_dead || (thread.cap_inheritable == inheritable && thread.cap_permitted == permitted &&
-                                      thread.cap_effective == effective && thread.cap_ambient == ambient);
+        return thread.leader_dead ||
+               (thread.cap_inheritable == inheritable && thread.cap_permitted == permitted &&
+                thread.cap_effective == effective && thread.cap_ambient == ambient);
     });
 }
 
@@ -67,7 +68,8 @@ Scheduling own_scheduling() {
 
 bool Scheduling::same_as(const schema::Thread& thread) const {
     return static_cast<std::uint32_t>(thread.policy) == policy &&
-           static_cast<std::uint32_t>(thread.priority) == priority && thread.nice == nice && thread.ioprio == ioprio;
+           static_cast<std::uint32_t>(thread.priority) == priority && thread.nice == nice &&
+           thread.ioprio == ioprio;
 }
 
 }  // namespace cairn::restart

@@ -40,26 +40,46 @@ std::uint64_t pages(std::uint64_t size) {
 
 const char* step_words(std::uint32_t step) {
     switch (step) {
-        case restorer::step_unmap: return "unmapping";
-        case restorer::step_move: return "moving the vdso";
-        case restorer::step_map: return "mapping memory";
-        case restorer::step_open_file: return "opening a file";
-        case restorer::step_read: return "reading pages of the image";
-        case restorer::step_damaged: return "a page of the image is damaged (checksum)";
-        case restorer::step_protect: return "protecting memory";
-        case restorer::step_advise: return "advising on memory";
-        case restorer::step_layout: return "setting the memory layout (PR_SET_MM_MAP)";
-        case restorer::step_signals: return "setting a signal's action";
-        case restorer::step_thread: return "creating a thread";
-        case restorer::step_rseq: return "registering rseq";
-        case restorer::step_altstack: return "setting an alternate stack";
-        case restorer::step_credentials: return "setting user, groups and capabilities";
-        case restorer::step_root: return "setting root and working directory";
-        case restorer::step_timers: return "setting timers";
-        case restorer::step_descriptors: return "arranging descriptors";
-        case restorer::step_scheduling: return "setting scheduling";
-        case restorer::step_pending: return "queueing pending signals";
-        default: return "?";
+        case restorer::step_unmap:
+            return "unmapping";
+        case restorer::step_move:
+            return "moving the vdso";
+        case restorer::step_map:
+            return "mapping memory";
+        case restorer::step_open_file:
+            return "opening a file";
+        case restorer::step_read:
+            return "reading pages of the image";
+        case restorer::step_damaged:
+            return "a page of the image is damaged (checksum)";
+        case restorer::step_protect:
+            return "protecting memory";
+        case restorer::step_advise:
+            return "advising on memory";
+        case restorer::step_layout:
+            return "setting the memory layout (PR_SET_MM_MAP)";
+        case restorer::step_signals:
+            return "setting a signal's action";
+        case restorer::step_thread:
+            return "creating a thread";
+        case restorer::step_rseq:
+            return "registering rseq";
+        case restorer::step_altstack:
+            return "setting an alternate stack";
+        case restorer::step_credentials:
+            return "setting user, groups and capabilities";
+        case restorer::step_root:
+            return "setting root and working directory";
+        case restorer::step_timers:
+            return "setting timers";
+        case restorer::step_descriptors:
+            return "arranging descriptors";
+        case restorer::step_scheduling:
+            return "setting scheduling";
+        case restorer::step_pending:
+            return "queueing pending signals";
+        default:
+            return "?";
     }
 }
 
@@ -149,18 +169,23 @@ Result<> Rebuild::enter() {
     if (vdso == lines->end()) return fail("process {} has no vdso", pid_);
     auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
     if (!call_at) return std::unexpected(std::move(call_at.error()));
-    const std::array<std::uint64_t, 6> map = {
-        base_, total_size_, PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~std::uint64_t{0}, 0};
+    const std::array<std::uint64_t, 6> map = {base_,
+                                              total_size_,
+                                              PROT_READ | PROT_WRITE,
+                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                                              ~std::uint64_t{0},
+                                              0};
     auto mapped = remote_call(pid_, *call_at, SYS_mmap, map);
     if (!mapped) return std::unexpected(std::move(mapped.error()));
     if (static_cast<std::uint64_t>(*mapped) != base_)
-        return fail("process {}: no memory for the restorer ({})", pid_, std::strerror(static_cast<int>(-*mapped)));
+        return fail("process {}: no memory for the restorer ({})", pid_,
+                    std::strerror(static_cast<int>(-*mapped)));
     const auto blob = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
     if (auto done = ptrace::write_memory(pid_, base_, blob); !done) return done;
     const std::array<std::uint64_t, 3> protect = {base_, blob_size_, PROT_READ | PROT_EXEC};
     auto protection = remote_call(pid_, *call_at, SYS_mprotect, protect);
-    if (!protection || *protection != 0) return fail("process {}: the restorer can't be made executable", pid_);
+    if (!protection || *protection != 0)
+        return fail("process {}: the restorer can't be made executable", pid_);
 
     Block block(params_at_);
     if (auto done = fill(block, *lines, staging_); !done) return done;
@@ -192,7 +217,8 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
                 if (area->end - area->start != line.end - line.start)
                     return fail_code(ExitCode::refused,
                                      "process {}: {} has {} bytes in the image and {} here: another kernel",
-                                     process().pid, line.name, area->end - area->start, line.end - line.start);
+                                     process().pid, line.name, area->end - area->start,
+                                     line.end - line.start);
                 moves.push_back({line.start, staging, area->start, line.end - line.start});
                 staging += line.end - line.start;
                 continue;
@@ -202,7 +228,8 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     }
     for (const auto& area : process().areas)
         if (is_special(area) && std::ranges::find(lines, area.name, &proc::MapLine::name) == lines.end())
-            return fail_code(ExitCode::refused, "process {}: this kernel has no {}", process().pid, area.name);
+            return fail_code(ExitCode::refused, "process {}: this kernel has no {}", process().pid,
+                             area.name);
 
     const auto unmap_at = block.add(unmap);
     const auto moves_at = block.add(moves);
@@ -356,8 +383,8 @@ void Rebuild::fill_signals(Block& block) {
     }
     std::vector<restorer::Timer> timers;
     for (const auto& timer : process().timers)
-        timers.push_back({timer.id, timer.clock, timer.notify, timer.signal, timer.tid, 0, timer.value, timer.left,
-                          timer.interval});
+        timers.push_back({timer.id, timer.clock, timer.notify, timer.signal, timer.tid, 0, timer.value,
+                          timer.left, timer.interval});
     std::ranges::sort(timers, {}, &restorer::Timer::id);  // the kernel counts upwards
     const auto infos_at = block.add(infos);
     const auto timers_at = block.add(timers);
@@ -372,8 +399,8 @@ void Rebuild::fill_signals(Block& block) {
     }
     for (std::size_t i = 0; i < process().itimers.size() && i < 3; ++i) {
         const auto& timer = process().itimers[i];
-        params.itimers[i] = {timer.interval_us / 1'000'000, timer.interval_us % 1'000'000, timer.left_us / 1'000'000,
-                             timer.left_us % 1'000'000};
+        params.itimers[i] = {timer.interval_us / 1'000'000, timer.interval_us % 1'000'000,
+                             timer.left_us / 1'000'000, timer.left_us % 1'000'000};
     }
 }
 
@@ -399,7 +426,8 @@ void Rebuild::fill_descriptors(Block& block) {
     for (const auto& descriptor : process().descriptors)
         if (descriptor.close_on_exec) cloexec.push_back(descriptor.fd);
     for (const auto& file : context_.objects->late_descriptors(process(), context_.to_kernel))
-        late.push_back({file.fd, file.flags, block.add(file.path), file.position, file.close_on_exec ? 1U : 0U, 0});
+        late.push_back(
+            {file.fd, file.flags, block.add(file.path), file.position, file.close_on_exec ? 1U : 0U, 0});
     const auto cloexec_at = block.add(cloexec);
     const auto late_at = block.add(late);
     const auto stopped_at = block.add(stopped_children_);
@@ -424,8 +452,8 @@ std::string Rebuild::failure() const {
     if (step == restorer::step_none) return "";
     const auto detail = (*head)[1];
     std::string what = fmt::format("{:#x}", detail);
-    if (step == restorer::step_thread || step == restorer::step_scheduling || step == restorer::step_pending ||
-        step == restorer::step_signals || step == restorer::step_timers)
+    if (step == restorer::step_thread || step == restorer::step_scheduling ||
+        step == restorer::step_pending || step == restorer::step_signals || step == restorer::step_timers)
         what = fmt::format("{}", detail);
     if (step == restorer::step_open_file) {
         std::array<char, 256> path = {};
@@ -439,7 +467,8 @@ Result<bool> Rebuild::trapped(pid_t) {
     if (auto why = failure(); !why.empty()) return fail("{}", why);
     if (++ready_ < expected_) return false;
     for (std::size_t i = 0; i < expected_; ++i) {
-        auto ids = ptrace::read_object<std::array<std::int32_t, 3>>(pid_, threads_at_ + i * sizeof(restorer::Thread));
+        auto ids = ptrace::read_object<std::array<std::int32_t, 3>>(
+            pid_, threads_at_ + i * sizeof(restorer::Thread));
         if (!ids) return std::unexpected(std::move(ids.error()));
         thread_ids_.emplace_back((*ids)[1], (*ids)[2]);
     }
@@ -459,7 +488,8 @@ Result<> Rebuild::prepare_to_go() {
     if (auto done = ptrace::resume(pid_, 0); !done) return done;
     int status = 0;
     if (::waitpid(pid_, &status, __WALL) != pid_) return fail_errno("waiting for {}", pid_);
-    if (!WIFSTOPPED(status)) return fail("process {} ({}) was killed before it could go on", process().pid, process().name);
+    if (!WIFSTOPPED(status))
+        return fail("process {} ({}) was killed before it could go on", process().pid, process().name);
     if (const auto why = failure(); !why.empty()) return fail("{}", why);
     return {};
 }
@@ -469,13 +499,15 @@ Result<> Rebuild::set_thread(std::size_t index) {
     const pid_t tid = thread_ids_[index].second;
     ptrace::Registers registers = {};
     if (thread.registers.size() != sizeof registers)
-        return fail_code(ExitCode::damaged, "process {}: registers of thread {} are of another size", process().pid,
-                         thread.tid);
+        return fail_code(ExitCode::damaged, "process {}: registers of thread {} are of another size",
+                         process().pid, thread.tid);
     std::memcpy(&registers, thread.registers.data(), sizeof registers);
     translate_pid_arguments(registers, context_.to_kernel);
     constexpr std::int64_t restart_block = -516, restart_no_hand = -514;
-    // The kernel's restart block has gone with the old thread: the call is made anew, with what is left of its timeout.
-    if (static_cast<std::int64_t>(registers.orig_rax) >= 0 && static_cast<std::int64_t>(registers.rax) == restart_block)
+    // The kernel's restart block has gone with the old thread: the call is made anew, with what is left of
+    // its timeout.
+    if (static_cast<std::int64_t>(registers.orig_rax) >= 0 &&
+        static_cast<std::int64_t>(registers.rax) == restart_block)
         registers.rax = static_cast<std::uint64_t>(restart_no_hand);
     if (thread.timeout_left >= 0) {
         if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
@@ -487,7 +519,8 @@ Result<> Rebuild::set_thread(std::size_t index) {
         if (auto note = ptrace::read_object<TimingNote>(pid_, at)) {
             timespec now = {};
             ::clock_gettime(CLOCK_MONOTONIC, &now);
-            note->began_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + context_.clock_shift - (note->length_ns - thread.timeout_left);
+            note->began_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + context_.clock_shift -
+                             (note->length_ns - thread.timeout_left);
             if (auto done = ptrace::write_object(pid_, at, *note); !done) return done;
         }
     }
@@ -526,8 +559,9 @@ void Rebuild::set_limits(std::vector<std::string>& notes) const {
         if (::syscall(SYS_prlimit64, pid_, resource, &limit, &now) == 0) continue;
         const rlimit64 soft = {std::min<std::uint64_t>(limit.rlim_cur, now.rlim_max), now.rlim_max};
         ::syscall(SYS_prlimit64, pid_, resource, &soft, nullptr);
-        notes.push_back(fmt::format("process {} ({}): limit {} can't be set to {} (hard {}): {}", process().pid,
-                                    process().name, resource, limit.rlim_cur, limit.rlim_max, std::strerror(errno)));
+        notes.push_back(fmt::format("process {} ({}): limit {} can't be set to {} (hard {}): {}",
+                                    process().pid, process().name, resource, limit.rlim_cur, limit.rlim_max,
+                                    std::strerror(errno)));
     }
     const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", pid_).c_str(), O_WRONLY | O_CLOEXEC));
     const auto text = fmt::format("{}", process().oom_score_adj);

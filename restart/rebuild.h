@@ -1,5 +1,5 @@
-// Passes 7, 8 and 10 of a restart for one process: the restorer blob is placed into it after its exec, rebuilds it, and
-// at last every thread gets its registers and goes.
+// Passes 7, 8 and 10 of a restart for one process: the restorer blob is placed into it after its exec,
+// rebuilds it, and at last every thread gets its registers and goes.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class Rebuild {
     [[nodiscard]] Result<> prepare_to_go();
     // Registers and masks of every thread; the blob is unmapped.
     [[nodiscard]] Result<> set_threads();
-    // What is set from outside, and last, because it could be in the way before: limits, oom_score_adj. Notes what this
-    // user may not set.
+    // What is set from outside, and last, because it could be in the way before: limits, oom_score_adj. Notes
+    // what this user may not set.
     void set_limits(std::vector<std::string>& notes) const;
     // Detaches. The program runs, or stands still by job control as it did.
     void go();
@@ -62,8 +62,10 @@ class Rebuild {
   private:
     class Block;  // the parameters' memory while it is laid out
     [[nodiscard]] Result<> settle_exec();
-    [[nodiscard]] Result<std::uint64_t> find_hole(const std::vector<proc::MapLine>& lines, std::uint64_t size) const;
-    [[nodiscard]] Result<> fill(Block& block, const std::vector<proc::MapLine>& lines, std::uint64_t hole_end);
+    [[nodiscard]] Result<std::uint64_t> find_hole(const std::vector<proc::MapLine>& lines,
+                                                  std::uint64_t size) const;
+    [[nodiscard]] Result<> fill(Block& block, const std::vector<proc::MapLine>& lines,
+                                std::uint64_t hole_end);
     void fill_areas(Block& block);
     void fill_threads(Block& block);
     void fill_signals(Block& block);

@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -40,9 +40,10 @@ class Restart {
     explicit Restart(const Options& options) : options_(options) {}
 
     Result<int> run() {
-        for (const auto pass : {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids,
-                                &Restart::choose_clocks, &Restart::choose_terminal, &Restart::open_objects, &Restart::make_forest, &Restart::enter, &Restart::rebuild,
-                                &Restart::await_release, &Restart::go}) {
+        for (const auto pass :
+             {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids, &Restart::choose_clocks,
+              &Restart::choose_terminal, &Restart::open_objects, &Restart::make_forest, &Restart::enter,
+              &Restart::rebuild, &Restart::await_release, &Restart::go}) {
             if (auto done = (this->*pass)(); !done) {
                 give_up();
                 return std::unexpected(std::move(done.error()));
@@ -102,7 +103,8 @@ class Restart {
             finished_ = true;
             return {};
         }
-        auto session = make_session(options_.session.empty() ? computation_->manifest.session : options_.session);
+        auto session =
+            make_session(options_.session.empty() ? computation_->manifest.session : options_.session);
         if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
         session_ = *session;
         auto client = CoordinatorClient::connect_or_start(session_);
@@ -116,8 +118,10 @@ class Restart {
         const auto& manifest = computation_->manifest;
         nlohmann::json parts = nlohmann::json::array();
         for (const auto& part : manifest.parts)
-            parts.push_back(
-                {{"number", part.number}, {"host", part.host}, {"terminal", part.terminal}, {"pids", part.pids}});
+            parts.push_back({{"number", part.number},
+                             {"host", part.host},
+                             {"terminal", part.terminal},
+                             {"pids", part.pids}});
         nlohmann::json message = {{"verb", "restart-join"},
                                   {"cid", manifest.cid},
                                   {"np", manifest.np},
@@ -165,7 +169,8 @@ class Restart {
     }
 
     std::string describe_waiting(const nlohmann::json& event) const {
-        std::string text = fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
+        std::string text =
+            fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
         for (const auto& part : event.value("missing", nlohmann::json::array()))
             text += fmt::format("; part {} (started on {} {}) is missing: cairn restart --part {} {}",
                                 part.value("number", 0), part.value("host", ""), part.value("terminal", ""),
@@ -187,7 +192,8 @@ class Restart {
             (void)exact_possible(std::chrono::seconds(10));  // the forest says by name who is in the way
         exact_ = options_.ids == Ids::exact;
         if (options_.ids == Ids::automatic)
-            exact_ = options_.ids == Ids::automatic && ::geteuid() == 0 && exact_possible(std::chrono::seconds(3));
+            exact_ =
+                options_.ids == Ids::automatic && ::geteuid() == 0 && exact_possible(std::chrono::seconds(3));
         to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
         return {};
     }
@@ -205,8 +211,9 @@ class Restart {
             }
         };
         return std::ranges::none_of(processes_, [&](const schema::Process& process) {
-            return taken(process.pid) ||
-                   std::ranges::any_of(process.threads, [&](const auto& thread) { return taken(thread.tid); });
+            return taken(process.pid) || std::ranges::any_of(process.threads, [&](const auto& thread) {
+                       return taken(thread.tid);
+                   });
         });
     }
 
@@ -224,7 +231,8 @@ class Restart {
         for (const auto* member : living_) {
             const auto& process = member->process;
             const auto object = object_by_id_.find(process.terminal);
-            if (object == object_by_id_.end() || object->second->kind != schema::ObjectKind::terminal) continue;
+            if (object == object_by_id_.end() || object->second->kind != schema::ObjectKind::terminal)
+                continue;
             image = object->second;
             const auto node = std::ranges::find(nodes_, process.pid, &forest::Node::pid);
             if (node != nodes_.end() && !node->session_outside) leader_is_ours = true;
@@ -255,7 +263,8 @@ class Restart {
         const auto node = std::ranges::find(nodes_, process.pid, &forest::Node::pid);
         if (node == nodes_.end() || node->group_outside) return;
         const auto object = object_by_id_.find(process.terminal);
-        const bool outer = object != object_by_id_.end() && object->second->kind == schema::ObjectKind::terminal;
+        const bool outer =
+            object != object_by_id_.end() && object->second->kind == schema::ObjectKind::terminal;
         if (outer && !terminal_.foreground()) return;
         const int fd = objects_->controlling_terminal(process);
         if (fd < 0) return;
@@ -268,7 +277,8 @@ class Restart {
     }
 
     Result<> open_objects() {
-        auto set = ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_, notes_);
+        auto set =
+            ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_, notes_);
         if (!set) return std::unexpected(std::move(set.error()));
         objects_.emplace(std::move(*set));
         // images come after everything else, above the floor as well
@@ -333,8 +343,10 @@ class Restart {
         char name[] = "cairn-restart";
         char* const arguments[] = {name, nullptr};
         char* const environment[] = {nullptr};
-        ::syscall(SYS_execveat, objects_->fd_of(process.executable), "", arguments, environment, AT_EMPTY_PATH);
-        stage_->report(index, fmt::format("{} can't be executed: {}", path_of(process.executable), std::strerror(errno)));
+        ::syscall(SYS_execveat, objects_->fd_of(process.executable), "", arguments, environment,
+                  AT_EMPTY_PATH);
+        stage_->report(index, fmt::format("{} can't be executed: {}", path_of(process.executable),
+                                          std::strerror(errno)));
         ::_exit(127);
     }
 
@@ -347,7 +359,8 @@ class Restart {
         for (std::size_t i = 0; i < living_.size(); ++i) {
             const auto& process = living_[i]->process;
             const pid_t pid = forest_->real.at(process.pid);
-            if (auto done = ptrace::seize(pid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL); !done)
+            if (auto done = ptrace::seize(pid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
+                !done)
                 return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));
             RebuildContext context;
             context.process = &process;
@@ -360,7 +373,8 @@ class Restart {
             context.to_kernel = to_kernel_;
             context.path_of = [this](std::int64_t id) { return path_of(id); };
             auto rebuild = std::make_unique<Rebuild>(pid, std::move(context));
-            rebuild->set_stopped_children(stopped_children_of(process, true), !stopped_children_of(process, false).empty());
+            rebuild->set_stopped_children(stopped_children_of(process, true),
+                                          !stopped_children_of(process, false).empty());
             index_of_[pid] = i;
             process_of_[pid] = pid;
             rebuilds_[pid] = std::move(rebuild);
@@ -370,7 +384,8 @@ class Restart {
     }
 
     // Children that will stop once more. `told`: those that the program has heard of already.
-    [[nodiscard]] std::vector<std::int32_t> stopped_children_of(const schema::Process& parent, bool told) const {
+    [[nodiscard]] std::vector<std::int32_t> stopped_children_of(const schema::Process& parent,
+                                                                bool told) const {
         std::vector<std::int32_t> result;
         for (const auto& process : processes_)
             if (process.ppid == parent.pid && process.run == schema::Run::stopped &&
@@ -409,7 +424,8 @@ class Restart {
                 case Event::ended:
                     return ended(rebuild, happening);
                 case Event::crashed:
-                    if (happening.detail == SIGSEGV || happening.detail == SIGBUS || happening.detail == SIGILL)
+                    if (happening.detail == SIGSEGV || happening.detail == SIGBUS ||
+                        happening.detail == SIGILL)
                         return fail("process {} ({}) crashed while it was rebuilt: {}", rebuild.process().pid,
                                     rebuild.process().name, ::strsignal(happening.detail));
                     (void)ptrace::resume(happening.tid, happening.detail);
@@ -421,8 +437,9 @@ class Restart {
 
     Result<> ended(const Rebuild& rebuild, const Happening& happening) {
         const auto why = stage_->reported(index_of_.at(rebuild.pid()));
-        return fail("process {} ({}) {}", rebuild.process().pid, rebuild.process().name,
-                    why.empty() ? fmt::format("ended while it was rebuilt (status {:#x})", happening.detail) : why);
+        return fail(
+            "process {} ({}) {}", rebuild.process().pid, rebuild.process().name,
+            why.empty() ? fmt::format("ended while it was rebuilt (status {:#x})", happening.detail) : why);
     }
 
     // Everybody stands still, complete. The second barrier: nobody runs before all do.
@@ -464,12 +481,13 @@ class Restart {
         released_ = true;
         (void)client_->send({{"verb", "restart-done"}});
         if (!options_.quiet)
-            fmt::print(stderr, "cairn: {} processes of computation {} go on (generation {})\n", living_.size(),
-                       computation_->manifest.cid, computation_->manifest.generation);
+            fmt::print(stderr, "cairn: {} processes of computation {} go on (generation {})\n",
+                       living_.size(), computation_->manifest.cid, computation_->manifest.generation);
         return {};
     }
 
-    // Those that stood still by job control: children first, so that their parents can be told, and not tell the program.
+    // Those that stood still by job control: children first, so that their parents can be told, and not tell
+    // the program.
     Result<> stop_again() {
         std::vector<std::pair<int, Rebuild*>> stopped;
         for (auto& [pid, rebuild] : rebuilds_) {

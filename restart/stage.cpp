@@ -11,7 +11,8 @@
 namespace cairn::restart {
 
 Result<Stage> Stage::create(std::size_t count) {
-    void* memory = ::mmap(nullptr, count * sizeof(Place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, count * sizeof(Place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return fail_errno("memory for {} processes", count);
     return Stage(std::span(static_cast<Place*>(memory), count));
 }
@@ -30,7 +31,8 @@ void Stage::release(std::size_t index) {
 
 void Stage::await(std::size_t index) const {
     auto& word = places_[index].released;
-    while (word.load(std::memory_order_acquire) == 0) ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+    while (word.load(std::memory_order_acquire) == 0)
+        ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
 }
 
 void Stage::report(std::size_t index, const std::string& why) {

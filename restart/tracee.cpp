@@ -52,7 +52,8 @@ Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds)
 
 Result<std::uint64_t> find_syscall(pid_t pid, std::uint64_t vdso, std::uint64_t length) {
     std::vector<std::byte> text(length);
-    if (auto done = ptrace::read_memory(pid, vdso, text); !done) return std::unexpected(std::move(done.error()));
+    if (auto done = ptrace::read_memory(pid, vdso, text); !done)
+        return std::unexpected(std::move(done.error()));
     constexpr std::array instruction = {std::byte{0x0f}, std::byte{0x05}};
     const auto found = std::ranges::search(text, instruction);
     if (found.empty()) return fail("no system call instruction in the vdso of {}", pid);
@@ -74,7 +75,8 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
     registers->r10 = given[3];
     registers->r8 = given[4];
     registers->r9 = given[5];
-    if (auto done = ptrace::set_registers(tid, *registers); !done) return std::unexpected(std::move(done.error()));
+    if (auto done = ptrace::set_registers(tid, *registers); !done)
+        return std::unexpected(std::move(done.error()));
     if (auto done = ptrace::step(tid); !done) return std::unexpected(std::move(done.error()));
     int status = 0;
     if (::waitpid(tid, &status, __WALL) != tid) return fail_errno("waiting for {}", tid);

@@ -16,11 +16,11 @@
 namespace cairn::restart {
 
 enum class Event {
-    execed,    // stopped inside execve
-    trapped,   // a breakpoint: the blob has done what it was told
-    stopped,   // PTRACE_EVENT_STOP
-    ended,     // the thread has gone
-    crashed,   // any other signal
+    execed,   // stopped inside execve
+    trapped,  // a breakpoint: the blob has done what it was told
+    stopped,  // PTRACE_EVENT_STOP
+    ended,    // the thread has gone
+    crashed,  // any other signal
 };
 
 struct Happening {
@@ -29,8 +29,8 @@ struct Happening {
     int detail = 0;  // signal, or wait status
 };
 
-// The next thing that happens to any tracee; waits up to `milliseconds`. tid 0: nothing did. Helpers that only have to
-// be let go on (new threads, clone events) are handled here.
+// The next thing that happens to any tracee; waits up to `milliseconds`. tid 0: nothing did. Helpers that
+// only have to be let go on (new threads, clone events) are handled here.
 [[nodiscard]] Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds);
 
 // The address of a `syscall` instruction in [vdso].

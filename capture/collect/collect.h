@@ -1,4 +1,5 @@
-// Pass 2: what is known of a process that stands still, resource by resource. Each fills its part of schema::Process.
+// Pass 2: what is known of a process that stands still, resource by resource. Each fills its part of
+// schema::Process.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,8 @@ using ToProgram = std::function<pid_t(pid_t)>;
 [[nodiscard]] Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
                                         const ToProgram& to_program, schema::Process& image);
 
-// registers, masks, scheduling ... of each thread, and what is pending for the process. By ptrace: before the agent runs.
+// registers, masks, scheduling ... of each thread, and what is pending for the process. By ptrace: before the
+// agent runs.
 [[nodiscard]] Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program,
                                        schema::Process& image);
 
@@ -34,8 +36,8 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
 // A zombie: its ids and its status are all that is left of it.
 [[nodiscard]] schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program);
 
-// What we can't save is refused before anything is asked of the process: a seccomp filter could kill it for the
-// agent's system calls.
+// What we can't save is refused before anything is asked of the process: a seccomp filter could kill it for
+// the agent's system calls.
 [[nodiscard]] Result<> refuse_unsupported(const StoppedProcess& process);
 
 }  // namespace cairn::capture

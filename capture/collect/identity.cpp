@@ -21,7 +21,8 @@ void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
     for (auto& id : ids) words >> id;
 }
 
-Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers, schema::Process& image) {
+Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers,
+                             schema::Process& image) {
     auto status = proc::status(process.pid, process.first_living().tid);
     if (!status) return std::unexpected(std::move(status.error()));
     auto& field = *status;
@@ -54,9 +55,9 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
     auto own = proc::stat(process.living);  // a dead main thread shows no addresses
     if (!own) return std::unexpected(std::move(own.error()));
     const auto& stat = *own;
-    image.layout = {stat.start_code, stat.end_code,    stat.start_data, stat.end_data,
-                    stat.start_brk,  answers.brk,      stat.start_stack, stat.arg_start,
-                    stat.arg_end,    stat.env_start,   stat.env_end,     {}};
+    image.layout = {stat.start_code, stat.end_code,  stat.start_data,  stat.end_data,
+                    stat.start_brk,  answers.brk,    stat.start_stack, stat.arg_start,
+                    stat.arg_end,    stat.env_start, stat.env_end,     {}};
     auto auxv = proc::read_file(fmt::format("/proc/{}/auxv", process.living));
     if (!auxv) return std::unexpected(std::move(auxv.error()));
     image.layout.auxv.assign(auxv->begin(), auxv->end());
@@ -70,17 +71,20 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
     auto status = proc::status(process.pid, tid);
     if (!status) return std::unexpected(std::move(status.error()));
     if ((*status)["Seccomp"] != "0")
-        return fail_code(ExitCode::refused, "{} has a seccomp filter, which can't be saved", proc::label(process.pid));
+        return fail_code(ExitCode::refused, "{} has a seccomp filter, which can't be saved",
+                         proc::label(process.pid));
     if ((*status)["x86_Thread_features"].find("shstk") != std::string::npos)
-        return fail_code(ExitCode::refused, "{} uses shadow stacks, which can't be saved; run it with "
-                                            "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off", proc::label(process.pid));
+        return fail_code(ExitCode::refused,
+                         "{} uses shadow stacks, which can't be saved; run it with "
+                         "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
+                         proc::label(process.pid));
     if (const auto cs = process.first_living().registers.cs; cs != 0x33)
         return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
     return {};
 }
 
-Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers, const ToProgram& to_program,
-                          schema::Process& image) {
+Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
+                          const ToProgram& to_program, schema::Process& image) {
     const auto& stat = process.stat;
     image.pid = to_program(process.pid);
     image.ppid = to_program(stat.ppid);
@@ -89,7 +93,8 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.subreaper = answers.subreaper != 0;
     image.run = process.job_stopped ? schema::Run::stopped : schema::Run::running;
     image.stop_signal = process.stop_signal;
-    // field 52 of stat holds what wait() has yet to tell of a stopped group, 0 once it has (do_task_stat, fs/proc/array.c)
+    // field 52 of stat holds what wait() has yet to tell of a stopped group, 0 once it has (do_task_stat,
+    // fs/proc/array.c)
     image.stop_reported = process.job_stopped && stat.exit_code == 0;
     image.exit_signal = stat.exit_signal;
     image.name = stat.comm;

@@ -23,7 +23,8 @@ void read_notify(const std::string& text, schema::PosixTimer& timer) {
 Result<std::vector<schema::PosixTimer>> list_timers(pid_t pid) {
     auto text = proc::read_file(fmt::format("/proc/{}/timers", pid));
     if (!text) {
-        if (text.error().number == ENOENT) return std::vector<schema::PosixTimer>{};  // kernel without POSIX timers
+        if (text.error().number == ENOENT)
+            return std::vector<schema::PosixTimer>{};  // kernel without POSIX timers
         return std::unexpected(std::move(text.error()));
     }
     std::vector<schema::PosixTimer> timers;
@@ -51,8 +52,8 @@ Result<std::vector<schema::PosixTimer>> list_timers(pid_t pid) {
     return timers;
 }
 
-Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answers, const ToProgram& to_program,
-                         schema::Process& image) {
+Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answers,
+                         const ToProgram& to_program, schema::Process& image) {
     for (const auto& action : answers.actions)
         image.actions.push_back({action.handler, action.flags, action.restorer, action.mask});
     for (const auto& timer : answers.itimers)

@@ -13,10 +13,11 @@ bool has_flag(const proc::MapLine& line, std::string_view flag) {
     return false;
 }
 
-// The kernel's own mappings carry a name in brackets; those that are the program's are known, any other is the kernel's
-// and has to be moved into place at a restart (vvar_vclock came with 6.13, others will).
+// The kernel's own mappings carry a name in brackets; those that are the program's are known, any other is
+// the kernel's and has to be moved into place at a restart (vvar_vclock came with 6.13, others will).
 bool special(const std::string& name) {
-    return name.starts_with('[') && name != "[heap]" && !name.starts_with("[stack") && !name.starts_with("[anon");
+    return name.starts_with('[') && name != "[heap]" && !name.starts_with("[stack") &&
+           !name.starts_with("[anon");
 }
 
 bool has_file(const proc::MapLine& line) {
@@ -37,15 +38,17 @@ Mapping mapping_of(const proc::MapLine& line) {
     return mapping;
 }
 
-bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& lines, const proc::MapLine& line) {
+bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& lines,
+               const proc::MapLine& line) {
     const auto region = std::ranges::find(lines, process.region_at, &proc::MapLine::start);
-    return region != lines.end() && line.shared && line.inode == region->inode && line.major == region->major &&
-           line.minor == region->minor;
+    return region != lines.end() && line.shared && line.inode == region->inode &&
+           line.major == region->major && line.minor == region->minor;
 }
 
 Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
     const auto who = [&] {
-        return fmt::format("{}: memory {:#x}-{:#x} {}", proc::label(process.pid), line.start, line.end, line.name);
+        return fmt::format("{}: memory {:#x}-{:#x} {}", proc::label(process.pid), line.start, line.end,
+                           line.name);
     };
     if (special(line.name)) return {};
     if (has_flag(line, "um") || has_flag(line, "uw"))

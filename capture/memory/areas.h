@@ -18,28 +18,32 @@ struct Range {
 
 // Taken while the process stands still: everything about its map that a copy-on-write child no longer shows.
 struct StillMap {
-    std::vector<proc::MapLine> lines;                  // of the process itself
-    std::map<std::uint64_t, std::int64_t> objects;     // start of a line -> schema::Object id
+    std::vector<proc::MapLine> lines;               // of the process itself
+    std::map<std::uint64_t, std::int64_t> objects;  // start of a line -> schema::Object id
     std::vector<Range> locked;
 };
 
 // Fails for what can't be saved: device memory, userfaultfd, hugetlb pages.
-[[nodiscard]] Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, ObjectTable& objects);
+[[nodiscard]] Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder,
+                                         ObjectTable& objects);
 
-// Parts of the map that fork did not copy (MADV_DONTFORK), or wiped (MADV_WIPEONFORK, known from `wiped`): they have to
-// be stored before the process goes on.
+// Parts of the map that fork did not copy (MADV_DONTFORK), or wiped (MADV_WIPEONFORK, known from `wiped`):
+// they have to be stored before the process goes on.
 [[nodiscard]] std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLine>& child,
                                             const std::vector<Range>& wiped);
 
-// Areas with a VmFlag ("wf", "lo") in smaps. Reading smaps walks all page tables: not to be done during the pause.
+// Areas with a VmFlag ("wf", "lo") in smaps. Reading smaps walks all page tables: not to be done during the
+// pause.
 [[nodiscard]] Result<std::vector<Range>> ranges_with_flag(pid_t pid, std::string_view flag);
 
 // The image's areas. `flags`: smaps of the copy-on-write child; `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
-                                                           const std::vector<proc::MapLine>& flags, Range scratch);
+                                                           const std::vector<proc::MapLine>& flags,
+                                                           Range scratch);
 
-// Pages of an area that differ from what a fresh mapping would show, at most `longest` bytes each; guard regions go into
-// `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap; CAIRN_NO_PAGEMAP_SCAN=1 forces the latter.
+// Pages of an area that differ from what a fresh mapping would show, at most `longest` bytes each; guard
+// regions go into `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap; CAIRN_NO_PAGEMAP_SCAN=1
+// forces the latter.
 [[nodiscard]] Result<std::vector<Range>> stored_pages(
     pid_t pid, const schema::Area& area, std::uint64_t longest,
     std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards);

@@ -17,8 +17,8 @@ struct PageRegion {
     std::uint64_t start, end, categories;
 };
 struct ScanArgument {
-    std::uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, category_inverted, category_mask,
-        category_anyof_mask, return_mask;
+    std::uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, category_inverted,
+        category_mask, category_anyof_mask, return_mask;
 };
 constexpr unsigned long pagemap_scan = _IOWR('f', 16, ScanArgument);
 constexpr std::uint64_t is_file = 4, is_present = 8, is_swapped = 16, is_zero = 32, is_guard = 256;
@@ -129,7 +129,8 @@ Result<std::vector<Range>> stored_pages(pid_t pid, const schema::Area& area, std
         if (!scanned) return std::unexpected(std::move(scanned.error()));
         if (*scanned) return ranges;
     }
-    if (auto done = read_entries(fd.get(), area, runs, guards); !done) return std::unexpected(std::move(done.error()));
+    if (auto done = read_entries(fd.get(), area, runs, guards); !done)
+        return std::unexpected(std::move(done.error()));
     return ranges;
 }
 

@@ -55,7 +55,8 @@ class Store {
         const bool readable = (job.area->prot & 1) != 0;
         auto done = readable ? ptrace::read_memory(job.source, job.range.start, std::as_writable_bytes(bytes))
                              : Result<>(fail("not readable"));
-        if (!done) done = ptrace::read_memory_forced(job.source, job.range.start, std::as_writable_bytes(bytes));
+        if (!done)
+            done = ptrace::read_memory_forced(job.source, job.range.start, std::as_writable_bytes(bytes));
         if (!done) return done;
         const bool keep_zeros = job.area->kind == schema::AreaKind::file_private;
         for (std::size_t begin = 0; begin < length;) {
@@ -91,7 +92,8 @@ class Store {
 
 }  // namespace
 
-Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64_t already, std::uint64_t total) {
+Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64_t already,
+                     std::uint64_t total) {
     Store store(jobs, reporter, already, total);
     {
         std::jthread other([&] { store.work(false); });

@@ -14,15 +14,15 @@
 namespace cairn::capture {
 
 struct StoreJob {
-    pid_t source = 0;       // whose memory is read
+    pid_t source = 0;  // whose memory is read
     ImageWriter* writer = nullptr;
     schema::Area* area = nullptr;  // its pages are filled in
     Range range;
-    std::string label;      // for progress
+    std::string label;  // for progress
 };
 
-// Stores all jobs with two threads. Pages of zeros in anonymous memory are left out. Reports progress. The first error
-// ends it: errno of the failed read or write, ENOSPC among them.
+// Stores all jobs with two threads. Pages of zeros in anonymous memory are left out. Reports progress. The
+// first error ends it: errno of the failed read or write, ENOSPC among them.
 [[nodiscard]] Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64_t already,
                                    std::uint64_t total);
 

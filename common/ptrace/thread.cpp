@@ -136,7 +136,8 @@ Result<> write_memory(pid_t pid, std::uint64_t address, std::span<const std::byt
     const ssize_t put = ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
     if (put < 0) return fail_errno("writing to memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(put) != from.size())
-        return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put, from.size());
+        return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put,
+                    from.size());
     return {};
 }
 
@@ -156,7 +157,8 @@ Result<> write_memory_forced(pid_t pid, std::uint64_t address, std::span<const s
     const ssize_t put = ::pwrite(memory->get(), from.data(), from.size(), static_cast<off_t>(address));
     if (put < 0) return fail_errno("writing to memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(put) != from.size())
-        return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put, from.size());
+        return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put,
+                    from.size());
     return {};
 }
 

@@ -1,4 +1,5 @@
-// ptrace(2) of one thread, typed. A tracer is a thread: all calls for a tracee come from the thread that seized it.
+// ptrace(2) of one thread, typed. A tracer is a thread: all calls for a tracee come from the thread that
+// seized it.
 #pragma once
 
 #include <signal.h>

@@ -32,7 +32,7 @@ struct Manifest {
     std::string session;
     std::string host, boot_id, kernel, cpu_model;
     std::vector<std::string> cpu_flags;
-    std::int64_t taken_at_ns = 0;       // CLOCK_REALTIME when the group stood still
+    std::int64_t taken_at_ns = 0;  // CLOCK_REALTIME when the group stood still
     std::int64_t monotonic_ns = 0, boottime_ns = 0;
     std::int64_t pause_ns = 0, total_ns = 0;
     std::uint64_t bytes = 0;

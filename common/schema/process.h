@@ -1,5 +1,5 @@
-// What an image says of one process. Filled by capture/, read by restart/ and `cairn inspect`; neither knows the other.
-// Every struct converts to and from nlohmann::json (schema/json.h); on disk it is MessagePack.
+// What an image says of one process. Filled by capture/, read by restart/ and `cairn inspect`; neither knows
+// the other. Every struct converts to and from nlohmann::json (schema/json.h); on disk it is MessagePack.
 //
 // Ids in here are the ids that the program knows (virtual ids where those differ from the kernel's).
 // Addresses are addresses in the image. Times are ns unless the name says otherwise.
@@ -17,10 +17,10 @@ enum class Run { running, stopped, zombie };
 
 struct Thread {
     std::int32_t tid = 0;
-    bool leader_dead = false;  // the main thread has exited, others live: nothing but tid is meaningful
-    Bytes registers;           // struct user_regs_struct (NT_PRSTATUS), orig_rax included
-    Bytes xstate;              // NT_X86_XSTATE, whole XSAVE area
-    std::uint64_t blocked = 0;  // signal mask, bit n-1 for signal n
+    bool leader_dead = false;    // the main thread has exited, others live: nothing but tid is meaningful
+    Bytes registers;             // struct user_regs_struct (NT_PRSTATUS), orig_rax included
+    Bytes xstate;                // NT_X86_XSTATE, whole XSAVE area
+    std::uint64_t blocked = 0;   // signal mask, bit n-1 for signal n
     std::vector<Bytes> pending;  // siginfo_t, signals sent to this thread, oldest first
     std::uint64_t altstack_base = 0, altstack_size = 0;
     std::int32_t altstack_flags = 2;  // SS_DISABLE
@@ -50,7 +50,7 @@ enum class AreaKind {
     shared_memory,  // shared anonymous memory, memfd, deleted or SysV segment: contents are in an Object
     vdso,           // kernel's special mappings: moved, never stored
     vvar,
-    region,         // the session's region: mapped again
+    region,  // the session's region: mapped again
 };
 
 // A run of pages in the image file.
@@ -62,15 +62,16 @@ struct PageRun {
 
 struct Area {
     std::uint64_t start = 0, end = 0;
-    std::int32_t prot = 0;        // PROT_*
+    std::int32_t prot = 0;  // PROT_*
     AreaKind kind = AreaKind::anonymous;
     bool grows_down = false, no_reserve = false, locked = false, dont_fork = false, wipe_on_fork = false,
          dont_dump = false, huge = false, no_huge = false, mergeable = false;
     std::uint64_t file_offset = 0;
-    std::int64_t object = -1;     // schema::Object id: the file or the memory object
-    std::string name;             // as in /proc/PID/maps, "" for none
+    std::int64_t object = -1;  // schema::Object id: the file or the memory object
+    std::string name;          // as in /proc/PID/maps, "" for none
     std::vector<PageRun> pages;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> guards;  // address, length of guard regions (MADV_GUARD_INSTALL)
+    std::vector<std::pair<std::uint64_t, std::uint64_t>>
+        guards;  // address, length of guard regions (MADV_GUARD_INSTALL)
 };
 
 struct Descriptor {
@@ -81,8 +82,8 @@ struct Descriptor {
 
 struct PosixTimer {
     std::int32_t id = 0, clock = 0, notify = 0, signal = 0;
-    std::int32_t tid = 0;      // SIGEV_THREAD_ID
-    std::uint64_t value = 0;   // sigev_value
+    std::int32_t tid = 0;                 // SIGEV_THREAD_ID
+    std::uint64_t value = 0;              // sigev_value
     std::int64_t left = 0, interval = 0;  // ns; left 0: disarmed
     std::int32_t overrun = 0;
 };
@@ -94,8 +95,8 @@ struct Limit {
 };
 
 struct MemoryLayout {  // struct prctl_mm_map
-    std::uint64_t start_code = 0, end_code = 0, start_data = 0, end_data = 0, start_brk = 0, brk = 0, start_stack = 0,
-                  arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
+    std::uint64_t start_code = 0, end_code = 0, start_data = 0, end_data = 0, start_brk = 0, brk = 0,
+                  start_stack = 0, arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
     Bytes auxv;
 };
 
@@ -114,7 +115,7 @@ struct Process {
     std::int64_t terminal = -1;     // Object id of the controlling terminal, -1: none
     std::int32_t foreground = 0;    // foreground process group of that terminal
 
-    std::int64_t executable = -1;   // Object id
+    std::int64_t executable = -1;      // Object id
     std::int64_t cwd = -1, root = -1;  // Object ids; root -1: same as the coordinator's
     std::uint32_t umask = 0;
     std::uint32_t uids[4] = {}, gids[4] = {};  // real, effective, saved, fs
@@ -129,8 +130,8 @@ struct Process {
     std::vector<Limit> limits;  // index: RLIMIT_*
     std::int64_t cpu_user_us = 0, cpu_system_us = 0;
 
-    std::vector<SignalAction> actions;  // index n-1 for signal n, 64 of them
-    std::vector<Bytes> pending;         // siginfo_t, process-directed, oldest first
+    std::vector<SignalAction> actions;   // index n-1 for signal n, 64 of them
+    std::vector<Bytes> pending;          // siginfo_t, process-directed, oldest first
     std::vector<IntervalTimer> itimers;  // ITIMER_REAL, VIRTUAL, PROF
     std::vector<PosixTimer> timers;
 

@@ -32,15 +32,16 @@ Talk* talk_of(const AgentThread* self) {
     return reinterpret_cast<Talk*>(self->talk);
 }
 
-// Whether the capture that started us is still there. The region's number is cleared by a coordinator that sees its
-// capture die; the pid covers the case that both are gone.
+// Whether the capture that started us is still there. The region's number is cleared by a coordinator that
+// sees its capture die; the pid covers the case that both are gone.
 bool capture_lives(const AgentThread* self) {
     const auto* number = reinterpret_cast<const std::atomic<std::uint64_t>*>(self->header_capture);
     if (number->load(std::memory_order_acquire) != self->capture) return false;
     return self->tracer == 0 || call(SYS_kill, self->tracer, 0) != no_such_process;
 }
 
-// Sleeps up to 20 ms. rt_sigtimedwait has no restart block that it could overwrite (poll, nanosleep, futex have).
+// Sleeps up to 20 ms. rt_sigtimedwait has no restart block that it could overwrite (poll, nanosleep, futex
+// have).
 void nap() {
     const timespec slice = {0, 20'000'000};
     call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
@@ -80,8 +81,9 @@ void collect_process(AgentProcess& process) {
     process.brk = static_cast<std::uint64_t>(call(SYS_brk, 0));
 }
 
-// The copy-on-write child. It shared the descriptor table with the program up to here, so that no descriptor was ever
-// held twice; unsharing with close_range copies none of it. Then it only waits to be read and killed.
+// The copy-on-write child. It shared the descriptor table with the program up to here, so that no descriptor
+// was ever held twice; unsharing with close_range copies none of it. Then it only waits to be read and
+// killed.
 [[noreturn]] void snapshot_main(AgentThread* self) {
     call(SYS_close_range, 0U, ~0U, close_range_unshare);
     call(SYS_prctl, PR_SET_NAME, "cairn-snapshot");
@@ -129,14 +131,15 @@ long start_middle(MiddleArgument* argument, std::uint8_t* stack_top) {
         "ud2\n"
         "1:"
         : "=a"(result)
-        : "a"(SYS_clone), "D"(CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS), "S"(stack_top), "d"(0), "r"(r10),
-          "r"(r8), [arg] "b"(argument), [entry] "r"(&middle_main)
+        : "a"(SYS_clone), "D"(CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS), "S"(stack_top), "d"(0),
+          "r"(r10), "r"(r8), [arg] "b"(argument), [entry] "r"(&middle_main)
         : "rcx", "r11", "memory");
     return result;
 }
 
-// A middle child makes the snapshot and is reaped at once: the snapshot is then nobody's child in the program's eyes.
-// Where an ancestor in the group would inherit it (subreaper, pid 1) it is made a direct child.
+// A middle child makes the snapshot and is reaped at once: the snapshot is then nobody's child in the
+// program's eyes. Where an ancestor in the group would inherit it (subreaper, pid 1) it is made a direct
+// child.
 long snapshot(AgentThread* self, Door* door) {
     if (door->argument != 0) return fork_snapshot(self);
     MiddleArgument argument = {self, 0};
@@ -152,7 +155,8 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             collect_process(door->process);
             return 0;
         case agent_map:
-            return call(SYS_mmap, 0, door->argument, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            return call(SYS_mmap, 0, door->argument, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                        0);
         case agent_unmap:
             return call(SYS_munmap, door->argument, door->argument2);
         case agent_snapshot:
@@ -205,8 +209,9 @@ void serve(AgentThread* self) {
 
 }  // namespace
 
-// Puts mask and registers back. The copy lies below the red zone of the program's own stack, as a signal's frame
-// would, because the program's signals may arrive as soon as the mask is back. iretq loads rip, flags and rsp at once.
+// Puts mask and registers back. The copy lies below the red zone of the program's own stack, as a signal's
+// frame would, because the program's signals may arrive as soon as the mask is back. iretq loads rip, flags
+// and rsp at once.
 extern "C" [[noreturn]] void cairn_agent_leave(const AgentFrame* frame);
 asm(R"(
     .pushsection .text

@@ -1,5 +1,5 @@
-// What the restart tool tells the restorer blob. Plain data at addresses of the process that is rebuilt; strings and
-// arrays are given by address. The tool writes all of it before the blob runs.
+// What the restart tool tells the restorer blob. Plain data at addresses of the process that is rebuilt;
+// strings and arrays are given by address. The tool writes all of it before the blob runs.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ struct Span {
     std::uint64_t start, length;
 };
 
-struct Move {  // a special mapping of the kernel's: from where exec put it, by way of `staging`, to where the image has it
+struct Move {  // a special mapping of the kernel's: from where exec put it, by way of `staging`, to where the
+               // image has it
     std::uint64_t from, staging, to, length;
 };
 
@@ -43,9 +44,9 @@ struct Run {
 };
 
 struct Thread {
-    std::int32_t tid;        // as the kernel is to name it; 0: any. First one: the process itself
-    std::int32_t image_tid;  // as the program knows it
-    std::int32_t real_tid;   // filled in by the blob
+    std::int32_t tid;              // as the kernel is to name it; 0: any. First one: the process itself
+    std::int32_t image_tid;        // as the program knows it
+    std::int32_t real_tid;         // filled in by the blob
     std::uint32_t set_scheduling;  // 0: what it inherits is right
     std::uint64_t altstack_base, altstack_size;
     std::int32_t altstack_flags, death_signal;
@@ -59,7 +60,7 @@ struct Thread {
     std::uint64_t sched_runtime, sched_deadline, sched_period;
     std::uint64_t affinity, affinity_size;  // address, bytes; 0: leave
     std::uint64_t cap_effective, cap_permitted, cap_inheritable, cap_ambient;
-    std::uint64_t pending;                  // address of siginfo_t, 128 bytes each
+    std::uint64_t pending;  // address of siginfo_t, 128 bytes each
     std::uint32_t pending_count, pad;
     alignas(16) std::uint8_t stack[4096];
 };
@@ -129,7 +130,7 @@ struct Params {
     std::uint64_t moves, move_count;
     std::uint64_t areas, area_count;
     std::uint64_t runs, run_count;
-    std::uint64_t next_run;            // the blob's: shared by its readers
+    std::uint64_t next_run;  // the blob's: shared by its readers
     std::uint64_t readers_done;
     std::uint32_t two_readers;
     std::int32_t image_fd;
@@ -144,12 +145,12 @@ struct Params {
     std::uint32_t umask, subreaper, thp_disable;
     std::int32_t dumpable;
     std::uint64_t personality;
-    std::int32_t root_fd, cwd_fd;       // root_fd -1: leave
-    std::uint32_t close_from;           // descriptors of the restart from here on
+    std::int32_t root_fd, cwd_fd;  // root_fd -1: leave
+    std::uint32_t close_from;      // descriptors of the restart from here on
     std::uint32_t cloexec_count;
-    std::uint64_t cloexec;              // int32_t each
-    std::uint64_t late, late_count;     // Late
-    std::uint64_t stopped_children;     // int32_t pids whose stop the program has already waited for
+    std::uint64_t cloexec;           // int32_t each
+    std::uint64_t late, late_count;  // Late
+    std::uint64_t stopped_children;  // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, drop_child_signals;
     alignas(16) std::uint8_t stack[65536];
     alignas(16) std::uint8_t reader_stack[32768];
@@ -157,9 +158,10 @@ struct Params {
 
 // The blob begins with these, one word each: offsets of its entries from its start.
 struct Entries {
-    std::uint64_t rebuild;  // (Params*): memory, threads, everything that may be done before the barrier; traps
-    std::uint64_t go;       // (Params*): timers, pending signals; traps
-    std::uint64_t size;     // of the blob, bytes
+    std::uint64_t
+        rebuild;         // (Params*): memory, threads, everything that may be done before the barrier; traps
+    std::uint64_t go;    // (Params*): timers, pending signals; traps
+    std::uint64_t size;  // of the blob, bytes
 };
 
 }  // namespace cairn::restorer

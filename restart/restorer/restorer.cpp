@@ -1,6 +1,7 @@
-// The restorer: code without a home. The restart tool places it into a process that has just execed, at an address that
-// is free in the image; it replaces everything else by what the image says. No libc, no data of its own, no return: each
-// entry ends in a breakpoint, which the tool, its tracer, waits for. If the tool dies the kernel kills us.
+// The restorer: code without a home. The restart tool places it into a process that has just execed, at an
+// address that is free in the image; it replaces everything else by what the image says. No libc, no data of
+// its own, no return: each entry ends in a breakpoint, which the tool, its tracer, waits for. If the tool
+// dies the kernel kills us.
 #include <asm/prctl.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -76,8 +77,8 @@ void unmap_and_move(Params* params) {
         must(params, step_unmap, call(SYS_munmap, spans[i].start, spans[i].length), spans[i].start);
     for (std::uint64_t i = 0; i < params->move_count; ++i)
         must(params, step_move,
-             call(SYS_mremap, moves[i].staging, moves[i].length, moves[i].length, MREMAP_MAYMOVE | MREMAP_FIXED,
-                  moves[i].to),
+             call(SYS_mremap, moves[i].staging, moves[i].length, moves[i].length,
+                  MREMAP_MAYMOVE | MREMAP_FIXED, moves[i].to),
              moves[i].to);
 }
 
@@ -100,7 +101,8 @@ void map_area(Params* params, const Area& area) {
     if (area.path != 0) call(SYS_close, fd);
 }
 
-// Runs are taken one by one by both readers. Runs that follow each other in the file and in memory are read at once.
+// Runs are taken one by one by both readers. Runs that follow each other in the file and in memory are read
+// at once.
 void read_runs(Params* params) {
     const auto* runs = at<Run>(params->runs);
     constexpr std::uint64_t batch = 8;
@@ -140,8 +142,10 @@ using Entry = void (*)(void*);
 constexpr std::uint64_t thread_flags =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 
-// clone3 with a stack of the child's own; the child calls entry(argument) and never comes back. `tid`: 0 for any.
-long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t tid, Entry entry, void* argument) {
+// clone3 with a stack of the child's own; the child calls entry(argument) and never comes back. `tid`: 0 for
+// any.
+long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t tid, Entry entry,
+                  void* argument) {
     clone_args args = {};
     args.flags = thread_flags;
     args.stack = stack;
@@ -169,8 +173,8 @@ long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t ti
 void read_memory(Params* params) {
     if (params->two_readers != 0) {
         const long helper =
-            start_thread(reinterpret_cast<std::uint64_t>(params->reader_stack), sizeof params->reader_stack, 0,
-                         reinterpret_cast<Entry>(&reader_main), params);
+            start_thread(reinterpret_cast<std::uint64_t>(params->reader_stack), sizeof params->reader_stack,
+                         0, reinterpret_cast<Entry>(&reader_main), params);
         if (helper < 0) params->two_readers = 0;
     }
     read_runs(params);
@@ -192,7 +196,8 @@ void finish_areas(Params* params) {
     for (std::uint64_t i = 0; i < params->area_count; ++i) {
         const auto& area = areas[i];
         if ((area.flags & area_filled) != 0 && area.prot != (PROT_READ | PROT_WRITE))
-            must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, area.prot), area.start);
+            must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, area.prot),
+                 area.start);
         advise(params, area, area_dont_fork, MADV_DONTFORK);
         advise(params, area, area_wipe_on_fork, MADV_WIPEONFORK);
         advise(params, area, area_dont_dump, MADV_DONTDUMP);
@@ -214,14 +219,16 @@ struct SchedAttributes {
 void set_credentials(Params* params, const Thread& thread) {
     const auto& wanted = params->credentials;
     if (wanted.change == 0) return;
-    constexpr long keep_permitted = 1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
+    constexpr long keep_permitted =
+        1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
     const long had_bits = call(SYS_prctl, PR_SET_SECUREBITS, keep_permitted, 0, 0, 0);
     if (wanted.set_groups != 0)
         must(params, step_credentials, call(SYS_setgroups, wanted.group_count, wanted.groups), 1);
     must(params, step_credentials, call(SYS_setresgid, wanted.gids[0], wanted.gids[1], wanted.gids[2]), 2);
     call(SYS_setfsgid, wanted.gids[3]);
     for (long capability = 0; capability < 64; ++capability)
-        if ((wanted.cap_bounding >> capability & 1) == 0 && call(SYS_prctl, PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
+        if ((wanted.cap_bounding >> capability & 1) == 0 &&
+            call(SYS_prctl, PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
             must(params, step_credentials, call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0), 3);
     must(params, step_credentials, call(SYS_setresuid, wanted.uids[0], wanted.uids[1], wanted.uids[2]), 4);
     call(SYS_setfsuid, wanted.uids[3]);
@@ -282,18 +289,21 @@ void set_up_thread(Params* params, Thread& thread) {
         rename_robust_owner(thread);
     }
     if (thread.rseq != 0)
-        must(params, step_rseq, call(SYS_rseq, thread.rseq, thread.rseq_size, 0, thread.rseq_signature), thread.rseq);
+        must(params, step_rseq, call(SYS_rseq, thread.rseq, thread.rseq_size, 0, thread.rseq_signature),
+             thread.rseq);
     struct {
         std::uint64_t base;
         std::int32_t flags, pad;
         std::uint64_t size;
-    } stack = {thread.altstack_base, thread.altstack_flags & ~1, 0, thread.altstack_size};  // SS_ONSTACK isn't settable
+    } stack = {thread.altstack_base, thread.altstack_flags & ~1, 0,
+               thread.altstack_size};  // SS_ONSTACK isn't settable
     must(params, step_altstack, call(SYS_sigaltstack, &stack, nullptr), thread.altstack_base);
     call(SYS_prctl, PR_SET_NAME, thread.name, 0, 0, 0);
     if (thread.affinity_size != 0) call(SYS_sched_setaffinity, 0, thread.affinity_size, thread.affinity);
     if (thread.set_scheduling != 0) {
-        SchedAttributes attributes = {sizeof attributes, thread.sched_policy, 0, thread.nice, thread.sched_priority,
-                                      thread.sched_runtime, thread.sched_deadline, thread.sched_period};
+        SchedAttributes attributes = {sizeof attributes,     thread.sched_policy,   0,
+                                      thread.nice,           thread.sched_priority, thread.sched_runtime,
+                                      thread.sched_deadline, thread.sched_period};
         must(params, step_scheduling, call(SYS_sched_setattr, 0, &attributes, 0),
              static_cast<std::uint64_t>(thread.image_tid));
         must(params, step_scheduling, call(SYS_ioprio_set, 1, 0, thread.ioprio),
@@ -328,8 +338,8 @@ void start_threads(Params* params) {
         long result = -17;
         // EEXIST: a helper of another process that is being rebuilt has the id for a moment
         for (int tries = 0; result == -17 && tries < 1000; ++tries) {
-            result = start_thread(reinterpret_cast<std::uint64_t>(thread.stack), sizeof thread.stack, thread.tid,
-                                  reinterpret_cast<Entry>(&thread_main), argument);
+            result = start_thread(reinterpret_cast<std::uint64_t>(thread.stack), sizeof thread.stack,
+                                  thread.tid, reinterpret_cast<Entry>(&thread_main), argument);
             if (result != -17) break;
             const timespec slice = {0, 1'000'000};
             call(SYS_nanosleep, &slice, nullptr);
@@ -347,7 +357,8 @@ void set_process(Params* params) {
              call(SYS_rt_sigaction, signal, &params->actions[signal - 1], nullptr, sizeof(std::uint64_t)),
              static_cast<std::uint64_t>(signal));
     }
-    must(params, step_layout, call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, params->layout, params->layout_size, 0), 0);
+    must(params, step_layout,
+         call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, params->layout, params->layout_size, 0), 0);
     call(SYS_umask, params->umask);
     if (params->subreaper != 0) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     if (params->thp_disable != 0) call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);
@@ -379,8 +390,8 @@ void set_descriptors(Params* params) {
              static_cast<std::uint64_t>(fds[i]));
 }
 
-// Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is told), so
-// those in between are made and deleted again.
+// Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is
+// told), so those in between are made and deleted again.
 std::int32_t real_tid(const Params* params, std::int32_t image_tid) {
     const auto* threads = at<Thread>(params->threads);
     for (std::uint64_t i = 0; i < params->thread_count; ++i)

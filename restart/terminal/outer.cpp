@@ -18,17 +18,19 @@ Fd open_own_terminal() {
     return Fd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
 
-// /dev/tty means "mine" to whoever opens it, and stays what it is called; the others need the terminal by its name
-// (device numbers: Documentation/admin-guide/devices.txt).
+// /dev/tty means "mine" to whoever opens it, and stays what it is called; the others need the terminal by its
+// name (device numbers: Documentation/admin-guide/devices.txt).
 std::string name_of_own_terminal() {
     const auto stat = proc::stat(::getpid());
     if (!stat || stat->tty_nr == 0) return "";
     const auto device = static_cast<dev_t>(static_cast<unsigned>(stat->tty_nr));
     const auto major = gnu_dev_major(device), minor = gnu_dev_minor(device);
     constexpr unsigned console = 4, first_serial = 64, first_pty = 136, last_pty = 143;
-    if (major >= first_pty && major <= last_pty) return fmt::format("/dev/pts/{}", (major - first_pty) * 256 + minor);
-    if (major == console) return minor < first_serial ? fmt::format("/dev/tty{}", minor)
-                                                      : fmt::format("/dev/ttyS{}", minor - first_serial);
+    if (major >= first_pty && major <= last_pty)
+        return fmt::format("/dev/pts/{}", (major - first_pty) * 256 + minor);
+    if (major == console)
+        return minor < first_serial ? fmt::format("/dev/tty{}", minor)
+                                    : fmt::format("/dev/ttyS{}", minor - first_serial);
     return "";
 }
 
@@ -71,8 +73,8 @@ int OuterTerminal::fd() const {
     return relay_ ? relay_->slave() : terminal_.get();
 }
 
-// The program was stopped from the terminal: the shell that started the restart has to see its own job stop. When it
-// continues us, the terminal is ours again and we hand it on.
+// The program was stopped from the terminal: the shell that started the restart has to see its own job stop.
+// When it continues us, the terminal is ours again and we hand it on.
 void OuterTerminal::follow_stop(pid_t child) {
     const pid_t group = ::getpgid(child);
     const bool had_terminal = terminal_ && ::tcgetpgrp(terminal_.get()) == group;

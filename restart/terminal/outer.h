@@ -13,11 +13,14 @@
 namespace cairn::restart {
 
 // A terminal controls one session:
-//  - the programs' session was led from outside (a shell): they come back in the tool's own session, which has the
+//  - the programs' session was led from outside (a shell): they come back in the tool's own session, which
+//  has the
 //    terminal; the tool passes on what the shell does to it (stop, continue);
-//  - its leader is a program of the computation, and the tool leads the terminal's session: the tool gives the terminal
+//  - its leader is a program of the computation, and the tool leads the terminal's session: the tool gives
+//  the terminal
 //    up and the restored leader takes it;
-//  - the same, but somebody else leads the terminal's session, or there is no terminal: an inner one with a relay.
+//  - the same, but somebody else leads the terminal's session, or there is no terminal: an inner one with a
+//  relay.
 class OuterTerminal {
   public:
     OuterTerminal() = default;
@@ -30,7 +33,8 @@ class OuterTerminal {
     // May the restored foreground group be the terminal's? Not if the restart runs in the background.
     [[nodiscard]] bool foreground() const { return foreground_; }
 
-    // In the tool, when the programs run: waits until its children have ended; the status of `first`, as a shell says it.
+    // In the tool, when the programs run: waits until its children have ended; the status of `first`, as a
+    // shell says it.
     [[nodiscard]] Result<int> stay(pid_t first);
 
   private:

@@ -26,7 +26,7 @@ class Relay {
         suspend,  // the programs have been stopped from the terminal (Ctrl-Z) and nobody inside takes care of
                   // it: stop this process too, as the real terminal's shell expects; `resumed` is called when
                   // it goes on
-        finish,  // they have gone: carry what is left and return
+        finish,   // they have gone: carry what is left and return
     };
     struct Watcher {
         int fd = -1;                    // polled for reading: a pidfd, a signalfd of SIGCHLD, a pipe
