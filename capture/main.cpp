@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -65,7 +66,12 @@ int run() {
                                      .dump();
         // the one message that has to arrive: may block, unlike progress
         (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
-        while (request.hold && !reporter.coordinator_gone()) ::usleep(1000);
+        while (request.hold && !reporter.coordinator_gone()) {
+            // A killed process isn't over before its tracer has collected all of its other threads.
+            while (::waitpid(-1, nullptr, __WALL | WNOHANG) > 0) {
+            }
+            ::usleep(1000);
+        }
     };
     auto done = region ? checkpoint(request, **region, reporter, finished)
                        : std::unexpected(std::move(region.error()));

@@ -95,7 +95,7 @@ struct Region {
     std::atomic<std::uint64_t> pid_namespace;  // inode of the coordinator's /proc/self/ns/pid, 0: not known.
                                                // A program that runs in another one doesn't register: its
                                                // pids mean nothing here
-    std::atomic<std::uint32_t> slots_end;  // no slot at or above this index was ever claimed
+    std::atomic<std::uint32_t> slots_end;      // no slot at or above this index was ever claimed
     std::atomic<std::uint32_t>
         pid_collisions;  // how often slot_by_pid had to name one of two processes alive
     std::atomic<std::uint32_t>

@@ -19,7 +19,7 @@ enum class ObjectKind {
     memory,  // an inode whose contents are in `pages`; `type` is one of anonymous (MAP_SHARED|MAP_ANONYMOUS),
              // memfd, sysv, file (deleted, or kept in memory only as in /dev/shm). Mapped, or the `backing`
              // of descriptions (flags: O_RDWR if mapped shared and writable; O_TMPFILE if it was made so)
-    other,  // restored by a capture/restore pair of its own: `type` names it, `extra` is its schema
+    other,   // restored by a capture/restore pair of its own: `type` names it, `extra` is its schema
 };
 
 struct FileIdentity {  // what a restart compares before it trusts a file's contents

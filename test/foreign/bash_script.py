@@ -25,7 +25,7 @@ def test(t):
     def prepare(folder):
         with open(os.path.join(folder, "script"), "w") as file:
             file.write(SCRIPT)
-    same_as_undisturbed(t, ["bash", "./script"], prepare=prepare, least_seconds=2, at_once=True)
+    same_as_undisturbed(t, ["bash", "./script"], prepare=prepare, at_once=True)
 
 
 main(test)

@@ -28,8 +28,8 @@ def project(folder, files):
 
 
 def test(t):
-    same_as_undisturbed(t, ["make", "-j2"], prepare=lambda folder: project(folder, 40 if t.soak else 10),
-                        lines_only=True, at_once=True, least_seconds=2, timeout=300)
+    same_as_undisturbed(t, lambda _: ["make", "-j2"], prepare=project, scale=60 if t.soak else 10,
+                        lines_only=True, at_once=True, timeout=300)
     check(os.path.getsize(os.path.join(t.work, "answer")) > 1, "no answer of the program that was built")
 
 

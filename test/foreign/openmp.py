@@ -9,10 +9,11 @@ PROGRAM = r"""
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
-int main(void) {
+int main(int count, char** words) {
     enum { n = 1 << 18 };
     static unsigned a[n];
-    for (int step = 0; step < 300; ++step) {
+    const int steps = count > 1 ? atoi(words[1]) : 0;
+    for (int step = 0; step < steps; ++step) {
         unsigned long sum = 0;
 #pragma omp parallel for schedule(dynamic, 1024) reduction(+ : sum)
         for (int i = 0; i < n; ++i) {
@@ -39,7 +40,8 @@ def test(t):
         file.write(PROGRAM)
     code, _, errors = t.run(["gcc", "-O2", "-fopenmp", "-o", program, source])
     check(code == 0, errors)
-    same_as_undisturbed(t, [program], env={"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}, least_seconds=0.5)
+    same_as_undisturbed(t, lambda steps: [program, str(steps)], scale=1000,
+                        env={"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"})
 
 
 main(test)

@@ -3,26 +3,23 @@
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import hashlib
 from cairn_test import main, same_as_undisturbed
 
 
 def test(t):
-    def prepare(folder):
+    def prepare(folder, size):
         data = os.path.join(folder, "data")
         os.mkdir(data)
-        state = 1
-        for number in range(40):
-            with open(os.path.join(data, f"file{number:02}"), "wb") as file:
-                out = bytearray()
-                while len(out) < (4 << 20 if t.soak else 300000):
-                    state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
-                    out += b"%x the quick brown fox %d\n" % (state >> 40, state % 100)
-                file.write(out)
+        for number in range(size):
+            with open(os.path.join(data, f"file{number:03}"), "w") as file:
+                words = hashlib.shake_256(str(number).encode()).hexdigest(150000)
+                file.write(" the quick brown fox ".join(words[at:at + 11] for at in range(0, len(words), 11)))
             os.utime(file.name, (1, 1))
         os.utime(data, (1, 1))
-    same_as_undisturbed(t, ["bash", "-c", "tar --sort=name -cf - data | gzip -9n | tee copy.gz | sha256sum > sum; "
+    same_as_undisturbed(t, lambda _: ["bash", "-c", "tar --sort=name -cf - data | gzip -9n | tee copy.gz | sha256sum > sum; "
                                           "echo ${PIPESTATUS[@]}"],
-                        prepare=prepare, least_seconds=1, timeout=600)
+                        prepare=prepare, scale=400 if t.soak else 20, timeout=600)
 
 
 main(test)

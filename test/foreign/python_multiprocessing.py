@@ -47,7 +47,7 @@ def test(t):
     def prepare(folder):
         with open(os.path.join(folder, "program.py"), "w") as file:
             file.write(PROGRAM)
-    same_as_undisturbed(t, ["/usr/bin/python3", "program.py"], prepare=prepare, least_seconds=1.5)
+    same_as_undisturbed(t, ["/usr/bin/python3", "program.py"], prepare=prepare)
 
 
 main(test)

@@ -7,8 +7,8 @@ from cairn_test import main
 from cairn_test.storm import storm
 
 PROGRAM = r"""
-import subprocess, os
-for i in range(200):
+import subprocess, os, sys
+for i in range(int(sys.argv[1])):
     out = subprocess.run(["/bin/echo", str(i)], capture_output=True, text=True).stdout.strip()
     code = subprocess.call(["/bin/sh", "-c", f"exit {i % 7}"])
     pid = os.fork()

@@ -8,7 +8,7 @@ from cairn_test.storm import storm
 
 SCRIPT = r"""
 i=0
-while [ $i -lt 200 ]; do
+while [ $i -lt $1 ]; do
   i=$((i + 1))
   /bin/echo $i >> numbers
   x=$(echo $i | tr 0-9 a-j)
@@ -20,7 +20,7 @@ done
 
 
 def test(t):
-    storm(t, ["zsh", "-c", SCRIPT])
+    storm(t, ["zsh", "-c", SCRIPT, "zsh"])
 
 
 main(test, needs=["/usr/bin/zsh"])
