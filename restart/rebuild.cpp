@@ -50,8 +50,6 @@ const char* step_words(std::uint32_t step) {
             return "opening a file";
         case restorer::step_read:
             return "reading pages of the image";
-        case restorer::step_damaged:
-            return "a page of the image is damaged (checksum)";
         case restorer::step_protect:
             return "protecting memory";
         case restorer::step_advise:
@@ -442,15 +440,21 @@ void Rebuild::fill_descriptors(Block& block) {
     params.stopped_children_count = static_cast<std::uint32_t>(stopped_children_.size());
 }
 
-std::string Rebuild::failure() const {
+Result<> Rebuild::failure() const {
     auto head = ptrace::read_object<std::array<std::uint64_t, 2>>(pid_, params_at_);
-    if (!head) return "";
+    if (!head) return {};
     std::uint32_t step = 0;
     std::int32_t number = 0;
     std::memcpy(&step, head->data(), sizeof step);
     std::memcpy(&number, reinterpret_cast<const char*>(head->data()) + 4, sizeof number);
-    if (step == restorer::step_none) return "";
+    if (step == restorer::step_none) return {};
     const auto detail = (*head)[1];
+    if (step == restorer::step_damaged)
+        return fail_code(
+            ExitCode::damaged,
+            "image {}: pages for address {:#x} are damaged (checksum): take another generation, or a "
+            "copy of this file",
+            context_.image_path, detail);
     std::string what = fmt::format("{:#x}", detail);
     if (step == restorer::step_thread || step == restorer::step_scheduling ||
         step == restorer::step_pending || step == restorer::step_signals || step == restorer::step_timers)
@@ -459,12 +463,12 @@ std::string Rebuild::failure() const {
         std::array<char, 256> path = {};
         if (ptrace::read_memory(pid_, detail, std::as_writable_bytes(std::span(path)))) what = path.data();
     }
-    return fmt::format("process {} ({}): {} at {}: {}", process().pid, process().name, step_words(step), what,
-                       std::strerror(number));
+    return fail("process {} ({}): {} at {}: {}", process().pid, process().name, step_words(step), what,
+                std::strerror(number));
 }
 
 Result<bool> Rebuild::trapped(pid_t) {
-    if (auto why = failure(); !why.empty()) return fail("{}", why);
+    if (auto fine = failure(); !fine) return std::unexpected(std::move(fine.error()));
     if (++ready_ < expected_) return false;
     for (std::size_t i = 0; i < expected_; ++i) {
         auto ids = ptrace::read_object<std::array<std::int32_t, 3>>(
@@ -490,7 +494,7 @@ Result<> Rebuild::prepare_to_go() {
     if (::waitpid(pid_, &status, __WALL) != pid_) return fail_errno("waiting for {}", pid_);
     if (!WIFSTOPPED(status))
         return fail("process {} ({}) was killed before it could go on", process().pid, process().name);
-    if (const auto why = failure(); !why.empty()) return fail("{}", why);
+    if (auto fine = failure(); !fine) return fine;
     return {};
 }
 

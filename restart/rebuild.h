@@ -18,6 +18,7 @@ namespace cairn::restart {
 struct RebuildContext {
     const schema::Process* process = nullptr;
     int image_fd = -1;
+    std::string image_path;  // for messages
     const ObjectSet* objects = nullptr;
     int region_fd = -1;
     int close_from = 0;  // descriptors from here on are the restart's own
@@ -56,8 +57,8 @@ class Rebuild {
         stopped_children_ = std::move(told);
         any_stopped_child_ = any;
     }
-    // Why the blob gave up, in words; "" if it didn't.
-    [[nodiscard]] std::string failure() const;
+    // An error if the blob gave up.
+    [[nodiscard]] Result<> failure() const;
 
   private:
     class Block;  // the parameters' memory while it is laid out

@@ -365,6 +365,7 @@ class Restart {
             RebuildContext context;
             context.process = &process;
             context.image_fd = image_fds_[i].get();
+            context.image_path = living_[i]->reader.path();
             context.objects = &*objects_;
             context.region_fd = region_fd_.get();
             context.close_from = object_options_.floor;

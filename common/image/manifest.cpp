@@ -57,10 +57,11 @@ Result<> check_images(const std::string& directory, const schema::Manifest& mani
         struct stat status {};
         if (::stat(path.c_str(), &status) != 0) {
             const int number = errno;
-            return std::unexpected(
-                Error{fmt::format("image {} of process {} ({}): {}: take another generation", path, image.pid,
-                                  image.name, std::strerror(number)),
-                      number, ExitCode::damaged});
+            const std::string whose =
+                image.uid.empty() ? "" : fmt::format(" of process {} ({})", image.pid, image.name);
+            return std::unexpected(Error{
+                fmt::format("image {}{}: {}: take another generation", path, whose, std::strerror(number)),
+                number, ExitCode::damaged});
         }
         if (!S_ISREG(status.st_mode))
             return fail_code(ExitCode::damaged, "{} is not a cairn image: it is no regular file", path);

@@ -12,13 +12,16 @@ from cairn_test.ticking import Ticking
 def test(t):
     shell = t.launch(["bash", "--norc", "--noprofile"], env={"PS1": "$ "})
     t.wait_members(1)
+    shell.expect(r"\$ ")
+    shell.send("bind 'set enable-bracketed-paste off'\n")
+    shell.expect(r"\$ ")
     shell.send("PS1=; echo up\n")
-    shell.expect(r"\nup")
+    shell.expect(r"\nup\r?\n")
     os.kill(t.coordinator_pid(), signal.SIGKILL)
     t.wait_until(lambda: not t.coordinator_pid() or processes.stat(t.coordinator_pid())[1] == "Z", "it to die")
     shell.send("for i in 1 2 3; do (sleep 1000; echo $i) & done; /bin/sleep 1000 & python3 -c 'import subprocess; "
                "subprocess.run([\"sleep\", \"1000\"])' & echo born\n")
-    shell.expect(r"\nborn")
+    shell.expect(r"\nborn\r?\n")
     t.sleep(0.5)
     t.must("coordinator", "--daemon")
     # bash, three subshells with a sleep each, a sleep, python3 and its sleep

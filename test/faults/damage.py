@@ -4,10 +4,47 @@ started; the folder as it was restarts."""
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import json
 import re
 import shutil
+import struct
 from cairn_test import check, main, processes
 from cairn_test.ticking import Ticking
+
+
+def page_runs(value):
+    """All runs in what `cairn inspect --json` says of an image: lists of [address, length, offset, hash]."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if key == "pages":
+                yield from each
+            else:
+                yield from page_runs(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from page_runs(each)
+
+
+def places(t, path):
+    """(what, first byte, length) of everything in an image that has a checksum; docs/image-format.md."""
+    with open(path, "rb") as file:
+        data = file.read()
+    footer = len(data) - 64
+    check(data[footer:footer + 8] == b"CRNfoot1", f"{path} has no footer")
+    data_end, table, count, entry = struct.unpack_from("<QQII", data, footer + 16)
+    check(entry == 32 and table + count * entry == footer, f"{path}: section table at {table}, {count} entries")
+    found = [("header", 0, 64), ("section table", table, count * entry), ("footer", footer, 64)]
+    for number in range(count):
+        kind, _, at, length, _ = struct.unpack_from("<4sIQQQ", data, table + number * entry)
+        found.append((f"section {kind.decode()}", at, length))
+    whole = json.loads(t.must("inspect", "--json", path))  # the folder's objects image is there as well
+    runs = [run for part in whole.values() if isinstance(part, list) for image in part
+            if isinstance(image, dict) and os.path.samefile(image.get("image", "/"), path) for run in page_runs(image)]
+    check(all(4096 <= offset and offset + length <= data_end for _, length, offset, _ in runs), f"{path}: {runs}")
+    runs.sort(key=lambda run: run[2])
+    for run in {0: runs[0], 1: runs[-1], 2: t.random.choice(runs)}.values() if runs else []:
+        found.append((f"pages of {run[0]:#x}", run[2], run[1]))
+    return found
 
 
 def test(t):
@@ -17,6 +54,7 @@ def test(t):
     copy = os.path.join(t.folder, "copy")
     images = sorted(name for name in os.listdir(good) if name.endswith(".image"))
     check(len(images) >= 3, f"images: {images}")
+    ticked = group.counts()
 
     def refused(what, codes=(4,)):
         code, out, err = t.command("restart", copy, f"--ids={t.ids}", timeout=30)
@@ -24,19 +62,21 @@ def test(t):
         check(len(err.strip()) > 20, f"{what}: no message: {err!r}")
         left = [pid for pid in processes.descendants() if "python3" in processes.command_line(pid)]
         check(not left, f"{what}: refused, but {left} run")
+        check(group.counts() == ticked, f"{what}: refused, but the programs went on before: {ticked}, {group.counts()}")
         return err.strip().splitlines()[0]
 
     def fresh():
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(good, copy)
 
-    def flip(name, offset, bit=0):
+    def flip(name, offset):
         with open(os.path.join(copy, name), "r+b") as file:
             file.seek(offset)
             byte = file.read(1)[0]
             file.seek(offset)
-            file.write(bytes([byte ^ (1 << bit)]))
+            file.write(bytes([byte ^ (1 << t.random.randrange(8))]))
 
+    kinds = set()
     for name in images:
         size = os.path.getsize(os.path.join(good, name))
         for length in (0, 10, size // 2, size - 1):
@@ -45,15 +85,16 @@ def test(t):
             message = refused(f"{name} cut to {length} of {size} bytes")
             check(name in message, f"{name} cut to {length}: the message does not name it: {message}")
         t.say(f"{name} cut: {message}")
-        # A bit in each stretch of the file: header, page data, metadata, table, footer.
-        for offset in sorted({0, 9, size // 4, size // 2, 3 * size // 4, size - 2000, size - 100, size - 9, size - 1}):
-            if 0 <= offset < size:
-                fresh()
-                flip(name, offset, t.random.randrange(8))
-                with open(os.path.join(good, name), "rb") as file:
-                    file.seek(offset & ~4095)
-                message = refused(f"{name} with a bit flipped at {offset} of {size}")
-        t.say(f"{name} flipped: {message}")
+        for what, at, length in places(t, os.path.join(good, name)):
+            kinds.add((name[0], what.split()[0]))
+            offset = at + t.random.randrange(length)
+            fresh()
+            flip(name, offset)
+            message = refused(f"{name} with a bit flipped at {offset} of {size}, {what}")
+            check(name in message, f"{name}, {what} flipped: the message does not name it: {message}")
+            t.say(f"{name}, {what} flipped: {message}")
+    check(kinds == {(kind, what) for kind in "op" for what in ("header", "section", "footer", "pages")},
+          f"only these were in the images: {kinds}")
     fresh()
     os.unlink(os.path.join(copy, images[0]))
     t.say(refused(f"{images[0]} missing", (1, 4)))

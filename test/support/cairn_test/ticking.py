@@ -6,7 +6,9 @@ import time
 from .session import Failure
 
 PROGRAM = r"""
-import os, sys, time, threading
+import mmap, os, sys, time
+shared = mmap.mmap(-1, 1 << 16)
+shared[:] = os.urandom(1 << 10) * 64
 name = sys.argv[1]
 children = int(sys.argv[2])
 for number in range(children):
