@@ -21,6 +21,7 @@
 #include "common/region.h"
 #include "common/siginfo.h"
 #include "common/timeout.h"
+#include "restart/memory_plan.h"
 #include "restart/privileges.h"
 #include "restart/restorer/params.h"
 
@@ -153,15 +154,22 @@ Result<> Rebuild::enter() {
     for (const auto& line : *lines)
         if (is_special(line)) special += line.end - line.start;
 
+    cpu_set_t processors;
+    if (::sched_getaffinity(0, sizeof processors, &processors) != 0)
+        return fail_errno("processors that may be used");
+    memory_ = plan_memory(process(), machine_has_huge_pages(), static_cast<unsigned>(CPU_COUNT(&processors)));
+    const auto reading_size = memory_.readers * restorer::reader_space;
+
     Block measure(0);
     if (auto done = fill(measure, *lines, 0); !done) return done;
     blob_size_ = pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
     total_size_ = blob_size_ + pages(measure.bytes().size() + page);
-    auto hole = find_hole(*lines, total_size_ + special + page);
+    auto hole = find_hole(*lines, total_size_ + special + page + restorer::huge_page + reading_size);
     if (!hole) return std::unexpected(std::move(hole.error()));
     base_ = *hole;
     params_at_ = base_ + blob_size_;
     staging_ = base_ + total_size_;
+    reader_spaces_ = (staging_ + special + restorer::huge_page) / restorer::huge_page * restorer::huge_page;
 
     const auto vdso = std::ranges::find(*lines, std::string("[vdso]"), &proc::MapLine::name);
     if (vdso == lines->end()) return fail("process {} has no vdso", pid_);
@@ -274,8 +282,6 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
 
 void Rebuild::fill_areas(Block& block) {
     std::vector<restorer::Area> areas;
-    std::vector<restorer::Run> runs;
-    std::uint64_t bytes = 0;
     std::map<std::int64_t, std::uint64_t> paths;
     for (const auto& area : process().areas) {
         if (is_special(area)) continue;
@@ -306,19 +312,26 @@ void Rebuild::fill_areas(Block& block) {
             }
         }
         areas.push_back(out);
-        for (const auto& run : area.pages) {
-            runs.push_back({run.address, run.length, run.offset, run.hash});
-            bytes += run.length;
-        }
     }
     const auto areas_at = block.add(areas);
-    const auto runs_at = block.add(runs);
+    const auto runs_at = block.add(memory_.runs);
+    const auto units_at = block.add(memory_.units);
+    const auto watched_at = block.add(memory_.watched);
+    const auto guards_at = block.add(memory_.guards);
     auto& params = block.params();
     params.areas = areas_at;
     params.area_count = areas.size();
     params.runs = runs_at;
-    params.run_count = runs.size();
-    params.two_readers = bytes > (8 << 20) ? 1 : 0;
+    params.run_count = memory_.runs.size();
+    params.units = units_at;
+    params.unit_count = memory_.units.size();
+    params.watched = watched_at;
+    params.watched_count = memory_.watched.size();
+    params.guards = guards_at;
+    params.guard_count = memory_.guards.size();
+    params.readers = memory_.readers;
+    params.reader_spaces = reader_spaces_;
+    params.wide_hash = __builtin_cpu_supports("avx2") != 0 ? 1 : 0;
     params.image_fd = context_.image_fd;
 }
 

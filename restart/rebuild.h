@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/schema/process.h"
+#include "restart/memory_plan.h"
 #include "restart/objects/objects.h"
 #include "restart/tracee.h"
 
@@ -78,7 +79,8 @@ class Rebuild {
     RebuildContext context_;
     std::uint64_t base_ = 0, blob_size_ = 0, total_size_ = 0;
     std::uint64_t params_at_ = 0, threads_at_ = 0;
-    std::uint64_t staging_ = 0;
+    std::uint64_t staging_ = 0, reader_spaces_ = 0;
+    MemoryPlan memory_;
     std::size_t ready_ = 0, expected_ = 0;
     std::vector<std::pair<pid_t, pid_t>> thread_ids_;
     std::vector<std::int32_t> stopped_children_;

@@ -27,22 +27,18 @@ constexpr std::uint64_t is_file = 4, is_present = 8, is_swapped = 16, is_zero = 
 constexpr std::uint64_t entry_present = 1ULL << 63, entry_swapped = 1ULL << 62, entry_file = 1ULL << 61,
                         entry_guard = 1ULL << 58;
 
+// Ends each range where an address is a multiple of `longest`: a restart can then fill huge pages whole.
 class Runs {
   public:
     Runs(std::uint64_t longest, std::vector<Range>& ranges) : longest_(longest), ranges_(&ranges) {}
     void add(std::uint64_t start, std::uint64_t end) {
         while (start < end) {
-            if (!ranges_->empty() && ranges_->back().end == start &&
-                ranges_->back().end - ranges_->back().start < longest_) {
-                const auto room = longest_ - (start - ranges_->back().start);
-                const auto take = std::min(room, end - start);
-                ranges_->back().end += take;
-                start += take;
-                continue;
-            }
-            const auto take = std::min(longest_, end - start);
-            ranges_->push_back({start, start + take});
-            start += take;
+            const auto stop = std::min(end, start - start % longest_ + longest_);
+            if (!ranges_->empty() && ranges_->back().end == start && start % longest_ != 0)
+                ranges_->back().end = stop;
+            else
+                ranges_->push_back({start, stop});
+            start = stop;
         }
     }
 

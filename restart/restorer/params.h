@@ -43,6 +43,24 @@ struct Run {
     std::uint64_t address, length, offset, hash;
 };
 
+// How a unit of runs gets to its place (restart/memory_plan.h).
+enum UnitKind : std::uint32_t {
+    unit_in_place,  // read where it belongs
+    unit_huge,      // an aligned 2 MiB: read into a huge page that is then moved into place
+    unit_copied,    // read into a buffer, of at most unit_buffer bytes, and copied into place by the kernel
+};
+
+struct Unit {
+    std::uint64_t first_run;
+    std::uint32_t run_count, kind;
+};
+
+constexpr std::uint64_t huge_page = std::uint64_t{1} << 21;
+constexpr std::uint64_t unit_buffer = std::uint64_t{1} << 20;
+constexpr std::uint64_t reader_space = 2 * huge_page;  // of each reader: a huge page, a buffer, a stack
+constexpr std::uint32_t max_readers = 16;
+constexpr std::uint64_t reader_stack_at = huge_page + unit_buffer, reader_stack_size = 65536;
+
 struct Thread {
     std::int32_t tid;              // as the kernel is to name it; 0: any. First one: the process itself
     std::int32_t image_tid;        // as the program knows it
@@ -130,10 +148,16 @@ struct Params {
     std::uint64_t moves, move_count;
     std::uint64_t areas, area_count;
     std::uint64_t runs, run_count;
-    std::uint64_t next_run;  // the blob's: shared by its readers
-    std::uint64_t readers_done;
-    std::uint32_t two_readers;
+    std::uint64_t units, unit_count;
+    std::uint64_t guards, guard_count;        // Span: MADV_GUARD_INSTALL
+    std::uint64_t watched, watched_count;     // Span: areas of units that aren't read in place
+    std::uint64_t next_unit;                  // the blob's: shared by its readers
+    std::uint32_t reader_alive[max_readers];  // the blob's
+    std::uint32_t readers;                    // threads that read, at least 1
+    std::uint64_t reader_spaces;  // address of a free place for `readers` spaces, aligned to a huge page
+    std::uint32_t wide_hash;      // the CPU has AVX2
     std::int32_t image_fd;
+    std::int32_t user_fault;  // the blob's: userfaultfd while it reads, -1: none
 
     std::uint64_t layout, layout_size;  // struct prctl_mm_map
     std::uint64_t threads, thread_count;
@@ -153,7 +177,6 @@ struct Params {
     std::uint64_t stopped_children;  // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, drop_child_signals;
     alignas(16) std::uint8_t stack[65536];
-    alignas(16) std::uint8_t reader_stack[32768];
 };
 
 // The blob begins with these, one word each: offsets of its entries from its start.

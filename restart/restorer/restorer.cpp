@@ -16,13 +16,7 @@
 
 #include <cstddef>
 
-#define XXH_INLINE_ALL
-#define XXH_NO_STREAM
-#define XXH_NO_STDLIB
-#include <xxhash.h>
-
-#include "common/raw.h"
-#include "restart/restorer/params.h"
+#include "restart/restorer/blob.h"
 
 // The compiler calls these by name; there is no libc.
 extern "C" {
@@ -39,117 +33,20 @@ extern "C" {
 }
 
 namespace cairn::restorer {
-namespace {
-
-using raw::call;
-
-constexpr std::uint64_t all_signals = ~0ULL;
-
-[[noreturn]] void trap() {
-    for (;;) asm volatile("int3");
-}
-
-[[noreturn]] void give_up(Params* params, Step step, long result, std::uint64_t detail) {
-    params->failed_errno = static_cast<std::int32_t>(-result);
-    params->failed_detail = detail;
-    params->failed_step = step;
-    trap();
-}
-
-void must(Params* params, Step step, long result, std::uint64_t detail) {
-    if (result < 0) give_up(params, step, result, detail);
-}
-
-template <class T>
-T* at(std::uint64_t address) {
-    return reinterpret_cast<T*>(address);
-}
-
-void unmap_and_move(Params* params) {
-    const auto* moves = at<Move>(params->moves);
-    for (std::uint64_t i = 0; i < params->move_count; ++i)
-        must(params, step_move,
-             call(SYS_mremap, moves[i].from, moves[i].length, moves[i].length, MREMAP_MAYMOVE | MREMAP_FIXED,
-                  moves[i].staging),
-             moves[i].from);
-    const auto* spans = at<Span>(params->unmap);
-    for (std::uint64_t i = 0; i < params->unmap_count; ++i)
-        must(params, step_unmap, call(SYS_munmap, spans[i].start, spans[i].length), spans[i].start);
-    for (std::uint64_t i = 0; i < params->move_count; ++i)
-        must(params, step_move,
-             call(SYS_mremap, moves[i].staging, moves[i].length, moves[i].length,
-                  MREMAP_MAYMOVE | MREMAP_FIXED, moves[i].to),
-             moves[i].to);
-}
-
-void map_area(Params* params, const Area& area) {
-    std::int32_t fd = area.fd;
-    if (area.path != 0) {
-        const long opened = call(SYS_open, area.path, area.open_flags | O_CLOEXEC, 0);
-        must(params, step_open_file, opened, area.path);
-        fd = static_cast<std::int32_t>(opened);
-    }
-    std::int32_t flags = MAP_FIXED_NOREPLACE;
-    flags |= (area.flags & area_shared) != 0 ? MAP_SHARED : MAP_PRIVATE;
-    if (fd < 0) flags |= MAP_ANONYMOUS;
-    if ((area.flags & area_grows_down) != 0) flags |= MAP_GROWSDOWN;
-    if ((area.flags & area_no_reserve) != 0) flags |= MAP_NORESERVE;
-    const std::int32_t prot = (area.flags & area_filled) != 0 ? PROT_READ | PROT_WRITE : area.prot;
-    const long result = call(SYS_mmap, area.start, area.end - area.start, prot, flags, fd, area.offset);
-    must(params, step_map, result, area.start);
-    if (static_cast<std::uint64_t>(result) != area.start) give_up(params, step_map, -17, area.start);
-    if (area.path != 0) call(SYS_close, fd);
-}
-
-// Runs are taken one by one by both readers. Runs that follow each other in the file and in memory are read
-// at once.
-void read_runs(Params* params) {
-    const auto* runs = at<Run>(params->runs);
-    constexpr std::uint64_t batch = 8;
-    for (;;) {
-        const std::uint64_t first = __atomic_fetch_add(&params->next_run, batch, __ATOMIC_RELAXED);
-        if (first >= params->run_count || params->failed_step != step_none) return;
-        const std::uint64_t last = first + batch < params->run_count ? first + batch : params->run_count;
-        for (std::uint64_t i = first; i < last;) {
-            std::uint64_t end = i + 1, length = runs[i].length;
-            while (end < last && runs[end].address == runs[i].address + length &&
-                   runs[end].offset == runs[i].offset + length)
-                length += runs[end++].length;
-            for (std::uint64_t done = 0; done < length;) {
-                const long got = call(SYS_pread64, params->image_fd, runs[i].address + done, length - done,
-                                      runs[i].offset + done);
-                if (got == -4) continue;
-                if (got <= 0) give_up(params, step_read, got == 0 ? -5 : got, runs[i].address + done);
-                done += static_cast<std::uint64_t>(got);
-            }
-            for (; i < end; ++i)
-                if (XXH3_64bits(at<void>(runs[i].address), runs[i].length) != runs[i].hash)
-                    give_up(params, step_damaged, -74, runs[i].address);
-        }
-    }
-}
-
-[[noreturn]] void reader_main(Params* params) {
-    read_runs(params);
-    __atomic_store_n(&params->readers_done, 1, __ATOMIC_RELEASE);
-    call(SYS_futex, &params->readers_done, FUTEX_WAKE, 1);
-    call(SYS_exit, 0);
-    trap();
-}
-
-using Entry = void (*)(void*);
 
 constexpr std::uint64_t thread_flags =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
 
-// clone3 with a stack of the child's own; the child calls entry(argument) and never comes back. `tid`: 0 for
-// any.
 long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t tid, Entry entry,
-                  void* argument) {
+                  void* argument, std::uint32_t* alive) {
     clone_args args = {};
     args.flags = thread_flags;
     args.stack = stack;
     args.stack_size = stack_size;
+    if (alive != nullptr) {
+        args.flags |= CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+        args.parent_tid = args.child_tid = reinterpret_cast<std::uint64_t>(alive);
+    }
     if (tid != 0) {
         args.set_tid = reinterpret_cast<std::uint64_t>(&tid);
         args.set_tid_size = 1;
@@ -165,48 +62,14 @@ long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t ti
         "int3\n"
         "1:"
         : "=a"(result)
-        : "a"(SYS_clone3), "D"(&args), "S"(sizeof args), [arg] "b"(argument), [entry] "r"(entry)
-        : "rcx", "r11", "rdx", "r8", "r10", "memory");
+        : "a"(SYS_clone3), "D"(&args), "S"(sizeof args), [arg] "b"(argument), [entry] "d"(entry)
+        : "rcx", "r11", "r8", "r10", "memory");
     return result;
 }
 
-void read_memory(Params* params) {
-    if (params->two_readers != 0) {
-        const long helper =
-            start_thread(reinterpret_cast<std::uint64_t>(params->reader_stack), sizeof params->reader_stack,
-                         0, reinterpret_cast<Entry>(&reader_main), params);
-        if (helper < 0) params->two_readers = 0;
-    }
-    read_runs(params);
-    while (params->two_readers != 0 && __atomic_load_n(&params->readers_done, __ATOMIC_ACQUIRE) == 0) {
-        const timespec slice = {0, 1'000'000};
-        call(SYS_futex, &params->readers_done, FUTEX_WAIT, 0, &slice);
-    }
-}
+namespace {
 
-void advise(Params* params, const Area& area, std::uint32_t flag, std::int32_t advice) {
-    if ((area.flags & flag) == 0) return;
-    const long result = call(SYS_madvise, area.start, area.end - area.start, advice);
-    // a kernel without KSM or huge pages says EINVAL: the advice is lost, nothing else
-    if (result < 0 && result != -22) give_up(params, step_advise, result, area.start);
-}
-
-void finish_areas(Params* params) {
-    const auto* areas = at<Area>(params->areas);
-    for (std::uint64_t i = 0; i < params->area_count; ++i) {
-        const auto& area = areas[i];
-        if ((area.flags & area_filled) != 0 && area.prot != (PROT_READ | PROT_WRITE))
-            must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, area.prot),
-                 area.start);
-        advise(params, area, area_dont_fork, MADV_DONTFORK);
-        advise(params, area, area_wipe_on_fork, MADV_WIPEONFORK);
-        advise(params, area, area_dont_dump, MADV_DONTDUMP);
-        advise(params, area, area_huge, MADV_HUGEPAGE);
-        advise(params, area, area_no_huge, MADV_NOHUGEPAGE);
-        advise(params, area, area_mergeable, MADV_MERGEABLE);
-        if ((area.flags & area_locked) != 0) call(SYS_mlock, area.start, area.end - area.start);
-    }
-}
+constexpr std::uint64_t all_signals = ~0ULL;
 
 struct SchedAttributes {
     std::uint32_t size, policy;
@@ -339,7 +202,7 @@ void start_threads(Params* params) {
         // EEXIST: a helper of another process that is being rebuilt has the id for a moment
         for (int tries = 0; result == -17 && tries < 1000; ++tries) {
             result = start_thread(reinterpret_cast<std::uint64_t>(thread.stack), sizeof thread.stack,
-                                  thread.tid, reinterpret_cast<Entry>(&thread_main), argument);
+                                  thread.tid, reinterpret_cast<Entry>(&thread_main), argument, nullptr);
             if (result != -17) break;
             const timespec slice = {0, 1'000'000};
             call(SYS_nanosleep, &slice, nullptr);
@@ -361,7 +224,6 @@ void set_process(Params* params) {
          call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, params->layout, params->layout_size, 0), 0);
     call(SYS_umask, params->umask);
     if (params->subreaper != 0) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    if (params->thp_disable != 0) call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);
     call(SYS_personality, params->personality);
     if (params->root_fd >= 0) {
         must(params, step_root, call(SYS_fchdir, params->root_fd), 0);
@@ -461,11 +323,7 @@ void drop_pending() {
 extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params* params) {
     call(SYS_rt_sigprocmask, 2, &all_signals, nullptr, sizeof all_signals);
     drop_pending();  // what the making of the forest left behind: SIGCHLDs of zombies and middle processes
-    unmap_and_move(params);
-    const auto* areas = at<Area>(params->areas);
-    for (std::uint64_t i = 0; i < params->area_count; ++i) map_area(params, areas[i]);
-    read_memory(params);
-    finish_areas(params);
+    restore_memory(params);
     set_process(params);
     start_threads(params);
     create_timers(params);

@@ -1,0 +1,92 @@
+#include "restart/memory_plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+namespace cairn::restart {
+namespace {
+
+using restorer::huge_page;
+
+// A userfaultfd costs two calls for an area, and splits it from its neighbours meanwhile: for large ones
+// only.
+constexpr std::uint64_t worth_watching = std::uint64_t{1} << 20;
+// What another reader is worth.
+constexpr std::uint64_t bytes_per_reader = std::uint64_t{8} << 20;
+constexpr std::uint32_t runs_per_unit = 64;
+
+std::uint64_t filled(const schema::Area& area) {
+    std::uint64_t bytes = 0;
+    for (const auto& run : area.pages) bytes += run.length;
+    return bytes;
+}
+
+// How many of the runs from `first` on are exactly one aligned huge page; 0: they are not.
+std::uint32_t huge_page_at(const std::vector<schema::PageRun>& runs, std::size_t first) {
+    const auto start = runs[first].address;
+    if (start % huge_page != 0) return 0;
+    auto end = start;
+    for (auto i = first; i < runs.size() && runs[i].address == end && end < start + huge_page; ++i) {
+        end += runs[i].length;
+        if (end == start + huge_page) return static_cast<std::uint32_t>(i - first + 1);
+    }
+    return 0;
+}
+
+void add_units(const schema::Area& area, bool watched, bool huge, MemoryPlan& plan) {
+    const auto base = plan.runs.size();
+    for (const auto& run : area.pages) plan.runs.push_back({run.address, run.length, run.offset, run.hash});
+    for (std::size_t i = 0; i < area.pages.size();) {
+        restorer::Unit unit = {base + i, 0, watched ? restorer::unit_copied : restorer::unit_in_place};
+        const auto whole = watched && huge ? huge_page_at(area.pages, i) : 0;
+        if (whole != 0) {
+            unit.kind = restorer::unit_huge;
+            unit.run_count = whole;
+        } else {
+            std::uint64_t bytes = 0;
+            for (auto k = i; k < area.pages.size() && unit.run_count < runs_per_unit; ++k) {
+                bytes += area.pages[k].length;
+                if (unit.run_count > 0 && bytes > restorer::unit_buffer) break;
+                if (unit.run_count > 0 && watched && huge && huge_page_at(area.pages, k) != 0) break;
+                ++unit.run_count;
+            }
+        }
+        plan.units.push_back(unit);
+        i += unit.run_count;
+    }
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const schema::Process& process, bool huge_pages, unsigned processors) {
+    MemoryPlan plan;
+    std::uint64_t bytes = 0;
+    for (const auto& area : process.areas) {
+        for (const auto& [start, length] : area.guards) plan.guards.push_back({start, length});
+        const auto size = filled(area);
+        if (size == 0) continue;
+        bytes += size;
+        const bool watched = area.kind == schema::AreaKind::anonymous && size >= worth_watching;
+        if (watched) plan.watched.push_back({area.start, area.end - area.start});
+        add_units(area, watched, huge_pages && !area.no_huge && !process.thp_disable, plan);
+    }
+    const auto useful = std::min<std::uint64_t>(1 + bytes / bytes_per_reader, restorer::max_readers);
+    plan.readers = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(processors, 1, useful));
+    return plan;
+}
+
+bool machine_has_huge_pages() {
+    const auto chosen = [](const char* name, const char* word) {
+        std::ifstream file(std::string("/sys/kernel/mm/transparent_hugepage/") + name);
+        std::string line;
+        return std::getline(file, line) && line.find(word) != std::string::npos;
+    };
+    // Linux 6.8 has a file for each size, of which 2 MiB inherits from the first unless told otherwise.
+    if (chosen("hugepages-2048kB/enabled", "[never]")) return false;
+    if (chosen("hugepages-2048kB/enabled", "[always]") || chosen("hugepages-2048kB/enabled", "[madvise]"))
+        return true;
+    return chosen("enabled", "[always]") || chosen("enabled", "[madvise]");
+}
+
+}  // namespace cairn::restart

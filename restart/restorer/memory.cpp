@@ -1,0 +1,278 @@
+// The restorer's memory: mappings, and the pages of the image.
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/prctl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "restart/restorer/blob.h"
+
+namespace cairn::restorer {
+namespace {
+
+// Newer than Debian 12's headers: linux/mman.h of 6.13, linux/userfaultfd.h of 6.8.
+constexpr long guard_install = 102;
+struct MoveRequest {
+    std::uint64_t to, from, length, mode;
+    std::int64_t moved;
+};
+constexpr unsigned long move_pages = _IOWR(UFFDIO, 0x05, MoveRequest);
+constexpr std::uint64_t feature_move = 1 << 16;
+
+constexpr long error_interrupted = -4, error_io = -5, error_again = -11, error_exists = -17,
+               error_invalid = -22, error_bad_data = -74;
+
+void unmap_and_move(Params* params) {
+    const auto* moves = at<Move>(params->moves);
+    for (std::uint64_t i = 0; i < params->move_count; ++i)
+        must(params, step_move,
+             call(SYS_mremap, moves[i].from, moves[i].length, moves[i].length, MREMAP_MAYMOVE | MREMAP_FIXED,
+                  moves[i].staging),
+             moves[i].from);
+    const auto* spans = at<Span>(params->unmap);
+    for (std::uint64_t i = 0; i < params->unmap_count; ++i)
+        must(params, step_unmap, call(SYS_munmap, spans[i].start, spans[i].length), spans[i].start);
+    for (std::uint64_t i = 0; i < params->move_count; ++i)
+        must(params, step_move,
+             call(SYS_mremap, moves[i].staging, moves[i].length, moves[i].length,
+                  MREMAP_MAYMOVE | MREMAP_FIXED, moves[i].to),
+             moves[i].to);
+}
+
+void advise(Params* params, const Area& area, std::uint32_t flag, std::int32_t advice) {
+    if ((area.flags & flag) == 0) return;
+    const long result = call(SYS_madvise, area.start, area.end - area.start, advice);
+    // a kernel without KSM or huge pages says EINVAL: the advice is lost, nothing else
+    if (result < 0 && result != error_invalid) give_up(params, step_advise, result, area.start);
+}
+
+void map_area(Params* params, const Area& area) {
+    std::int32_t fd = area.fd;
+    if (area.path != 0) {
+        const long opened = call(SYS_open, area.path, area.open_flags | O_CLOEXEC, 0);
+        must(params, step_open_file, opened, area.path);
+        fd = static_cast<std::int32_t>(opened);
+    }
+    std::int32_t flags = MAP_FIXED_NOREPLACE;
+    flags |= (area.flags & area_shared) != 0 ? MAP_SHARED : MAP_PRIVATE;
+    if (fd < 0) flags |= MAP_ANONYMOUS;
+    if ((area.flags & area_grows_down) != 0) flags |= MAP_GROWSDOWN;
+    if ((area.flags & area_no_reserve) != 0) flags |= MAP_NORESERVE;
+    const std::int32_t prot = (area.flags & area_filled) != 0 ? PROT_READ | PROT_WRITE : area.prot;
+    const long result = call(SYS_mmap, area.start, area.end - area.start, prot, flags, fd, area.offset);
+    must(params, step_map, result, area.start);
+    if (static_cast<std::uint64_t>(result) != area.start) give_up(params, step_map, error_exists, area.start);
+    if (area.path != 0) call(SYS_close, fd);
+    advise(params, area, area_no_huge, MADV_NOHUGEPAGE);  // before pages come
+}
+
+// Reads the runs' bytes, which follow each other in the file, to where `to` says.
+void read_all(Params* params, iovec* to, std::uint32_t count, std::uint64_t offset) {
+    while (count > 0) {
+        const long got = call(SYS_preadv, params->image_fd, to, count, offset, 0);
+        if (got == error_interrupted) continue;
+        if (got <= 0)
+            give_up(params, step_read, got == 0 ? error_io : got,
+                    reinterpret_cast<std::uint64_t>(to->iov_base));
+        offset += static_cast<std::uint64_t>(got);
+        for (auto left = static_cast<std::uint64_t>(got); left > 0;) {
+            const auto part = left < to->iov_len ? left : to->iov_len;
+            to->iov_base = static_cast<char*>(to->iov_base) + part;
+            to->iov_len -= part;
+            left -= part;
+            if (to->iov_len == 0) {
+                ++to;
+                --count;
+            }
+        }
+    }
+}
+
+// `run`'s bytes are at `place`.
+void check(Params* params, const Run& run, std::uint64_t place) {
+    const auto hash = params->wide_hash != 0 ? &hash_wide : &hash_plain;
+    if (hash(at<void>(place), run.length) != run.hash)
+        give_up(params, step_damaged, error_bad_data, run.address);
+}
+
+// Runs that follow each other in the file come by one call. `place(run)` says where each goes.
+template <class Place>
+void read_runs(Params* params, const Run* runs, std::uint32_t count, Place place) {
+    constexpr std::uint32_t most = 64;
+    iovec to[most];
+    for (std::uint32_t i = 0; i < count;) {
+        const auto first = i;
+        std::uint64_t end = runs[i].offset;
+        std::uint32_t n = 0;
+        for (; i < count && n < most && runs[i].offset == end; ++i) {
+            to[n++] = {at<void>(place(runs[i])), runs[i].length};
+            end += runs[i].length;
+        }
+        read_all(params, to, n, runs[first].offset);
+        for (auto k = first; k < i; ++k) check(params, runs[k], place(runs[k]));
+    }
+}
+
+void copy_in(Params* params, std::uint64_t to, std::uint64_t from, std::uint64_t length) {
+    while (length > 0) {
+        uffdio_copy request = {to, from, length, 0, 0};
+        const long result = call(SYS_ioctl, params->user_fault, UFFDIO_COPY, &request);
+        if (result < 0 && result != error_again) give_up(params, step_read, result, to);
+        if (request.copy <= 0) continue;
+        const auto done = static_cast<std::uint64_t>(request.copy);
+        to += done;
+        from += done;
+        length -= done;
+    }
+}
+
+void move_in(Params* params, std::uint64_t to, std::uint64_t from) {
+    for (std::uint64_t done = 0; done < huge_page;) {
+        MoveRequest request = {to + done, from + done, huge_page - done, 0, 0};
+        const long result = call(SYS_ioctl, params->user_fault, move_pages, &request);
+        if (request.moved > 0) done += static_cast<std::uint64_t>(request.moved);
+        if (result < 0 && result != error_again)  // a kernel before 6.8, or a page that is in use just now
+            return copy_in(params, to + done, from + done, huge_page - done);
+    }
+}
+
+void read_unit(Params* params, const Unit& unit, std::uint64_t space) {
+    const auto* runs = at<Run>(params->runs) + unit.first_run;
+    const auto buffer = space + huge_page;
+    if (unit.kind == unit_in_place || params->user_fault < 0) {
+        constexpr std::uint64_t worth_it = std::uint64_t{1} << 16;
+        for (std::uint32_t i = 0; i < unit.run_count; ++i)
+            if (runs[i].length >= worth_it)  // a fault for each page costs more; Linux 5.14, else it fails
+                call(SYS_madvise, runs[i].address, runs[i].length, MADV_POPULATE_WRITE);
+        read_runs(params, runs, unit.run_count, [](const Run& run) { return run.address; });
+    } else if (unit.kind == unit_huge) {
+        read_runs(params, runs, unit.run_count,
+                  [&](const Run& run) { return space + run.address % huge_page; });
+        move_in(params, runs[0].address, space);
+    } else {
+        std::uint64_t length = 0;
+        const auto placed = [&](const Run& run) {
+            std::uint64_t before = 0;
+            for (const auto* other = runs; other != &run; ++other) before += other->length;
+            return buffer + before;
+        };
+        read_runs(params, runs, unit.run_count, placed);
+        for (std::uint32_t i = 0; i < unit.run_count; length += runs[i++].length)
+            copy_in(params, runs[i].address, buffer + length, runs[i].length);
+    }
+}
+
+std::uint64_t space_of(const Params* params, std::uint64_t reader) {
+    return params->reader_spaces + reader * reader_space;
+}
+
+// All readers take from one list.
+void read_units(Params* params, std::uint64_t space) {
+    const auto* units = at<Unit>(params->units);
+    while (params->failed_step == step_none) {
+        const auto next = __atomic_fetch_add(&params->next_unit, 1, __ATOMIC_RELAXED);
+        if (next >= params->unit_count) return;
+        read_unit(params, units[next], space);
+    }
+}
+
+struct Reader {
+    Params* params;
+    std::uint64_t space;
+};
+
+[[noreturn]] void reader_main(Reader* reader) {
+    auto* params = reader->params;
+    read_units(params, reader->space);
+    call(SYS_exit, 0);
+    trap();
+}
+
+// A huge page can be had by advice only, and advice can't be taken back (there is MADV_HUGEPAGE and
+// MADV_NOHUGEPAGE, but no way to neither). So huge pages are filled elsewhere and moved to where they belong.
+// The kernel moves pages for a userfaultfd only; an ordinary user may have one for this.
+void open_user_fault(Params* params) {
+    params->user_fault = -1;
+    if (params->watched_count == 0) return;
+    const auto open_with = [&](std::uint64_t features) {
+        const auto fd = static_cast<std::int32_t>(call(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+        if (fd < 0) return;
+        uffdio_api api = {UFFD_API, features, 0};
+        if (call(SYS_ioctl, fd, UFFDIO_API, &api) == 0)
+            params->user_fault = fd;
+        else
+            call(SYS_close, fd);
+    };
+    open_with(feature_move);
+    if (params->user_fault < 0) open_with(0);
+    const auto* watched = at<Span>(params->watched);
+    for (std::uint64_t i = 0; i < params->watched_count && params->user_fault >= 0; ++i) {
+        uffdio_register request = {{watched[i].start, watched[i].length}, UFFDIO_REGISTER_MODE_MISSING, 0};
+        if (call(SYS_ioctl, params->user_fault, UFFDIO_REGISTER, &request) == 0) continue;
+        call(SYS_close, params->user_fault);  // nothing is watched any more
+        params->user_fault = -1;
+    }
+}
+
+void read_memory(Params* params) {
+    const auto length = params->readers * reader_space;
+    const long mapped = call(SYS_mmap, params->reader_spaces, length, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+    must(params, step_map, mapped, params->reader_spaces);
+    for (std::uint64_t i = 0; i < params->readers; ++i)
+        call(SYS_madvise, space_of(params, i), huge_page, MADV_HUGEPAGE);
+    open_user_fault(params);
+    for (std::uint64_t i = 1; i < params->readers; ++i) {
+        const auto stack = space_of(params, i) + reader_stack_at;
+        // the argument lies at the lower end of the reader's own stack
+        auto* reader = at<Reader>(stack);
+        *reader = {params, space_of(params, i)};
+        // without it the others do its share
+        (void)start_thread(stack, reader_stack_size, 0, reinterpret_cast<Entry>(&reader_main), reader,
+                           &params->reader_alive[i]);
+    }
+    read_units(params, space_of(params, 0));
+    for (std::uint64_t i = 1; i < params->readers; ++i)
+        for (std::uint32_t tid; (tid = __atomic_load_n(&params->reader_alive[i], __ATOMIC_ACQUIRE)) != 0;)
+            call(SYS_futex, &params->reader_alive[i], FUTEX_WAIT, tid, nullptr);
+    if (params->user_fault >= 0) call(SYS_close, params->user_fault);
+}
+
+void finish_areas(Params* params) {
+    const auto* guards = at<Span>(params->guards);
+    for (std::uint64_t i = 0; i < params->guard_count; ++i)
+        must(params, step_advise, call(SYS_madvise, guards[i].start, guards[i].length, guard_install),
+             guards[i].start);
+    const auto* areas = at<Area>(params->areas);
+    for (std::uint64_t i = 0; i < params->area_count; ++i) {
+        const auto& area = areas[i];
+        if ((area.flags & area_filled) != 0 && area.prot != (PROT_READ | PROT_WRITE))
+            must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, area.prot),
+                 area.start);
+        advise(params, area, area_dont_fork, MADV_DONTFORK);
+        advise(params, area, area_wipe_on_fork, MADV_WIPEONFORK);
+        advise(params, area, area_dont_dump, MADV_DONTDUMP);
+        advise(params, area, area_huge, MADV_HUGEPAGE);
+        advise(params, area, area_mergeable, MADV_MERGEABLE);
+        if ((area.flags & area_locked) != 0) call(SYS_mlock, area.start, area.end - area.start);
+    }
+}
+
+}  // namespace
+
+void restore_memory(Params* params) {
+    // the pages that are to come are to be as the program wants them
+    if (params->thp_disable != 0) call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    unmap_and_move(params);
+    const auto* areas = at<Area>(params->areas);
+    for (std::uint64_t i = 0; i < params->area_count; ++i) map_area(params, areas[i]);
+    read_memory(params);
+    finish_areas(params);
+    call(SYS_munmap, params->reader_spaces, params->readers * reader_space);
+}
+
+}  // namespace cairn::restorer
