@@ -210,7 +210,7 @@ Result<bool> Stopper::look_for_births() {
         const auto state = slot.state.load(std::memory_order_acquire);
         const pid_t pid = slot.pid.load();
         if (state == SlotState::running || state == SlotState::exec) {
-            if (pid == 0 || processes_.contains(pid) || candidates_.contains(pid) || left_out_.contains(pid))
+            if (pid <= 0 || processes_.contains(pid) || candidates_.contains(pid) || left_out_.contains(pid))
                 continue;
             if (slot.foreign[0] != 0) {
                 left_out_.insert(pid);

@@ -44,7 +44,7 @@ struct ProgramCheck {
     ProgramKind kind = ProgramKind::dynamic;
     int error = 0;  // errno value for unchecked, not_found, not_executable, unreadable
     const char* reason =
-        "";  // in words, without a path, at most 63 characters (fits Slot::foreign); "" for dynamic
+        "";  // in words, without a path, at most 59 characters (fits Slot::foreign); "" for dynamic
     char file[256] =
         {};  // what the verdict is about: the path asked for, or the interpreter that #! leads to; cut
 

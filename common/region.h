@@ -13,7 +13,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
-inline constexpr std::uint32_t region_version = 1;
+inline constexpr std::uint32_t region_version = 2;
 inline constexpr std::uint32_t slot_count = 16384;
 inline constexpr std::uint32_t pid_hint_size = 32768;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
@@ -30,17 +30,19 @@ enum class SlotState : std::uint32_t {
 // process has gone, by a parent whose fork failed.
 struct alignas(64) Slot {
     std::atomic<SlotState> state;
-    std::atomic<std::int32_t> pid;          // real pid in the coordinator's pid namespace; 0 while unknown
-    std::atomic<std::int32_t> parent_pid;   // real pid of who claimed the slot (birth)
-    std::atomic<std::uint32_t> image;       // raised by each exec: tells this image from the one before
-    std::atomic<std::uint64_t> born_ns;     // CLOCK_BOOTTIME at registration; part of the uID, kept over exec
-    std::atomic<std::uint64_t> region_at;   // where the process has mapped the region
-    std::atomic<std::uint64_t> scratch;     // left over by a capture that died: an address to unmap, or 0
-    std::atomic<std::int64_t> timing_tls;   // offset from the thread pointer of the TimingNote; 0: none
-    std::atomic<std::uint64_t> door;        // address of the hijack library's Door (common/agent.h)
-    std::atomic<std::int32_t> virtual_pid;  // what the program believes its pid to be
-    std::atomic<std::uint32_t> flags;       // SlotFlag bits
-    char foreign[64];                       // why this process can't be saved, if it can't ("" if it can)
+    std::atomic<std::int32_t> pid;         // real pid in the coordinator's pid namespace; 0 in a free slot,
+                                           // in a birth whose child isn't known its token (negative)
+    std::atomic<std::int32_t> parent_pid;  // real pid of who claimed the slot (birth)
+    std::atomic<std::uint32_t> image;      // raised by each exec: tells this image from the one before
+    std::atomic<std::uint64_t> born_ns;    // CLOCK_BOOTTIME at registration; part of the uID, kept over exec
+    std::atomic<std::uint64_t> region_at;  // where the process has mapped the region
+    std::atomic<std::uint64_t> scratch;    // left over by a capture that died: an address to unmap, or 0
+    std::atomic<std::int64_t> timing_tls;  // offset from the thread pointer of the TimingNote; 0: none
+    std::atomic<std::uint64_t> door;       // address of the hijack library's Door (common/agent.h)
+    std::atomic<std::uint64_t> name;       // real pid << 32 | what the program believes its pid to be; 0: the
+                                           // process has not been named yet
+    std::atomic<std::uint32_t> flags;      // SlotFlag bits
+    char foreign[60];                      // why this process can't be saved, if it can't ("" if it can)
 };
 
 enum SlotFlag : std::uint32_t {
@@ -95,6 +97,7 @@ struct Region {
     std::atomic<std::uint64_t> pid_namespace;  // inode of the coordinator's /proc/self/ns/pid, 0: not known.
                                                // A program that runs in another one doesn't register: its
                                                // pids mean nothing here
+    std::atomic<std::uint32_t> tokens;         // counts the births' tokens
     std::atomic<std::uint32_t> slots_end;      // no slot at or above this index was ever claimed
     std::atomic<std::uint32_t>
         pid_collisions;  // how often slot_by_pid had to name one of two processes alive

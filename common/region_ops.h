@@ -29,8 +29,14 @@ inline void announce_change(Region& region) {
     region_futex(region.changes, futex_wake, 1);
 }
 
-// A slot in state birth with all fields empty and `parent_pid` set, or no_slot if all are in use (counted in
-// Region::overflow). A slot is always claimed as birth first, so that nobody sees a running one half filled.
+// What the pid of a birth says while no child is known: from first_token downwards.
+inline constexpr std::int32_t first_token = -2;
+inline constexpr std::uint32_t token_count = 1U << 30;
+
+// A slot in state birth with all fields empty but `parent_pid` and a token of its own as pid, or no_slot if
+// all are in use (counted in Region::overflow). A slot is always claimed as birth first, so that nobody sees
+// a running one half filled. The token tells this birth from a later one in the same slot: a parent that
+// comes back from fork late finds its child dead and the slot given to somebody else.
 inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
     const std::uint32_t begin = region.slots_in_use_hint.load(std::memory_order_relaxed) % slot_count;
     for (std::uint32_t n = 0; n < slot_count; ++n) {
@@ -40,7 +46,9 @@ inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
         if (slot.state.load(std::memory_order_relaxed) != SlotState::free ||
             !slot.state.compare_exchange_strong(expected, SlotState::birth, std::memory_order_acq_rel))
             continue;
-        slot.parent_pid.store(parent_pid, std::memory_order_release);
+        slot.parent_pid.store(parent_pid, std::memory_order_relaxed);
+        slot.pid.store(first_token - static_cast<std::int32_t>(region.tokens.fetch_add(1) % token_count),
+                       std::memory_order_release);
         region.slots_in_use_hint.store(index + 1, std::memory_order_relaxed);
         std::uint32_t end = region.slots_end.load(std::memory_order_relaxed);
         while (end <= index && !region.slots_end.compare_exchange_weak(end, index + 1)) {
@@ -63,7 +71,7 @@ inline void release_slot(Region& region, std::int32_t index) {
     slot.scratch.store(0, std::memory_order_relaxed);
     slot.timing_tls.store(0, std::memory_order_relaxed);
     slot.door.store(0, std::memory_order_relaxed);
-    slot.virtual_pid.store(0, std::memory_order_relaxed);
+    slot.name.store(0, std::memory_order_relaxed);
     slot.flags.store(0, std::memory_order_relaxed);
     slot.foreign[0] = '\0';
     slot.state.store(SlotState::free, std::memory_order_release);
@@ -103,6 +111,18 @@ inline void name_slot(Region& region, std::int32_t index, std::int32_t pid) {
         region.pid_collisions.fetch_add(1, std::memory_order_acq_rel);
 }
 
+// A slot and the token of the birth that it was claimed for.
+struct Birthplace {
+    std::int32_t slot = no_slot;
+    std::int32_t token = 0;
+};
+
+inline Birthplace claim_birth(Region& region, std::int32_t parent_pid) {
+    const std::int32_t index = claim_slot(region, parent_pid);
+    if (index == no_slot) return {};
+    return {index, region.slots[index].pid.load(std::memory_order_acquire)};
+}
+
 // A birth that any child of `parent_pid` may take that posix_spawn makes.
 inline std::int32_t claim_spawn_birth(Region& region, std::int32_t parent_pid) {
     const std::int32_t index = claim_slot(region, parent_pid);
@@ -119,11 +139,11 @@ inline std::int32_t take_spawn_birth(Region& region, std::int32_t parent_pid, st
     const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
     for (std::uint32_t index = 0; index < end && index < slot_count; ++index) {
         Slot& slot = region.slots[index];
-        std::int32_t nobody = 0;
-        if (slot.state.load(std::memory_order_acquire) == SlotState::birth &&
+        std::int32_t token = slot.pid.load(std::memory_order_acquire);
+        if (token <= first_token && slot.state.load(std::memory_order_acquire) == SlotState::birth &&
             slot.parent_pid.load(std::memory_order_acquire) == parent_pid &&
             (slot.flags.load(std::memory_order_acquire) & slot_spawn) != 0 &&
-            slot.pid.compare_exchange_strong(nobody, pid, std::memory_order_acq_rel)) {
+            slot.pid.compare_exchange_strong(token, pid, std::memory_order_acq_rel)) {
             region.spawn_births.fetch_sub(1, std::memory_order_acq_rel);
             name_slot(region, static_cast<std::int32_t>(index), pid);
             return static_cast<std::int32_t>(index);
@@ -237,19 +257,37 @@ inline std::int32_t name_newcomer(IdMap& ids, std::int32_t real_id) {
     return name;
 }
 
+// What the process of a slot believes its pid to be; 0 if it has not been named.
+inline std::int32_t virtual_pid(const Slot& slot) {
+    return static_cast<std::int32_t>(slot.name.load(std::memory_order_acquire) & 0xffffffffU);
+}
+
+inline void set_virtual_pid(Slot& slot, std::int32_t real_pid, std::int32_t name) {
+    slot.name.store(static_cast<std::uint64_t>(real_pid) << 32 | static_cast<std::uint32_t>(name),
+                    std::memory_order_release);
+}
+
 // name_newcomer for the process of a slot; parent and child may both come here, at the same time. Returns the
-// virtual pid, which the slot then says.
+// virtual pid, which the slot then says. A parent may come so late that the slot is another process's: the
+// real pid in the word tells, and the slot's owner takes it over from such a one.
 inline std::int32_t name_process(Region& region, std::int32_t index, std::int32_t real_pid) {
-    constexpr std::int32_t under_way = -1;
-    std::atomic<std::int32_t>& name = region.slots[index].virtual_pid;
+    constexpr std::uint32_t under_way = ~0U;
+    Slot& slot = region.slots[index];
+    const std::uint64_t mine = static_cast<std::uint64_t>(real_pid) << 32;
+    std::uint64_t claimed = mine | under_way;
     for (int patience = 1'000'000; patience > 0; --patience) {
-        std::int32_t found = 0;
-        if (name.compare_exchange_strong(found, under_way, std::memory_order_acq_rel)) break;
-        if (found != under_way) return found;
+        std::uint64_t found = slot.name.load(std::memory_order_acquire);
+        if (slot.pid.load(std::memory_order_acquire) != real_pid) return to_virtual(region.ids, real_pid);
+        if (found >> 32 != static_cast<std::uint32_t>(real_pid)) {
+            if (slot.name.compare_exchange_strong(found, claimed, std::memory_order_acq_rel)) break;
+            continue;
+        }
+        if (static_cast<std::uint32_t>(found) != under_way) return static_cast<std::int32_t>(found);
         __builtin_ia32_pause();  // the other side was killed in the middle of it if this takes long
     }
     const std::int32_t given = name_newcomer(region.ids, real_pid);
-    name.store(given, std::memory_order_release);
+    slot.name.compare_exchange_strong(claimed, mine | static_cast<std::uint32_t>(given),
+                                      std::memory_order_acq_rel);
     return given;
 }
 

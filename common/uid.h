@@ -22,7 +22,7 @@ namespace cairn {
     return ::gethostname(name, sizeof name - 1) == 0 ? std::string(name) : std::string("localhost");
 }
 
-// `pid`: the pid that the program knows (Slot::virtual_pid), so that it is the same after a restart with
+// `pid`: the pid that the program knows (Slot::name), so that it is the same after a restart with
 // other real ids; `born_ns`: Slot::born_ns.
 [[nodiscard]] inline std::string make_uid(std::string_view host, std::int32_t pid, std::uint64_t born_ns) {
     char text[64];

@@ -191,7 +191,7 @@ void Registry::add(std::uint32_t index, pid_t pid, std::uint64_t born_ns) {
     Member member;
     member.slot = index;
     member.pid = pid;
-    member.virtual_pid = slot.virtual_pid.load(std::memory_order_relaxed);
+    member.virtual_pid = virtual_pid(slot);
     if (member.virtual_pid == 0) member.virtual_pid = pid;
     member.born_ns = born_ns;
     const auto restored = restored_uids_.find(index);
@@ -263,7 +263,7 @@ void Registry::check_births() {
             it = births_.erase(it);
             continue;
         }
-        if (child == 0 && Clock::now() - birth.seen > birth_grace) unclear = true;
+        if (child <= 0 && Clock::now() - birth.seen > birth_grace) unclear = true;
         ++it;
     }
     if (unclear) schedule_search(0ms);
@@ -320,7 +320,7 @@ void Registry::search() {
         const auto& [index, birth] = *it;
         Slot& slot = region_.slots[index];
         const bool stale = Clock::now() - birth.seen > birth_grace && strangers_.empty() &&
-                           slot.pid.load(std::memory_order_relaxed) == 0 &&
+                           slot.pid.load(std::memory_order_relaxed) <= 0 &&
                            slot.parent_pid.load(std::memory_order_relaxed) == birth.parent;
         SlotState expected = SlotState::birth;
         if (stale && slot.state.compare_exchange_strong(expected, SlotState::running)) {
@@ -338,7 +338,7 @@ void Registry::adopt(pid_t pid, std::uint64_t region_at) {
     const std::int32_t index = claim_slot(region_, info->parent);
     if (index == no_slot) return;
     Slot& slot = region_.slots[index];
-    slot.virtual_pid.store(to_virtual(region_.ids, pid), std::memory_order_relaxed);
+    set_virtual_pid(slot, pid, to_virtual(region_.ids, pid));
     slot.born_ns.store(info->started_ns, std::memory_order_relaxed);
     slot.region_at.store(region_at, std::memory_order_relaxed);
     name_slot(region_, index, pid);
@@ -370,7 +370,7 @@ Result<> Registry::restore(const RestoredMember& member) {
     while (end <= member.slot && !region_.slots_end.compare_exchange_weak(end, member.slot + 1)) {
     }
     name_slot(region_, static_cast<std::int32_t>(member.slot), member.real_pid);
-    slot.virtual_pid.store(member.virtual_pid, std::memory_order_relaxed);
+    set_virtual_pid(slot, member.real_pid, member.virtual_pid);
     slot.parent_pid.store(0, std::memory_order_relaxed);
     slot.born_ns.store(born_of_uid(member.uid), std::memory_order_relaxed);
     if (member.region_at != 0) slot.region_at.store(member.region_at, std::memory_order_relaxed);

@@ -12,7 +12,7 @@ namespace cairn::hijack {
 
 // The birth under way in this thread. The child of a fork has a copy.
 struct Birth {
-    std::int32_t slot = no_slot;
+    Birthplace place;
     bool announced = false;   // a wrapper stands around the call
     bool registered = false;  // in the child: done, by the atfork handler
 };
@@ -26,13 +26,13 @@ template <class Call>
 std::int32_t announced_birth(Call call) {
     if (region() == nullptr) return call();
     const Birth before = birth;  // a signal handler may fork while its thread is in fork
-    const std::int32_t slot = claim_slot(*region(), raw::pid());
-    birth = {.slot = slot, .announced = true, .registered = false};
+    const Birthplace place = claim_birth(*region(), raw::pid());
+    birth = {.place = place, .announced = true, .registered = false};
     const std::int32_t pid = call();
-    if (pid == 0 && !birth.registered) register_child(slot);
+    if (pid == 0 && !birth.registered) register_child(place);
     birth = before;
     if (pid == 0) return 0;
-    return settle_birth(slot, pid);
+    return settle_birth(place, pid);
 }
 
 }  // namespace cairn::hijack

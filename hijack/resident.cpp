@@ -77,8 +77,8 @@ std::int32_t fill_slot(Region& region, std::int32_t index, std::int32_t pid, boo
     slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
     slot.door.store(reinterpret_cast<std::uint64_t>(&cairn_door), std::memory_order_relaxed);
     slot.timing_tls.store(timing_note_offset(), std::memory_order_relaxed);
-    const std::int32_t name = name_process(region, index, pid);
     name_slot(region, index, pid);
+    const std::int32_t name = name_process(region, index, pid);
     slot.state.store(SlotState::running, std::memory_order_release);
     return name;
 }
@@ -173,8 +173,9 @@ std::int32_t own_slot_or_new() {
     return claimed;
 }
 
-void register_child(std::int32_t index) {
+void register_child(Birthplace place) {
     Region& region = *resident.region;
+    std::int32_t index = place.slot;
     const std::int32_t pid = raw::pid();
     if (index != no_slot && raw::parent_pid() == 0) {
         // Born into a pid namespace of its own. Its pids mean nothing to the coordinator: the parent writes
@@ -192,7 +193,8 @@ void register_child(std::int32_t index) {
     if (old != no_slot && old != index) release_slot(region, old);
     // The parent may have written our pid before us. And a signal handler that forks in the middle of a fork
     // leaves two children with one slot: the first takes it.
-    std::int32_t found = 0;
+    // And the slot may have been given to somebody else, if our parent was long asleep in the middle of it.
+    std::int32_t found = place.token;
     if (index == no_slot || (!region.slots[index].pid.compare_exchange_strong(found, pid) && found != pid))
         index = claim_slot(region, raw::parent_pid());
     const std::int32_t name =
@@ -201,22 +203,19 @@ void register_child(std::int32_t index) {
     announce_change(region);
 }
 
-std::int32_t settle_birth(std::int32_t index, std::int32_t child_pid) {
+std::int32_t settle_birth(Birthplace place, std::int32_t child_pid) {
     Region& region = *resident.region;
-    if (index == no_slot) return to_virtual(region.ids, child_pid);
-    Slot& slot = region.slots[index];
-    if (slot.parent_pid.load(std::memory_order_acquire) != raw::pid())
-        return to_virtual(region.ids, child_pid);
-    std::int32_t unknown = 0;
+    if (place.slot == no_slot) return to_virtual(region.ids, child_pid);
+    Slot& slot = region.slots[place.slot];
+    std::int32_t token = place.token;
     if (child_pid < 0) {
-        if (slot.state.load(std::memory_order_acquire) == SlotState::birth) release_slot(region, index);
-    } else if (slot.state.load(std::memory_order_acquire) != SlotState::free &&
-               slot.pid.compare_exchange_strong(unknown, child_pid, std::memory_order_acq_rel)) {
-        name_slot(region, index, child_pid);
+        if (slot.pid.compare_exchange_strong(token, 0, std::memory_order_acq_rel))
+            release_slot(region, place.slot);
+        return child_pid;
     }
-    if (child_pid > 0 && slot.pid.load(std::memory_order_acquire) == child_pid)
-        return name_process(region, index, child_pid);
-    return to_virtual(region.ids, child_pid);
+    if (slot.pid.compare_exchange_strong(token, child_pid, std::memory_order_acq_rel))
+        name_slot(region, place.slot, child_pid);
+    return name_process(region, place.slot, child_pid);
 }
 
 std::int32_t settle_spawn(std::int32_t child_pid) {

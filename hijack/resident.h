@@ -40,12 +40,12 @@ std::int32_t own_slot_or_new();
 
 // Fills the slot claimed for this new process (no_slot: claims one), unless somebody else has taken it, and
 // announces it. Called in a child that has its memory for itself.
-void register_child(std::int32_t slot);
+void register_child(Birthplace place);
 
 // Looks at a birth from the parent's side: names the child in its slot so that the coordinator can watch over
 // it even if it never registers, or gives the slot back if there is no child. Returns the pid as the program
 // knows it. Keeps errno.
-std::int32_t settle_birth(std::int32_t slot, std::int32_t child_pid);
+std::int32_t settle_birth(Birthplace place, std::int32_t child_pid);
 
 // The same for posix_spawn, whose children look for a birth of their parent's themselves: the births of one
 // parent are alike. child_pid -1: there is none.

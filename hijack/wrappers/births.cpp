@@ -16,7 +16,7 @@ thread_local constinit Birth birth;
 
 void births_in_libc_child() {
     if (region() == nullptr) return;
-    register_child(birth.announced ? birth.slot : no_slot);
+    register_child(birth.announced ? birth.place : Birthplace{});
     birth.registered = true;
 }
 
@@ -27,12 +27,12 @@ namespace {
 struct CloneStart {
     int (*function)(void*);
     void* argument;
-    std::int32_t slot;
+    Birthplace place;
 };
 
 int clone_child(void* start) {
     const CloneStart todo = *static_cast<CloneStart*>(start);
-    if (region() != nullptr) register_child(todo.slot);
+    if (region() != nullptr) register_child(todo.place);
     return todo.function(todo.argument);
 }
 
@@ -79,35 +79,43 @@ CAIRN_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* arg
     // registers when it execs.
     if (region() == nullptr || (flags & CLONE_VM) != 0)
         return real(function, stack, flags, argument, parent_tid, tls, child_tid);
-    CloneStart start = {function, argument, claim_slot(*region(), raw::pid())};
-    return settle_birth(start.slot, real(clone_child, stack, flags, &start, parent_tid, tls, child_tid));
+    CloneStart start = {function, argument, claim_birth(*region(), raw::pid())};
+    return settle_birth(start.place, real(clone_child, stack, flags, &start, parent_tid, tls, child_tid));
 }
 
 CAIRN_EXPORT int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept
     __attribute__((alias("clone")));
 
 // Called by vfork.S.
-extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_before_vfork() {
-    if (region() == nullptr) return no_slot;
-    const std::int32_t slot = claim_slot(*region(), raw::pid());
-    if (slot != no_slot) region()->slots[slot].flags.fetch_or(slot_vfork, std::memory_order_release);
-    return slot;
+extern "C" __attribute__((visibility("hidden"))) Birthplace cairn_before_vfork() {
+    if (region() == nullptr) return {};
+    const Birthplace place = claim_birth(*region(), raw::pid());
+    if (place.slot != no_slot)
+        region()->slots[place.slot].flags.fetch_or(slot_vfork, std::memory_order_release);
+    return place;
 }
 
 // `answer` is the kernel's. In the child, which runs on its parent's stack and memory, only the slot is
 // written: exec finds it by the pid.
 extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(long answer,
-                                                                                std::int32_t slot) {
+                                                                                Birthplace place) {
     if (answer == 0) {
-        if (slot == no_slot) return 0;
+        if (place.slot == no_slot) return 0;
         const std::int32_t pid = raw::pid();
-        name_slot(*region(), slot, pid);
-        name_process(*region(), slot, pid);
+        std::int32_t token = place.token;
+        if (!region()->slots[place.slot].pid.compare_exchange_strong(token, pid)) return 0;
+        name_slot(*region(), place.slot, pid);
+        name_process(*region(), place.slot, pid);
         return 0;
+    }
+    if (region() == nullptr) {
+        if (!raw::failed(answer)) return static_cast<std::int32_t>(answer);
+        errno = static_cast<int>(-answer);
+        return -1;
     }
     if (raw::failed(answer)) {
         errno = static_cast<int>(-answer);
         answer = -1;
     }
-    return settle_birth(slot, static_cast<std::int32_t>(answer));
+    return settle_birth(place, static_cast<std::int32_t>(answer));
 }

@@ -14,7 +14,7 @@ __vfork:
     call cairn_before_vfork
     addq $8, %rsp
     .cfi_adjust_cfa_offset -8
-    movl %eax, %esi
+    movq %rax, %rsi
     popq %rdx
     .cfi_adjust_cfa_offset -8
     .cfi_register %rip, %rdx

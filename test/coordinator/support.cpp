@@ -96,7 +96,7 @@ FakeProgram::FakeProgram(const std::string& path, How how) {
         slot.born_ns =
             static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
         slot.region_at = reinterpret_cast<std::uint64_t>(at);
-        slot.virtual_pid = pid;
+        set_virtual_pid(slot, pid, pid);
         name_slot(region, index, pid);
         slot.state = SlotState::running;
         announce_change(region);

@@ -85,7 +85,7 @@ class Hijack : public testing::Test {
         EXPECT_TRUE(cairn::insert_id(region->ids, pid + far, pid));
         const std::int32_t slot = cairn::claim_slot(*region, getpid());
         cairn::name_slot(*region, slot, pid);
-        region->slots[slot].virtual_pid = pid + far;
+        cairn::set_virtual_pid(region->slots[slot], pid, pid + far);
         region->slots[slot].flags = cairn::slot_restored;
         region->slots[slot].state = cairn::SlotState::exec;
     }

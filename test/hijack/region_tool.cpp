@@ -31,7 +31,7 @@ int list(const cairn::Region& region) {
         if (slot.state.load() == cairn::SlotState::free) continue;
         std::printf("%u %s pid=%d parent=%d image=%u virtual=%d flags=%u %s\n", i,
                     states[static_cast<unsigned>(slot.state.load())], slot.pid.load(), slot.parent_pid.load(),
-                    slot.image.load(), slot.virtual_pid.load(), slot.flags.load(), slot.foreign);
+                    slot.image.load(), cairn::virtual_pid(slot), slot.flags.load(), slot.foreign);
     }
     std::printf("changes %u overflow %u\n", region.changes.load(), region.overflow.load());
     return 0;
@@ -44,7 +44,7 @@ int run(cairn::Region& region, const char* path, const char* library, char** pro
     for (int id = pid + 1; id < pid + count; ++id) cairn::insert_id(region.ids, id, away + id);
     const std::int32_t slot = cairn::claim_slot(region, getppid());
     cairn::name_slot(region, slot, pid);
-    region.slots[slot].virtual_pid = pid + far;
+    cairn::set_virtual_pid(region.slots[slot], pid, pid + far);
     region.slots[slot].flags = cairn::slot_restored;
     region.slots[slot].state = cairn::SlotState::exec;
     setenv("LD_PRELOAD", library, 1);

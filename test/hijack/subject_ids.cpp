@@ -43,7 +43,7 @@ void make_virtual() {
     if (tid == raw::pid()) {
         const std::int32_t slot = cairn::find_slot(*region(), tid);
         EXPECT(slot != cairn::no_slot);
-        region()->slots[slot].virtual_pid = tid + far;
+        cairn::set_virtual_pid(region()->slots[slot], tid, tid + far);
     }
     const auto* field = static_cast<const std::uint32_t*>(dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid"));
     EXPECT(field != nullptr);
