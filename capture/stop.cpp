@@ -315,9 +315,9 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             const pid_t pid = *candidate;
             auto stat = proc::stat(pid);
             if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1)) {
-                // gone; if it is a zombie, its parent's list of children tells
-                if (const auto parent = parent_of_.find(pid); parent != parent_of_.end())
-                    looked_at_.erase(parent->second);
+                // Gone. If it is a zombie now, its parent's list of children tells; and who its parent is can't be
+                // told of one that registered by itself.
+                looked_at_.clear();
                 candidate = candidates_.erase(candidate);
                 settled = false;
                 continue;
