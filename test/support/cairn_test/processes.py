@@ -114,6 +114,7 @@ def spawn(argv, *, env=None, cwd=None, stdin=None, stdout=None, stderr=None, ter
     os.set_inheritable(error_write, False)
     pid = os.fork()
     if pid:
+        forget(pid)  # an earlier process had this pid
         os.close(error_write)
         with os.fdopen(error_read) as errors:
             text = errors.read()
