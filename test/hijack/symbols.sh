@@ -1,6 +1,6 @@
 #!/bin/sh
-# symbols.sh LIBRARY WRAPPED.INC DOCUMENT: the document names every wrapped function, the library exports what the table lists and nothing else, needs libc and nothing
-# else, and has neither lazy binding nor text relocations.
+# symbols.sh LIBRARY WRAPPED.INC DOCUMENT AGENT.O: the document names every wrapped function, the library exports what the
+# table lists and nothing else, needs libc and nothing else, and has neither lazy binding nor text relocations.
 set -eu
 library=$1 table=$2 document=$3
 wanted=$(sed -n 's/^CAIRN_WRAPPED(\([A-Za-z0-9_]*\),.*/\1/p' "$table" | sort)
@@ -21,3 +21,8 @@ constructors=$(readelf -dW "$library" | sed -n 's/.*(INIT_ARRAYSZ) *\([0-9]*\) .
 # crtbegin's frame_dummy and ours
 [ "$constructors" = 16 ] || { echo "INIT_ARRAYSZ is $constructors: more than one constructor"; exit 1; }
 ! nm -D "$library" | grep -Ew 'U (malloc|calloc|realloc|free|_Znwm|pthread_create)' || exit 1
+
+# The agent runs between any two instructions of the program, and only the general registers are put back after it.
+agent=$4
+! objdump -d --no-show-raw-insn "$agent" | grep -E '%([xyz]?mm[0-9]|st\b|k[0-7])' || { echo "the agent uses vector registers"; exit 1; }
+! nm -u "$agent" | grep . || { echo "the agent calls others, who may use vector registers"; exit 1; }
