@@ -315,8 +315,8 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             const pid_t pid = *candidate;
             auto stat = proc::stat(pid);
             if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1)) {
-                // Gone. If it is a zombie now, its parent's list of children tells; and who its parent is can't be
-                // told of one that registered by itself.
+                // Gone. If it is a zombie now, its parent's list of children tells; and who its parent is
+                // can't be told of one that registered by itself.
                 looked_at_.clear();
                 candidate = candidates_.erase(candidate);
                 settled = false;

@@ -25,4 +25,4 @@ constructors=$(readelf -dW "$library" | sed -n 's/.*(INIT_ARRAYSZ) *\([0-9]*\) .
 # The agent runs between any two instructions of the program, and only the general registers are put back after it.
 agent=$4
 ! objdump -d --no-show-raw-insn "$agent" | grep -E '%([xyz]?mm[0-9]|st\b|k[0-7])' || { echo "the agent uses vector registers"; exit 1; }
-! nm -u "$agent" | grep . || { echo "the agent calls others, who may use vector registers"; exit 1; }
+! nm -u "$agent" | grep -v _GLOBAL_OFFSET_TABLE_ || { echo "the agent calls others, who may use vector registers"; exit 1; }
