@@ -1,6 +1,7 @@
 #include "capture/settle.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/rseq.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,8 +20,8 @@
 namespace cairn::capture {
 namespace {
 
-constexpr std::int64_t restart_no_hand =
-    -514;  // linux/errno.h, not for user space: restart unless a handler runs
+// linux/errno.h, not for user space: restart unless a handler runs; the same by what the kernel remembers
+constexpr std::int64_t restart_no_hand = -514, restart_block = -516;
 
 // Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means
 // "restart unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
@@ -30,13 +31,31 @@ constexpr std::array eintr_calls = {
     SYS_recvfrom,     SYS_recvmsg,     SYS_recvmmsg,     SYS_sendto, SYS_sendmsg,         SYS_sendmmsg,
     SYS_read,         SYS_readv,       SYS_write,        SYS_writev, SYS_mq_timedreceive, SYS_mq_timedsend};
 
+// Calls with a restart block whose timeout, if any, is a point in time: made anew they do what the block
+// would.
+bool has_no_length(const ptrace::Registers& registers) {
+    switch (registers.orig_rax) {
+        case SYS_poll:
+            return static_cast<std::int32_t>(registers.rdx) < 0;
+        case SYS_futex:
+            return (static_cast<int>(registers.rsi) & FUTEX_CMD_MASK) != FUTEX_WAIT;
+        default:
+            return false;
+    }
+}
+
 // A call that only said EINTR because of the stop is restarted by the kernel, with what is left of its
-// timeout. (Those with a restart block go on exactly where they were.)
+// timeout. So is one with a restart block: by the block the kernel would make it restart_syscall, and at the
+// next stop nobody could tell what it was, and a restored process has no block. (One whose length isn't known
+// keeps it.)
 void restart_call(pid_t pid, StoppedThread& thread) {
     auto& registers = thread.registers;
     if (static_cast<std::int64_t>(registers.orig_rax) < 0) return;
     if (static_cast<std::int64_t>(registers.rax) == -EINTR &&
         std::ranges::find(eintr_calls, static_cast<long>(registers.orig_rax)) != eintr_calls.end())
+        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
+    if (static_cast<std::int64_t>(registers.rax) == restart_block &&
+        (thread.timeout_left >= 0 || has_no_length(registers)))
         registers.rax = static_cast<std::uint64_t>(restart_no_hand);
     if (thread.timeout_left < 0 || static_cast<std::int64_t>(registers.rax) != restart_no_hand) return;
     if (const auto left = shorten_timeout(registers, thread.timeout_left)) {

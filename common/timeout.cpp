@@ -23,6 +23,9 @@ std::optional<TimespecAt> shorten_timeout(ptrace::Registers& registers, std::int
         case SYS_nanosleep:
             argument = &registers.rdi;
             break;
+        case SYS_futex:  // FUTEX_WAIT: only this operation's timeout is noted
+            argument = &registers.r10;
+            break;
         case SYS_clock_nanosleep:
         case SYS_rt_sigtimedwait:
             argument = &registers.rdx;

@@ -1,5 +1,5 @@
-// syscall(2)'s function. Numbers without ids in them go to the kernel from here, with the caller's stack as it is: a
-// clone that gives its child another stack returns there. Those with ids, while there are virtual ones, go on to
+// syscall(2)'s function. Numbers without ids and relative timeouts go to the kernel from here, with the caller's stack as it is: a
+// clone that gives its child another stack returns there. The others go on to
 // cairn_syscall_with_ids, which has the same arguments.
     .text
     .globl syscall

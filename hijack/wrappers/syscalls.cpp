@@ -1,4 +1,5 @@
-// What syscall.S leaves: failures, and system calls with ids in them.
+// What syscall.S leaves: failures, and system calls with ids or relative timeouts in them.
+#include <linux/futex.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -7,6 +8,7 @@
 
 #include "hijack/ids.h"
 #include "hijack/raw.h"
+#include "hijack/timing.h"
 
 using namespace cairn::hijack;
 
@@ -14,9 +16,9 @@ namespace {
 
 constexpr int call_count = 512;
 
-struct CallsWithIds {
+struct CallsToLookAt {
     bool has[call_count] = {};
-    consteval CallsWithIds() {
+    consteval CallsToLookAt() {
         for (const long number : {SYS_getpid,
                                   SYS_getppid,
                                   SYS_gettid,
@@ -53,13 +55,34 @@ struct CallsWithIds {
                                   SYS_perf_event_open,
                                   SYS_get_robust_list,
                                   SYS_migrate_pages,
-                                  SYS_move_pages})
+                                  SYS_move_pages,
+                                  SYS_futex,
+                                  SYS_nanosleep,
+                                  SYS_clock_nanosleep,
+                                  SYS_poll})
             has[number] = true;
     }
 };
 
 std::int32_t id(long word) {
     return static_cast<std::int32_t>(word);
+}
+
+// The length of a relative timeout, -1 if the call has none.
+std::int64_t timeout_of(long number, long a, long b, long c, long d) {
+    const auto at = [](long address) {
+        return Noted::nanoseconds(reinterpret_cast<const timespec*>(address));
+    };
+    switch (number) {
+        case SYS_futex:
+            return (b & FUTEX_CMD_MASK) == FUTEX_WAIT ? at(d) : -1;
+        case SYS_nanosleep:
+            return at(a);
+        case SYS_clock_nanosleep:
+            return (b & TIMER_ABSTIME) == 0 ? at(c) : -1;
+        default:
+            return Noted::milliseconds(static_cast<std::int32_t>(c));
+    }
 }
 
 bool is_user(long number, long which) {
@@ -72,7 +95,7 @@ bool is_user(long number, long which) {
 
 // Read by syscall.S: a byte for each number.
 extern "C"
-    __attribute__((visibility("hidden"), used)) constinit const CallsWithIds cairn_syscalls_with_ids = {};
+    __attribute__((visibility("hidden"), used)) constinit const CallsToLookAt cairn_syscalls_with_ids = {};
 
 extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_failed(long answer) {
     errno = static_cast<int>(-answer);
@@ -122,6 +145,15 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
         case SYS_ioprio_get:
             if (!is_user(number, a)) b = real_id(id(b));
             return call();
+        case SYS_futex:
+        case SYS_nanosleep:
+        case SYS_clock_nanosleep:
+        case SYS_poll: {
+            const auto length = timeout_of(number, a, b, c, d);
+            if (length < 0) return call();
+            const Noted note(number, length);
+            return call();
+        }
         case SYS_perf_event_open:
             b = real_id(id(b));
             return call();
