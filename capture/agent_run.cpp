@@ -247,7 +247,19 @@ Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& repor
     return ptrace::set_registers(thread.tid, thread.registers);
 }
 
+Result<> AgentRun::step_back(bool back, const Reporter& reporter) {
+    stepped_back_ = true;  // until we know better
+    if (auto done = ask(agent_step_back, back ? 1 : 0); !done) return done;
+    auto result = wait(reporter);
+    if (!result) return std::unexpected(std::move(result.error()));
+    stepped_back_ = back;
+    return {};
+}
+
 Result<> AgentRun::leave(const Reporter& reporter) {
+    // If this fails, the leader stays inside, and the agent does it itself once we have let go of it.
+    if (stepped_back_)
+        if (auto done = step_back(false, reporter); !done) return done;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (!inside_[i] || i == leader_) continue;
         if (auto done = bring_back(process_->threads[i], reporter); !done) return done;

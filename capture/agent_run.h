@@ -37,6 +37,9 @@ class AgentRun {
     // pid of the copy-on-write child, when it has let go of its descriptors.
     [[nodiscard]] Result<pid_t> wait_snapshot(const Reporter& reporter) const;
 
+    // The process is no child subreaper for the moment, or is one again.
+    [[nodiscard]] Result<> step_back(bool back, const Reporter& reporter);
+
     // Everything is put back: registers, masks, scratch memory.
     [[nodiscard]] Result<> leave(const Reporter& reporter);
 
@@ -53,6 +56,7 @@ class AgentRun {
     std::uint64_t capture_;
     std::uint32_t sequence_ = 0;
     std::uint64_t scratch_ = 0;
+    bool stepped_back_ = false;
     std::size_t leader_ = 0;    // index of the thread that takes commands
     std::vector<bool> inside_;  // by thread
 };

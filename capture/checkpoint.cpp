@@ -66,6 +66,7 @@ struct Member {
     std::unique_ptr<ImageWriter> writer;
     std::string file;
     std::uint64_t bytes = 0;
+    std::int64_t forked = 0;  // what the agent's fork of the copy-on-write child gave
 };
 
 class Checkpoint {
@@ -200,7 +201,7 @@ class Checkpoint {
         image.uid = make_uid(manifest_.host, image.pid, member.process->born_ns);
         image.cid = request_.cid;
         image.np = manifest_.np;
-        if (image.subreaper || member.process->pid == 1) has_subreaper_ = true;
+        if (member.process->pid == 1) has_init_ = true;
         return {};
     }
 
@@ -241,20 +242,26 @@ class Checkpoint {
     // on.
     Result<> fork_snapshots() {
         reporter_.phase("fork");
+        if (auto done = step_back(true); !done) return done;
         for (auto& member : members_) {
             member.file = fmt::format("p{}.image", member.image.pid);
             auto writer = ImageWriter::create(directory_.get(), member.file, ImageKind::process);
             if (!writer) return std::unexpected(std::move(writer.error()));
             member.writer = std::make_unique<ImageWriter>(std::move(*writer));
-            if (auto done = member.agent->ask(agent_snapshot, has_subreaper_ ? 1 : 0); !done) return done;
+            if (auto done = member.agent->ask(agent_snapshot, has_init_ ? 1 : 0); !done) return done;
         }
         for (auto& member : members_) {
             auto child = member.agent->wait(reporter_);
             if (!child) return std::unexpected(std::move(child.error()));
-            if (*child < 0) {
+            member.forked = *child;
+        }
+        if (auto done = step_back(false); !done) return done;
+        for (auto& member : members_) {
+            const auto forked = member.forked;
+            if (forked < 0) {
                 reporter_.note(fmt::format("{} was written while it stood still: fork failed ({})",
                                            proc::label(member.process->pid),
-                                           std::strerror(static_cast<int>(-*child))));
+                                           std::strerror(static_cast<int>(-forked))));
             } else {
                 auto pid = member.agent->wait_snapshot(reporter_);
                 if (!pid) return std::unexpected(std::move(pid.error()));
@@ -262,6 +269,14 @@ class Checkpoint {
             }
             if (auto done = store_early(member); !done) return done;
         }
+        return {};
+    }
+
+    // Child subreapers of the group would inherit the copy-on-write children of others.
+    Result<> step_back(bool back) {
+        for (auto& member : members_)
+            if (member.image.subreaper)
+                if (auto done = member.agent->step_back(back, reporter_); !done) return done;
         return {};
     }
 
@@ -416,7 +431,7 @@ class Checkpoint {
     std::vector<schema::Process> zombies_;
     std::optional<ObjectTable> objects_;
     std::unique_ptr<ImageWriter> objects_writer_;
-    bool has_subreaper_ = false;
+    bool has_init_ = false;  // pid 1 of the pid namespace is in the group
     schema::Manifest manifest_;
 };
 

@@ -35,6 +35,9 @@ int run() {
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGINT);  // Ctrl-C at the console is the coordinator's
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);  // seize.cpp
+    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
 
     std::string message(1 << 20, '\0');

@@ -1,14 +1,19 @@
 #include "capture/stop.h"
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <span>
+#include <utility>
 
 #include "common/agent.h"
 #include "common/region_ops.h"
@@ -17,6 +22,8 @@ namespace cairn::capture {
 namespace {
 
 constexpr unsigned long pf_user_worker = 0x4000, pf_io_worker = 0x10;  // linux/sched.h: io_uring's threads
+
+constexpr const char* snapshot_name = "cairn-snapshot";  // hijack/agent/agent.cpp
 
 // Sleeps until a child changes (SIGCHLD is blocked in the worker) or a millisecond has passed.
 void await_event() {
@@ -29,11 +36,15 @@ void await_event() {
 
 // A copy-on-write child of an earlier checkpoint, not the program's (hijack/agent/agent.cpp).
 bool old_snapshot(const proc::Stat& stat) {
-    return stat.exit_signal == 0 && stat.comm == "cairn-snapshot";
+    return stat.exit_signal == 0 && stat.comm == snapshot_name;
 }
 
 bool dead(char state) {
     return state == 'Z' || state == 'X' || state == 'x';
+}
+
+bool share_memory(pid_t one, pid_t other) {
+    return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
 }
 
 }  // namespace
@@ -61,15 +72,17 @@ Result<> Stopper::add(pid_t pid) {
         return fail_errno("pidfd of {}", proc::label(pid));
     }
     processes_.emplace(pid, std::move(process));
-    return seize_new_threads(pid);
+    auto done = seize_new_threads(pid);
+    return done ? Result<>() : std::unexpected(std::move(done.error()));
 }
 
-Result<> Stopper::seize_new_threads(pid_t pid) {
+Result<bool> Stopper::seize_new_threads(pid_t pid) {
     auto threads = proc::tasks(pid);
     if (!threads) {
-        if (threads.error().number == ENOENT || threads.error().number == ESRCH) return {};
+        if (threads.error().number == ENOENT || threads.error().number == ESRCH) return true;
         return std::unexpected(std::move(threads.error()));
     }
+    bool complete = true;
     for (const pid_t tid : *threads) {
         if (tasks_.contains(tid)) continue;
         auto stat = proc::stat(pid, tid);
@@ -79,47 +92,98 @@ Result<> Stopper::seize_new_threads(pid_t pid) {
                 ExitCode::refused,
                 "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it with io_uring off",
                 proc::label(pid), tid, stat->comm);
-        if (auto done = ptrace::seize(tid, 0); !done) {
+        complete = false;
+        if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC, events_); !done) {
             // The thread may have ended between the two looks; then it's no error.
             stat = proc::stat(pid, tid);
             if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
-            auto status = proc::status(pid, tid);
-            if (status && (*status)["TracerPid"] != "0")
-                return fail_code(ExitCode::refused,
-                                 "{} is being traced by {}: a debugged process can't be saved",
-                                 proc::label(pid), proc::label(std::atoi((*status)["TracerPid"].c_str())));
-            return fail_code(
-                ExitCode::refused,
-                "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
-                "(prctl PR_SET_DUMPABLE), or the system forbids ptrace (kernel.yama.ptrace_scope)",
-                proc::label(pid), done.error().what);
+            if (auto fine = refuse_tracing(pid, tid, done.error()); !fine)
+                return std::unexpected(std::move(fine.error()));
+            continue;
         }
+        refused_since_.erase(tid);
         tasks_[tid] = Task{pid, false, 0};
         (void)ptrace::interrupt(tid);  // fails only if it has gone; the event loop notices
     }
-    return {};
+    return complete;
+}
+
+// A main thread that was dead when we asked, and is alive now because a sibling's exec has taken its place,
+// gives EPERM as one does that we may not trace. The latter stays.
+Result<> Stopper::refuse_tracing(pid_t pid, pid_t tid, const Error& why) {
+    const auto [since, first] = refused_since_.try_emplace(tid, Clock::now());
+    if (first || Clock::now() - since->second < std::chrono::milliseconds(50)) return {};
+    auto status = proc::status(pid, tid);
+    if (status && (*status)["TracerPid"] != "0")
+        return fail_code(ExitCode::refused, "{} is being traced by {}: a debugged process can't be saved",
+                         proc::label(pid), proc::label(std::atoi((*status)["TracerPid"].c_str())));
+    return fail_code(ExitCode::refused,
+                     "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
+                     "(prctl PR_SET_DUMPABLE), or the system forbids ptrace (kernel.yama.ptrace_scope)",
+                     proc::label(pid), why.what);
 }
 
 void Stopper::drain_events() {
+    for (const auto& event : std::exchange(events_, {})) look_at(event);
     for (;;) {
-        int status = 0;
-        const pid_t tid = ::waitpid(-1, &status, __WALL | WNOHANG);
-        if (tid <= 0) return;
-        const auto found = tasks_.find(tid);
-        if (WIFEXITED(status) || WIFSIGNALED(status)) {
-            if (found != tasks_.end()) tasks_.erase(found);
-            continue;
-        }
-        if (!WIFSTOPPED(status) || found == tasks_.end()) continue;
-        if (status >> 16 == ptrace::event_stop) {
-            found->second.still = true;
-            found->second.stop_signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-            continue;
-        }
-        // A signal on its way to the program: it is delivered, and the thread stops before it runs the
-        // handler's first instruction. Any trap takes back a pending interrupt, so it is asked for again.
-        (void)ptrace::interrupt(tid);
-        (void)ptrace::resume(tid, WSTOPSIG(status));
+        WaitEvent event;
+        event.tid = ::waitpid(-1, &event.status, __WALL | WNOHANG);
+        if (event.tid <= 0) return;
+        look_at(event);
+    }
+}
+
+void Stopper::look_at(const WaitEvent& event) {
+    const auto [tid, status] = event;
+    const auto found = tasks_.find(tid);
+    if (WIFEXITED(status) || WIFSIGNALED(status)) {
+        if (found != tasks_.end()) tasks_.erase(found);
+        return;
+    }
+    if (!WIFSTOPPED(status)) return;
+    if (status >> 16 == PTRACE_EVENT_EXEC) return execed(tid);
+    if (found == tasks_.end()) return;
+    if (status >> 16 == ptrace::event_stop) {
+        found->second.still = true;
+        found->second.stop_signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        return;
+    }
+    // A signal on its way to the program: it is delivered, and the thread stops before it runs the
+    // handler's first instruction. Any trap takes back a pending interrupt, so it is asked for again.
+    (void)ptrace::interrupt(tid);
+    (void)ptrace::resume(tid, WSTOPSIG(status));
+}
+
+// The thread that execed goes by its process's id now, the others have gone without a word. The new image is
+// let go until it has registered.
+void Stopper::execed(pid_t pid) {
+    std::erase_if(tasks_, [&](const auto& task) { return task.second.pid == pid; });
+    (void)ptrace::detach(pid, 0);
+    processes_.erase(pid);
+    looked_at_.erase(pid);
+    candidates_.insert(pid);
+}
+
+// Threads that don't answer because they are no longer what we have seized. Of a main thread's end the kernel
+// tells only when the last of its siblings has ended. And a seize waits for an exec that is under way
+// (cred_guard_mutex): if the thread that it was meant for is the one that execs, it goes by its process's id
+// afterwards, seized, and was never interrupted.
+void Stopper::look_after_silent() {
+    if (Clock::now() - looked_after_silent_ < std::chrono::milliseconds(5)) return;
+    looked_after_silent_ = Clock::now();
+    std::set<pid_t> execed;
+    for (auto entry = tasks_.begin(); entry != tasks_.end();) {
+        const auto [tid, task] = *entry;
+        const auto stat = task.still ? Result<proc::Stat>() : proc::stat(task.pid, tid);
+        if (!stat && tid != task.pid) execed.insert(task.pid);
+        if (!task.still && stat && tid == task.pid && dead(stat->state))
+            entry = tasks_.erase(entry);
+        else
+            ++entry;
+    }
+    for (const pid_t pid : execed) {
+        std::erase_if(tasks_, [&](const auto& task) { return task.second.pid == pid; });
+        if (ptrace::interrupt(pid)) tasks_[pid] = Task{pid, false, 0};
     }
 }
 
@@ -152,9 +216,10 @@ bool Stopper::find_doors(StoppedProcess& process) {
     process.slot = slot_of(process.pid);
     process.registered = process.slot != nullptr;
     for (pid_t ancestor = process.pid; process.slot == nullptr;) {
-        // a child of a raw clone has its parent's memory and so its parent's door
+        // a child of a raw clone has its parent's memory and so its parent's door: its own copy of it. One
+        // that shares it is let go on, to its exec as a rule.
         const auto parent = parent_of_.find(ancestor);
-        if (parent == parent_of_.end()) return false;
+        if (parent == parent_of_.end() || share_memory(ancestor, parent->second)) return false;
         ancestor = parent->second;
         process.slot = slot_of(ancestor);
     }
@@ -203,9 +268,32 @@ Result<bool> Stopper::look_for_children(StoppedProcess& process) {
     return news;
 }
 
+// A parent that has gone has announced a birth. Either its child is about to register, or there is none: the
+// parent was killed between the two. The child has our region mapped, and is in no slot.
+bool Stopper::orphan_on_its_way() {
+    if (!orphans_since_) orphans_since_ = Clock::now();
+    if (Clock::now() - *orphans_since_ < std::chrono::milliseconds(20)) return true;
+    struct stat file = {};
+    if (::stat(region_.path, &file) != 0) return false;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        const pid_t pid = std::atoi(entry.path().filename().c_str());
+        if (pid <= 0 || processes_.contains(pid) || left_out_.contains(pid) || slot_of(pid) != nullptr)
+            continue;
+        const auto lines = proc::maps(pid, false).value_or(std::vector<proc::MapLine>{});
+        const bool ours = std::ranges::any_of(lines, [&](const auto& line) {
+            return line.inode == file.st_ino && line.shared && line.name == region_.path;
+        });
+        const bool library =
+            std::ranges::any_of(lines, [](const auto& line) { return line.name.ends_with("/libcairn.so"); });
+        const auto stat = proc::stat(pid);
+        if (ours && library && stat && !dead(stat->state) && stat->comm != snapshot_name) return true;
+    }
+    return false;
+}
+
 // Births that were announced and whose parent has gone: the child has no parent that would lead to it.
 Result<bool> Stopper::look_for_births() {
-    bool pending = false;
+    bool pending = false, orphans = false;
     for (Slot& slot : std::span(region_.slots).first(std::min(region_.slots_end.load(), slot_count))) {
         const auto state = slot.state.load(std::memory_order_acquire);
         const pid_t pid = slot.pid.load();
@@ -225,10 +313,10 @@ Result<bool> Stopper::look_for_births() {
         } else if (state == SlotState::birth) {
             const pid_t parent = slot.parent_pid.load();
             // A parent that stands still has not forked yet, or its child is in its list of children.
-            if (parent != 0 && !processes_.contains(parent) && !proc::stat(parent)) pending = true;
+            if (parent != 0 && !processes_.contains(parent) && !proc::stat(parent)) orphans = true;
         }
     }
-    return pending;
+    return pending || (orphans && orphan_on_its_way());
 }
 
 std::string Stopper::waiting_for() const {
@@ -251,10 +339,18 @@ std::string Stopper::waiting_for() const {
         }
         names.push_back(fmt::format("{}: {}", proc::label(pid), where));
     }
-    for (const pid_t pid : candidates_)
-        names.push_back(fmt::format(
-            "{}: has not registered (no libcairn in it: a static program, or LD_PRELOAD was dropped)",
-            proc::label(pid)));
+    for (const pid_t pid : candidates_) {
+        const auto parent = parent_of_.find(pid);
+        if (parent != parent_of_.end() && share_memory(pid, parent->second))
+            names.push_back(
+                fmt::format("{}: shares the memory of {} (clone with CLONE_VM), and can't be saved "
+                            "until it execs",
+                            proc::label(pid), proc::label(parent->second)));
+        else
+            names.push_back(fmt::format(
+                "{}: has not registered (no libcairn in it: a static program, or LD_PRELOAD was dropped)",
+                proc::label(pid)));
+    }
     if (names.empty()) return "a process whose parent died while it was born";
     std::string text = "waiting for ";
     for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : "; ") + names[i];
@@ -304,6 +400,16 @@ Result<> Stopper::read_registers(StoppedProcess& process) {
     return {};
 }
 
+// Two processes with one memory have one door between them.
+Result<> Stopper::check_shared_memory() const {
+    for (const auto& [pid, process] : processes_)
+        if (processes_.contains(process.stat.ppid) && share_memory(pid, process.stat.ppid))
+            return fail_code(ExitCode::refused,
+                             "{} shares its memory with {} (clone with CLONE_VM), which can't be saved",
+                             proc::label(pid), proc::label(process.stat.ppid));
+    return {};
+}
+
 Result<> Stopper::stop(const std::vector<pid_t>& members) {
     for (const pid_t pid : members) candidates_.insert(pid);
     auto last_report = Clock::now();
@@ -315,8 +421,8 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             const pid_t pid = *candidate;
             auto stat = proc::stat(pid);
             if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1)) {
-                // Gone. If it is a zombie now, its parent's list of children tells; and who its parent is
-                // can't be told of one that registered by itself.
+                // gone; if it is a zombie, its parent's list of children tells, and so it does of its own
+                // children, who may have gone to anybody
                 looked_at_.clear();
                 candidate = candidates_.erase(candidate);
                 settled = false;
@@ -352,9 +458,9 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             }
             if (looked_at_.contains(pid)) continue;
             settled = false;
-            const auto before = tasks_.size();
-            if (auto done = seize_new_threads(pid); !done) return done;
-            if (tasks_.size() != before) continue;
+            auto complete = seize_new_threads(pid);
+            if (!complete) return std::unexpected(std::move(complete.error()));
+            if (!*complete) continue;
             if (!find_doors(process)) {  // it has execed while we stopped it
                 unready.push_back(pid);
                 continue;
@@ -379,11 +485,21 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             last_report = Clock::now();
             reporter_.phase("stop", {waiting_for()});
         }
-        if (!settled || !candidates_.empty()) await_event();
+        if (!settled || !candidates_.empty()) {
+            await_event();
+            look_after_silent();
+        }
     }
     for (auto& [pid, process] : processes_)
         if (auto done = read_registers(process); !done) return done;
-    return {};
+    // A parent that was killed while it stood still leaves its zombies to others.
+    std::erase_if(zombies_, [](Zombie& zombie) {
+        auto stat = proc::stat(zombie.pid);
+        if (!stat || stat->start_time != zombie.stat.start_time) return true;
+        zombie.stat = *stat;
+        return false;
+    });
+    return check_shared_memory();
 }
 
 void Stopper::let_go() {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "capture/group.h"
 #include "capture/report.h"
+#include "capture/seize.h"
 
 namespace cairn::capture {
 
@@ -17,8 +19,10 @@ namespace cairn::capture {
 //  execed or
 //    gone; only children of processes that stand still are looked at, so the child is let through;
 //  - an exec under way: until the new image has mapped the region it can't be saved; it is let go and looked
-//  at again;
-//  - an exit under way: it becomes a zombie, or is gone;
+//  at again. A thread that execs loses its id and takes the main thread's;
+//  - an exit under way: it becomes a zombie, or is gone. Its children have another parent then, so
+//  everybody's children are looked at again. A main thread that ends before its siblings is reported by
+//  nobody;
 //  - an orphan whose parent died before it could register: its birth slot is left; /proc is searched for it.
 // Every wait ends at the reporter's deadline with the names of who is waited for.
 class Stopper {
@@ -46,26 +50,37 @@ class Stopper {
     };
 
     [[nodiscard]] Result<> add(pid_t pid);
-    [[nodiscard]] Result<> seize_new_threads(pid_t pid);
+    // True: every thread that there is is seized. False: look again.
+    [[nodiscard]] Result<bool> seize_new_threads(pid_t pid);
+    [[nodiscard]] Result<> refuse_tracing(pid_t pid, pid_t tid, const Error& why);
     void drain_events();
+    void look_at(const WaitEvent& event);
+    void look_after_silent();
+    void execed(pid_t pid);
     [[nodiscard]] bool all_still(pid_t pid) const;
     [[nodiscard]] bool find_doors(StoppedProcess& process);
     [[nodiscard]] Result<bool> look_for_children(StoppedProcess& process);
     [[nodiscard]] Result<bool> look_for_births();
+    [[nodiscard]] bool orphan_on_its_way();
     void release(pid_t pid);
     [[nodiscard]] Result<> read_registers(StoppedProcess& process);
+    [[nodiscard]] Result<> check_shared_memory() const;
     [[nodiscard]] std::string waiting_for() const;
     [[nodiscard]] Slot* slot_of(pid_t pid) const;
 
     Region& region_;
     Reporter& reporter_;
-    std::map<pid_t, Task> tasks_;  // every thread that is seized
+    std::map<pid_t, Task> tasks_;    // every thread that is seized
+    std::vector<WaitEvent> events_;  // seen while a seize had to wait, not looked at yet
     std::map<pid_t, StoppedProcess> processes_;
     std::set<pid_t> candidates_;  // to be stopped; not ready yet
     std::set<pid_t> looked_at_;   // still, and its children are known
     std::vector<Zombie> zombies_;
     std::set<pid_t> left_out_;  // foreign processes, noted
     std::map<pid_t, pid_t> parent_of_;
+    std::map<pid_t, Clock::time_point> refused_since_;  // threads that we may not seize
+    Clock::time_point looked_after_silent_ = Clock::now();
+    std::optional<Clock::time_point> orphans_since_;  // births whose parents have gone
 };
 
 }  // namespace cairn::capture

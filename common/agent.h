@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 1;
+inline constexpr std::uint32_t agent_version = 2;
 inline constexpr std::uint32_t max_posix_timers = 128;
 
 // Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
@@ -76,11 +76,12 @@ struct AgentProcess {
 
 enum AgentCommand : std::uint32_t {
     agent_idle = 0,
-    agent_collect = 1,   // fill AgentProcess
-    agent_map = 2,       // map scratch memory of Door::argument bytes; result: address
-    agent_unmap = 3,     // unmap Door::argument, Door::argument2 bytes
-    agent_snapshot = 4,  // fork the copy-on-write child; argument 1: as a direct child
-    agent_reap = 5,      // reap a direct child of an earlier checkpoint, pid in argument
+    agent_collect = 1,    // fill AgentProcess
+    agent_map = 2,        // map scratch memory of Door::argument bytes; result: address
+    agent_unmap = 3,      // unmap Door::argument, Door::argument2 bytes
+    agent_snapshot = 4,   // fork the copy-on-write child; argument 1: as a direct child
+    agent_reap = 5,       // reap a direct child of an earlier checkpoint, pid in argument
+    agent_step_back = 6,  // argument 1: no child subreaper for the moment; 0: as before
 };
 
 // In the hijack library's data. Written by the capture while the process is stopped.

@@ -118,6 +118,8 @@ Result<RegionFile> RegionFile::create(const Session& session) {
     region.version = region_version;
     struct stat space {};
     if (::stat("/proc/self/ns/pid", &space) == 0) region.pid_namespace = space.st_ino;
+    // Births of an earlier region, which a restart may bring in, must not be taken for ours.
+    region.tokens = static_cast<std::uint32_t>(boottime_ns() / 1000);
     const std::string path = session.region();
     if (path.size() >= sizeof region.path) {
         ::unlink(fresh.c_str());

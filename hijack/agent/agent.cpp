@@ -138,8 +138,8 @@ long start_middle(MiddleArgument* argument, std::uint8_t* stack_top) {
 }
 
 // A middle child makes the snapshot and is reaped at once: the snapshot is then nobody's child in the
-// program's eyes. Where an ancestor in the group would inherit it (subreaper, pid 1) it is made a direct
-// child.
+// program's eyes. Subreapers in the group step back for that moment (agent_step_back): one that inherited it
+// would see an ordinary child die. Where the group's pid 1 would inherit it, it is made a direct child.
 long snapshot(AgentThread* self, Door* door) {
     if (door->argument != 0) return fork_snapshot(self);
     MiddleArgument argument = {self, 0};
@@ -163,6 +163,8 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             return snapshot(self, door);
         case agent_reap:
             return call(SYS_wait4, door->argument, nullptr, __WALL, nullptr);
+        case agent_step_back:
+            return call(SYS_prctl, PR_SET_CHILD_SUBREAPER, door->argument == 0, 0, 0, 0);
         default:
             return -22;
     }
@@ -194,6 +196,7 @@ void serve(AgentThread* self) {
     Talk* talk = talk_of(self);
     auto* door = reinterpret_cast<Door*>(self->door);
     std::uint32_t seen = 0;
+    bool stepped_back = false;
     while (capture_lives(self)) {
         const std::uint32_t command = talk->command.load(std::memory_order_acquire);
         if (command == seen) {
@@ -201,10 +204,12 @@ void serve(AgentThread* self) {
             continue;
         }
         seen = command;
+        if ((command & 0xff) == agent_step_back) stepped_back = door->argument != 0;
         talk->result.store(obey(self, door, command & 0xff), std::memory_order_relaxed);
         talk->reply.store(command, std::memory_order_release);
         call(SYS_futex, &talk->reply, FUTEX_WAKE, 1);
     }
+    if (stepped_back) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
 }  // namespace

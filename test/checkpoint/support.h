@@ -61,17 +61,21 @@ class Orders {
 
     // Waits for the next order; false if it is "go", the last one.
     bool next() {
-        for (;; nap(5)) {
-            const int fd = open(path_, O_RDONLY | O_CLOEXEC);
-            if (fd < 0) continue;
-            char order[64] = "";
-            const ssize_t got = read(fd, order, sizeof order - 1);
-            close(fd);
-            order[std::strcspn(order, "\n")] = 0;
-            if (got <= 0 || std::strcmp(order, last_) == 0) continue;
-            std::strcpy(last_, order);
-            return std::strcmp(order, "go") != 0;
-        }
+        for (;; nap(5))
+            if (const int order = poll(); order != 0) return order > 0;
+    }
+
+    // 1: there is a new order, -1: it is the last one, 0: there is none.
+    int poll() {
+        const int fd = open(path_, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return 0;
+        char order[64] = "";
+        const ssize_t got = read(fd, order, sizeof order - 1);
+        close(fd);
+        order[std::strcspn(order, "\n")] = 0;
+        if (got <= 0 || std::strcmp(order, last_) == 0) return 0;
+        std::strcpy(last_, order);
+        return std::strcmp(order, "go") != 0 ? 1 : -1;
     }
 
     void answer() const {
