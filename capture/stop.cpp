@@ -241,10 +241,11 @@ bool Stopper::find_doors(StoppedProcess& process) {
     return true;
 }
 
-Result<bool> Stopper::look_for_children(StoppedProcess& process) {
+// Adds the children of a process that stands still to those who have to be stopped. True: that was all.
+bool Stopper::look_for_children(StoppedProcess& process) {
     auto list = proc::children(process.pid);
-    if (!list) return false;
-    bool news = false;
+    if (!list) return true;
+    bool ended = false;
     for (const pid_t child : *list) {
         if (processes_.contains(child) || candidates_.contains(child) || left_out_.contains(child)) continue;
         if (std::ranges::find(zombies_, child, &Zombie::pid) != zombies_.end()) continue;
@@ -253,19 +254,30 @@ Result<bool> Stopper::look_for_children(StoppedProcess& process) {
         if (stat->state == 'Z' || stat->state == 'X') {
             auto threads = proc::tasks(child);
             if (!threads || threads->size() <= 1) {
-                if (old_snapshot(*stat))
+                if (!old_snapshot(*stat))
+                    zombies_.push_back(Zombie{child, *stat, 0});
+                else if (std::ranges::find(process.old_snapshots, child) == process.old_snapshots.end())
                     process.old_snapshots.push_back(child);
                 else
-                    zombies_.push_back(Zombie{child, *stat, 0});
+                    continue;
+                ended = true;
                 continue;
             }
         }
         if (old_snapshot(*stat)) continue;  // sees that its checkpoint is over, and goes
         parent_of_[child] = process.pid;
         candidates_.insert(child);
-        news = true;
     }
-    return news;
+    if (!ended) return true;
+    // If they ended after the list was read, their children came to this process, or to an ancestor, behind
+    // our back.
+    for (auto above = processes_.find(process.pid); above != processes_.end();) {
+        looked_at_.erase(above->first);
+        const auto stat = proc::stat(above->first);
+        if (!stat) break;
+        above = processes_.find(stat->ppid);
+    }
+    return false;
 }
 
 // A parent that has gone has announced a birth. Either its child is about to register, or there is none: the
@@ -465,9 +477,7 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
                 unready.push_back(pid);
                 continue;
             }
-            auto news = look_for_children(process);
-            if (!news) return std::unexpected(std::move(news.error()));
-            looked_at_.insert(pid);
+            if (look_for_children(process)) looked_at_.insert(pid);
         }
         for (const pid_t pid : unready) {
             release(pid);
