@@ -153,7 +153,19 @@ class Checkpoint {
         for (auto& member : members_) {
             if (auto done = wait_agent(member); !done) return done;
         }
-        for (const auto& zombie : stopper_.zombies()) {
+        for (auto zombie : stopper_.zombies()) {
+            if (zombie.stat.exit_code == 0) {  // so it ended, or /proc hides how it did
+                const auto parent = std::ranges::find_if(
+                    members_, [&](const Member& member) { return member.process->pid == zombie.stat.ppid; });
+                if (parent != members_.end()) {
+                    if (auto done = parent->agent->ask(agent_peek, static_cast<std::uint64_t>(zombie.pid));
+                        !done)
+                        return done;
+                    auto status = parent->agent->wait(reporter_);
+                    if (!status) return std::unexpected(std::move(status.error()));
+                    if (*status > 0) zombie.stat.exit_code = static_cast<std::int32_t>(*status);
+                }
+            }
             auto image = collect_zombie(zombie, to_program_);
             image.uid = make_uid(manifest_.host, image.pid, 0);
             zombies_.push_back(std::move(image));

@@ -1,3 +1,5 @@
+#include <sys/time.h>
+
 #include <charconv>
 #include <cstring>
 #include <sstream>
@@ -59,6 +61,9 @@ Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answ
     for (const auto& timer : answers.itimers)
         image.itimers.push_back({timer.left_sec * 1'000'000 + timer.left_usec,
                                  timer.interval_sec * 1'000'000 + timer.interval_usec});
+    // A periodic ITIMER_REAL whose SIGALRM nobody has taken yet stands still: the kernel winds it up when the
+    // signal is taken (dequeue_signal, kernel/signal.c) and tells 0 until then, which would be disarmed.
+    if (auto& real = image.itimers.at(ITIMER_REAL); real.left_us == 0) real.left_us = real.interval_us;
     auto timers = list_timers(process.living);
     if (!timers) return std::unexpected(std::move(timers.error()));
     for (auto& timer : *timers) {

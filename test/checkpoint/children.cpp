@@ -1,6 +1,7 @@
 // Children in every state: zombies with their status, stopped ones (told of and not yet), one that waits,
 // process groups and sessions with and without their leader, orphans, usage of the dead.
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -80,20 +81,23 @@ int main() {
         sleep_for_ever();
     });
     // One that sleeps in waitpid for a child of its own.
+    auto* const grandchild = static_cast<volatile pid_t*>(
+        mmap(nullptr, sizeof(pid_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    CHECK(grandchild != MAP_FAILED);
     const pid_t waiting = fork();
     if (waiting == 0) {
-        const pid_t grandchild = born([] {
+        *grandchild = born([] {
             while (getppid() != 1) test::nap(10);
         });
         int how = 0;
-        CHECK(waitpid(grandchild, &how, 0) == grandchild);
+        CHECK(waitpid(*grandchild, &how, 0) == *grandchild);
         _exit(WIFSIGNALED(how) ? WTERMSIG(how) : 99);
     }
     test::nap(100);
     for (const pid_t pid : {exited, killed, segv, leader, group_leader}) {
         while (state(pid) != 'Z') test::nap(1);
     }
-    while (state(stopped) != 'T' || getsid(own_session) != own_session) test::nap(1);
+    while (state(stopped) != 'T' || *grandchild == 0 || getsid(own_session) != own_session) test::nap(1);
 
     test::serve([&](bool last) {
         for (const pid_t pid : {exited, killed, segv, leader, group_leader}) CHECK(state(pid) == 'Z');
@@ -131,15 +135,8 @@ int main() {
               WTERMSIG(status) == SIGUSR1);
         CHECK(kill(stopped, SIGKILL) == 0 && waitpid(stopped, &status, 0) == stopped);
         CHECK(kill(own_session, SIGHUP) == 0 && waitpid(own_session, &status, 0) == own_session);
-        // The grandchild is found by its parent's pid as /proc shows it to everybody.
-        char path[64], text[64] = "";
-        std::snprintf(path, sizeof path, "/proc/%d/task/%d/children", waiting, waiting);
-        const int fd = open(path, O_RDONLY);
-        if (fd >= 0) {
-            CHECK(read(fd, text, sizeof text - 1) > 0);
-            CHECK(kill(std::atoi(text), SIGKILL) == 0);
-            CHECK(waitpid(waiting, &status, 0) == waiting && WEXITSTATUS(status) == SIGKILL);
-        }
-        if (fd >= 0) CHECK(waitpid(-1, &status, 0) == -1 && errno == ECHILD);
+        CHECK(kill(*grandchild, SIGKILL) == 0);
+        CHECK(waitpid(waiting, &status, 0) == waiting && WEXITSTATUS(status) == SIGKILL);
+        CHECK(waitpid(-1, &status, 0) == -1 && errno == ECHILD);
     });
 }

@@ -97,13 +97,21 @@ int main() {
 
     test::serve([&](bool last) {
         const int a = alarms, q = queued, t = to_thread, p = profile;
-        const double until = test::now() + 0.4;
-        while (test::now() < until) {  // computes: ITIMER_VIRTUAL counts nothing else
-            volatile long x = 0;
+        // On a busy machine time passes without us, and a thread that sleeps is woken late.
+        const double begun = test::now(), patience = begun + 20;
+        const auto enough = [&] {
+            return alarms >= a + 3 && queued >= q + 4 && to_thread >= t + 4 && profile >= p + 2;
+        };
+        while (test::now() < begun + 0.4 || (!enough() && test::now() < patience)) {
+            volatile long x = 0;  // computes: ITIMER_VIRTUAL counts nothing else
             for (int i = 0; i < 100000; ++i) x = x + i;
         }
-        CHECK(alarms >= a + 3 && queued >= q + 4 && to_thread >= t + 4 && profile >= p + 2);
-        CHECK(alarms <= a + 14 && queued <= q + 16);  // no burst
+        if (!enough())
+            std::printf("alarms %d queued %d to the thread %d profile %d\n", alarms - a, queued - q,
+                        to_thread - t, profile - p);
+        CHECK(enough());
+        const int periods = static_cast<int>((test::now() - begun) / 0.04);
+        CHECK(alarms <= a + periods + 6 && queued <= q + periods + 6);  // no burst
         CHECK(!wrong_thread && !wrong_value);
         itimerval is{};
         CHECK(getitimer(ITIMER_REAL, &is) == 0 && is.it_interval.tv_usec == 50000 &&

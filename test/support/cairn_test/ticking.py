@@ -1,4 +1,4 @@
-"""A small group that ticks: what a fault must not stop. A shell with a python child; each appends ticks to a file."""
+"""A small group that ticks: what a fault must not stop. python3 and its children; each counts in a file of its own."""
 
 import os
 import time
@@ -16,12 +16,13 @@ for number in range(children):
         name = f"{name}.{number}"
         break
 ballast = bytearray(os.urandom(1 << 16)) * (16 * int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+# One file, never renamed: what is done between a checkpoint and the death is not undone, and a file that was open and
+# has another name now is missed by the restart.
+file = os.open(name, os.O_WRONLY | os.O_CREAT, 0o644)
 count = 0
 while True:
     count += 1
-    with open(name + ".new", "w") as file:
-        file.write(f"{os.getpid()} {count}\n")
-    os.rename(name + ".new", name)
+    os.pwrite(file, b"%10d %10d\n" % (os.getpid(), count), 0)
     assert len(ballast) and time.sleep(0.01) is None
 """
 
@@ -38,7 +39,8 @@ class Ticking:
     def read(self, name):
         try:
             with open(os.path.join(self.t.work, name)) as file:
-                return tuple(map(int, file.read().split()))
+                pid, count = map(int, file.read().split())
+                return pid, count
         except (OSError, ValueError):
             return None
 
