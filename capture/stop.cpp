@@ -228,6 +228,7 @@ bool Stopper::find_doors(StoppedProcess& process) {
     if (region_at == 0 || door == 0) return false;
     const auto magic =
         ptrace::read_object<std::uint64_t>(process.living, region_at + offsetof(Region, magic));
+    process.unreadable = !magic && magic.error().number == EPERM;
     if (!magic || *magic != region_magic) return false;
     using Name = decltype(Region::session);
     const auto name = ptrace::read_object<std::array<char, sizeof(Name)>>(
@@ -450,6 +451,9 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             StoppedProcess probe;
             probe.pid = pid;
             if (!find_doors(probe)) {  // between exec and the library's constructor: let it get there
+                if (probe.unreadable)
+                    if (auto fine = refuse_tracing(pid, pid, Error{std::strerror(EPERM), EPERM}); !fine)
+                        return fine;
                 settled = false;
                 ++candidate;
                 continue;

@@ -60,7 +60,7 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
         return {Action::refuse,
                 fmt::format(
                     "{} has changed since the checkpoint: it {}; it is executed or mapped, and the image "
-                    "doesn't hold its contents: put the old one back (--map-path OLD=NEW if it is elsewhere)",
+                    "doesn't hold its contents: put the old one back (--path-map OLD=NEW if it is elsewhere)",
                     path, change)};
     const Verdict use{
         Action::use, fmt::format("{} has changed since the checkpoint (it {}): used as it is", path, change)};
@@ -98,7 +98,7 @@ Verdict judge(const schema::Object& object, const ObjectSetOptions& options) {
     if ((link ? ::lstat(path.c_str(), &status) : ::stat(path.c_str(), &status)) != 0) {
         const int problem = errno;
         return {Action::refuse,
-                fmt::format("{}: {}; it was there at the checkpoint (--map-path OLD=NEW if it is "
+                fmt::format("{}: {}; it was there at the checkpoint (--path-map OLD=NEW if it is "
                             "elsewhere now)",
                             path, std::strerror(problem))};
     }
