@@ -63,7 +63,7 @@ def test(t):
         left = [pid for pid in processes.descendants() if "python3" in processes.command_line(pid)]
         check(not left, f"{what}: refused, but {left} run")
         check(group.counts() == ticked, f"{what}: refused, but the programs went on before: {ticked}, {group.counts()}")
-        return err.strip().splitlines()[0]
+        return err.strip().splitlines()[-1]
 
     def fresh():
         shutil.rmtree(copy, ignore_errors=True)
