@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -40,6 +41,11 @@ class Restart {
     explicit Restart(const Options& options) : options_(options) {}
 
     Result<int> run() {
+        // The restored foreground group has the terminal before its settings are put back.
+        sigset_t stop;
+        sigemptyset(&stop);
+        sigaddset(&stop, SIGTTOU);
+        ::sigprocmask(SIG_BLOCK, &stop, nullptr);
         for (const auto pass :
              {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids, &Restart::choose_clocks,
               &Restart::choose_terminal, &Restart::open_objects, &Restart::make_forest, &Restart::enter,
@@ -107,6 +113,11 @@ class Restart {
             make_session(options_.session.empty() ? computation_->manifest.session : options_.session);
         if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
         session_ = *session;
+        // A coordinator that we start puts its checkpoints where this one is: D of D/<cid>/<generation>.
+        std::error_code error;
+        const auto computation = std::filesystem::canonical(computation_->directory, error).parent_path();
+        if (computation.filename() == computation_->manifest.cid)
+            ::setenv("CAIRN_CKPTDIR", computation.parent_path().c_str(), 0);
         auto client = CoordinatorClient::connect_or_start(session_);
         if (!client) return std::unexpected(std::move(client.error()));
         client_.emplace(std::move(*client));

@@ -9,10 +9,14 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "common/proc.h"
 
 namespace cairn::restart {
 namespace {
+
+constexpr std::array ending = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 Fd open_own_terminal() {
     return Fd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
@@ -112,9 +116,15 @@ Result<int> OuterTerminal::stay(pid_t first) {
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     if (!relay_) {
         terminal_.reset(shared_ ? terminal_.release() : -1);
+        // Whoever wants to end the job knows the tool only: the shell's `kill %1`, a hang-up.
+        for (const int signal : ending) sigaddset(&set, signal);
+        ::sigprocmask(SIG_BLOCK, &set, nullptr);
         while (reap(first)) {
             int signal = 0;
             ::sigwait(&set, &signal);
+            if (signal != SIGCHLD)
+                if (const pid_t group = ::getpgid(first); group > 0 && group != ::getpgrp())
+                    ::kill(-group, signal);
         }
         return result_;
     }
