@@ -7,7 +7,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cairn_test import main
 
 PROGRAM = r"""
-import os, signal, sys
+import os, signal, sys, time
 def say(text):
     os.write(1, text.encode() + b"\n")
 def hung_up(*_):
@@ -21,9 +21,13 @@ def interrupted(*_):
     os._exit(42)
 signal.signal(signal.SIGINT, interrupted)
 say("READY")
-for line in iter(sys.stdin.readline, ""):
-    say("read " + line.strip())
-say("END")
+try:
+    for line in iter(sys.stdin.readline, ""):
+        say("read " + line.strip())
+except OSError:
+    pass
+for turn in range(500):  # a reader sees the terminal's end before the signal comes
+    time.sleep(0.01)
 """
 
 
