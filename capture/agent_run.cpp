@@ -26,17 +26,11 @@ void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
 
 AgentRun::AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture)
     : process_(&process),
-      region_(&region),
       talk_(&region.talks[index]),
       index_(index),
       capture_(capture),
       inside_(process.threads.size(), false) {
     while (leader_ < process.threads.size() && process.threads[leader_].leader_dead) ++leader_;
-}
-
-AgentRun::~AgentRun() {
-    // On an error path: whoever is still inside is detached there, sees that the capture's number is no
-    // longer the region's, and puts itself back.
 }
 
 std::uint64_t AgentRun::scratch_size() const {

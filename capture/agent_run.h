@@ -20,7 +20,9 @@ class AgentRun {
     AgentRun& operator=(const AgentRun&) = delete;
     AgentRun(AgentRun&&) = default;
     AgentRun& operator=(AgentRun&&) = delete;
-    ~AgentRun();
+    // On an error path whoever is still inside is detached by the kernel, sees that the capture's number is no
+    // longer the region's, and puts itself back.
+    ~AgentRun() = default;
 
     // Each pair (ask, wait) is split so that all processes of a group work at the same time.
     [[nodiscard]] Result<> start();  // the first thread enters
@@ -50,7 +52,6 @@ class AgentRun {
     [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
 
     StoppedProcess* process_;
-    Region* region_;
     Talk* talk_;
     std::uint32_t index_;
     std::uint64_t capture_;

@@ -98,7 +98,9 @@ struct Region {
                                                // A program that runs in another one doesn't register: its
                                                // pids mean nothing here
     std::atomic<std::uint32_t> tokens;         // counts the births' tokens
-    std::atomic<std::uint32_t> slots_end;      // no slot at or above this index was ever claimed
+    std::atomic<std::uint32_t> life;       // which of a computation's lives runs here: 0 the first, after a
+                                           // restart life_of(generation)
+    std::atomic<std::uint32_t> slots_end;  // no slot at or above this index was ever claimed
     std::atomic<std::uint32_t>
         pid_collisions;  // how often slot_by_pid had to name one of two processes alive
     std::atomic<std::uint32_t>

@@ -31,7 +31,20 @@ inline void announce_change(Region& region) {
 
 // What the pid of a birth says while no child is known: from first_token downwards.
 inline constexpr std::int32_t first_token = -2;
-inline constexpr std::uint32_t token_count = 1U << 30;
+inline constexpr std::uint32_t token_count = 1U << 20;
+inline constexpr std::uint32_t life_count = 1U << 10;
+
+// The life that begins with a restart from this generation; another one than that in which the checkpoint was
+// taken, whose restart was from an earlier generation.
+inline std::uint32_t life_of(std::uint64_t generation) {
+    return static_cast<std::uint32_t>(generation % (life_count - 1)) + 1;
+}
+
+inline std::int32_t new_token(Region& region) {
+    const std::uint32_t life = region.life.load(std::memory_order_acquire) % life_count;
+    return first_token -
+           static_cast<std::int32_t>(life * token_count + region.tokens.fetch_add(1) % token_count);
+}
 
 // A slot in state birth with all fields empty but `parent_pid` and a token of its own as pid, or no_slot if
 // all are in use (counted in Region::overflow). A slot is always claimed as birth first, so that nobody sees
@@ -47,8 +60,7 @@ inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
             !slot.state.compare_exchange_strong(expected, SlotState::birth, std::memory_order_acq_rel))
             continue;
         slot.parent_pid.store(parent_pid, std::memory_order_relaxed);
-        slot.pid.store(first_token - static_cast<std::int32_t>(region.tokens.fetch_add(1) % token_count),
-                       std::memory_order_release);
+        slot.pid.store(new_token(region), std::memory_order_release);
         region.slots_in_use_hint.store(index + 1, std::memory_order_relaxed);
         std::uint32_t end = region.slots_end.load(std::memory_order_relaxed);
         while (end <= index && !region.slots_end.compare_exchange_weak(end, index + 1)) {
@@ -116,6 +128,13 @@ struct Birthplace {
     std::int32_t slot = no_slot;
     std::int32_t token = 0;
 };
+
+// Whether a birth was announced in an earlier life: the parent or the child was saved in the middle of it,
+// and the restart has given both their slots and names.
+inline bool of_earlier_life(const Region& region, const Birthplace& place) {
+    return place.slot != no_slot && static_cast<std::uint32_t>(first_token - place.token) / token_count !=
+                                        region.life.load(std::memory_order_acquire) % life_count;
+}
 
 inline Birthplace claim_birth(Region& region, std::int32_t parent_pid) {
     const std::int32_t index = claim_slot(region, parent_pid);

@@ -188,6 +188,10 @@ void register_child(Birthplace place) {
         resident.region = nullptr;
         return;
     }
+    if (of_earlier_life(region, place)) {
+        name_main_thread(to_virtual(region.ids, pid), pid);
+        return;
+    }
     // The slot of an earlier process with our pid, if nobody has emptied it.
     const std::int32_t old = find_slot(region, pid);
     if (old != no_slot && old != index) release_slot(region, old);
@@ -206,6 +210,8 @@ void register_child(Birthplace place) {
 std::int32_t settle_birth(Birthplace place, std::int32_t child_pid) {
     Region& region = *resident.region;
     if (place.slot == no_slot) return to_virtual(region.ids, child_pid);
+    // What fork answered then is what the program goes by now.
+    if (of_earlier_life(region, place)) return child_pid;
     Slot& slot = region.slots[place.slot];
     std::int32_t token = place.token;
     if (child_pid < 0) {

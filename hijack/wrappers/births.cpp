@@ -100,7 +100,7 @@ extern "C" __attribute__((visibility("hidden"))) Birthplace cairn_before_vfork()
 extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(long answer,
                                                                                 Birthplace place) {
     if (answer == 0) {
-        if (place.slot == no_slot) return 0;
+        if (place.slot == no_slot || of_earlier_life(*region(), place)) return 0;
         const std::int32_t pid = raw::pid();
         std::int32_t token = place.token;
         if (!region()->slots[place.slot].pid.compare_exchange_strong(token, pid)) return 0;
