@@ -20,8 +20,8 @@ class AgentRun {
     AgentRun& operator=(const AgentRun&) = delete;
     AgentRun(AgentRun&&) = default;
     AgentRun& operator=(AgentRun&&) = delete;
-    // On an error path whoever is still inside is detached by the kernel, sees that the capture's number is no
-    // longer the region's, and puts itself back.
+    // On an error path whoever is still inside is detached by the kernel, sees that the capture's number is
+    // no longer the region's, and puts itself back.
     ~AgentRun() = default;
 
     // Each pair (ask, wait) is split so that all processes of a group work at the same time.

@@ -462,7 +462,8 @@ class Restart {
                 for (const auto& [image_tid, real_tid] : rebuild->thread_ids())
                     if (image_tid != real_tid && !insert_id(region_->ids, image_tid, real_tid))
                         return fail("the map of virtual ids is full");
-        region_->life.store(life_of(static_cast<std::uint64_t>(computation_->manifest.generation)), std::memory_order_release);
+        region_->life.store(life_of(static_cast<std::uint64_t>(computation_->manifest.generation)),
+                            std::memory_order_release);
         for (auto* image : living_) {
             const auto index = claim_slot(*region_, 0);
             if (index == no_slot) return fail("the session's table of processes is full");
