@@ -113,10 +113,12 @@ class Restart {
             make_session(options_.session.empty() ? computation_->manifest.session : options_.session);
         if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
         session_ = *session;
-        // A coordinator that we start puts its checkpoints where this one is: D of D/<cid>/<generation>.
+        // A coordinator that we start puts its checkpoints where this one is: D of D/<cid>/<generation>. Not
+        // that of a copy in another session: it would take the place of the newest one.
         std::error_code error;
         const auto computation = std::filesystem::canonical(computation_->directory, error).parent_path();
-        if (computation.filename() == computation_->manifest.cid)
+        if (computation.filename() == computation_->manifest.cid &&
+            session_.name == computation_->manifest.session)
             ::setenv("CAIRN_CKPTDIR", computation.parent_path().c_str(), 0);
         auto client = CoordinatorClient::connect_or_start(session_);
         if (!client) return std::unexpected(std::move(client.error()));
