@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,6 +65,23 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
     return {};
 }
 
+// A restart would put the process into ours without a word.
+Result<> refuse_namespaces(const StoppedProcess& process, pid_t tid) {
+    for (const auto& [file, name] :
+         {std::pair{"mnt", "mount"}, {"net", "network"}, {"uts", "host name"}, {"ipc", "System V IPC"}}) {
+        struct stat ours = {}, theirs = {};
+        if (::stat(fmt::format("/proc/self/ns/{}", file).c_str(), &ours) != 0 ||
+            ::stat(fmt::format("/proc/{}/ns/{}", tid, file).c_str(), &theirs) != 0)
+            continue;
+        if (ours.st_ino != theirs.st_ino)
+            return fail_code(ExitCode::refused,
+                             "{} is in another {} namespace than the session's coordinator (unshare, setns), "
+                             "which can't be saved",
+                             proc::label(process.pid), name);
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<> refuse_unsupported(const StoppedProcess& process) {
@@ -78,6 +96,7 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
                          "{} uses shadow stacks, which can't be saved; run it with "
                          "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
                          proc::label(process.pid));
+    if (auto fine = refuse_namespaces(process, tid); !fine) return fine;
     if (const auto cs = process.first_living().registers.cs; cs != 0x33)
         return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
     return {};

@@ -1,3 +1,4 @@
+#include <linux/kcmp.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -58,8 +59,32 @@ Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const 
     return result;
 }
 
+using Status = std::map<std::string, std::string>;
+
+// What is saved once for all threads must be the same for all. While a program changes its user in every
+// thread (libc does so one by one) it may differ for a moment.
+Result<> refuse_differing(const StoppedProcess& process, pid_t tid, const Status& status,
+                          const Status& first_status) {
+    const pid_t first = process.first_living().tid;
+    if (tid == first) return {};
+    const auto refuse = [&](const char* what) {
+        return fail_code(
+            ExitCode::refused,
+            "thread {} has {} of its own, which can't be saved; if the program is about to change "
+            "them for all threads, try again",
+            tid, what);
+    };
+    for (const auto* field : {"Uid", "Gid", "Groups"})
+        if (status.at(field) != first_status.at(field)) return refuse("user or group ids");
+    if (status.at("Seccomp") != first_status.at("Seccomp")) return refuse("a seccomp filter");
+    if (::syscall(SYS_kcmp, first, tid, KCMP_FILES, 0, 0) > 0) return refuse("a descriptor table");
+    if (::syscall(SYS_kcmp, first, tid, KCMP_FS, 0, 0) > 0)
+        return refuse("a working directory, root directory or umask");
+    return {};
+}
+
 Result<schema::Thread> collect_thread(const StoppedProcess& process, const StoppedThread& thread,
-                                      const ToProgram& to_program) {
+                                      const Status& first_status, const ToProgram& to_program) {
     schema::Thread image;
     image.tid = to_program(thread.tid);
     image.leader_dead = thread.leader_dead;
@@ -89,6 +114,8 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     }
     auto status = proc::status(process.pid, thread.tid);
     if (!status) return std::unexpected(std::move(status.error()));
+    if (auto same = refuse_differing(process, thread.tid, *status, first_status); !same)
+        return std::unexpected(std::move(same.error()));
     image.name = (*status)["Name"];
     if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid)))
         image.name = name->substr(0, name->size() - 1);  // status shows it with escapes
@@ -104,8 +131,10 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
 }  // namespace
 
 Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program, schema::Process& image) {
+    auto first = proc::status(process.pid, process.first_living().tid);
+    if (!first) return std::unexpected(std::move(first.error()));
     for (const auto& stopped : process.threads) {
-        auto thread = collect_thread(process, stopped, to_program);
+        auto thread = collect_thread(process, stopped, *first, to_program);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));
     }

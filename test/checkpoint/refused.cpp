@@ -1,0 +1,85 @@
+// What can't be saved, one thing at a time: refused.cpp KIND. The program must go on as if nothing had been.
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "support.h"
+
+namespace {
+std::string_view kind;
+std::atomic<bool> ready{false};
+
+void seccomp() {
+    sock_filter allow[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+    const sock_fprog program = {1, allow};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+void* thread_of_its_own_kind(void*) {
+    if (kind == "thread-files") CHECK(unshare(CLONE_FILES) == 0);
+    if (kind == "thread-directory") CHECK(unshare(CLONE_FS) == 0);
+    if (kind == "thread-user") CHECK(syscall(SYS_setresuid, 1234, 1234, 1234) == 0);
+    if (kind == "thread-seccomp") seccomp();
+    ready = true;
+    for (;;) pause();
+}
+
+int shares_memory(void*) {
+    ready = true;
+    for (;;) syscall(SYS_pause);
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+    CHECK(argc == 2);
+    kind = argv[1];
+    pid_t child = 0;
+    if (kind.starts_with("thread-")) {
+        pthread_t made;
+        CHECK(pthread_create(&made, nullptr, thread_of_its_own_kind, nullptr) == 0);
+    } else if (kind == "seccomp") {
+        seccomp();
+        ready = true;
+    } else if (kind == "network" || kind == "hostname") {
+        if (unshare(kind == "network" ? CLONE_NEWNET : CLONE_NEWUTS) != 0)
+            test::skip("unshare is not allowed");
+        ready = true;
+    } else if (kind == "memory") {
+        static char stack[65536];
+        child = clone(shares_memory, stack + sizeof stack, CLONE_VM | SIGCHLD, nullptr);
+        CHECK(child > 0);
+    } else if (kind == "vfork") {
+        // a grandchild that doesn't exec: its parent, our child, sleeps in the kernel
+        child = fork();
+        if (child == 0) {
+            if (vfork() == 0)
+                for (;;) syscall(SYS_pause);
+            _exit(0);
+        }
+        test::nap(100);
+        ready = true;
+    } else if (kind == "traced") {
+        child = fork();
+        if (child == 0)
+            for (;;) pause();
+        if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) test::skip("ptrace is not allowed");
+        ready = true;
+    } else {
+        test::failed(__FILE__, __LINE__, "unknown kind");
+    }
+    while (!ready) test::nap(1);
+    test::serve([&](bool last) {
+        if (child > 0) CHECK(waitpid(child, nullptr, WNOHANG) == 0);
+        if (last && child > 0) kill(child, SIGKILL);
+    });
+}

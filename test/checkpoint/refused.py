@@ -1,0 +1,49 @@
+#!/usr/bin/python3
+"""What can't be saved is refused by name and with the reason, and the program goes on."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import re
+from cairn_test import check, main, processes
+from cairn_test.repeated import expect
+
+KINDS = {
+    "thread-files": r"thread \d+ has a descriptor table of its own",
+    "thread-directory": r"thread \d+ has a working directory",
+    "thread-user": r"thread \d+ has user or group ids of its own",
+    "thread-seccomp": r"thread \d+ has a seccomp filter",
+    "seccomp": r"has a seccomp filter",
+    "network": r"in another network namespace",
+    "hostname": r"in another host name namespace",
+    "memory": r"shares the memory of \d+ \(refused\) \(clone with CLONE_VM\)",
+    "vfork": r"vfork\? its child \d+ \(refused\) has not execed",
+    "traced": r"is being traced by \d+ \(refused\)",
+}
+
+
+def test(t):
+    path = os.path.join(t.build, "test", "checkpoint", "refused")
+    for kind, reason in KINDS.items():
+        if kind == "thread-user" and t.mode not in ("exact", "virtual"):
+            continue
+        program = t.launch([path, kind], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
+        found = program.expect(r"^(READY|SKIP[^\r\n]*|FAILED[^\r\n]*)\r?\n")
+        check(not found[1].startswith(b"FAILED"), found[1])
+        if found[1].startswith(b"SKIP"):
+            t.say(f"{kind}: {found[1].decode()}")
+            program.expect_exit(0)
+            continue
+        code, _, err = t.command("checkpoint", timeout=40)
+        check(code in (3, 6) and re.search(reason, err) and "(refused)" in err,
+              f"{kind}: the checkpoint ended with {code}: {err}")
+        t.say(f"{kind}: {err.strip()}")
+        t.order(f"check {kind}")
+        expect(program, f"CHECKED {kind}")
+        t.order("go")
+        expect(program, "EXIT-SUCCESS")
+        program.expect_exit(0)
+        os.unlink(os.path.join(t.work, "command"))
+        processes.kill_tree({t.coordinator_pid()})
+
+
+main(test)
