@@ -1,6 +1,7 @@
 // What can't be saved, one thing at a time: refused.cpp KIND. The program must go on as if nothing had been.
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/io_uring.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -67,6 +68,11 @@ int main(int argc, char** argv) {
             _exit(0);
         }
         test::nap(100);
+        ready = true;
+    } else if (kind.starts_with("io-uring")) {
+        io_uring_params parameters = {};
+        if (kind == "io-uring-thread") parameters.flags = IORING_SETUP_SQPOLL;
+        if (syscall(SYS_io_uring_setup, 4, &parameters) < 0) test::skip("io_uring is not allowed");
         ready = true;
     } else if (kind == "traced") {
         child = fork();

@@ -17,6 +17,8 @@ KINDS = {
     "hostname": r"in another host name namespace",
     "memory": r"shares the memory of \d+ \(refused\) \(clone with CLONE_VM\)",
     "vfork": r"vfork\? its child \d+ \(refused\) has not execed",
+    "io-uring-thread": r"uses io_uring \(kernel thread \d+",
+    "io-uring": r"io_uring",
     "traced": r"is being traced by \d+ \(refused\)",
 }
 
