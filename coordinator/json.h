@@ -15,7 +15,8 @@ using Json = nlohmann::json;
 
 // The field, or `fallback` where it is missing, null or of another type. Needs no exception: what a peer
 // sends may be anything.
-[[nodiscard]] inline std::string get_string(const Json& json, const char* key, std::string fallback = {}) {
+[[nodiscard]] inline std::string get_string(const Json& json, const char* key,
+                                            const std::string& fallback = {}) {
     const auto found = json.find(key);
     return found != json.end() && found->is_string() ? found->get<std::string>() : fallback;
 }

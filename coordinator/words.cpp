@@ -63,7 +63,7 @@ std::vector<std::string> status_words(const Json& done) {
                                 printable(get_string(done, "session")), get_number(done, "pid"),
                                 seconds(get_real(done, "uptime_s"))));
     if (state == "idle")
-        lines.push_back("no program runs (CID ?)");
+        lines.emplace_back("no program runs (CID ?)");
     else if (state == "restarting") {
         const Json restart = done.value("restart", Json::object());
         lines.push_back(fmt::format("restarting {}: {} of {} have joined", cid, get_number(restart, "have"),
