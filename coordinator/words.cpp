@@ -28,7 +28,7 @@ std::vector<std::string> checkpoint_words(const Json& done) {
     const Json notes = done.value("notes", Json::array());
     for (const Json& note : notes)
         if (note.is_string()) lines.push_back("  note: " + printable(note.get<std::string>()));
-    if (get_flag(done, "killed")) lines.push_back("  all processes were ended, as asked");
+    if (get_flag(done, "killed")) lines.emplace_back("  all processes were ended, as asked");
     return lines;
 }
 
