@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "common/client.h"
 #include "common/region.h"
@@ -541,7 +542,23 @@ class Restart {
         region_fd_.reset();
         client_.reset();
         terminal_fd_.reset();
-        return terminal_.stay(forest_->real.at(processes_.front().pid));
+        return terminal_.stay(forest_->real.at(first_process()));
+    }
+
+    // Whose end is ours: the one that the computation began with, else the oldest that is nobody's child. Not
+    // the one with the lowest pid: pids wrap around.
+    [[nodiscard]] pid_t first_process() const {
+        const schema::Process* first = &processes_.front();
+        const auto rank = [&](const schema::Process& process) {
+            const bool child =
+                std::ranges::find(processes_, process.ppid, &schema::Process::pid) != processes_.end();
+            const auto stamp = process.uid.substr(process.uid.rfind('-') + 1);
+            return std::tuple(child, process.uid != process.cid, process.ppid == 1,
+                              std::strtoull(stamp.c_str(), nullptr, 10));
+        };
+        for (const auto& process : processes_)
+            if (rank(process) < rank(*first)) first = &process;
+        return first->pid;
     }
 
     void give_up() {
