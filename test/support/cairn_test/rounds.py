@@ -75,12 +75,14 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
     program = t.launch(words(scale), stdout=sink, env=env)
     pieces = []
     for number in range(rounds):
-        t.wait_members(1)
-        # Shares of what is left, so that the last round still finds the program at work.
-        t.sleep(taken * t.random.uniform(0.1, 0.7) / rounds)
-        if before_checkpoint:
-            before_checkpoint(number, program)
         try:
+            t.wait_until(lambda: t.dry or processes.status_of(program.pid) is not None or t.has_members(1),
+                         f"{program.name} to be in the group")
+            # Shares of what is left, so that the last round still finds the program at work. The undisturbed run may
+            # have been slow because the machine was busy then.
+            t.sleep(min(taken, seconds) * t.random.uniform(0.1, 0.7) / rounds)
+            if before_checkpoint:
+                before_checkpoint(number, program)
             program, shown = t.cycle(program, number, at_once=at_once)
         except Failure:
             # How long a program takes is not ours to say: one that was faster this time has had fewer rounds.

@@ -173,11 +173,12 @@ class Session:
         self.programs.append(program)
         return program
 
+    def has_members(self, count):
+        status = self.status()
+        return status and status["state"] == "running" and self._live(status) >= count
+
     def wait_members(self, count, timeout=20.0):
-        def enough():
-            status = self.status()
-            return status and status["state"] == "running" and self._live(status) >= count
-        self.wait_until(enough, f"{count} members in the group", timeout)
+        self.wait_until(lambda: self.has_members(count), f"{count} members in the group", timeout)
 
     @staticmethod
     def _live(status):
