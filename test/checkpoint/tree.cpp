@@ -15,7 +15,7 @@ namespace {
 struct Board {  // shared by all
     std::atomic<long> rounds[256], pings[256];
     std::atomic<int> count;
-    std::atomic<bool> stop, failed;
+    std::atomic<bool> stop, failed, left[256];
 };
 Board* board;
 int me = 0, depth_limit = 3, width = 2;
@@ -65,7 +65,8 @@ void* compute(void*) {
     return nullptr;
 }
 
-void live(int depth, pid_t expected_parent) {
+// A process goes on until its parent looks after it no more: the tree ends from its root.
+void live(int depth, pid_t expected_parent, const std::atomic<bool>& told_to_end) {
     const pid_t pid = getpid(), parent = getppid(), group = getpgrp(), session = getsid(0);
     MUST(expected_parent == 0 || parent == expected_parent);
     int to_child[2], from_child[2];
@@ -81,7 +82,6 @@ void live(int depth, pid_t expected_parent) {
             if (children[i] == 0) {
                 got_signals = 0;
                 me = numbers[i];
-                static_cast<void>(parent_me);
                 close(to_child[1]);
                 close(from_child[0]);
                 // An echo for the parent beside everything else: a thread reads numbers and sends them back.
@@ -98,7 +98,7 @@ void live(int depth, pid_t expected_parent) {
                              return nullptr;
                          },
                          nullptr) == 0);
-                live(depth + 1, pid);
+                live(depth + 1, pid, board->left[parent_me]);
                 _exit(0);
             }
         }
@@ -117,7 +117,7 @@ void live(int depth, pid_t expected_parent) {
     MUST(pthread_create(&thread, nullptr, compute, nullptr) == 0);
     long round = 0, signals_sent_to_me = 0;
     off_t position = 0;
-    while (!board->stop) {
+    while (!told_to_end && !board->failed) {
         for (size_t i = 0; i < words; i += 16) {
             MUST(memory[i] == static_cast<unsigned>(round) * 31U * static_cast<unsigned>(i != 0));
             memory[i] = (static_cast<unsigned>(round) + 1) * 31U * static_cast<unsigned>(i != 0);
@@ -146,6 +146,7 @@ void live(int depth, pid_t expected_parent) {
         board->rounds[me] = ++round;
         test::nap(5 + me % 5);
     }
+    board->left[me] = true;
     MUST(pthread_join(thread, nullptr) == 0);
     close(to_child[1]);
     for (const pid_t child : children) {
@@ -172,7 +173,7 @@ int main(int argc, char** argv) {
     const pid_t tree = fork();
     CHECK(tree >= 0);
     if (tree == 0) {
-        live(0, getppid());
+        live(0, getppid(), board->stop);
         _exit(0);
     }
     while (board->rounds[0] == 0) test::nap(5);
