@@ -16,7 +16,7 @@ from .rounds import files_below, same_as_undisturbed
 from .session import SLOW, Failure, Program, Session
 from .terminal import Terminal, stitched, without_messages
 
-__all__ = ["main", "Test", "Failure", "Program", "Session", "Terminal", "Skip", "SLOW", "stitched", "without_messages",
+__all__ = ["main", "Test", "Failure", "Program", "Session", "Terminal", "Skip", "Again", "SLOW", "stitched", "without_messages",
            "processes", "check", "same_as_undisturbed", "files_below"]
 
 SKIPPED = 77
@@ -24,6 +24,10 @@ SKIPPED = 77
 
 class Skip(Exception):
     pass
+
+
+class Again(Exception):
+    """Something outside of the test has made this run worthless: it begins anew, five times at most."""
 
 
 def check(condition, message):
@@ -115,6 +119,7 @@ def _arguments():
 def main(test, needs=()):
     """Runs one test and ends the program: 0 passed, 1 failed, 77 skipped."""
     arguments = _arguments()
+    script = os.path.abspath(sys.argv[0])
     modes.enter(arguments.mode)
     processes.become_subreaper()
     name = os.path.basename(sys.argv[0]).removesuffix(".py")
@@ -133,6 +138,15 @@ def main(test, needs=()):
     except Skip as reason:
         t.say(f"SKIPPED: {reason}")
         code = SKIPPED
+    except Again as reason:
+        tries = int(os.environ.get("CAIRN_TEST_TRY", "1"))
+        if tries < 5:
+            t.say(f"again: {reason}")
+            t.close()
+            os.environ["CAIRN_TEST_TRY"] = str(tries + 1)
+            os.execv(sys.executable, [sys.executable, script, *sys.argv[1:]])
+        t.say(f"FAILED, {tries} times: {reason}")
+        code = 1
     except (Failure, Exception, KeyboardInterrupt) as failure:
         code = 1
         if isinstance(failure, Failure):
