@@ -6,7 +6,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import json
 import signal
 from cairn_test import check, main, processes
-from cairn_test.ticking import Ticking
 
 
 def test(t):
@@ -19,10 +18,14 @@ def test(t):
     shell.expect(r"\nup\r?\n")
     os.kill(t.coordinator_pid(), signal.SIGKILL)
     t.wait_until(lambda: not t.coordinator_pid() or processes.stat(t.coordinator_pid())[1] == "Z", "it to die")
-    shell.send("for i in 1 2 3; do (sleep 1000; echo $i) & done; /bin/sleep 1000 & python3 -c 'import subprocess; "
+    shell.send("for i in 1 2 3; do (sleep 1000; echo $i) & done; /bin/sleep 1000 & /usr/bin/python3 -c 'import subprocess; "
                "subprocess.run([\"sleep\", \"1000\"])' & echo born\n")
     shell.expect(r"\nborn\r?\n")
-    t.sleep(0.5)
+    # On a busy machine python3 takes its time to begin.
+    def sleeps():
+        found = map(processes.stat, processes.descendants())
+        return [stat for stat in found if stat and stat[0] == "sleep"]
+    t.wait_until(lambda: len(sleeps()) == 5, "five sleeps to be born")
     t.must("coordinator", "--daemon")
     # bash, three subshells with a sleep each, a sleep, python3 and its sleep
     t.wait_members(10)
