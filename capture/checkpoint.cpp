@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "capture/agent_run.h"
+#include "capture/await_pages.h"
 #include "capture/collect/collect.h"
 #include "capture/host.h"
 #include "capture/memory/areas.h"
@@ -79,6 +80,7 @@ class Checkpoint {
           to_program_([&region](pid_t real) { return to_virtual(region.ids, real); }) {}
 
     Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
+        if (auto done = await_pages(request_.pages, reporter_); !done) return done;
         if (auto done = look_ahead(); !done) return done;
         const auto begin = Clock::now();
         auto pause = [&]() -> Result<> {

@@ -16,6 +16,7 @@ namespace cairn::capture {
 struct Request {
     std::string directory;  // exists; the images go there
     std::string cid, session;
+    std::string pages;  // Session::pages()
     std::int32_t generation = 0;
     std::uint64_t capture = 0;  // what Region::capture holds
     bool self_contained = false;

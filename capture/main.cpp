@@ -58,8 +58,11 @@ int run() {
     for (const auto& member : json.value("members", nlohmann::json::array()))
         request.members.push_back(member.value("pid", 0));
 
+    const std::string region_path = json.value("region", "");
+    request.pages = region_path.substr(0, region_path.rfind('/') + 1) + "pages";
+
     Reporter reporter(coordinator_fd, std::chrono::milliseconds(json.value("deadline_ms", 30000)));
-    auto region = map_region(json.value("region", ""));
+    auto region = map_region(region_path);
     const auto finished = [&](const schema::Manifest& manifest) {
         const std::string done = nlohmann::json{{"event", "done"},
                                                 {"pause_ns", manifest.pause_ns},

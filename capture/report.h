@@ -16,7 +16,8 @@ using Clock = std::chrono::steady_clock;
 class Reporter {
   public:
     // `fd`: the coordinator's SOCK_SEQPACKET end, borrowed.
-    Reporter(int fd, std::chrono::milliseconds deadline) : fd_(fd), deadline_(Clock::now() + deadline) {}
+    Reporter(int fd, std::chrono::milliseconds deadline)
+        : fd_(fd), allowed_(deadline), deadline_(Clock::now() + deadline) {}
 
     void phase(const std::string& name, const std::vector<std::string>& waiting = {});
     void progress(std::uint64_t bytes, std::uint64_t total, const std::string& last);
@@ -26,6 +27,8 @@ class Reporter {
     // Set off at the named moments for tests (CAIRN_FAULT="phase:action", action kill, hang or fail).
     void fault_point(const std::string& name) const;
 
+    // The time until now doesn't count: the programs ran.
+    void restart_deadline() { deadline_ = Clock::now() + allowed_; }
     // The programs go on: from here on only the coordinator, which sees the progress, sets limits.
     void end_deadline() { deadline_ = Clock::time_point::max(); }
     // An error when the deadline has passed or the coordinator has gone; `waiting` says for whom.
@@ -36,6 +39,7 @@ class Reporter {
 
   private:
     int fd_;
+    std::chrono::milliseconds allowed_;
     Clock::time_point deadline_;
     std::string phase_ = "start";
     std::vector<std::string> notes_;

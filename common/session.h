@@ -19,6 +19,8 @@ struct Session {
     [[nodiscard]] std::string region() const { return directory + "/region"; }
     [[nodiscard]] std::string socket() const { return directory + "/socket"; }
     [[nodiscard]] std::string lock() const { return directory + "/lock"; }  // held (flock) by the coordinator
+    // Locked (flock) as long as a restart's memory is still coming from its image.
+    [[nodiscard]] std::string pages() const { return directory + "/pages"; }
     [[nodiscard]] std::string pid_file() const { return directory + "/coordinator.pid"; }
     [[nodiscard]] std::string log() const { return directory + "/coordinator.log"; }
 };

@@ -41,7 +41,7 @@ asio::awaitable<Value> elsewhere(asio::thread_pool& pool, const std::function<Va
 }
 
 bool is_standing(const std::string& phase) {
-    return phase != "write" && phase != "sync";
+    return phase != "write" && phase != "sync" && phase != "pages";
 }
 
 std::uint64_t number(const Json& json, const char* key) {
@@ -350,7 +350,7 @@ void Checkpointer::relay(Job& job, const Json& message, Clock::time_point writin
 }
 
 asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clock::time_point begun) {
-    const auto standing_until = Clock::now() + limits_.standing + limits_.margin;
+    auto standing_until = Clock::now() + limits_.standing + limits_.margin;
     auto writing_since = Clock::now(), progress_at = Clock::now();
     std::string waiting;
     job.phase = "stop";
@@ -386,6 +386,9 @@ asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clo
         if (event == "phase") {
             if (get_string(message, "name") == "write") writing_since = Clock::now();
             progress_at = Clock::now();
+            // only now do the programs stand still
+            if (job.phase == "pages" && get_string(message, "name") != "pages")
+                standing_until = Clock::now() + limits_.standing + limits_.margin;
             waiting.clear();
             for (const Json& who : message.value("waiting", Json::array()))
                 if (who.is_string()) waiting += (waiting.empty() ? ": " : ", ") + who.get<std::string>();

@@ -38,6 +38,10 @@ Result<Options> read_options(const po::variables_map& given) {
     if (given.contains("wait")) options.wait_seconds = given["wait"].as<int>();
     options.check_only = given.contains("check");
     options.quiet = given.contains("quiet");
+    if (given.contains("eager") && given.contains("lazy"))
+        return fail_code(ExitCode::usage, "--eager and --lazy: one of them");
+    if (given.contains("eager")) options.memory = Memory::eager;
+    if (given.contains("lazy")) options.memory = Memory::lazy;
     const auto ids = given["ids"].as<std::string>();
     if (ids == "exact")
         options.ids = Ids::exact;
@@ -88,7 +92,10 @@ int run(int count, char** arguments) {
     add("path-map", po::value<std::vector<std::string>>(),
         "OLD=NEW: a path that has moved; may be given again");
     add("check", "only say whether a restart could work here");
-    add("eager", "read all memory before the program goes on (default)");
+    add("eager", "read all memory before the programs go on");
+    add("lazy",
+        "the programs go on at once and get their memory when they touch it, the rest in the background; "
+        "root only (default: if it is large, and where nothing can tell)");
     add("quiet,q", "say nothing but errors");
     po::options_description all;
     all.add(shown);

@@ -34,6 +34,12 @@ std::uint32_t huge_page_at(const std::vector<schema::PageRun>& runs, std::size_t
     return 0;
 }
 
+// Others are small, or have to be there: locked memory is, a stack grows, a child of a fork would find zeros.
+bool can_be_lazy(const schema::Area& area) {
+    return area.kind == schema::AreaKind::anonymous && !area.locked && !area.grows_down &&
+           !area.wipe_on_fork && area.guards.empty() && filled(area) >= worth_watching;
+}
+
 void add_units(const schema::Area& area, bool watched, bool huge, MemoryPlan& plan) {
     const auto base = plan.runs.size();
     for (const auto& run : area.pages) plan.runs.push_back({run.address, run.length, run.offset, run.hash});
@@ -59,21 +65,34 @@ void add_units(const schema::Area& area, bool watched, bool huge, MemoryPlan& pl
 
 }  // namespace
 
-MemoryPlan plan_memory(const schema::Process& process, bool huge_pages, unsigned processors) {
+MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes) {
     MemoryPlan plan;
     std::uint64_t bytes = 0;
     for (const auto& area : process.areas) {
         for (const auto& [start, length] : area.guards) plan.guards.push_back({start, length});
         const auto size = filled(area);
         if (size == 0) continue;
+        if (wishes.lazy && can_be_lazy(area)) {
+            plan.lazy_areas.push_back({area.start, area.end - area.start});
+            for (const auto& run : area.pages)
+                plan.lazy_runs.push_back({run.address, run.length, run.offset, run.hash});
+            continue;
+        }
         bytes += size;
         const bool watched = area.kind == schema::AreaKind::anonymous && size >= worth_watching;
         if (watched) plan.watched.push_back({area.start, area.end - area.start});
-        add_units(area, watched, huge_pages && !area.no_huge && !process.thp_disable, plan);
+        add_units(area, watched, wishes.huge_pages && !area.no_huge && !process.thp_disable, plan);
     }
     const auto useful = std::min<std::uint64_t>(1 + bytes / bytes_per_reader, restorer::max_readers);
-    plan.readers = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(processors, 1, useful));
+    plan.readers = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wishes.processors, 1, useful));
     return plan;
+}
+
+std::uint64_t lazy_bytes(const schema::Process& process) {
+    std::uint64_t bytes = 0;
+    for (const auto& area : process.areas)
+        if (can_be_lazy(area)) bytes += filled(area);
+    return bytes;
 }
 
 bool machine_has_huge_pages() {

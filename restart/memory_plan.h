@@ -1,4 +1,4 @@
-// How the pages of an image come into place when all of them are read before the program goes on.
+// How the pages of an image come into place: read before the program goes on, or served when it runs.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,20 @@ struct MemoryPlan {
     std::vector<restorer::Unit> units;
     std::vector<restorer::Span> watched, guards;
     std::uint32_t readers = 1;
+    std::vector<restorer::Run> lazy_runs;    // that the page server brings
+    std::vector<restorer::Span> lazy_areas;  // they lie in
 };
 
-// `huge_pages`: the machine gives them to who asks. `processors`: that the tool may use.
-[[nodiscard]] MemoryPlan plan_memory(const schema::Process& process, bool huge_pages, unsigned processors);
+struct MemoryWishes {
+    bool huge_pages = false;  // the machine gives them to who asks
+    unsigned processors = 1;  // that the tool may use
+    bool lazy = false;        // where it is exact
+};
+
+[[nodiscard]] MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes);
+
+// How many bytes of the process can come lazily.
+[[nodiscard]] std::uint64_t lazy_bytes(const schema::Process& process);
 
 // False where /sys/kernel/mm/transparent_hugepage says never, or isn't there.
 [[nodiscard]] bool machine_has_huge_pages();

@@ -22,6 +22,7 @@
 #include "common/siginfo.h"
 #include "common/timeout.h"
 #include "restart/memory_plan.h"
+#include "restart/pages/user_fault.h"
 #include "restart/privileges.h"
 #include "restart/restorer/params.h"
 
@@ -35,7 +36,7 @@ namespace {
 
 constexpr std::uint64_t page = 4096;
 
-std::uint64_t pages(std::uint64_t size) {
+std::uint64_t whole_pages(std::uint64_t size) {
     return (size + page - 1) / page * page;
 }
 
@@ -75,6 +76,8 @@ const char* step_words(std::uint32_t step) {
             return "arranging descriptors";
         case restorer::step_scheduling:
             return "setting scheduling";
+        case restorer::step_lazy:
+            return "watching memory that is to come later (userfaultfd)";
         case restorer::step_pending:
             return "queueing pending signals";
         default:
@@ -120,6 +123,18 @@ class Rebuild::Block {
     std::vector<std::uint8_t> bytes_;
 };
 
+Rebuild::Rebuild(pid_t pid, RebuildContext context) : pid_(pid), context_(std::move(context)) {
+    static const MemoryWishes here = [] {
+        cpu_set_t processors;
+        const bool known = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
+        return MemoryWishes{machine_has_huge_pages(),
+                            known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, false};
+    }();
+    auto wishes = here;
+    wishes.lazy = context_.lazy;
+    memory_ = plan_memory(process(), wishes);
+}
+
 // An exec stop lies inside execve: its result would overwrite rax. One step further there is none.
 Result<> Rebuild::settle_exec() {
     if (auto done = ptrace::interrupt(pid_); !done) return done;
@@ -154,16 +169,12 @@ Result<> Rebuild::enter() {
     for (const auto& line : *lines)
         if (is_special(line)) special += line.end - line.start;
 
-    cpu_set_t processors;
-    if (::sched_getaffinity(0, sizeof processors, &processors) != 0)
-        return fail_errno("processors that may be used");
-    memory_ = plan_memory(process(), machine_has_huge_pages(), static_cast<unsigned>(CPU_COUNT(&processors)));
     const auto reading_size = memory_.readers * restorer::reader_space;
 
     Block measure(0);
     if (auto done = fill(measure, *lines, 0); !done) return done;
-    blob_size_ = pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
-    total_size_ = blob_size_ + pages(measure.bytes().size() + page);
+    blob_size_ = whole_pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
+    total_size_ = blob_size_ + whole_pages(measure.bytes().size() + page);
     auto hole = find_hole(*lines, total_size_ + special + page + restorer::huge_page + reading_size);
     if (!hole) return std::unexpected(std::move(hole.error()));
     base_ = *hole;
@@ -329,10 +340,14 @@ void Rebuild::fill_areas(Block& block) {
     params.watched_count = memory_.watched.size();
     params.guards = guards_at;
     params.guard_count = memory_.guards.size();
-    params.readers = memory_.readers;
-    params.reader_spaces = reader_spaces_;
-    params.wide_hash = __builtin_cpu_supports("avx2") != 0 ? 1 : 0;
-    params.image_fd = context_.image_fd;
+    const auto lazy_at = block.add(memory_.lazy_areas);
+    block.params().lazy = lazy_at;
+    block.params().lazy_count = memory_.lazy_areas.size();
+    block.params().lazy_features = pages::wanted_features;
+    block.params().readers = memory_.readers;
+    block.params().reader_spaces = reader_spaces_;
+    block.params().wide_hash = __builtin_cpu_supports("avx2") != 0 ? 1 : 0;
+    block.params().image_fd = context_.image_fd;
 }
 
 void Rebuild::fill_threads(Block& block) {
@@ -482,6 +497,15 @@ Result<> Rebuild::failure() const {
 
 Result<bool> Rebuild::trapped(pid_t) {
     if (auto fine = failure(); !fine) return std::unexpected(std::move(fine.error()));
+    if (!memory_.lazy_areas.empty() && !handed_over_) {
+        handed_over_ = true;
+        const auto there =
+            ptrace::read_object<std::int32_t>(pid_, params_at_ + offsetof(restorer::Params, lazy_fault));
+        if (!there) return std::unexpected(std::move(there.error()));
+        if (auto done = take_user_fault_(*there); !done) return std::unexpected(std::move(done.error()));
+        if (auto done = ptrace::resume(pid_, 0); !done) return std::unexpected(std::move(done.error()));
+        return false;
+    }
     if (++ready_ < expected_) return false;
     for (std::size_t i = 0; i < expected_; ++i) {
         auto ids = ptrace::read_object<std::array<std::int32_t, 3>>(

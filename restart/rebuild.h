@@ -24,6 +24,7 @@ struct RebuildContext {
     int region_fd = -1;
     int close_from = 0;  // descriptors from here on are the restart's own
     bool exact_ids = false;
+    bool lazy = false;             // memory comes from a page server where that is exact
     std::int64_t clock_shift = 0;  // the process's CLOCK_MONOTONIC is ahead of the tool's by so much, ns
     Translate to_kernel;
     std::function<std::string(std::int64_t object)> path_of;  // of a mapped file, path map applied
@@ -31,13 +32,19 @@ struct RebuildContext {
 
 class Rebuild {
   public:
-    Rebuild(pid_t pid, RebuildContext context) : pid_(pid), context_(std::move(context)) {}
+    Rebuild(pid_t pid, RebuildContext context);
 
     // At the exec stop: places the blob and lets it run. The process then belongs to the tool's event loop.
     [[nodiscard]] Result<> enter();
 
     // A thread of the process has trapped. True when the process is complete.
     [[nodiscard]] Result<bool> trapped(pid_t tid);
+
+    // The pages that somebody has to serve; who takes the process's userfaultfd, `there` being its number in
+    // the process.
+    [[nodiscard]] const std::vector<restorer::Run>& lazy_runs() const { return memory_.lazy_runs; }
+    using TakeUserFault = std::function<Result<>(int there)>;
+    void set_server(TakeUserFault take) { take_user_fault_ = std::move(take); }
 
     // After the barrier: timers and pending signals. Waits for it (microseconds).
     [[nodiscard]] Result<> prepare_to_go();
@@ -81,6 +88,8 @@ class Rebuild {
     std::uint64_t params_at_ = 0, threads_at_ = 0;
     std::uint64_t staging_ = 0, reader_spaces_ = 0;
     MemoryPlan memory_;
+    TakeUserFault take_user_fault_;
+    bool handed_over_ = false;
     std::size_t ready_ = 0, expected_ = 0;
     std::vector<std::pair<pid_t, pid_t>> thread_ids_;
     std::vector<std::int32_t> stopped_children_;

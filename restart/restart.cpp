@@ -27,6 +27,8 @@
 #include "common/session.h"
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
+#include "restart/pages/choice.h"
+#include "restart/pages/service.h"
 #include "restart/privileges.h"
 #include "restart/rebuild.h"
 #include "restart/stage.h"
@@ -49,7 +51,7 @@ class Restart {
         ::sigprocmask(SIG_BLOCK, &stop, nullptr);
         for (const auto pass :
              {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids, &Restart::choose_clocks,
-              &Restart::choose_terminal, &Restart::open_objects, &Restart::make_forest, &Restart::enter,
+              &Restart::choose_terminal, &Restart::open_objects, &Restart::choose_memory, &Restart::make_forest, &Restart::enter,
               &Restart::rebuild, &Restart::await_release, &Restart::go}) {
             if (auto done = (this->*pass)(); !done) {
                 give_up();
@@ -305,6 +307,15 @@ class Restart {
         return {};
     }
 
+    Result<> choose_memory() {
+        std::vector<const schema::Process*> processes;
+        for (const auto* image : living_) processes.push_back(&image->process);
+        auto lazy = pages::choose_lazy(options_.memory, processes);
+        if (!lazy) return std::unexpected(std::move(lazy.error()));
+        lazy_ = *lazy;
+        return {};
+    }
+
     Result<> make_forest() {
         sigset_t set;
         sigemptyset(&set);
@@ -384,6 +395,7 @@ class Restart {
             context.region_fd = region_fd_.get();
             context.close_from = object_options_.floor;
             context.exact_ids = exact_;
+            context.lazy = lazy_;
             context.clock_shift = clock_shift_;
             context.to_kernel = to_kernel_;
             context.path_of = [this](std::int64_t id) { return path_of(id); };
@@ -394,7 +406,28 @@ class Restart {
             process_of_[pid] = pid;
             rebuilds_[pid] = std::move(rebuild);
         }
+        if (auto done = start_page_server(); !done) return done;
         for (std::size_t i = 0; i < living_.size(); ++i) stage_->release(i);
+        return {};
+    }
+
+    // Before anybody needs it: the blob itself touches memory that isn't there yet.
+    Result<> start_page_server() {
+        pages::Work work;
+        work.region = region_;
+        for (const auto& [pid, rebuild] : rebuilds_) {
+            if (rebuild->lazy_runs().empty()) continue;
+            const auto image = index_of_.at(pid);
+            const auto number = static_cast<std::uint32_t>(work.processes.size());
+            work.processes.push_back({pid, rebuild->process().name, living_[image]->reader.path(),
+                                      image_fds_[image].get(), rebuild->lazy_runs()});
+            rebuild->set_server(
+                [this, number, pid](int there) { return page_service_->provide(number, pid, there); });
+        }
+        if (work.processes.empty()) return {};
+        auto service = pages::Service::start(std::move(work), session_.pages());
+        if (!service) return std::unexpected(std::move(service.error()));
+        page_service_ = std::move(*service);
         return {};
     }
 
@@ -414,6 +447,9 @@ class Restart {
         while (complete < rebuilds_.size()) {
             const auto happening = next_event(process_of_, 100);
             if (happening.tid == 0) continue;
+            if (happening.event == Event::ended && page_service_ &&
+                page_service_->ended(happening.tid, happening.detail))
+                continue;
             auto process = process_of_.find(happening.tid);
             if (process == process_of_.end()) {
                 if (happening.event == Event::ended) continue;  // a reader, or somebody's placeholder
@@ -496,6 +532,7 @@ class Restart {
         }
         for (auto* rebuild : running_) rebuild->go();
         released_ = true;
+        if (page_service_) page_service_->release();
         (void)client_->send({{"verb", "restart-done"}});
         if (!options_.quiet)
             fmt::print(stderr, "cairn: {} processes of computation {} go on (generation {})\n",
@@ -542,7 +579,9 @@ class Restart {
         region_fd_.reset();
         client_.reset();
         terminal_fd_.reset();
-        return terminal_.stay(forest_->real.at(first_process()));
+        return terminal_.stay(forest_->real.at(first_process()), [this](pid_t child, int status) {
+            if (page_service_) page_service_->ended(child, status);
+        });
     }
 
     // Whose end is ours: the one that the computation began with, else the oldest that is nobody's child. Not
@@ -597,6 +636,8 @@ class Restart {
     std::vector<Rebuild*> running_;  // not stopped by job control
     std::map<pid_t, std::int32_t> slot_of_;
     std::vector<std::string> notes_;
+    bool lazy_ = false;
+    std::unique_ptr<pages::Service> page_service_;
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 namespace cairn::restart {
 
 enum class Ids { automatic, exact, virtual_ids };
+enum class Memory { automatic, eager, lazy };  // docs/decisions/0002-restart-memory.md
 
 struct Options {
     std::string directory;
@@ -20,6 +21,7 @@ struct Options {
     Ids ids = Ids::automatic;
     std::optional<int> wait_seconds;  // for the other parts; none: for ever
     Clocks clocks = Clocks::automatic;
+    Memory memory = Memory::automatic;
     bool check_only = false;
     bool quiet = false;
     FilePolicy files = FilePolicy::by_rule;

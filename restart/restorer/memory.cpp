@@ -262,6 +262,23 @@ void finish_areas(Params* params) {
     }
 }
 
+// The page server takes it, watches it from now on, and serves what the rest of the blob touches.
+void hand_over_lazy(Params* params) {
+    if (params->lazy_count == 0) return;
+    const long fd = call(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+    must(params, step_lazy, fd, 0);
+    uffdio_api api = {UFFD_API, params->lazy_features, 0};
+    must(params, step_lazy, call(SYS_ioctl, fd, UFFDIO_API, &api), 1);
+    const auto* areas = at<Span>(params->lazy);
+    for (std::uint64_t i = 0; i < params->lazy_count; ++i) {
+        uffdio_register request = {{areas[i].start, areas[i].length}, UFFDIO_REGISTER_MODE_MISSING, 0};
+        must(params, step_lazy, call(SYS_ioctl, fd, UFFDIO_REGISTER, &request), areas[i].start);
+    }
+    params->lazy_fault = static_cast<std::int32_t>(fd);
+    asm volatile("int3" : : : "memory");
+    call(SYS_close, fd);
+}
+
 }  // namespace
 
 void restore_memory(Params* params) {
@@ -273,6 +290,7 @@ void restore_memory(Params* params) {
     read_memory(params);
     finish_areas(params);
     call(SYS_munmap, params->reader_spaces, params->readers * reader_space);
+    hand_over_lazy(params);
 }
 
 }  // namespace cairn::restorer

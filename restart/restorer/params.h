@@ -137,6 +137,7 @@ enum Step : std::uint32_t {
     step_descriptors,
     step_scheduling,
     step_pending,
+    step_lazy,
 };
 
 struct Params {
@@ -157,6 +158,10 @@ struct Params {
     std::uint64_t reader_spaces;  // address of a free place for `readers` spaces, aligned to a huge page
     std::uint32_t wide_hash;      // the CPU has AVX2
     std::int32_t image_fd;
+    std::uint64_t lazy, lazy_count;  // Span: served later
+    std::uint64_t lazy_features;     // of the userfaultfd for these
+    std::int32_t lazy_fault;         // the blob's: that userfaultfd, for the tool to take when it traps
+    std::uint32_t pad;
     std::int32_t user_fault;  // the blob's: userfaultfd while it reads, -1: none
 
     std::uint64_t layout, layout_size;  // struct prctl_mm_map

@@ -94,7 +94,7 @@ void OuterTerminal::follow_stop(pid_t child) {
     ::kill(-group, SIGCONT);
 }
 
-bool OuterTerminal::reap(pid_t first) {
+bool OuterTerminal::reap(pid_t first, const Ended& ended) {
     for (;;) {
         int status = 0;
         const pid_t pid = ::waitpid(-1, &status, WNOHANG | (shared_ ? WUNTRACED : 0));
@@ -105,11 +105,12 @@ bool OuterTerminal::reap(pid_t first) {
             if (pid == first) follow_stop(pid);
             continue;
         }
+        ended(pid, status);
         if (pid == first) result_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
 }
 
-Result<int> OuterTerminal::stay(pid_t first) {
+Result<int> OuterTerminal::stay(pid_t first, const Ended& ended) {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
@@ -119,7 +120,7 @@ Result<int> OuterTerminal::stay(pid_t first) {
         // Whoever wants to end the job knows the tool only: the shell's `kill %1`, a hang-up.
         for (const int signal : ending) sigaddset(&set, signal);
         ::sigprocmask(SIG_BLOCK, &set, nullptr);
-        while (reap(first)) {
+        while (reap(first, ended)) {
             int signal = 0;
             ::sigwait(&set, &signal);
             if (signal != SIGCHLD)
@@ -137,12 +138,12 @@ Result<int> OuterTerminal::stay(pid_t first) {
         signalfd_siginfo info;
         while (::read(children.get(), &info, sizeof info) > 0) {
         }
-        return reap(first) ? Relay::Next::go_on : Relay::Next::finish;
+        return reap(first, ended) ? Relay::Next::go_on : Relay::Next::finish;
     };
     auto end = relay_->run(watcher);
     if (!end) return std::unexpected(std::move(end.error()));
     relay_.reset();  // hangs up what is left
-    while (reap(first)) ::usleep(1000);
+    while (reap(first, ended)) ::usleep(1000);
     return result_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 
 #include "common/error.h"
@@ -34,12 +35,13 @@ class OuterTerminal {
     [[nodiscard]] bool foreground() const { return foreground_; }
 
     // In the tool, when the programs run: waits until its children have ended; the status of `first`, as a
-    // shell says it.
-    [[nodiscard]] Result<int> stay(pid_t first);
+    // shell says it. `ended` is told of every child that has.
+    using Ended = std::function<void(pid_t, int status)>;
+    [[nodiscard]] Result<int> stay(pid_t first, const Ended& ended);
 
   private:
     // False when no child is left.
-    [[nodiscard]] bool reap(pid_t first);
+    [[nodiscard]] bool reap(pid_t first, const Ended& ended);
     void follow_stop(pid_t child);
 
     Fd terminal_;

@@ -1,0 +1,56 @@
+#include "restart/pages/missing.h"
+
+#include <vector>
+
+namespace cairn::restart::pages {
+
+void Missing::split(std::uint64_t address) {
+    const auto found = find(address);
+    if (!found || found->first == address) return;
+    const auto [start, piece] = *found;
+    pieces_[start].end = address;
+    pieces_[address] = {piece.end, piece.run, piece.skip + (address - start)};
+}
+
+void Missing::erase(std::uint64_t start, std::uint64_t end) {
+    split(start);
+    split(end);
+    pieces_.erase(pieces_.lower_bound(start), pieces_.lower_bound(end));
+}
+
+void Missing::move(std::uint64_t from, std::uint64_t to, std::uint64_t length) {
+    split(from);
+    split(from + length);
+    const auto begin = pieces_.lower_bound(from), end = pieces_.lower_bound(from + length);
+    std::vector<std::pair<std::uint64_t, Piece>> taken(begin, end);
+    pieces_.erase(begin, end);
+    erase(to, to + length);
+    for (auto& [start, piece] : taken) {
+        piece.end = piece.end - from + to;
+        pieces_[start - from + to] = piece;
+    }
+}
+
+std::optional<std::pair<std::uint64_t, Piece>> Missing::find(std::uint64_t address) const {
+    auto after = pieces_.upper_bound(address);
+    if (after == pieces_.begin()) return std::nullopt;
+    --after;
+    if (after->second.end <= address) return std::nullopt;
+    return *after;
+}
+
+std::optional<std::pair<std::uint64_t, Piece>> Missing::next(std::uint64_t address) const {
+    if (auto here = find(address)) return here;
+    const auto after = pieces_.lower_bound(address);
+    if (after != pieces_.end()) return *after;
+    if (pieces_.empty()) return std::nullopt;
+    return *pieces_.begin();
+}
+
+std::uint64_t Missing::bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [start, piece] : pieces_) sum += piece.end - start;
+    return sum;
+}
+
+}  // namespace cairn::restart::pages

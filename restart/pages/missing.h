@@ -1,0 +1,42 @@
+// Which addresses of a process have not got their pages yet, and where in the image these are.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace cairn::restart::pages {
+
+struct Piece {
+    std::uint64_t end = 0;   // address
+    std::uint32_t run = 0;   // of the process's list of runs
+    std::uint64_t skip = 0;  // the piece begins so many bytes into the run
+    bool operator==(const Piece&) const = default;
+};
+
+// All addresses and lengths are multiples of a page.
+class Missing {
+  public:
+    using Pieces = std::map<std::uint64_t, Piece>;
+
+    void add(std::uint64_t start, Piece piece) { pieces_[start] = piece; }
+    void erase(std::uint64_t start, std::uint64_t end);
+    // As mremap(2) moves pages: what was missing at the destination is so no more.
+    void move(std::uint64_t from, std::uint64_t to, std::uint64_t length);
+
+    // The piece that has this address.
+    [[nodiscard]] std::optional<std::pair<std::uint64_t, Piece>> find(std::uint64_t address) const;
+    // The first that ends behind this address, else the first of all.
+    [[nodiscard]] std::optional<std::pair<std::uint64_t, Piece>> next(std::uint64_t address) const;
+    [[nodiscard]] bool empty() const { return pieces_.empty(); }
+    [[nodiscard]] std::uint64_t bytes() const;
+    [[nodiscard]] const Pieces& pieces() const { return pieces_; }
+    bool operator==(const Missing&) const = default;
+
+  private:
+    void split(std::uint64_t address);
+    Pieces pieces_;
+};
+
+}  // namespace cairn::restart::pages

@@ -1,0 +1,88 @@
+#include "restart/pages/user_fault.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "common/fd.h"
+#include "common/proc.h"
+
+namespace cairn::restart::pages {
+namespace {
+
+// linux/userfaultfd.h of 6.6; both have the same shape.
+struct RangeRequest {
+    uffdio_range range;
+    std::uint64_t mode;
+    std::int64_t done;
+};
+constexpr unsigned long continue_request = _IOWR(UFFDIO, 0x07, RangeRequest);
+constexpr unsigned long poison_request = _IOWR(UFFDIO, 0x08, RangeRequest);
+
+constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t lowest = 1 << 16, highest = 0x7ffffffff000ULL;
+
+}  // namespace
+
+Result<> can_be_lazy() {
+    utsname host = {};
+    ::uname(&host);
+    unsigned major = 0, minor = 0;
+    // Before 6.17 a mremap() that shrinks and moves tells of the length before: pages would go astray.
+    if (std::sscanf(host.release, "%u.%u", &major, &minor) != 2 || major < 6 || (major == 6 && minor < 17))
+        return fail("memory can come lazily since Linux 6.17, this is {}", host.release);
+    const Fd fd(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)));
+    if (!fd)
+        return fail_errno(
+            "userfaultfd, which lazy memory needs (CAP_SYS_PTRACE or vm.unprivileged_userfaultfd)");
+    uffdio_api api = {UFFD_API, wanted_features, 0};
+    if (::ioctl(fd.get(), UFFDIO_API, &api) != 0)
+        return fail_errno("userfaultfd with events of fork, which lazy memory needs (CAP_SYS_PTRACE)");
+    return {};
+}
+
+Probe probe(int fd, std::uint64_t address) {
+    RangeRequest request = {{address, page}, 0, 0};
+    if (::ioctl(fd, continue_request, &request) == 0) return Probe::registered;
+    switch (errno) {
+        case EAGAIN:
+            return Probe::changing;
+        case ENOENT:
+            return Probe::not_registered;
+        case ESRCH:
+            return Probe::gone;
+        default:
+            return Probe::registered;
+    }
+}
+
+void wake(int fd, std::uint64_t address, std::uint64_t length) {
+    uffdio_range range = {address, length};
+    ::ioctl(fd, UFFDIO_WAKE, &range);
+}
+
+void wake_all(int fd) {
+    wake(fd, lowest, highest - lowest);
+}
+
+void poison(int fd, std::uint64_t address, std::uint64_t length) {
+    RangeRequest request = {{address, length}, 0, 0};
+    ::ioctl(fd, poison_request, &request);
+}
+
+std::vector<std::pair<std::uint64_t, std::uint64_t>> wiped_on_fork(pid_t pid) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+    const auto lines = proc::maps(pid, true);
+    if (!lines) return ranges;
+    for (const auto& line : *lines)
+        if (line.flags.find(" wf") != std::string::npos || line.flags.starts_with("wf"))
+            ranges.emplace_back(line.start, line.end);
+    return ranges;
+}
+
+}  // namespace cairn::restart::pages

@@ -1,0 +1,34 @@
+// userfaultfd(2), as the page server needs it.
+#pragma once
+
+#include <linux/userfaultfd.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+
+namespace cairn::restart::pages {
+
+// Every change of memory that a program can make is told.
+inline constexpr std::uint64_t wanted_features =
+    UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
+
+// An error that says why memory can't come lazily here: the kernel, or this user.
+[[nodiscard]] Result<> can_be_lazy();
+
+enum class Probe { registered, not_registered, changing, gone };
+// Changes nothing: UFFDIO_CONTINUE is for shared memory, but first of all the kernel looks at who is
+// registered. `changing`: an event hasn't been read yet. `gone`: the process has no memory any more.
+[[nodiscard]] Probe probe(int fd, std::uint64_t address);
+
+void wake(int fd, std::uint64_t address, std::uint64_t length);
+void wake_all(int fd);
+void poison(int fd, std::uint64_t address, std::uint64_t length);
+
+// [start, end) of areas with MADV_WIPEONFORK.
+[[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> wiped_on_fork(pid_t pid);
+
+}  // namespace cairn::restart::pages

@@ -1,0 +1,214 @@
+// Memory that comes lazily after a restart, while the program does everything to it that a program can:
+// threads read and write it, move it, shrink and grow it, drop it, unmap it and map other memory in its
+// place, and fork, the children as well. Every word says where it belongs.
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "support.h"
+
+namespace {
+
+constexpr size_t page = 4096, mib = 1 << 20;
+constexpr size_t words_per_page = page / 8;
+
+uint64_t word(uint64_t seed, uint64_t index) {
+    uint64_t z = seed * 0xd1342543de82ef95ULL + index * 0x9e3779b97f4a7c15ULL;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    return (z ^ z >> 27) | 1;  // never zero: a page that was lost shows
+}
+
+uint64_t* map(size_t bytes) {
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(at != MAP_FAILED);
+    return static_cast<uint64_t*>(at);
+}
+
+struct Chunk {
+    uint64_t* at = nullptr;
+    size_t bytes = 0;
+    uint64_t seed = 0;
+    size_t zero_from = 0, zero_to = 0;  // page numbers: dropped, reads as zeros
+
+    [[nodiscard]] bool is_zero(size_t number) const { return zero_from <= number && number < zero_to; }
+    void check_page(size_t number) const {
+        for (size_t i = number * words_per_page; i < (number + 1) * words_per_page; ++i)
+            CHECK(at[i] == (is_zero(number) ? 0 : word(seed, i)));
+    }
+    void fill(size_t first, size_t last) const {
+        for (size_t i = first * words_per_page; i < last * words_per_page; ++i) at[i] = word(seed, i);
+    }
+    void check_all() const {
+        for (size_t number = 0; number < bytes / page; ++number) check_page(number);
+    }
+};
+
+using Random = std::mt19937_64;
+
+Chunk fresh(uint64_t seed, size_t bytes) {
+    Chunk chunk{map(bytes), bytes, seed};
+    chunk.fill(0, bytes / page);
+    return chunk;
+}
+
+std::atomic<bool> stopping{false};
+
+// Owns some chunks; others look at them under its lock.
+class Mover {
+  public:
+    Mover(uint64_t seed, size_t count, size_t bytes) : random_(seed), seed_(seed << 32) {
+        for (size_t i = 0; i < count; ++i) chunks_.push_back(fresh(++seed_, bytes));
+    }
+    void run() {
+        while (!stopping) {
+            {
+                const std::lock_guard hold(lock);
+                step();
+            }
+            usleep(100);
+        }
+    }
+    void look(Random& random, size_t pages) const {
+        for (size_t i = 0; i < pages; ++i) {
+            const auto& chunk = chunks_[random() % chunks_.size()];
+            chunk.check_page(random() % (chunk.bytes / page));
+        }
+    }
+    void check_all() const {
+        for (const auto& chunk : chunks_) chunk.check_all();
+    }
+    std::mutex lock;
+
+  private:
+    void step() {
+        auto& chunk = chunks_[random_() % chunks_.size()];
+        const size_t pages = chunk.bytes / page;
+        switch (random_() % 7) {
+            case 0:  // wherever the kernel likes: often where another thread has just unmapped
+                resize(chunk, chunk.bytes, MREMAP_MAYMOVE);
+                break;
+            case 1: {  // to a certain place, the old one goes
+                uint64_t* to = map(chunk.bytes);
+                void* moved = mremap(chunk.at, chunk.bytes, chunk.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+                CHECK(moved == to);
+                chunk.at = to;
+                break;
+            }
+            case 2: {  // dropped
+                const size_t first = random_() % pages, count = 1 + random_() % (pages - first);
+                if (chunk.zero_to != chunk.zero_from) chunk.fill(chunk.zero_from, chunk.zero_to);
+                CHECK(madvise(chunk.at + first * words_per_page, count * page, MADV_DONTNEED) == 0);
+                chunk.zero_from = first;
+                chunk.zero_to = first + count;
+                chunk.check_page(first);
+                chunk.check_page(first + count - 1);
+                break;
+            }
+            case 3: {  // grows: what is new is zero; then it is ours
+                const size_t more = (1 + random_() % 32) * page;
+                resize(chunk, chunk.bytes + more, MREMAP_MAYMOVE);
+                for (size_t i = pages * words_per_page; i < chunk.bytes / 8; ++i) CHECK(chunk.at[i] == 0);
+                chunk.fill(pages, chunk.bytes / page);
+                break;
+            }
+            case 4:  // shrinks
+                if (chunk.bytes > 2 * mib) resize(chunk, chunk.bytes - 16 * page, 0);
+                chunk.zero_from = std::min(chunk.zero_from, chunk.bytes / page);
+                chunk.zero_to = std::min(chunk.zero_to, chunk.bytes / page);
+                break;
+            case 5: {  // other memory in its place, of which a part is new
+                const size_t bytes = chunk.bytes;
+                chunk.check_page(random_() % pages);
+                if (random_() % 8 != 0) break;
+                CHECK(munmap(chunk.at, bytes) == 0);
+                chunk = fresh(++seed_, 2 * mib);
+                break;
+            }
+            default:
+                chunk.check_page(random_() % pages);
+                for (size_t i = 0; i < 8; ++i) {
+                    const size_t number = random_() % pages;
+                    if (!chunk.is_zero(number)) chunk.fill(number, number + 1);
+                }
+        }
+    }
+    static void resize(Chunk& chunk, size_t bytes, int flags) {
+        void* at = mremap(chunk.at, chunk.bytes, bytes, flags);
+        CHECK(at != MAP_FAILED);
+        chunk.at = static_cast<uint64_t*>(at);
+        chunk.bytes = bytes;
+    }
+
+    Random random_;
+    uint64_t seed_;
+    std::vector<Chunk> chunks_;
+};
+
+void family(const Chunk& still, const Mover& a, const Mover& b, Random& random, int generations) {
+    for (int i = 0; i < 64; ++i) still.check_page(random() % (still.bytes / page));
+    a.look(random, 64);
+    b.look(random, 64);
+    if (generations == 0) return;
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        random.seed(static_cast<uint64_t>(getpid()));
+        // a change of the child's own is nobody else's
+        madvise(still.at, still.bytes / 2, MADV_DONTNEED);
+        for (size_t i = 0; i < 8; ++i) CHECK(still.at[random() % (still.bytes / 16)] == 0);
+        Chunk rest = still;
+        rest.zero_to = still.bytes / 2 / page;
+        family(rest, a, b, random, generations - 1);
+        _exit(0);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) CHECK(errno == EINTR);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    const size_t size = (count > 1 ? std::strtoul(arguments[1], nullptr, 10) : 96) * mib;
+    test::Orders orders;
+    const Chunk still = fresh(1, size);
+    Mover a(2, 16, size / 32), b(3, 16, size / 32);
+    std::thread one([&] { a.run(); }), other([&] { b.run(); });
+    std::thread reader([&] {
+        Random random(4);
+        while (!stopping) {
+            const size_t number = random() % (still.bytes / page);
+            still.check_page(number);
+            if (random() % 4 == 0) still.fill(number, number + 1);
+            if (random() % 16 == 0) usleep(100);
+        }
+    });
+    std::thread forker([&] {
+        Random random(5);
+        while (!stopping) {
+            {
+                const std::scoped_lock hold(a.lock, b.lock);
+                family(still, a, b, random, 2);
+            }
+            test::nap(10);
+        }
+    });
+    test::say("READY");
+    while (orders.next()) {
+        const std::scoped_lock hold(a.lock, b.lock);
+        still.check_all();
+        a.check_all();
+        b.check_all();
+        orders.answer();
+    }
+    stopping = true;
+    for (auto* thread : {&one, &other, &reader, &forker}) thread->join();
+    test::say("EXIT-SUCCESS");
+    return 0;
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/python3
+"""lazy_memory.cpp, restarted lazily: checked while its memory comes, checkpointed at once, several times in a row."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import Failure, Skip, main
+
+
+def expect(program, line):
+    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n")
+    if found[1].startswith(b"FAILED"):
+        raise Failure(found[1].decode())
+
+
+def test(t):
+    if os.geteuid() != 0 or t.arguments.user:
+        raise Skip("lazy memory is root's")
+    release = tuple(int(x) for x in os.uname().release.split(".")[:2])
+    if release < (6, 17):
+        raise Skip("lazy memory needs Linux 6.17")
+    path = os.path.join(t.build, "test", "checkpoint", "lazy_memory")
+    program = t.launch([path, "96"], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
+    program.expect(r"^READY\r?\n")
+    for number in range(2 * t.rounds):
+        t.checkpoint()
+        t.pull_the_plug()
+        program = t.restart("--lazy", name=f"restart {number + 1}")
+        t.say(f"round {number + 1}: checkpoint, kill -9, restart --lazy")
+        if number % 2 == 0:
+            continue  # the next checkpoint at once, while pages are still missing
+        t.order(f"check {number}")
+        expect(program, f"CHECKED {number}")
+    t.order("go")
+    expect(program, "EXIT-SUCCESS")
+    program.expect_exit(0)
+
+
+main(test)

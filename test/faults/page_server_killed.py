@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""The page server of a lazy restart is killed again and again while pages are missing; then the restart tool itself,
+which watches over it: the program finds its memory as it was."""
+import os
+import random
+import sys
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import signal
+from cairn_test import Failure, Skip, check, main, processes
+
+
+def named(name):
+    for pid in processes.descendants():
+        found = processes.stat(pid)
+        if found and found[0] == name:
+            return pid
+    return None
+
+
+def expect(program, line):
+    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n")
+    if found[1].startswith(b"FAILED"):
+        raise Failure(found[1].decode())
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+        return 1
+    except ProcessLookupError:
+        return 0
+
+
+def test(t):
+    if os.geteuid() != 0 or t.arguments.user:
+        raise Skip("lazy memory is root's")
+    if tuple(int(x) for x in os.uname().release.split(".")[:2]) < (6, 17):
+        raise Skip("lazy memory needs Linux 6.17")
+    path = os.path.join(t.build, "test", "checkpoint", "lazy_memory")
+    program = t.launch([path, "256"], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
+    program.expect(r"^READY\r?\n")
+    killed = 0
+    for number in range(2 * t.rounds):
+        t.checkpoint()
+        t.pull_the_plug()
+        program = t.restart("--lazy", name=f"restart {number + 1}", wait=False)
+        also_tool = number % 2 == 1
+        end = time.monotonic() + 20
+        seen = False
+        while time.monotonic() < end:
+            server = named("cairn-pages")
+            if server is None:
+                if seen:
+                    break
+                continue
+            seen = True
+            time.sleep(random.random() * 0.03)
+            killed += kill(server)
+        check(seen, "no page server was seen")
+        t.wait_restarted(program)
+        t.say(f"round {number + 1}: page servers killed until now: {killed}")
+        t.order(f"check {number}")
+        expect(program, f"CHECKED {number}")
+    check(killed > 0, "no page server was ever killed")
+    t.order("go")
+    expect(program, "EXIT-SUCCESS")
+    program.expect_exit(0)
+
+
+main(test)
