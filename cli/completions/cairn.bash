@@ -62,7 +62,7 @@ _cairn() {
     launch) options='--session --ckptdir --interval --coordinator --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
-    restart) options='--session --list --part --wait --ids --files --path-map --check --eager --quiet --help' ;;
+    restart) options='--session --list --part --wait --ids --files --path-map --check --eager --lazy --quiet --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
     help) options=$verbs ;;

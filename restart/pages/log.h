@@ -6,6 +6,7 @@
 #pragma once
 
 #include <linux/userfaultfd.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -52,6 +53,11 @@ class Log {
     [[nodiscard]] std::atomic<std::uint64_t>& bytes_left() const { return shared_->bytes_left; }
     // Set when the programs have been killed: nobody takes over.
     [[nodiscard]] std::atomic<bool>& failed() const { return shared_->failed; }
+    // Everything is in place.
+    [[nodiscard]] std::atomic<bool>& finished() const { return shared_->finished; }
+    // Who serves, and who waits for its death to replace it.
+    [[nodiscard]] std::atomic<pid_t>& server() const { return shared_->server; }
+    [[nodiscard]] std::atomic<pid_t>& guard() const { return shared_->guard; }
 
   private:
     struct Entry {
@@ -63,7 +69,8 @@ class Log {
         std::uint32_t processes;
         std::atomic<std::uint32_t> kept, settled;
         std::atomic<std::uint64_t> bytes_left;
-        std::atomic<bool> failed;
+        std::atomic<bool> failed, finished;
+        std::atomic<pid_t> server, guard;
     };
     Log(void* memory, std::size_t size);
     [[nodiscard]] Entry& entry(std::uint32_t index) const { return entries_[index]; }

@@ -1,7 +1,8 @@
 #include "restart/pages/order.h"
 
 #include <algorithm>
-#include <numeric>
+#include <iterator>
+#include <map>
 #include <set>
 
 namespace cairn::restart::pages {
@@ -9,7 +10,7 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
-constexpr std::size_t most_in_question = 6;  // 720 orders
+constexpr std::size_t most_in_question = 7;  // 5040 orders
 
 bool within(std::uint64_t address, std::uint64_t start, std::uint64_t length) {
     return start <= address && address - start < length;
@@ -40,21 +41,16 @@ class Solver {
     }
 
     std::optional<Order> solve(const Registered& registered) {
-        if (!any_conflict()) return complete(movable_);
-        if (movable_.size() > most_in_question) return std::nullopt;
-        const auto facts = ask(registered);
-        std::optional<Order> found;
-        Spaces outcome;
-        Order order = movable_;
-        do {
-            if (!possible(order) || !agrees(order, facts)) continue;
-            auto result = run(order);
-            if (found && result != outcome) return std::nullopt;
-            if (found) continue;
-            found = complete(order);
-            outcome = std::move(result);
-        } while (std::ranges::next_permutation(order).found);
-        return found;
+        // each group keeps the places in the order that its events have by arrival
+        std::map<std::size_t, std::size_t> at_place;
+        for (const auto& group : groups()) {
+            const auto order = group.size() == 1 ? std::optional(group) : solve(group, registered);
+            if (!order) return std::nullopt;
+            for (std::size_t i = 0; i < group.size(); ++i) at_place[group[i]] = (*order)[i];
+        }
+        Order all;
+        for (const auto& [place, index] : at_place) all.push_back(index);
+        return complete(all);
     }
 
   private:
@@ -82,11 +78,49 @@ class Solver {
         }
     }
 
-    [[nodiscard]] bool any_conflict() const {
-        for (std::size_t a = 0; a < movable_.size(); ++a)
-            for (std::size_t b = a + 1; b < movable_.size(); ++b)
-                if (in_conflict(batch_[movable_[a]], batch_[movable_[b]])) return true;
-        return false;
+    // Events whose order matters to each other, by arrival. Of different groups none touches another's
+    // addresses.
+    [[nodiscard]] std::vector<Order> groups() const {
+        std::vector<Order> result;
+        for (const auto i : movable_) {
+            Order joined;
+            std::erase_if(result, [&](const Order& group) {
+                const bool joins =
+                    std::ranges::any_of(group, [&](std::size_t k) { return tied(batch_[i], batch_[k]); });
+                if (joins) joined.insert(joined.end(), group.begin(), group.end());
+                return joins;
+            });
+            joined.push_back(i);
+            std::ranges::sort(joined);
+            result.push_back(std::move(joined));
+        }
+        return result;
+    }
+
+    static bool tied(const Event& a, const Event& b) {
+        return in_conflict(a, b) || (a.kind == Change::fork && a.child == b.space) ||
+               (b.kind == Change::fork && b.child == a.space);
+    }
+
+    [[nodiscard]] std::optional<Order> solve(const Order& group, const Registered& registered) const {
+        if (group.size() > most_in_question) return std::nullopt;
+        const auto facts = ask(group, registered);
+        // A mapping that grows in its place, where something has been unmapped, is told by nobody.
+        for (const bool strict : {true, false}) {
+            std::optional<Order> found;
+            Spaces outcome;
+            Order order = group;
+            do {
+                if (!possible(order, facts) || !agrees(order, facts, strict)) continue;
+                auto result = run(order);
+                if (found && result != outcome) return std::nullopt;
+                if (found) continue;
+                found = order;
+                outcome = std::move(result);
+            } while (std::ranges::next_permutation(order).found);
+            if (found) return found;
+        }
+        return std::nullopt;
     }
 
     // A removal happens after everything that was read before it: it waits for its own event to be read.
@@ -102,10 +136,10 @@ class Solver {
         return all;
     }
 
-    [[nodiscard]] std::vector<Fact> ask(const Registered& registered) const {
+    [[nodiscard]] std::vector<Fact> ask(const Order& group, const Registered& registered) const {
         std::set<std::uint64_t> edges;
         std::set<SpaceId> spaces;
-        for (const auto i : movable_) {
+        for (const auto i : group) {
             const auto& event = batch_[i];
             spaces.insert(event.space);
             if (event.kind == Change::fork) {
@@ -129,14 +163,31 @@ class Solver {
         return facts;
     }
 
-    // A child does nothing before it is born.
-    [[nodiscard]] bool possible(const Order& order) const {
+    // A child does nothing before it is born; nothing moves to where something still is.
+    [[nodiscard]] bool possible(const Order& order, const std::vector<Fact>& facts) const {
         for (std::size_t at = 0; at < order.size(); ++at) {
-            if (batch_[order[at]].kind != Change::fork) continue;
-            for (std::size_t earlier = 0; earlier < at; ++earlier)
-                if (batch_[order[earlier]].space == batch_[order[at]].child) return false;
+            const auto& event = batch_[order[at]];
+            if (event.kind == Change::fork)
+                for (std::size_t earlier = 0; earlier < at; ++earlier)
+                    if (batch_[order[earlier]].space == event.child) return false;
+            if (event.kind != Change::remap) continue;
+            for (const auto& fact : facts)
+                if (fact.space == event.space && within(fact.address, event.to, event.length) &&
+                    predict(order, at, fact.space, fact.address) == true)
+                    return false;
         }
         return true;
+    }
+
+    // A move tells of the length before; the mapping may have become longer.
+    [[nodiscard]] bool may_have_grown(const Order& order, const Fact& fact) const {
+        for (auto at = order.size(); at-- > 0;) {
+            const auto& event = batch_[order[at]];
+            if (event.space != fact.space || event.kind == Change::fork) continue;
+            if (event.kind == Change::remap && event.to + event.length <= fact.address) return true;
+            if (within(fact.address, event.from, event.length)) return false;
+        }
+        return false;
     }
 
     // What would be registered if the first `count` events had happened in this order. None: nothing says,
@@ -158,10 +209,11 @@ class Solver {
         return std::nullopt;
     }
 
-    [[nodiscard]] bool agrees(const Order& order, const std::vector<Fact>& facts) const {
+    [[nodiscard]] bool agrees(const Order& order, const std::vector<Fact>& facts, bool strict) const {
         return std::ranges::all_of(facts, [&](const Fact& fact) {
             const auto expected = predict(order, order.size(), fact.space, fact.address);
-            return !expected || *expected == fact.registered;
+            if (!expected || *expected == fact.registered) return true;
+            return fact.registered && (!strict || may_have_grown(order, fact));
         });
     }
 

@@ -19,6 +19,7 @@
 
 #include "common/image/format.h"
 #include "common/image/hash.h"
+#include "common/proc.h"
 #include "restart/pages/user_fault.h"
 
 namespace cairn::restart::pages {
@@ -89,8 +90,10 @@ class Server {
 
     void apply_here(const Event& event, std::uint32_t index) {
         apply(event, spaces_);
-        if (event.kind == Change::fork && spaces_.contains(event.child))
+        if (event.kind == Change::fork && spaces_.contains(event.child)) {
             fds_[event.child] = log_.child_descriptor(index);
+            wake_all(fds_[event.child]);  // a server that has died may have read its faults
+        }
         if (event.kind == Change::closed) fds_.erase(event.space);
     }
 
@@ -190,13 +193,19 @@ class Server {
             if (const auto fd = fds.find(space); fd != fds.end()) (void)registered(space, page * 16);
         if (changing) return false;
         if (!order)
-            give_up(
-                "several threads changed the same memory at once, and what was missing there can't be told");
+            give_up(fmt::format(
+                "several threads changed the same memory at once ({} changes), and what was missing "
+                "there can't be told",
+                batch.size()));
         const auto base = log_.settled();
         std::vector<std::uint32_t> indexes;
         for (const auto i : *order) indexes.push_back(base + static_cast<std::uint32_t>(i));
         log_.settle(indexes);
-        for (const auto index : indexes) apply_here(log_.event(index), index);
+        for (const auto index : indexes) {
+            apply_here(log_.event(index), index);
+            // noted by a server that died before it could say that it is settled
+            if (log_.event(index).kind == Change::closed) close_if_open(log_.event(index).space);
+        }
         if (batch.size() > 1)
             for (const auto space : concerned) forget_unregistered(space);
         for (const auto index : indexes)
@@ -390,12 +399,12 @@ class Server {
     std::uint64_t steps_ = 0;
 };
 
-void settle_in() {
+void settle_in(const char* name) {
     sigset_t all;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
     ::setsid();  // keys of the terminal are for the programs
-    ::prctl(PR_SET_NAME, "cairn-pages");
+    ::prctl(PR_SET_NAME, name);
     const Fd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
     if (score) (void)!::write(score.get(), "-1000", 5);
 }
@@ -406,25 +415,59 @@ pid_t fork_with_descriptors() {
     return static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0));
 }
 
-void serve(const Work& work, const Log& log) {
-    settle_in();
+namespace {
+
+// Serves in a child; another one when that dies. Returns in the child, whose parent this is.
+void guard(const Log& log) {
+    log.guard().store(::getpid());
     for (;;) {
-        Fd parent(static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0)));
-        Server server(work, log);
-        server.watch(parent.get());
-        server.recall();
-        while (!server.parent_gone())
-            if (!server.step()) ::_exit(0);
-        // From here on this one is who takes over.
-        for (pid_t child = 0;;) {
-            child = fork_with_descriptors();
-            if (child == 0) break;
-            int status = 0;
-            if (child > 0) ::waitpid(child, &status, 0);
-            if (child > 0 && WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
-            if (child < 0) ::usleep(10'000);
+        const pid_t child = fork_with_descriptors();
+        if (child == 0) return;
+        if (child < 0) {
+            ::usleep(10'000);
+            continue;
         }
+        log.server().store(child);
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
     }
+}
+
+bool lives(pid_t pid) {
+    const auto stat = proc::stat(pid);
+    return stat && stat->state != 'Z';
+}
+
+}  // namespace
+
+void serve(const Work& work, const Log& log) {
+    settle_in("cairn-pages");
+    for (;;) {
+        log.server().store(::getpid());
+        const pid_t parent = ::getppid();
+        const Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, parent, 0)));
+        Server server(work, log);
+        server.watch(watched.get());
+        server.recall();
+        while (!server.parent_gone()) {
+            if (server.step()) continue;
+            log.finished().store(true);
+            ::_exit(0);
+        }
+        guard(log);
+    }
+}
+
+void keep(const Work& work, const Log& log) {
+    settle_in("pages-keeper");
+    for (int dead = 0; dead < 2;) {
+        if (log.finished().load() || log.failed().load()) ::_exit(0);
+        ::usleep(20'000);
+        dead = lives(log.server().load()) || lives(log.guard().load()) ? 0 : dead + 1;
+    }
+    guard(log);
+    serve(work, log);
 }
 
 }  // namespace cairn::restart::pages

@@ -36,4 +36,8 @@ struct Work {
 // itself another. Never returns: exits 0 when everything is in place, 1 when the programs had to be ended.
 [[noreturn]] void serve(const Work& work, const Log& log);
 
+// In a process of its own: does nothing but hold the table of descriptors, until the server and who waits for
+// it have both died; then it takes the latter's place. Without anybody the kernel would give zeros.
+[[noreturn]] void keep(const Work& work, const Log& log);
+
 }  // namespace cairn::restart::pages

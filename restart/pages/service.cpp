@@ -27,12 +27,20 @@ Result<std::unique_ptr<Service>> Service::start(Work work, const std::string& lo
         process.image_fd = service->images_.back().get();
     }
     service->work_.lock = service->lock_.get();
+    service->log_.guard().store(::getpid());
     if (auto done = service->spawn(); !done) return std::unexpected(std::move(done.error()));
+    service->keeper_ = fork_with_descriptors();
+    if (service->keeper_ == 0) keep(service->work_, service->log_);
+    if (service->keeper_ < 0) return fail_errno("starting the page server's keeper");
     return service;
 }
 
 Service::~Service() {
     if (server_ > 0 && !released_) {
+        if (keeper_ > 0) {
+            ::kill(keeper_, SIGKILL);
+            ::waitpid(keeper_, nullptr, 0);
+        }
         ::kill(server_, SIGKILL);
         ::waitpid(server_, nullptr, 0);
         for (std::uint32_t i = 0; i < log_.processes(); ++i)
@@ -44,6 +52,7 @@ Result<> Service::spawn() {
     server_ = fork_with_descriptors();
     if (server_ == 0) serve(work_, log_);
     if (server_ < 0) return fail_errno("starting the page server");
+    log_.server().store(server_);
     return {};
 }
 

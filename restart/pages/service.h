@@ -37,7 +37,7 @@ class Service {
     Log log_;
     Fd lock_;
     std::vector<Fd> images_;
-    pid_t server_ = -1;
+    pid_t server_ = -1, keeper_ = -1;
     bool released_ = false;
 };
 

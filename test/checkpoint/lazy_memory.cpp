@@ -38,8 +38,18 @@ struct Chunk {
 
     [[nodiscard]] bool is_zero(size_t number) const { return zero_from <= number && number < zero_to; }
     void check_page(size_t number) const {
-        for (size_t i = number * words_per_page; i < (number + 1) * words_per_page; ++i)
-            CHECK(at[i] == (is_zero(number) ? 0 : word(seed, i)));
+        for (size_t i = number * words_per_page; i < (number + 1) * words_per_page; ++i) {
+            const uint64_t expected = is_zero(number) ? 0 : word(seed, i), found = at[i];
+            if (found == expected) continue;
+            char text[300];
+            std::snprintf(text, sizeof text,
+                          "seed %#lx at %p (%zu bytes): word %zu, page %zu (zeros in %zu-%zu): %#lx, not "
+                          "%#lx; then %#lx",
+                          static_cast<unsigned long>(seed), static_cast<void*>(at), bytes, i, number,
+                          zero_from, zero_to, static_cast<unsigned long>(found),
+                          static_cast<unsigned long>(expected), static_cast<unsigned long>(at[i]));
+            test::failed(__FILE__, __LINE__, text);
+        }
     }
     void fill(size_t first, size_t last) const {
         for (size_t i = first * words_per_page; i < last * words_per_page; ++i) at[i] = word(seed, i);
