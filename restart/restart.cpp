@@ -49,10 +49,10 @@ class Restart {
         sigemptyset(&stop);
         sigaddset(&stop, SIGTTOU);
         ::sigprocmask(SIG_BLOCK, &stop, nullptr);
-        for (const auto pass :
-             {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids, &Restart::choose_clocks,
-              &Restart::choose_terminal, &Restart::open_objects, &Restart::choose_memory, &Restart::make_forest, &Restart::enter,
-              &Restart::rebuild, &Restart::await_release, &Restart::go}) {
+        for (const auto pass : {&Restart::read, &Restart::plan, &Restart::join, &Restart::choose_ids,
+                                &Restart::choose_clocks, &Restart::choose_terminal, &Restart::open_objects,
+                                &Restart::choose_memory, &Restart::make_forest, &Restart::enter,
+                                &Restart::rebuild, &Restart::await_release, &Restart::go}) {
             if (auto done = (this->*pass)(); !done) {
                 give_up();
                 return std::unexpected(std::move(done.error()));

@@ -12,8 +12,8 @@
 namespace cairn::restart::pages {
 namespace {
 
-// Less takes no longer than it takes to notice.
-constexpr std::uint64_t worth_it = std::uint64_t{256} << 20;
+// Less is read within a second, and then nothing can go wrong any more.
+constexpr std::uint64_t worth_it = std::uint64_t{4} << 30;
 
 // A core dump shows what is missing as zeros. Nobody is to find that out who hasn't asked for lazy memory.
 bool may_dump_core(const std::vector<const schema::Process*>& processes) {
