@@ -225,6 +225,7 @@ class Checkpoint {
         options.to_program = to_program_;
         options.cid = request_.cid;
         options.np = manifest_.np;
+        options.self_contained = request_.self_contained;
         objects_.emplace(std::move(options));
         for (auto& member : members_) {
             const auto& process = *member.process;

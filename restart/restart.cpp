@@ -73,7 +73,7 @@ class Restart {
             if (image.process.run != schema::Run::zombie) living_.push_back(&image);
             processes_.push_back(image.process);
         }
-        for (const auto& object : objects().objects) object_by_id_[object.id] = &object;
+        name_objects();
         keep_own_objects();
         return check_machine(*computation_);
     }
@@ -89,9 +89,15 @@ class Restart {
             for (const auto& area : process.areas) used.insert(area.object);
         }
         auto& list = computation_->objects.front().objects.objects;
+        for (const auto& object : list)
+            if (used.contains(object.id) && object.backing >= 0) used.insert(object.backing);
         std::erase_if(list, [&](const schema::Object& object) { return !used.contains(object.id); });
+        name_objects();
+    }
+
+    void name_objects() {
         object_by_id_.clear();
-        for (const auto& object : list) object_by_id_[object.id] = &object;
+        for (const auto& object : objects().objects) object_by_id_[object.id] = &object;
     }
 
     Result<> plan() {
@@ -107,6 +113,8 @@ class Restart {
         object_options_.files = options_.files;
         object_options_.path_map = options_.path_map;
         object_options_.floor = lowest_floor(processes_);
+        ObjectSet::prefer_files(objects(), object_options_, notes_);
+        name_objects();
         if (auto fine = check_files(objects(), object_options_, notes_); !fine) return fine;
         if (options_.check_only) {
             finished_ = true;

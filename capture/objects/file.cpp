@@ -114,6 +114,26 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
     return {};
 }
 
+namespace {
+
+// For a self-contained image: a restart that doesn't find the file as it was takes this copy. It has no name
+// then, and goes by the one of a deleted file.
+Result<> keep_contents(Table& table, schema::Object& object, const std::string& path,
+                       const struct stat& status) {
+    if (!table.options.self_contained || object.backing >= 0 || !S_ISREG(status.st_mode)) return {};
+    Description found;
+    found.status = status;
+    found.link = object.path;
+    found.duplicate.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    if (!found.duplicate) return fail_errno("{}", object.path);
+    auto backing = back(table, found, Located{object.path, true});
+    if (!backing) return std::unexpected(std::move(backing.error()));
+    object.backing = *backing;
+    return {};
+}
+
+}  // namespace
+
 Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& link) {
     Table& table = *table_;
     const std::string path = proc_folder(holder) + link;
@@ -149,6 +169,9 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
     }
     schema::Object& object = table.objects[static_cast<std::size_t>(entry->second)];
     object.relied_on = object.relied_on || (executed && object.backing < 0);
+    if (executed && object.relied_on)
+        if (auto kept = keep_contents(table, object, path, status); !kept)
+            return std::unexpected(std::move(kept.error()).in(name_of(holder)));
     return object.id;
 }
 
@@ -177,6 +200,9 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
         object.path = path;
         object.identity = identity_of(status);
         object.relied_on = true;
+        if (!mapping.shared)
+            if (auto kept = keep_contents(table, object, path, status); !kept)
+                return std::unexpected(std::move(kept.error()).in(name_of(holder)));
     }
     schema::Object& object = table.objects[static_cast<std::size_t>(entry->second)];
     if (mapping.shared && mapping.writable) {

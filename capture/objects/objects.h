@@ -53,6 +53,7 @@ struct ObjectOptions {
         mincore;
     std::string cid;
     std::int32_t np = 0;
+    bool self_contained = false;  // the contents of files that are executed or mapped privately are saved
 };
 
 // One for each checkpoint. Not thread-safe.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "common/file_identity.h"
 #include "restart/objects/opening.h"
@@ -111,6 +113,29 @@ Verdict judge(const schema::Object& object, const ObjectSetOptions& options) {
         return {Action::refuse, fmt::format("{} is another device now than at the checkpoint", path)};
     if (!S_ISREG(status.st_mode) || (object.flags & O_PATH)) return {};
     return judge_regular(object, path, identity_of(status), options.files);
+}
+
+void ObjectSet::prefer_files(schema::Objects& objects, const ObjectSetOptions& options,
+                             std::vector<std::string>& notes) {
+    std::set<std::int64_t> spared, needed;
+    for (schema::Object& object : objects.objects) {
+        if (object.backing < 0) continue;
+        if (object.kind == schema::ObjectKind::file && object.relied_on && !object.deleted) {
+            const std::int64_t copy = std::exchange(object.backing, -1);
+            const Verdict verdict = judge(object, options);
+            if (verdict.action == Verdict::Action::fine) {
+                spared.insert(copy);
+                continue;
+            }
+            object.backing = copy;
+            notes.push_back(fmt::format("{} isn't what it was at the checkpoint: the image's copy is used",
+                                        mapped_path(object.path, options)));
+        }
+        needed.insert(object.backing);
+    }
+    std::erase_if(objects.objects, [&](const schema::Object& object) {
+        return spared.contains(object.id) && !needed.contains(object.id);
+    });
 }
 
 Result<> check_files(const schema::Objects& objects, const ObjectSetOptions& options,

@@ -105,6 +105,11 @@ class ObjectSet {
 
     // Makes `group` (kernel's id) the foreground group. Must be called in a process of the terminal's
     // session.
+    // Of a self-contained image: files that are here as they were are used, the image's copies stand in for
+    // the others. Before check_files.
+    static void prefer_files(schema::Objects& objects, const ObjectSetOptions& options,
+                             std::vector<std::string>& notes);
+
     [[nodiscard]] static Result<> set_foreground(int terminal, pid_t group);
 
   private:
