@@ -92,10 +92,10 @@ int run(int count, char** arguments) {
     add("path-map", po::value<std::vector<std::string>>(),
         "OLD=NEW: a path that has moved; may be given again");
     add("check", "only say whether a restart could work here");
-    add("eager", "read all memory before the programs go on");
+    add("eager", "read all memory before the programs go on (default)");
     add("lazy",
         "the programs go on at once and get their memory when they touch it, the rest in the background; "
-        "root only (default: if it is large, and where nothing can tell)");
+        "root only");
     add("quiet,q", "say nothing but errors");
     po::options_description all;
     all.add(shown);

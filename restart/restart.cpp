@@ -316,9 +316,7 @@ class Restart {
     }
 
     Result<> choose_memory() {
-        std::vector<const schema::Process*> processes;
-        for (const auto* image : living_) processes.push_back(&image->process);
-        auto lazy = pages::choose_lazy(options_.memory, processes);
+        auto lazy = pages::choose_lazy(options_.memory);
         if (!lazy) return std::unexpected(std::move(lazy.error()));
         lazy_ = *lazy;
         return {};
