@@ -423,6 +423,14 @@ Result<> Stopper::check_shared_memory() const {
     return {};
 }
 
+// With everybody standing still, every list of children is read once more: a list that is read while some of
+// it end or come to it from others may miss some (proc_pid_task(5), children).
+bool Stopper::no_more_children() {
+    bool complete = true;
+    for (auto& [pid, process] : processes_) complete = look_for_children(process) && complete;
+    return complete && candidates_.empty();
+}
+
 Result<> Stopper::stop(const std::vector<pid_t>& members) {
     for (const pid_t pid : members) candidates_.insert(pid);
     auto last_report = Clock::now();
@@ -491,7 +499,7 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
         if (settled && candidates_.empty()) {
             auto births = look_for_births();
             if (!births) return std::unexpected(std::move(births.error()));
-            if (!*births) break;
+            if (!*births && no_more_children()) break;
         }
         auto fine = reporter_.may_go_on([this] { return waiting_for(); });
         if (!fine) return fine;

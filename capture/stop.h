@@ -60,6 +60,7 @@ class Stopper {
     [[nodiscard]] bool all_still(pid_t pid) const;
     [[nodiscard]] bool find_doors(StoppedProcess& process);
     [[nodiscard]] bool look_for_children(StoppedProcess& process);
+    [[nodiscard]] bool no_more_children();
     [[nodiscard]] Result<bool> look_for_births();
     [[nodiscard]] bool orphan_on_its_way();
     void release(pid_t pid);

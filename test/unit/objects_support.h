@@ -20,24 +20,9 @@
 #include "common/proc.h"
 #include "common/schema/json.h"
 #include "restart/objects/objects.h"
+#include "test/unit/folder.h"
 
 namespace cairn::test {
-
-class Folder {
-  public:
-    Folder() {
-        std::string name = "/tmp/cairn-objects-XXXXXX";
-        path_ = ::mkdtemp(name.data());
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() { std::filesystem::remove_all(path_); }
-    [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-    [[nodiscard]] const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
 
 inline void put_file(const std::string& path, const std::string& text) {
     const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
