@@ -22,6 +22,7 @@
 #include "capture/parts.h"
 #include "capture/settle.h"
 #include "capture/stop.h"
+#include "capture/translation.h"
 #include "common/image/writer.h"
 #include "common/region_ops.h"
 #include "common/schema/json.h"
@@ -143,6 +144,7 @@ class Checkpoint {
         std::uint32_t index = 0;
         for (auto& [pid, process] : stopper_.processes()) {
             if (auto fine = refuse_unsupported(process); !fine) return fine;
+            if (region_.ids.used.load() != 0) leave_translations(process);
             settle(process);
             auto& member = members_.emplace_back();
             member.process = &process;

@@ -77,7 +77,7 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
     registers->r9 = given[5];
     if (auto done = ptrace::set_registers(tid, *registers); !done)
         return std::unexpected(std::move(done.error()));
-    if (auto done = ptrace::step(tid); !done) return std::unexpected(std::move(done.error()));
+    if (auto done = ptrace::step(tid, 0); !done) return std::unexpected(std::move(done.error()));
     int status = 0;
     if (::waitpid(tid, &status, __WALL) != tid) return fail_errno("waiting for {}", tid);
     if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)

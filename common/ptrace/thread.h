@@ -22,7 +22,7 @@ inline constexpr int event_stop = 128;
 [[nodiscard]] Result<> seize(pid_t tid, unsigned long options);
 [[nodiscard]] Result<> interrupt(pid_t tid);
 [[nodiscard]] Result<> resume(pid_t tid, int signal);
-[[nodiscard]] Result<> step(pid_t tid);
+[[nodiscard]] Result<> step(pid_t tid, int signal);
 [[nodiscard]] Result<> detach(pid_t tid, int signal);
 
 [[nodiscard]] Result<Registers> registers(pid_t tid);

@@ -1,0 +1,139 @@
+#include "capture/translation.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "common/pid_arguments.h"
+#include "common/proc.h"
+
+namespace cairn::capture {
+namespace {
+
+// linux/errno.h, not for user space: make the call again, whatever else happens.
+constexpr std::int64_t restart_no_intr = -513, first_restart_code = -516, last_restart_code = -512;
+constexpr int most_steps = 3000;  // a wrapper is some hundred instructions
+constexpr std::size_t words_looked_at = 64;
+
+struct Code {
+    std::uint64_t start = 0, end = 0;
+    [[nodiscard]] bool holds(std::uint64_t address) const { return address >= start && address < end; }
+};
+
+// The hijack library's code: it lies in one mapping (hijack/CMakeLists.txt), the door in another of the same
+// file.
+Code library_code(const StoppedProcess& process) {
+    const auto lines = proc::maps(process.living, false);
+    if (!lines) return {};
+    const auto door = std::ranges::find_if(*lines, [&](const proc::MapLine& line) {
+        return process.door >= line.start && process.door < line.end;
+    });
+    if (door == lines->end()) return {};
+    // The door may lie in the anonymous pages behind the data: the file's mapping is right below then.
+    auto of_file = door;
+    while (of_file->inode == 0 && of_file != lines->begin()) --of_file;
+    for (const auto& line : *lines)
+        if (line.inode == of_file->inode && line.inode != 0 && (line.prot & PROT_EXEC) != 0)
+            return {line.start, line.end};
+    return {};
+}
+
+class Thread {
+  public:
+    Thread(const StoppedProcess& process, StoppedThread& thread, const Code& code)
+        : pid_(process.living), thread_(thread), code_(code) {}
+
+    void leave() {
+        if (!inside() || asleep()) return;
+        // The kernel would put SIGTRAP's action to its default if the thread blocked it.
+        (void)ptrace::set_mask(thread_.tid, thread_.mask & ~(std::uint64_t{1} << (SIGTRAP - 1)));
+        bool stepped = false;
+        for (int steps = 0; steps < most_steps && inside() && !at_call(); ++steps) {
+            if (!step()) break;
+            stepped = true;
+        }
+        if (stepped) stand_as_before();
+        (void)ptrace::set_mask(thread_.tid, thread_.mask);
+    }
+
+  private:
+    // In the library, or with a return address of the library's near.
+    [[nodiscard]] bool inside() const {
+        if (code_.holds(thread_.registers.rip)) return true;
+        const auto words =
+            ptrace::read_object<std::array<std::uint64_t, words_looked_at>>(pid_, thread_.registers.rsp);
+        return words && std::ranges::any_of(*words, [&](std::uint64_t word) { return code_.holds(word); });
+    }
+    // In a system call that is to be made again, or that settle() has to judge (capture/settle.cpp).
+    [[nodiscard]] bool asleep() const {
+        const auto& registers = thread_.registers;
+        if (static_cast<std::int64_t>(registers.orig_rax) < 0) return false;
+        const auto answer = static_cast<std::int64_t>(registers.rax);
+        if (answer >= first_restart_code && answer <= last_restart_code) return true;
+        return !speaks_of_ids(registers.orig_rax);
+    }
+    // At the instruction `syscall`.
+    bool at_call() {
+        auto& registers = thread_.registers;
+        const auto code = ptrace::read_object<std::array<std::uint8_t, 2>>(pid_, registers.rip);
+        if (!code || (*code)[0] != 0x0f || (*code)[1] != 0x05) return false;
+        if (!takes_ids(registers.rax)) return true;
+        registers.orig_rax = registers.rax;
+        registers.rax = static_cast<std::uint64_t>(restart_no_intr);
+        registers.rip += 2;
+        (void)ptrace::set_registers(thread_.tid, registers);
+        return true;
+    }
+    bool step() {
+        if (!ptrace::step(thread_.tid, signal_)) return false;
+        int status = 0;
+        if (::waitpid(thread_.tid, &status, __WALL) != thread_.tid || !WIFSTOPPED(status)) return false;
+        // A signal of the program's own: it is delivered with the next step.
+        signal_ = status >> 16 == 0 && WSTOPSIG(status) != SIGTRAP ? WSTOPSIG(status) : 0;
+        return read();
+    }
+    bool read() {
+        auto registers = ptrace::registers(thread_.tid);
+        if (registers) thread_.registers = *registers;
+        return registers.has_value();
+    }
+    // From the trap of a step to the stop that everybody else is in, without running anything between.
+    void stand_as_before() {
+        if (!ptrace::interrupt(thread_.tid) || !ptrace::resume(thread_.tid, signal_)) return;
+        int status = 0;
+        while (::waitpid(thread_.tid, &status, __WALL) == thread_.tid && WIFSTOPPED(status) &&
+               status >> 16 != ptrace::event_stop) {
+            const int signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+            if (!ptrace::interrupt(thread_.tid) || !ptrace::resume(thread_.tid, signal)) return;
+        }
+        (void)read();
+    }
+
+    pid_t pid_;
+    StoppedThread& thread_;
+    const Code& code_;
+    int signal_ = 0;
+};
+
+bool ignores_traps(pid_t pid) {
+    auto status = proc::status(pid, pid);
+    if (!status) return true;
+    return (std::strtoull((*status)["SigIgn"].c_str(), nullptr, 16) >> (SIGTRAP - 1) & 1) != 0;
+}
+
+}  // namespace
+
+void leave_translations(StoppedProcess& process) {
+    if (process.job_stopped) return;  // by job control it can stop in no wrapper but at a call
+    const Code code = library_code(process);
+    if (code.end == 0 || ignores_traps(process.living)) return;
+    for (auto& thread : process.threads)
+        if (!thread.leader_dead) Thread(process, thread, code).leave();
+}
+
+}  // namespace cairn::capture

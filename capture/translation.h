@@ -1,0 +1,17 @@
+// Threads stopped in the middle of a wrapper that translates ids.
+#pragma once
+
+#include "capture/group.h"
+
+namespace cairn::capture {
+
+// With virtual ids in force, a thread may hold an id of the kernel's in a register: between a call's answer
+// and its translation, or between the translation of an argument and the call. After a restart the kernel
+// calls that process something else. So a thread that is found inside the hijack library, or in libc called
+// from there, is stepped until it has left it, or stands at a system call. A call that takes ids is then made
+// to look as if it had been interrupted before it did anything: its arguments are translated with those of
+// all sleeping calls (common/pid_arguments.h). No system call is made while stepping. To be called when every
+// thread of the group stands still; leaves them so.
+void leave_translations(StoppedProcess& process);
+
+}  // namespace cairn::capture
