@@ -66,8 +66,9 @@ def test(t):
         bash.send("\x03")
         bash.expect(r"PROMPT> ")
         # What is in /proc's files are the kernel's ids (so `ps -p $$` finds nobody with virtual ids); the path is ours.
+        # It may not have fallen asleep yet in its wait for awk: R.
         bash.send("awk '{print $3, $1 == $6}' /proc/$$/stat; stty size\n")
-        bash.expect(r"S 1\r?\n(24 80|\d+ 100)\r?\n.*PROMPT> ")
+        bash.expect(r"[RS] 1\r?\n(24 80|\d+ 100)\r?\n.*PROMPT> ")
         bash.terminal.resize(30 + number, 100)
         t.sleep(0.2)
         run("stty size", rf"{30 + number} 100\r?\n")
