@@ -146,16 +146,15 @@ Welcome trouble(int code, std::string problem) {
 
 }  // namespace
 
-std::string hello_message(std::string_view checkpoint_folder, std::string_view interval) {
+std::string hello_message(const Wishes& wishes) {
     std::string message = "{\"verb\":\"hello\"";
-    if (!checkpoint_folder.empty()) {
+    if (!wishes.checkpoint_folder.empty()) {
         message += ",\"ckptdir\":";
-        append_quoted(message, checkpoint_folder);
+        append_quoted(message, wishes.checkpoint_folder);
     }
-    if (!interval.empty()) {
-        message += ",\"interval\":";
-        message += interval;
-    }
+    if (!wishes.interval.empty()) message += ",\"interval\":" + wishes.interval;
+    if (!wishes.keep.empty()) message += ",\"keep\":" + wishes.keep;
+    if (wishes.self_contained) message += ",\"self_contained\":true";
     return message + "}";
 }
 
@@ -172,8 +171,8 @@ std::string json_field(std::string_view object, std::string_view name) {
     return {};
 }
 
-Welcome say_hello(int fd, std::string_view checkpoint_folder, std::string_view interval) {
-    const std::string message = hello_message(checkpoint_folder, interval);
+Welcome say_hello(int fd, const Wishes& wishes) {
+    const std::string message = hello_message(wishes);
     const timeval limit{10, 0};
     ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);

@@ -12,12 +12,19 @@ struct Welcome {
     std::string region;   // path of the session's region
 };
 
-// `checkpoint_folder` absolute or "", `interval` a JSON number or "": what is given becomes the session's
-// setting. Waits 10 s at most.
-[[nodiscard]] Welcome say_hello(int fd, std::string_view checkpoint_folder, std::string_view interval);
+// What is given becomes the session's setting.
+struct Wishes {
+    std::string checkpoint_folder;  // absolute, or ""
+    std::string interval;           // seconds as a JSON number, or ""
+    std::string keep;               // generations as a JSON number, 0 for all, or ""
+    bool self_contained = false;
+};
+
+// Waits 10 s at most.
+[[nodiscard]] Welcome say_hello(int fd, const Wishes& wishes);
 
 // The pieces, for the unit tests.
-[[nodiscard]] std::string hello_message(std::string_view checkpoint_folder, std::string_view interval);
+[[nodiscard]] std::string hello_message(const Wishes& wishes);
 
 // A string or number of a flat JSON object, strings without their escapes; "" if there is none. Fields of
 // inner objects are not found.

@@ -25,7 +25,8 @@ namespace cairn::cli {
 namespace {
 
 struct Options {
-    std::string session, checkpoint_folder, interval, coordinator;
+    std::string session, coordinator;
+    Wishes wishes;
     std::vector<char*> program;  // argv of the program, with the null at the end
 };
 
@@ -37,7 +38,7 @@ std::string environment(const char* name) {
 int wrong_usage(const std::string& text) {
     complain(
         text +
-        "\nusage: cairn launch [--session S] [--ckptdir D] [--interval SECONDS] [--] PROGRAM [ARGUMENT...]");
+        "\nusage: cairn launch [OPTIONS] [--] PROGRAM [ARGUMENT...]; `cairn help launch` lists the options");
     return exit_usage;
 }
 
@@ -50,33 +51,51 @@ bool is_seconds(const std::string& text) {
            text.find_first_not_of("0123456789", whole + 1) == std::string::npos;
 }
 
+// A number that JSON knows as well.
+bool is_count(const std::string& text) {
+    return !text.empty() && text.size() <= 6 && text.find_first_not_of("0123456789") == std::string::npos &&
+           (text.size() == 1 || text[0] != '0');
+}
+
+bool is_yes(const std::string& value) {
+    return !value.empty() && value != "0" && value != "no";
+}
+
 // 0, or an exit code.
 int read_options(int argc, char** argv, Options& options) {
-    options = {session_name({}),
-               environment("CAIRN_CKPTDIR"),
-               environment("CAIRN_INTERVAL"),
-               environment("CAIRN_COORDINATOR"),
-               {}};
+    Wishes& wishes = options.wishes;
+    options.session = session_name({});
+    options.coordinator = environment("CAIRN_COORDINATOR");
+    wishes = {environment("CAIRN_CKPTDIR"), environment("CAIRN_INTERVAL"), environment("CAIRN_KEEP"),
+              is_yes(environment("CAIRN_SELF_CONTAINED"))};
     static const option known[] = {{"session", required_argument, nullptr, 's'},
                                    {"ckptdir", required_argument, nullptr, 'd'},
                                    {"interval", required_argument, nullptr, 'i'},
                                    {"coordinator", required_argument, nullptr, 'c'},
+                                   {"keep", required_argument, nullptr, 'k'},
+                                   {"self-contained", no_argument, nullptr, 'C'},
                                    {nullptr, 0, nullptr, 0}};
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
-    for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:", known, nullptr)) != -1;) {
+    for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known, nullptr)) != -1;) {
         switch (given) {
             case 's':
                 options.session = optarg;
                 break;
             case 'd':
-                options.checkpoint_folder = optarg;
+                wishes.checkpoint_folder = optarg;
                 break;
             case 'i':
-                options.interval = optarg;
+                wishes.interval = optarg;
                 break;
             case 'c':
                 options.coordinator = optarg;
+                break;
+            case 'k':
+                wishes.keep = optarg;
+                break;
+            case 'C':
+                wishes.self_contained = true;
                 break;
             case ':':
                 return wrong_usage(std::string("launch: ") + argv[optind - 1] + " needs a value");
@@ -87,15 +106,17 @@ int read_options(int argc, char** argv, Options& options) {
     if (optind >= argc) return wrong_usage("launch: which program?");
     options.program.assign(argv + optind, argv + argc);
     options.program.push_back(nullptr);
-    if (!options.interval.empty() && !is_seconds(options.interval))
-        return wrong_usage("launch: interval '" + options.interval + "' is no number of seconds");
-    if (!options.checkpoint_folder.empty() && options.checkpoint_folder[0] != '/') {
+    if (!wishes.interval.empty() && !is_seconds(wishes.interval))
+        return wrong_usage("launch: interval '" + wishes.interval + "' is no number of seconds");
+    if (!wishes.keep.empty() && !is_count(wishes.keep))
+        return wrong_usage("launch: --keep: 0 (all) to 999999 generations, not '" + wishes.keep + "'");
+    if (!wishes.checkpoint_folder.empty() && wishes.checkpoint_folder[0] != '/') {
         char here[PATH_MAX];
         if (::getcwd(here, sizeof here) == nullptr) {
             complain(std::string("launch: the current folder: ") + std::strerror(errno));
             return exit_failed;
         }
-        options.checkpoint_folder = std::string(here) + "/" + options.checkpoint_folder;
+        wishes.checkpoint_folder = std::string(here) + "/" + wishes.checkpoint_folder;
     }
     return exit_ok;
 }
@@ -188,7 +209,7 @@ Welcome join(const Session& session, const Options& options) {
     for (int tries = 0; tries < most_tries; ++tries) {
         const Connection connection = reach_coordinator(session);
         if (connection.fd < 0) return {exit_no_coordinator, connection.problem, {}};
-        welcome = say_hello(connection.fd, options.checkpoint_folder, options.interval);
+        welcome = say_hello(connection.fd, options.wishes);
         ::close(connection.fd);
         if (welcome.code != exit_no_coordinator) break;
     }

@@ -10,23 +10,26 @@ namespace {
 constexpr std::string_view control = "cairn-control";
 
 constexpr std::array table = {
-    Verb{"launch", "", false,
-         "launch [--session S] [--ckptdir D] [--interval SECONDS] [--] PROGRAM [ARGUMENT...]",
+    Verb{"launch", "", false, "launch [OPTIONS] [--] PROGRAM [ARGUMENT...]",
          "run a program so that it can be checkpointed",
          "  -s, --session S       join this session (default: $CAIRN_SESSION, else \"default\")\n"
          "  -d, --ckptdir D       folder for the session's checkpoints ($CAIRN_CKPTDIR)\n"
          "  -i, --interval N      checkpoint every N seconds, 0: only when asked ($CAIRN_INTERVAL)\n"
+         "  -k, --keep N          keep the newest N checkpoints, 0: all; 3 if not said ($CAIRN_KEEP)\n"
+         "      --self-contained  images also hold the unmodified parts of mapped files\n"
+         "                        ($CAIRN_SELF_CONTAINED=1)\n"
          "  -c, --coordinator H:P coordinator on another host ($CAIRN_COORDINATOR); not supported yet\n"
          "\n"
          "Starts the session's coordinator if none answers, then becomes the program: same pid, terminal\n"
          "and exit status. A program that can't be saved is refused with exit code 3: a static one, one\n"
          "that is set-id or has file capabilities, one for another machine or another C library.\n"},
-    Verb{"checkpoint", control, true, "checkpoint [--session S] [--kill] [--timeout S] [--json] [--quiet]",
+    Verb{"checkpoint", control, true, "checkpoint [OPTIONS]",
          "save the session's programs; returns when the checkpoint is durable",
          "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
          "  -k, --kill       end the programs once the checkpoint is published\n"
          "  -d, --ckptdir D  put this checkpoint below D\n"
          "  -t, --timeout N  give up after N seconds\n"
+         "  --self-contained this one also holds the unmodified parts of mapped files\n"
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},
     Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR", "bring a checkpoint back to life", ""},

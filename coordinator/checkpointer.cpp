@@ -76,8 +76,8 @@ class Checkpointer::Attempt {
     bool released_ = false;
 };
 
-Checkpointer::Checkpointer(Surroundings surroundings, bool self_contained, CheckpointLimits limits)
-    : s_(std::move(surroundings)), self_contained_(self_contained), limits_(limits), timer_(s_.io) {}
+Checkpointer::Checkpointer(Surroundings surroundings, CheckpointLimits limits)
+    : s_(std::move(surroundings)), limits_(limits), timer_(s_.io) {}
 
 void Checkpointer::ask(const CheckpointOrder& order, Sink sink) {
     if (current_ && current_->open && current_->order == order) {
@@ -247,7 +247,7 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
                                   {"session", s_.session.name},
                                   {"deadline_ms", standing.count()},
                                   {"capture", attempt.capture()},
-                                  {"self_contained", self_contained_},
+                                  {"self_contained", job.order.self_contained},
                                   {"hold", job.order.kill},
                                   {"members", members}});
     if (!started) co_return std::unexpected(started.error());

@@ -27,6 +27,7 @@ namespace cairn::coordinator {
 struct CheckpointOrder {
     std::string ckptdir;  // absolute
     bool kill = false;
+    bool self_contained = false;                       // images hold unmodified pages of files too
     std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
 
     bool operator==(const CheckpointOrder&) const = default;
@@ -56,7 +57,7 @@ class Checkpointer {
         std::function<void(const Json& done)> published;
     };
 
-    Checkpointer(Surroundings surroundings, bool self_contained, CheckpointLimits limits = {});
+    explicit Checkpointer(Surroundings surroundings, CheckpointLimits limits = {});
 
     // The answer comes to `sink`: phases, progress, at last done or failed. See docs/protocol.md for who
     // shares whose.
@@ -91,7 +92,6 @@ class Checkpointer {
     void relay(Job& job, const Json& message, Worker::Clock::time_point writing_since);
 
     Surroundings s_;
-    bool self_contained_;
     CheckpointLimits limits_;
     boost::asio::thread_pool disk_{1};
     boost::asio::steady_timer timer_;

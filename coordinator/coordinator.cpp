@@ -68,8 +68,7 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
                          [this](const Json& done) {
                              last_ = done;
                              save_state();
-                         }},
-                    settings_.self_contained),
+                         }}),
       server_(io, {.request = [this](const std::shared_ptr<Peer>& peer,
                                      const Json& request) { peer_asks(peer, request); },
                    .closed = [this](Peer& peer) { peer_closed(peer); }}),
@@ -216,7 +215,10 @@ void Coordinator::arm_interval() {
         if (error || quitting_) return;
         // Nobody there, or the last one is still being written: this one is left out.
         if (group_.state() == Group::State::running && !registry_.members().empty() && !checkpointer_.busy())
-            checkpointer_.ask({.ckptdir = settings_.ckptdir, .kill = false, .timeout = {}},
+            checkpointer_.ask({.ckptdir = settings_.ckptdir,
+                               .kill = false,
+                               .self_contained = settings_.self_contained,
+                               .timeout = {}},
                               [](const Json&, bool) {});
         arm_interval();
     });
@@ -298,6 +300,7 @@ void Coordinator::load_state() {
         settings_.interval = std::chrono::milliseconds(get_number(state, "interval_ms"));
     if (!settings_.keep_given)
         settings_.keep = static_cast<std::uint32_t>(get_number(state, "keep", settings_.keep));
+    if (!settings_.self_contained_given) settings_.self_contained = get_flag(state, "self_contained");
     if (!settings_.ckptdir_given) settings_.ckptdir = get_string(state, "ckptdir", settings_.ckptdir);
     last_ = state.value("last", Json());
 }
@@ -308,6 +311,7 @@ void Coordinator::save_state() {
     std::string text = text_of({{"cid", running ? group_.cid() : Group::no_cid},
                                 {"interval_ms", settings_.interval.count()},
                                 {"keep", settings_.keep},
+                                {"self_contained", settings_.self_contained},
                                 {"ckptdir", settings_.ckptdir},
                                 {"last", last_}},
                                1) +

@@ -23,8 +23,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A shell script can fork a thousand times a second, and each scan reads 2 MiB: not more often than this.
-constexpr auto scan_pause = 5ms;
+// A shell script can fork thousands of times a second. Not more often than this are slots read and is the
+// thread that waits for a change woken: a wake-up costs the one who is born a tenth of his birth. Whoever
+// ends sooner is never looked up in /proc, where taking away what the look-up has made would cost his parent
+// as much again. Who wants to know it now (a checkpoint, list, hello) scans.
+constexpr auto scan_pause = 10ms;
 // How long a birth may be under way before somebody asks where the child is; a child that has not registered
 // after it was seen without a slot twice, this far apart, was born past our wrappers.
 constexpr auto birth_grace = 1500ms;
@@ -103,6 +106,7 @@ void Registry::watch_futex() {
         if (now == seen || stopping_) continue;
         seen = now;
         if (!posted_.exchange(true)) asio::post(io_, [this] { on_change(); });
+        std::this_thread::sleep_for(scan_pause);
     }
 }
 
@@ -178,7 +182,7 @@ void Registry::add(std::uint32_t index, pid_t pid, std::uint64_t born_ns) {
         }
     }
     const int fd = pidfd_open(pid);
-    const auto info = process_info(pid);
+    const auto info = fd < 0 ? std::nullopt : process_info(pid);
     // After another coordinator's death a long time may have passed, and pids may have been given to
     // strangers. In normal times the start is proof enough, and maps is long: a script can start a thousand
     // processes a second.

@@ -21,10 +21,19 @@ std::string absolute_path(const std::string& path, const std::string& from) {
     return text;
 }
 
+namespace {
+
+bool is_yes(const char* value) {
+    return value != nullptr && *value != '\0' && std::string_view(value) != "0" &&
+           std::string_view(value) != "no";
+}
+
+}  // namespace
+
 Result<std::optional<Settings>> read_settings(int argc, const char* const* argv) {
     po::options_description options(
         "cairn coordinator: keeps a session of programs together and takes their checkpoints\n"
-        "\nOptions (each of the first four also by the environment variable in brackets)");
+        "\nOptions (those with a variable in brackets also by the environment variable in brackets)");
     double interval = 0, linger = 10;
     std::int64_t keep = 3;
     // clang-format off
@@ -36,7 +45,7 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
         ("daemon", "leave the terminal; returns when the session can be used, or is used already")
         ("auto", "end by itself when the last process has left")
         ("linger", po::value<double>(&linger), "with --auto: seconds to wait for another process; 10 if not given")
-        ("self-contained", "images hold the unmodified parts of mapped files too")
+        ("self-contained", "images hold the unmodified parts of mapped files too [CAIRN_SELF_CONTAINED=1]")
         ("help,h", "this text");
     // clang-format on
     po::positional_options_description none;
@@ -85,7 +94,8 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.keep = static_cast<std::uint32_t>(keep);
     settings.daemon = given.contains("daemon");
     settings.automatic = given.contains("auto");
-    settings.self_contained = given.contains("self-contained");
+    settings.self_contained = given.contains("self-contained") || is_yes(std::getenv("CAIRN_SELF_CONTAINED"));
+    settings.self_contained_given = settings.self_contained;
     return std::optional(std::move(settings));
 }
 

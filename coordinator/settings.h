@@ -22,7 +22,7 @@ struct Settings {
     std::chrono::milliseconds linger{10'000};  // automatic: this long after the last process
     // Given on the command line or in the environment: stronger than what an earlier coordinator of the
     // session used.
-    bool ckptdir_given = false, interval_given = false, keep_given = false;
+    bool ckptdir_given = false, interval_given = false, keep_given = false, self_contained_given = false;
 };
 
 // Nothing: help was asked for and has been printed. Errors: ExitCode::usage.

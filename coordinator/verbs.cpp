@@ -149,6 +149,7 @@ void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, 
     }
     if (const std::int64_t keep = get_number(request, "keep", -1); keep >= 0 && keep <= 1'000'000)
         settings_.keep = static_cast<std::uint32_t>(keep);
+    if (get_flag(request, "self_contained")) settings_.self_contained = true;
     save_state();
     expect(peer->pid());
     check_idle();
@@ -178,6 +179,7 @@ Json Coordinator::status() const {
             {"ckptdir", settings_.ckptdir},
             {"interval", std::chrono::duration<double>(settings_.interval).count()},
             {"keep", settings_.keep},
+            {"self_contained", settings_.self_contained},
             {"processes", registry_.members().size()},
             {"births", registry_.births()},
             {"last", last_},
@@ -218,7 +220,10 @@ void Coordinator::list(const Sink& sink) const {
 }
 
 void Coordinator::checkpoint(const Json& request, const Sink& sink) {
-    CheckpointOrder order{.ckptdir = settings_.ckptdir, .kill = get_flag(request, "kill"), .timeout = {}};
+    CheckpointOrder order{.ckptdir = settings_.ckptdir,
+                          .kill = get_flag(request, "kill"),
+                          .self_contained = settings_.self_contained || get_flag(request, "self_contained"),
+                          .timeout = {}};
     if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
         if (!folder.starts_with('/'))
             return sink(failed(ExitCode::usage, fmt::format("ckptdir must be an absolute path: {}", folder)),

@@ -52,6 +52,15 @@ std::uint64_t process_start_ns() {
 
 // Is the session's coordinator in the pid namespace that we are in? If neither says, it is taken to be.
 bool same_pid_namespace(const Region& region) {
+    // Who has announced this exec, under this pid and with this parent, has been asked already. To ask again
+    // would make the process's folder in /proc, and taking that away when it ends costs more than all the
+    // rest of this.
+    if (const std::int32_t index = find_slot(region, raw::pid()); index != no_slot) {
+        const Slot& slot = region.slots[index];
+        if (slot.state.load(std::memory_order_acquire) == SlotState::exec &&
+            slot.parent_pid.load(std::memory_order_relaxed) == raw::parent_pid())
+            return true;
+    }
     const std::uint64_t wanted = region.pid_namespace.load(std::memory_order_relaxed);
     char link[64];
     if (wanted == 0) return true;

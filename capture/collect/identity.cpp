@@ -87,19 +87,25 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
     return {};
 }
 
-// A restart would put the process into ours without a word.
-Result<> refuse_namespaces(const StoppedProcess& process, pid_t tid) {
+// A restart would put the process into ours without a word. Threads are asked one by one: each may leave
+// alone.
+Result<> refuse_namespaces(const StoppedProcess& process) {
     for (const auto& [file, name] :
          {std::pair{"mnt", "mount"}, {"net", "network"}, {"uts", "host name"}, {"ipc", "System V IPC"}}) {
-        struct stat ours = {}, theirs = {};
-        if (::stat(fmt::format("/proc/self/ns/{}", file).c_str(), &ours) != 0 ||
-            ::stat(fmt::format("/proc/{}/ns/{}", tid, file).c_str(), &theirs) != 0)
-            continue;
-        if (ours.st_ino != theirs.st_ino)
+        struct stat ours = {};
+        if (::stat(fmt::format("/proc/self/ns/{}", file).c_str(), &ours) != 0) continue;
+        for (const auto& thread : process.threads) {
+            struct stat theirs = {};
+            if (thread.leader_dead ||
+                ::stat(fmt::format("/proc/{}/task/{}/ns/{}", process.pid, thread.tid, file).c_str(),
+                       &theirs) != 0)
+                continue;
+            if (ours.st_ino == theirs.st_ino) continue;
             return fail_code(ExitCode::refused,
                              "{} is in another {} namespace than the session's coordinator (unshare, setns), "
                              "which can't be saved",
                              proc::label(process.pid), name);
+        }
     }
     return {};
 }
@@ -118,7 +124,7 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
                          "{} uses shadow stacks, which can't be saved; run it with "
                          "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
                          proc::label(process.pid));
-    if (auto fine = refuse_namespaces(process, tid); !fine) return fine;
+    if (auto fine = refuse_namespaces(process); !fine) return fine;
     if (const auto cs = process.first_living().registers.cs; cs != 0x33)
         return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
     return {};

@@ -24,7 +24,7 @@ _cairn() {
         # Behind the program's name its own completion goes on.
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
-            --session | --ckptdir | --interval | --coordinator | -s | -d | -i | -c) ((i++)) ;;
+            --session | --ckptdir | --interval | --coordinator | --keep | -s | -d | -i | -c | -k) ((i++)) ;;
             --) ;;
             -*) ;;
             *)
@@ -59,8 +59,8 @@ _cairn() {
     esac
     local options=
     case $verb in
-    launch) options='--session --ckptdir --interval --coordinator --help' ;;
-    checkpoint) options='--session --ckptdir --kill --timeout --json --quiet --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --coordinator --help' ;;
+    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --list --part --wait --ids --files --path-map --check --eager --lazy --quiet --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --help' ;;

@@ -16,7 +16,7 @@ struct Options {
     std::string checkpoint_folder;  // checkpoint: absolute, "" for the session's
     std::optional<double> timeout;  // checkpoint: seconds
     std::optional<double> seconds;  // interval
-    bool kill = false, json = false, quiet = false;
+    bool kill = false, json = false, quiet = false, self_contained = false;
 };
 
 // `words`: the verb and what follows it. Errors are ExitCode::usage.

@@ -124,7 +124,7 @@ Result<schema::Manifest> parse_manifest(std::string text, const std::string& whe
 }
 
 Result<> write_manifest(int dirfd, const schema::Manifest& manifest) {
-    const std::string unfinished = std::string(manifest_file) + ".new";
+    const std::string unfinished = fmt::format("{}.new", manifest_file);
     if (auto written = write_text(dirfd, unfinished.c_str(), manifest_text(manifest)); !written)
         return written;
     if (::renameat(dirfd, unfinished.c_str(), dirfd, manifest_file) != 0)

@@ -12,6 +12,7 @@ KINDS = {
     "thread-directory": r"thread \d+ has a working directory",
     "thread-user": r"thread \d+ has user or group ids of its own",
     "thread-seccomp": r"thread \d+ has a seccomp filter",
+    "thread-network": r"in another network namespace",
     "seccomp": r"has a seccomp filter",
     "network": r"in another network namespace",
     "hostname": r"in another host name namespace",
@@ -35,7 +36,7 @@ def test(t):
             t.say(f"{kind}: {found[1].decode()}")
             program.expect_exit(0)
             continue
-        code, _, err = t.command("checkpoint", timeout=40)
+        code, _, err = t.command("checkpoint", "--timeout", "4", timeout=40)
         check(code in (3, 6) and re.search(reason, err) and "(refused)" in err,
               f"{kind}: the checkpoint ended with {code}: {err}")
         t.say(f"{kind}: {err.strip()}")

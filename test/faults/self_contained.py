@@ -8,12 +8,12 @@ from cairn_test import check, main
 
 
 def test(t):
-    t.must("coordinator", "--daemon", "--self-contained")
+    t.must("coordinator", "--daemon")
     own = os.path.join(t.work, "own-sleep")
     shutil.copy("/bin/sleep", own)
-    t.launch([own, "1000"], terminal="none")
+    t.launch([own, "1000"], terminal="none")  # and the checkpoint alone is asked to be so
     t.wait_members(1)
-    t.checkpoint()
+    t.checkpoint("--self-contained")
     t.pull_the_plug()
     for present in (True, False):
         if not present:

@@ -14,12 +14,14 @@ namespace cairn::cli {
 namespace {
 
 TEST(Hello, MessageIsJson) {
-    const auto plain = nlohmann::json::parse(hello_message("", ""));
+    const auto plain = nlohmann::json::parse(hello_message({}));
     EXPECT_EQ(plain, (nlohmann::json{{"verb", "hello"}}));
     const std::string odd = "/a \"b\"\\c\n\x01/é";
-    const auto full = nlohmann::json::parse(hello_message(odd, "1.5"));
+    const auto full = nlohmann::json::parse(hello_message({odd, "1.5", "7", true}));
     EXPECT_EQ(full["ckptdir"], odd);
     EXPECT_EQ(full["interval"], 1.5);
+    EXPECT_EQ(full["keep"], 7);
+    EXPECT_EQ(full["self_contained"], true);
 }
 
 TEST(JsonField, FindsWhatNlohmannWrites) {
