@@ -1,0 +1,42 @@
+#include "causality/event.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace cairn::causality {
+
+const char* name(Kind kind) {
+    constexpr std::array<const char*, kinds> names = {"internal",   "send",       "receive", "collective",
+                                                      "checkpoint", "breakpoint", "post",    "complete"};
+    const auto at = static_cast<unsigned>(kind);
+    return at < kinds ? names[at] : "unknown";
+}
+
+const char* name(Shape shape) {
+    constexpr std::array<const char*, shapes> names = {"alone", "all", "from_root", "to_root"};
+    const auto at = static_cast<unsigned>(shape);
+    return at < shapes ? names[at] : "unknown";
+}
+
+std::string describe(const Place& place) {
+    if (place.file.empty() && place.function.empty()) return {};
+    std::string text = fmt::format("{}:{}", place.file, place.line);
+    if (!place.function.empty()) text += fmt::format(" ({})", place.function);
+    return text;
+}
+
+std::string describe(const Event& event) {
+    std::string text = name(event.kind);
+    if (event.kind == Kind::send) text += fmt::format(" to {}", event.peer);
+    if (event.kind == Kind::receive) text += fmt::format(" from {}", event.peer);
+    if (event.kind == Kind::collective) text += fmt::format(" {}", name(event.shape));
+    if (event.peer != none && event.kind == Kind::collective) text += fmt::format(" {}", event.peer);
+    if (event.communicator != 0) text += fmt::format(", communicator {}", event.communicator);
+    if (event.tag != 0) text += fmt::format(", tag {}", event.tag);
+    if (event.message != 0) text += fmt::format(", message {}", event.message);
+    if (event.request != 0) text += fmt::format(", request {}", event.request);
+    return text;
+}
+
+}  // namespace cairn::causality

@@ -1,0 +1,192 @@
+#include "causality/linearize.h"
+
+#include <algorithm>
+#include <array>
+
+#include "causality/feed.h"
+
+namespace cairn::causality {
+namespace {
+
+constexpr std::uint32_t numbered = 0x80000000;
+
+}  // namespace
+
+Linearizer::Linearizer(TraceSource& source) : source_(source) {
+    for (Process process = 0; process < source.processes(); ++process) {
+        feeds_.push_back(std::make_unique<Feed>(*this, process));
+        everybody_.push_back(process);
+        ready_.push_back(process);
+    }
+    for (const Communicator& each : source.communicators()) communicators_.emplace(each.id, &each);
+}
+
+Linearizer::~Linearizer() = default;
+
+Result<bool> Linearizer::next(Step& step) {
+    while (out_.empty()) {
+        if (ready_.empty()) {
+            if (auto done = unblock(); !done) return std::unexpected(done.error());
+            if (out_.empty() && ready_.empty()) return false;
+            continue;
+        }
+        const Process process = ready_.front();
+        ready_.pop_front();
+        if (auto done = advance(process); !done) return std::unexpected(done.error());
+    }
+    step = out_.front();
+    out_.pop_front();
+    return true;
+}
+
+// Takes one process as far as it gets, but not so far that what comes out has to be kept for long.
+Result<> Linearizer::advance(Process process) {
+    constexpr int stretch = 64;
+    feeds_[process]->blocked = false;
+    for (int i = 0; i < stretch; ++i) {
+        Feed& feed = *feeds_[process];
+        std::uint64_t count = 0;
+        const auto event = feed.head(count);
+        if (!event) return std::unexpected(event.error());
+        if (*event == nullptr) return {};
+        const auto passed = try_event(process, **event, count);
+        if (!passed) return std::unexpected(passed.error());
+        if (!*passed) {
+            feed.blocked = true;
+            return {};
+        }
+    }
+    ready_.push_back(process);
+    return {};
+}
+
+Result<bool> Linearizer::try_event(Process process, const Event& event, std::uint64_t count) {
+    const EventId id = feeds_[process]->id();
+    if (event.kind == Kind::collective) return try_collective(id, event, count);
+    if (event.kind == Kind::receive) return try_receive(id, event, count);
+    if (event.kind == Kind::send)
+        if (auto done = emit_send(id, event); !done) return std::unexpected(done.error());
+    emit(id, event, {}, none, true);
+    return true;
+}
+
+// Also takes the event from its feed.
+void Linearizer::emit(EventId id, const Event& event, EventId partner, std::uint32_t group, bool whole) {
+    out_.push_back({id, event, partner, group, whole});
+    feeds_[id.process]->pop();
+}
+
+Result<> Linearizer::emit_send(EventId id, const Event& event) {
+    Key key{numbered | id.process, event.message};
+    if (event.message == 0) {
+        key.channel = channel(event, id.process, event.peer);
+        key.number = ++sent_[key.channel];
+    }
+    const auto [slot, is_new] = messages_.try_emplace(key);
+    Slot& message = slot->second;
+    if (!is_new && message.send.process != none)
+        return refuse(id, event,
+                      "it gives a message the number of another: " +
+                          event_text(message.send, Event{.kind = Kind::send, .peer = message.destination}));
+    message.send = id;
+    message.destination = event.peer;
+    message.communicator = event.communicator;
+    message.tag = event.tag;
+    ++in_transit_;
+    if (message.waiter != none) ready_.push_back(std::exchange(message.waiter, none));
+    return {};
+}
+
+Result<bool> Linearizer::try_receive(EventId id, const Event& event, std::uint64_t count) {
+    Key key{numbered | event.peer, event.message};
+    if (event.message == 0) key = {channel(event, event.peer, id.process), count};
+    const auto [slot, is_new] = messages_.try_emplace(key);
+    Slot& message = slot->second;
+    if (message.send.process == none) {
+        if (message.waiter != none && message.waiter != id.process)
+            return refuse(id, event, fmt::format("process {} receives the same message", message.waiter));
+        message.waiter = id.process;
+        return false;
+    }
+    if (message.destination != id.process || message.communicator != event.communicator ||
+        message.tag != event.tag)
+        return refuse(id, event,
+                      "the message is another: it was sent by " +
+                          event_text(message.send, Event{.kind = Kind::send,
+                                                         .peer = message.destination,
+                                                         .communicator = message.communicator,
+                                                         .tag = message.tag}));
+    const EventId send = message.send;
+    messages_.erase(slot);
+    --in_transit_;
+    emit(id, event, send, none, true);
+    return true;
+}
+
+Result<bool> Linearizer::try_collective(EventId id, const Event& event, std::uint64_t count) {
+    const auto [group, is_new] = groups_.try_emplace({event.communicator, count});
+    Group& operation = group->second;
+    if (is_new) {
+        operation.number = group_count_++;
+        operation.first = event;
+        operation.first_id = id;
+        operation.members = members_of(event.communicator)->size();
+    }
+    Feed& feed = *feeds_[id.process];
+    if (!feed.entered) {
+        if (operation.first.shape != event.shape || operation.first.peer != event.peer)
+            return refuse(id, event,
+                          fmt::format("it is operation {} of its communicator, as {} is", count,
+                                      event_text(operation.first_id, operation.first)));
+        feed.entered = true;
+        operation.arrived.push_back(id.process);
+    }
+    const bool everybody = operation.arrived.size() == operation.members;
+    const bool is_root = event.peer == id.process;
+    bool may = false;
+    switch (event.shape) {
+        case Shape::all:
+            if (!everybody) break;
+            for (const Process member : operation.waiting) pass(group, member, true);
+            may = true;
+            break;
+        case Shape::from_root:
+            may = is_root || operation.root_passed;
+            if (is_root) operation.root_passed = true;
+            break;
+        case Shape::to_root:
+            may = !is_root || everybody;
+            break;
+        case Shape::alone:
+            break;
+    }
+    if (!may) {
+        if (std::find(operation.waiting.begin(), operation.waiting.end(), id.process) ==
+            operation.waiting.end())
+            operation.waiting.push_back(id.process);
+        return false;
+    }
+    const bool wake = event.shape == Shape::from_root ? is_root : everybody && event.shape == Shape::to_root;
+    const std::vector<Process> waiting = wake ? std::move(operation.waiting) : std::vector<Process>{};
+    pass(group, id.process, true);
+    for (const Process each : waiting)
+        if (each != id.process) ready_.push_back(each);
+    return true;
+}
+
+// `process` leaves the operation, which is gone when all its members have left.
+void Linearizer::pass(Groups::iterator group, Process process, bool whole) {
+    std::uint64_t count = 0;
+    Feed& feed = *feeds_[process];
+    const auto event = feed.head(count);  // it is there already: can't fail
+    const bool was_blocked = feed.blocked;
+    const EventId id = feed.id();
+    Group& operation = group->second;
+    const std::uint32_t number = operation.number;
+    const bool gone = ++operation.passed == operation.members;
+    emit(id, **event, {}, number, whole);
+    if (was_blocked) ready_.push_back(process);
+    if (gone) groups_.erase(group);
+}
+
+}  // namespace cairn::causality

@@ -1,0 +1,59 @@
+#include "causality/trace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn::causality {
+
+bool plausible(const Event& event, Process processes, std::size_t places, const char*& what) {
+    const auto wrong = [&](const char* why) {
+        what = why;
+        return false;
+    };
+    const bool message = event.kind == Kind::send || event.kind == Kind::receive;
+    const bool rooted = event.shape == Shape::from_root || event.shape == Shape::to_root;
+    if (static_cast<unsigned>(event.kind) >= kinds) return wrong("its kind is unknown");
+    if (static_cast<unsigned>(event.shape) >= shapes) return wrong("its shape is unknown");
+    if ((event.flags & ~Flag::all) != 0) return wrong("it has unknown flags");
+    if ((event.kind == Kind::collective) != (event.shape != Shape::alone))
+        return wrong("collective events, and no others, have a shape");
+    if (message && event.peer >= processes) return wrong("its peer is no process of the trace");
+    if (rooted && event.peer >= processes) return wrong("its root is no process of the trace");
+    if (!message && !rooted && event.peer != none) return wrong("an event of its kind has no peer");
+    if (event.message != 0 && !message) return wrong("an event of its kind has no message number");
+    if (event.place >= places) return wrong("its place in the source is not defined");
+    if ((event.kind == Kind::post || event.kind == Kind::complete) && event.request == 0)
+        return wrong("it opens or closes a request and names none");
+    if (event.request != 0 && !event.opens() && !event.closes())
+        return wrong("an event of its kind has no request");
+    return true;
+}
+
+std::uint32_t MemoryTrace::place(const Place& place) {
+    const auto found = std::find(places_.begin(), places_.end(), place);
+    if (found != places_.end()) return static_cast<std::uint32_t>(found - places_.begin());
+    places_.push_back(place);
+    return static_cast<std::uint32_t>(places_.size() - 1);
+}
+
+void MemoryTrace::communicator(Communicator communicator) {
+    for (Communicator& known : communicators_)
+        if (known.id == communicator.id) {
+            known = std::move(communicator);
+            return;
+        }
+    communicators_.push_back(std::move(communicator));
+}
+
+void MemoryTrace::rewind() {
+    std::fill(read_.begin(), read_.end(), 0);
+}
+
+Result<bool> MemoryTrace::next(Process process, Event& event) {
+    const auto& mine = events_[process];
+    if (read_[process] >= mine.size()) return false;
+    event = mine[read_[process]++];
+    return true;
+}
+
+}  // namespace cairn::causality

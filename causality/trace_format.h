@@ -1,0 +1,106 @@
+// The binary trace (docs/trace-format.md): a file header, then blocks, each written by one write(2) to the
+// end of the file. Numbers are little endian, as the machine's are (x86-64).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "causality/event.h"
+#include "common/error.h"
+
+namespace cairn::causality {
+
+inline constexpr std::uint64_t trace_magic = 0x4352544e52494143;  // "CAIRNTRC"
+inline constexpr std::uint32_t trace_version = 1;
+inline constexpr std::uint32_t block_magic = 0x4b4c4243;  // "CBLK"
+inline constexpr std::uint32_t most_block_bytes = 16U << 20;
+inline constexpr std::uint32_t most_block_events = 1U << 20;
+
+struct TraceHeader {
+    std::uint64_t magic = trace_magic;
+    std::uint32_t version = trace_version;
+    std::uint32_t processes = 0;
+    std::uint64_t id = 0;        // random: told from another file of the same name
+    std::uint64_t checksum = 0;  // XXH3 of what is before
+};
+static_assert(sizeof(TraceHeader) == 32);
+
+enum class BlockType : std::uint16_t {
+    events = 1,        // of one process, `first` is the position of the first of them
+    places = 2,        // `first` is the number of the first of them in this file, from 1
+    communicator = 3,  // `first` is its id
+    ended = 4,         // of one process, `first` is the number of its events; no payload
+    closed = 5,        // nothing follows; `first` is the number of blocks before it; no payload
+};
+
+struct BlockHeader {
+    std::uint32_t magic = block_magic;
+    BlockType type = BlockType::events;
+    std::uint16_t unused = 0;
+    std::uint32_t process = 0;
+    std::uint32_t count = 0;  // of events, places or members
+    std::uint64_t first = 0;
+    std::uint32_t bytes = 0;  // of the payload, which follows
+    std::uint32_t unused2 = 0;
+    std::uint64_t payload_checksum = 0;
+    std::uint64_t checksum = 0;  // XXH3 of what is before
+};
+static_assert(sizeof(BlockHeader) == 48);
+
+[[nodiscard]] std::uint64_t checksum_of(const TraceHeader& header);
+[[nodiscard]] std::uint64_t checksum_of(const BlockHeader& header);
+// nullptr, or what is wrong with it.
+[[nodiscard]] const char* problem_of(const BlockHeader& header);
+
+// Writes numbers of 7 bits a byte, lowest first (LEB128).
+void put_varint(std::vector<std::uint8_t>& out, std::uint64_t value);
+
+// Reads what the functions above wrote; after an error (end of data, a number above its bound) every read
+// gives 0 and ok() is false.
+class ByteReader {
+  public:
+    explicit ByteReader(std::span<const std::uint8_t> data)
+        : at_(data.data()), end_(data.data() + data.size()) {}
+    std::uint8_t byte() {
+        if (at_ == end_) {
+            ok_ = false;
+            return 0;
+        }
+        return *at_++;
+    }
+    std::uint64_t varint();
+    std::uint64_t varint_below(std::uint64_t bound);
+    std::uint32_t varint32() { return static_cast<std::uint32_t>(varint_below(std::uint64_t{1} << 32)); }
+    std::string text(std::size_t most);
+    [[nodiscard]] bool ok() const { return ok_; }
+    [[nodiscard]] bool done() const { return ok_ && at_ == end_; }
+
+  private:
+    const std::uint8_t* at_;
+    const std::uint8_t* end_;
+    bool ok_ = true;
+};
+
+// Events of one process, each written as its difference to the one before. The state begins anew with each
+// block, so that a block can be read without the others.
+class EventCoder {
+  public:
+    void encode(std::vector<std::uint8_t>& out, const Event& event);
+    // False: these bytes are no event.
+    [[nodiscard]] bool decode(ByteReader& in, Event& event);
+
+  private:
+    Event last_{.peer = 0};
+    std::uint64_t sent_ = 0;  // number of the last message that had one, for each direction
+    std::uint64_t received_ = 0;
+};
+
+void encode_place(std::vector<std::uint8_t>& out, const Place& place);
+[[nodiscard]] bool decode_place(ByteReader& in, Place& place);
+void encode_communicator(std::vector<std::uint8_t>& out, const Communicator& communicator);
+[[nodiscard]] bool decode_communicator(ByteReader& in, std::uint32_t count, Communicator& communicator);
+
+}  // namespace cairn::causality

@@ -1,0 +1,262 @@
+#include "causality/trace_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace cairn::causality {
+namespace {
+
+using nlohmann::json;
+
+std::unexpected<Error> wrong(std::string text) {
+    return std::unexpected(Error{std::move(text), 0, ExitCode::damaged});
+}
+
+// Takes the members of a line one after the other; what is left over in the end has a wrong name.
+class Members {
+  public:
+    explicit Members(const json& object) : object_(object) {}
+
+    template <class T>
+    void number(const char* key, T& value, std::int64_t least, std::uint64_t most) {
+        const json* found = take(key);
+        if (found == nullptr) return;
+        if (!found->is_number_integer()) return complain(key, "is not a whole number");
+        if (found->is_number_unsigned()) {
+            const auto given = found->get<std::uint64_t>();
+            if (given > most) return complain(key, "is too large");
+            value = static_cast<T>(given);
+        } else {
+            const auto given = found->get<std::int64_t>();
+            if (given < least) return complain(key, "is too small");
+            value = static_cast<T>(given);
+        }
+    }
+    void flag(const char* key, std::uint8_t& flags, std::uint8_t bit) {
+        const json* found = take(key);
+        if (found == nullptr) return;
+        if (!found->is_boolean()) return complain(key, "is neither true nor false");
+        if (found->get<bool>()) flags |= bit;
+    }
+    void text(const char* key, std::string& value) {
+        const json* found = take(key);
+        if (found == nullptr) return;
+        if (!found->is_string()) return complain(key, "is no string");
+        value = found->get_ref<const std::string&>();
+    }
+    const json* take(const char* key) {
+        const auto found = object_.find(key);
+        if (found == object_.end()) return nullptr;
+        ++taken_;
+        return &*found;
+    }
+    [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
+    void complain(std::string_view key, std::string_view what) {
+        if (problem_.empty()) problem_ = fmt::format("\"{}\" {}", key, what);
+    }
+    // What is wrong, if anything is.
+    [[nodiscard]] std::string problem() const {
+        if (!problem_.empty()) return problem_;
+        if (taken_ == object_.size()) return {};
+        return "it has members that don't belong there: " +
+               object_.dump(-1, ' ', false, json::error_handler_t::replace);
+    }
+
+  private:
+    const json& object_;
+    std::size_t taken_ = 0;
+    std::string problem_;
+};
+
+constexpr std::uint64_t most32 = 0xffffffffU;
+constexpr std::uint64_t most_id = most32 - 1;
+
+// "file:line", or "function@file:line".
+bool parse_place(const std::string& text, Place& place) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == std::string::npos || colon + 1 == text.size() || text.size() - colon > 10) return false;
+    std::uint32_t line = 0;
+    for (const char letter : std::string_view(text).substr(colon + 1)) {
+        if (letter < '0' || letter > '9') return false;
+        line = line * 10 + static_cast<std::uint32_t>(letter - '0');
+    }
+    const std::size_t at = text.find('@');
+    if (at != std::string::npos && at < colon) place.function = text.substr(0, at);
+    const std::size_t begin = at != std::string::npos && at < colon ? at + 1 : 0;
+    place.file = text.substr(begin, colon - begin);
+    place.line = line;
+    return true;
+}
+
+void parse_event(Members& members, TraceLine& line) {
+    Event& event = line.event;
+    std::string kind, shape, at;
+    members.number("p", line.process, 0, most_processes - 1);
+    members.text("e", kind);
+    members.text("shape", shape);
+    bool known = false;
+    for (unsigned i = 0; i < kinds; ++i)
+        if (kind == name(static_cast<Kind>(i))) {
+            event.kind = static_cast<Kind>(i);
+            known = true;
+        }
+    if (!known) members.complain("e", "is no kind of event");
+    known = shape.empty();
+    for (unsigned i = 1; i < shapes; ++i)
+        if (shape == name(static_cast<Shape>(i))) {
+            event.shape = static_cast<Shape>(i);
+            known = true;
+        }
+    if (!known) members.complain("shape", "is none of all, from_root, to_root");
+    const char* peer = event.kind == Kind::send ? "to" : event.kind == Kind::receive ? "from" : "root";
+    members.number(peer, event.peer, 0, most_processes - 1);
+    members.number("communicator", event.communicator, 0, most_id);
+    members.number("tag", event.tag, INT32_MIN, INT32_MAX);
+    members.number("request", event.request, 0, most32);
+    members.number("message", event.message, 0, UINT64_MAX);
+    members.number("time", event.time, INT64_MIN, INT64_MAX);
+    members.flag("nondeterministic", event.flags, Flag::nondeterministic);
+    members.flag("joined", event.flags, Flag::joined);
+    members.flag("forced", event.flags, Flag::forced);
+    members.flag("cancelled", event.flags, Flag::cancelled);
+    members.flag("for_collective", event.flags, Flag::for_collective);
+    members.text("at", at);
+    if (!at.empty() && !parse_place(at, line.place))
+        members.complain("at", "is not FILE:LINE or FUNCTION@FILE:LINE");
+}
+
+void parse_communicator(Members& members, TraceLine& line) {
+    members.number("communicator", line.communicator.id, 1, most_id);
+    if (line.communicator.id == 0) members.complain("communicator", "is 0, which is everybody");
+    const json* list = members.take("members");
+    if (list == nullptr || !list->is_array()) return members.complain("members", "is no list");
+    for (const json& each : *list) {
+        if (!each.is_number_unsigned() || each.get<std::uint64_t>() >= most_processes)
+            return members.complain("members", "are not processes");
+        line.communicator.members.push_back(each.get<Process>());
+    }
+    auto& sorted = line.communicator.members;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+        members.complain("members", "names a process twice");
+}
+
+}  // namespace
+
+Result<TraceLine> parse_trace_line(std::string_view text) {
+    const json object = json::parse(text, nullptr, false);
+    if (!object.is_object()) return wrong("this is no JSON object");
+    Members members(object);
+    TraceLine line;
+    if (members.has("cairn-trace")) {
+        line.what = TraceLine::What::header;
+        std::uint32_t version = 0;
+        members.number("cairn-trace", version, 0, most32);
+        if (version != 1)
+            return wrong(fmt::format("a trace of version {}; this cairn reads version 1", version));
+        members.number("processes", line.processes, 1, most_processes);
+        if (line.processes == 0) members.complain("processes", "says how many there are, from 1");
+    } else if (members.has("members")) {
+        line.what = TraceLine::What::communicator;
+        parse_communicator(members, line);
+    } else if (members.has("killed")) {
+        line.what = TraceLine::What::killed;
+        members.number("killed", line.process, 0, most_processes - 1);
+    } else {
+        line.what = TraceLine::What::event;
+        if (!members.has("p")) members.complain("p", "says whose event it is, and is missing");
+        parse_event(members, line);
+    }
+    if (std::string problem = members.problem(); !problem.empty()) return wrong(std::move(problem));
+    return line;
+}
+
+std::string trace_line(const TraceLine& line) {
+    // ordered: as a person would write it
+    nlohmann::ordered_json out;
+    switch (line.what) {
+        case TraceLine::What::header:
+            out = {{"cairn-trace", 1}, {"processes", line.processes}};
+            break;
+        case TraceLine::What::communicator:
+            out = {{"communicator", line.communicator.id}, {"members", line.communicator.members}};
+            break;
+        case TraceLine::What::killed:
+            out = {{"killed", line.process}};
+            break;
+        case TraceLine::What::event: {
+            const Event& event = line.event;
+            out = {{"p", line.process}, {"e", name(event.kind)}};
+            if (event.shape != Shape::alone) out["shape"] = name(event.shape);
+            const char* peer = event.kind == Kind::send      ? "to"
+                               : event.kind == Kind::receive ? "from"
+                                                             : "root";
+            if (event.peer != none) out[peer] = event.peer;
+            if (event.communicator != 0) out["communicator"] = event.communicator;
+            if (event.tag != 0) out["tag"] = event.tag;
+            if (event.message != 0) out["message"] = event.message;
+            if (event.request != 0) out["request"] = event.request;
+            if (event.time != 0) out["time"] = event.time;
+            if (event.has(Flag::nondeterministic)) out["nondeterministic"] = true;
+            if (event.has(Flag::joined)) out["joined"] = true;
+            if (event.has(Flag::forced)) out["forced"] = true;
+            if (event.has(Flag::cancelled)) out["cancelled"] = true;
+            if (event.has(Flag::for_collective)) out["for_collective"] = true;
+            if (line.place != Place{})
+                out["at"] =
+                    line.place.function.empty()
+                        ? fmt::format("{}:{}", line.place.file, line.place.line)
+                        : fmt::format("{}@{}:{}", line.place.function, line.place.file, line.place.line);
+        }
+    }
+    // Names of files may be anything but UTF-8.
+    return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<std::unique_ptr<MemoryTrace>> parse_trace_lines(std::string_view text, std::string_view name) {
+    std::unique_ptr<MemoryTrace> trace;
+    std::size_t number = 0;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        const std::string_view each = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        ++number;
+        const auto refuse = [&](std::string_view why) {
+            return fail_code(ExitCode::damaged, "{}: line {}: {}", name, number, why);
+        };
+        if (each.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+        auto line = parse_trace_line(each);
+        if (!line) return refuse(line.error().what);
+        if ((line->what == TraceLine::What::header) != (trace == nullptr))
+            return refuse(trace == nullptr ? "the first line is {\"cairn-trace\": 1, \"processes\": N}"
+                                           : "a second header");
+        switch (line->what) {
+            case TraceLine::What::header:
+                trace = std::make_unique<MemoryTrace>(line->processes);
+                continue;
+            case TraceLine::What::communicator:
+                if (!line->communicator.members.empty() &&
+                    line->communicator.members.back() >= trace->processes())
+                    return refuse("a member is no process of the trace");
+                for (const Communicator& known : trace->communicators())
+                    if (known.id == line->communicator.id && known.members != line->communicator.members)
+                        return refuse("the communicator has other members than before");
+                trace->communicator(std::move(line->communicator));
+                continue;
+            case TraceLine::What::killed:
+            case TraceLine::What::event:
+                if (line->process >= trace->processes()) return refuse("the trace has no such process");
+                if (line->what == TraceLine::What::killed) {
+                    trace->set_ended(line->process, false);
+                    continue;
+                }
+                line->event.place = trace->place(line->place);
+                trace->append(line->process, line->event);
+        }
+    }
+    if (trace == nullptr) return fail_code(ExitCode::damaged, "{}: an empty trace", name);
+    return trace;
+}
+
+}  // namespace cairn::causality

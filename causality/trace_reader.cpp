@@ -1,0 +1,241 @@
+#include "causality/trace_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "common/image/hash.h"
+
+namespace cairn::causality {
+
+struct TraceReader::File {
+    std::string path;
+    Fd fd;
+    std::uint64_t size = 0;
+    std::vector<std::uint32_t> places = {0};  // number in this file -> index in places_
+    bool closed = false;
+
+    // Where the zeros begin that the file ends with.
+    [[nodiscard]] Result<std::uint64_t> end_of_data() const {
+        std::vector<std::uint8_t> chunk(64U << 10);
+        std::uint64_t behind = size;
+        while (behind > 0) {
+            const std::uint64_t begin = behind - std::min<std::uint64_t>(behind, chunk.size());
+            const std::span part(chunk.data(), static_cast<std::size_t>(behind - begin));
+            if (auto got = read(begin, part); !got || !*got)
+                return got ? Result<std::uint64_t>(behind) : std::unexpected(got.error());
+            const auto last = std::find_if(part.rbegin(), part.rend(), [](auto each) { return each != 0; });
+            if (last != part.rend()) return begin + static_cast<std::uint64_t>(part.rend() - last);
+            behind = begin;
+        }
+        return 0;
+    }
+    // False at the end of the file.
+    [[nodiscard]] Result<bool> read(std::uint64_t offset, std::span<std::uint8_t> into) const {
+        while (!into.empty()) {
+            const ssize_t n = ::pread(fd.get(), into.data(), into.size(), static_cast<off_t>(offset));
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) return fail_errno("reading the trace {}", path);
+            if (n == 0) return false;
+            into = into.subspan(static_cast<std::size_t>(n));
+            offset += static_cast<std::uint64_t>(n);
+        }
+        return true;
+    }
+    template <class... Args>
+    [[nodiscard]] std::unexpected<Error> damaged(std::uint64_t offset, fmt::format_string<Args...> form,
+                                                 Args&&... args) const {
+        return fail_code(ExitCode::damaged, "{}: at byte {}: {}", path, offset,
+                         fmt::format(form, std::forward<Args>(args)...));
+    }
+};
+
+TraceReader::TraceReader() = default;
+TraceReader::~TraceReader() = default;
+
+Result<std::unique_ptr<TraceReader>> TraceReader::open(std::span<const std::string> paths) {
+    if (paths.empty()) return fail("a trace of no files");
+    std::unique_ptr<TraceReader> reader(new TraceReader);
+    for (const std::string& path : paths)
+        if (auto done = reader->add_file(path); !done) return std::unexpected(done.error());
+    return reader;
+}
+
+Result<> TraceReader::add_file(const std::string& path) {
+    File& file = files_.emplace_back();
+    const auto number = static_cast<std::uint32_t>(files_.size() - 1);
+    file.path = path;
+    file.fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat status {};
+    if (!file.fd || ::fstat(file.fd.get(), &status) != 0) return fail_errno("opening the trace {}", path);
+    file.size = static_cast<std::uint64_t>(status.st_size);
+
+    TraceHeader header;
+    auto got = file.read(0, {reinterpret_cast<std::uint8_t*>(&header), sizeof header});
+    if (!got) return std::unexpected(got.error());
+    if (!*got) return file.damaged(0, "too short for a trace");
+    if (header.magic != trace_magic) return file.damaged(0, "this is no cairn trace");
+    if (header.version != trace_version)
+        return file.damaged(0, "a trace of version {}; this cairn reads version {}", header.version,
+                            trace_version);
+    if (header.checksum != checksum_of(header)) return file.damaged(0, "the checksum of the header is wrong");
+    if (header.processes == 0 || header.processes > most_processes)
+        return file.damaged(0, "a trace of {} processes", header.processes);
+    if (streams_.empty())
+        streams_.resize(header.processes);
+    else if (streams_.size() != header.processes)
+        return file.damaged(0, "a trace of {} processes, but {} has {}", header.processes, files_[0].path,
+                            streams_.size());
+
+    // A file that wasn't closed may end anywhere in its last block, and the pages at its end may be zeros.
+    const auto data_end = file.end_of_data();
+    if (!data_end) return std::unexpected(data_end.error());
+    std::uint64_t offset = sizeof header, blocks = 0;
+    std::vector<std::uint8_t> payload;
+    while (offset < file.size) {
+        const auto lost = [&] {
+            notes_.push_back(
+                fmt::format("{}: the last block, at byte {}, was lost in a crash", path, offset));
+            return Result<>{};
+        };
+        if (file.closed) return file.damaged(offset, "something follows the end");
+        BlockHeader block;
+        got = file.read(offset, {reinterpret_cast<std::uint8_t*>(&block), sizeof block});
+        if (!got) return std::unexpected(got.error());
+        const std::uint64_t begin = offset + sizeof block;
+        if (!*got) return lost();
+        if (const char* problem = problem_of(block)) {
+            if (begin > *data_end) return lost();
+            return file.damaged(offset, "{}", problem);
+        }
+        const std::uint64_t end = begin + block.bytes;
+        if (end > file.size) return lost();
+        // Event blocks are compared with their checksums when they are read; what is small, and the last,
+        // now.
+        const bool last = end >= *data_end;
+        if (block.type != BlockType::events || last) {
+            payload.resize(block.bytes);
+            got = file.read(begin, payload);
+            if (!got) return std::unexpected(got.error());
+            if (!*got || hash64(payload) != block.payload_checksum) {
+                if (last) return lost();
+                return file.damaged(offset, "the checksum of a block is wrong");
+            }
+        }
+        if (block.type == BlockType::closed) {
+            if (block.first != blocks)
+                return file.damaged(offset, "blocks are missing: {} instead of {}", blocks, block.first);
+            file.closed = true;
+        } else if (block.type == BlockType::places) {
+            ByteReader in(payload);
+            if (block.first != file.places.size())
+                return file.damaged(offset, "places are not numbered one after the other");
+            for (std::uint32_t i = 0; i < block.count; ++i) {
+                Place place;
+                if (!decode_place(in, place)) return file.damaged(offset, "no place can be read");
+                // Files of several processes name the same places.
+                const auto found =
+                    files_.size() == 1 ? places_.end() : std::find(places_.begin(), places_.end(), place);
+                file.places.push_back(static_cast<std::uint32_t>(found - places_.begin()));
+                if (found == places_.end()) places_.push_back(std::move(place));
+            }
+            if (!in.done()) return file.damaged(offset, "bytes are left over behind the places");
+        } else if (block.type == BlockType::communicator) {
+            ByteReader in(payload);
+            Communicator read{.id = static_cast<std::uint32_t>(block.first), .members = {}};
+            if (block.first == 0 || block.first >= none || !decode_communicator(in, block.count, read) ||
+                !in.done() || (!read.members.empty() && read.members.back() >= streams_.size()))
+                return file.damaged(offset, "no communicator can be read");
+            const auto known = std::find_if(communicators_.begin(), communicators_.end(),
+                                            [&](const Communicator& each) { return each.id == read.id; });
+            if (known == communicators_.end())
+                communicators_.push_back(std::move(read));
+            else if (known->members != read.members)
+                return file.damaged(offset, "communicator {} has other members than before", read.id);
+        } else if (auto done = add_block(number, block, begin); !done) {
+            return done;
+        }
+        ++blocks;
+        offset = end;
+    }
+    if (!file.closed)
+        notes_.push_back(fmt::format("{}: not closed; the program was killed, or still runs", path));
+    return {};
+}
+
+Result<> TraceReader::add_block(std::uint32_t file, const BlockHeader& header, std::uint64_t offset) {
+    const File& from = files_[file];
+    if (header.process >= streams_.size())
+        return from.damaged(offset, "the trace has no process {}", header.process);
+    Stream& stream = streams_[header.process];
+    if (!stream.blocks.empty() && stream.blocks.front().file != file)
+        return from.damaged(offset, "process {} is also in {}", header.process,
+                            files_[stream.blocks.front().file].path);
+    if (stream.ended) return from.damaged(offset, "process {} goes on after its end", header.process);
+    if (header.first != stream.events)
+        return from.damaged(offset, "process {} goes on with event {} after event {}", header.process,
+                            header.first, static_cast<std::int64_t>(stream.events) - 1);
+    if (header.type == BlockType::ended) {
+        stream.ended = true;
+        return {};
+    }
+    stream.events += header.count;
+    stream.blocks.push_back({file, header.count, header.bytes, offset, header.payload_checksum});
+    return {};
+}
+
+std::uint64_t TraceReader::events() const {
+    std::uint64_t sum = 0;
+    for (const Stream& stream : streams_) sum += stream.events;
+    return sum;
+}
+
+void TraceReader::rewind() {
+    for (Stream& stream : streams_) {
+        stream.next_block = 0;
+        stream.left = 0;
+        stream.position = 0;
+        stream.reader.reset();
+    }
+}
+
+Result<> TraceReader::load_block(Process process) {
+    Stream& stream = streams_[process];
+    const Block& block = stream.blocks[stream.next_block++];
+    const File& file = files_[block.file];
+    stream.payload.resize(block.bytes);
+    const auto got = file.read(block.offset, stream.payload);
+    if (!got) return std::unexpected(got.error());
+    if (!*got || hash64(stream.payload) != block.checksum)
+        return file.damaged(block.offset, "process {}, events {} to {}: the checksum of the block is wrong",
+                            process, stream.position, stream.position + block.count - 1);
+    stream.reader = std::make_unique<ByteReader>(stream.payload);
+    stream.coder = {};
+    stream.left = block.count;
+    return {};
+}
+
+Result<bool> TraceReader::next(Process process, Event& event) {
+    Stream& stream = streams_[process];
+    if (stream.left == 0) {
+        if (stream.next_block == stream.blocks.size()) return false;
+        if (auto done = load_block(process); !done) return std::unexpected(done.error());
+    }
+    const Block& block = stream.blocks[stream.next_block - 1];
+    const File& file = files_[block.file];
+    if (!stream.coder.decode(*stream.reader, event) || (stream.left == 1 && !stream.reader->done()))
+        return file.damaged(block.offset, "process {}, event {}: no event can be read", process,
+                            stream.position);
+    if (event.place >= file.places.size())
+        return file.damaged(block.offset, "process {}, event {}: place {} is not defined", process,
+                            stream.position, event.place);
+    event.place = file.places[event.place];
+    --stream.left;
+    ++stream.position;
+    return true;
+}
+
+}  // namespace cairn::causality
