@@ -109,9 +109,10 @@ TEST(CausalityTrace, BothFormsGiveBackWhatWasWritten) {
             (*reader)->rewind();
             EXPECT_EQ(text_of(**reader), expected);
         }
-        const std::string header =
+        std::string whole =
             trace_line({.processes = trace.processes(), .communicator = {}, .event = {}, .place = {}});
-        auto lines = parse_trace_lines(header + "\n" + expected, "t");
+        whole.append("\n").append(expected);
+        auto lines = parse_trace_lines(whole, "t");
         ASSERT_TRUE(lines) << lines.error().what;
         EXPECT_EQ(text_of(**lines), expected);
     }

@@ -1,0 +1,196 @@
+// Random computations: small ones by the thousand, for comparison with definitions.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <vector>
+
+#include "causality/pattern.h"
+#include "causality/trace.h"
+
+namespace cairn::test {
+
+// The same numbers everywhere (splitmix64), unlike the standard library's distributions.
+class Random {
+  public:
+    explicit Random(std::uint64_t seed) : state_(seed) {}
+    std::uint64_t number() {
+        std::uint64_t x = state_ += 0x9e3779b97f4a7c15U;
+        x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+        x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+        return x ^ x >> 31;
+    }
+    std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(number() % bound); }
+    bool chance(std::uint32_t percent) { return below(100) < percent; }
+
+  private:
+    std::uint64_t state_;
+};
+
+// How many random cases: CAIRN_CASES, else `usual`. And seeds: a fixed one, and a new one each time, which is
+// printed.
+inline std::uint32_t cases(std::uint32_t usual) {
+    const char* given = std::getenv("CAIRN_CASES");
+    return given != nullptr ? static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10)) : usual;
+}
+
+inline std::vector<std::uint64_t> seeds() {
+    const char* given = std::getenv("CAIRN_SEED");
+    const std::uint64_t random =
+        given != nullptr
+            ? std::strtoull(given, nullptr, 10)
+            : Random(reinterpret_cast<std::uintptr_t>(&given) ^ static_cast<std::uint64_t>(std::clock()))
+                      .number() %
+                  1000000007;
+    std::printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(random));
+    return {1, random};
+}
+
+struct PatternShape {
+    std::uint32_t processes = 3;
+    std::uint32_t steps = 16;
+    bool fifo = false;
+    std::uint32_t checkpoints = 25;  // percent
+};
+
+inline PatternShape random_shape(Random& random) {
+    return {.processes = 2 + random.below(4),
+            .steps = 4 + random.below(24),
+            .fifo = random.chance(50),
+            .checkpoints = 10 + random.below(40)};
+}
+
+inline causality::Pattern random_pattern(Random& random, const PatternShape& shape) {
+    causality::Pattern pattern(shape.processes);
+    struct Message {
+        causality::Process from, to;
+        std::uint32_t number;
+    };
+    std::deque<Message> transit;
+    for (std::uint32_t i = 0; i < shape.steps; ++i) {
+        const causality::Process p = random.below(shape.processes);
+        if (random.chance(shape.checkpoints)) {
+            pattern.checkpoint(p);
+        } else if (transit.empty() || random.chance(50)) {
+            causality::Process to = random.below(shape.processes - 1);
+            if (to >= p) ++to;
+            transit.push_back({p, to, pattern.send(p)});
+        } else {
+            std::size_t at = random.below(static_cast<std::uint32_t>(transit.size()));
+            for (std::size_t k = 0; shape.fifo && k < at; ++k)
+                if (transit[k].from == transit[at].from && transit[k].to == transit[at].to) at = k;
+            pattern.receive(transit[at].to, transit[at].number);
+            transit.erase(transit.begin() + static_cast<std::ptrdiff_t>(at));
+        }
+    }
+    return pattern;
+}
+
+struct TraceShape {
+    causality::Process processes = 3;
+    std::uint32_t events = 14;
+    bool numbered = false;  // messages carry their numbers
+    bool collectives = true;
+    bool requests = false;  // Isend and Irecv with their completions
+    bool nondeterministic = false;
+    bool unfinished = true;   // messages may stay in transit, operations be entered by some only
+    std::uint32_t lines = 4;  // of source
+};
+
+// A run of a made-up program. Times grow along causes.
+inline causality::MemoryTrace random_trace(Random& random, const TraceShape& shape) {
+    using namespace causality;
+    MemoryTrace trace(shape.processes);
+    struct Message {
+        Process from, to;
+        std::int32_t tag;
+        std::uint64_t number;
+    };
+    std::deque<Message> transit;
+    std::vector<std::uint64_t> sent(shape.processes);
+    std::vector<std::vector<std::uint32_t>> open(shape.processes);
+    std::int64_t now = 1000;
+    const bool pairs = shape.collectives && shape.processes > 2;
+    if (pairs) trace.communicator({.id = 7, .members = {0, 1}});
+    const auto add = [&](Process p, Event event) {
+        event.time = now += 1 + random.below(100);
+        if (shape.lines > 0)
+            event.place = trace.place({.file = "a.c", .line = 1 + random.below(shape.lines), .function = ""});
+        if (shape.nondeterministic && random.chance(8)) event.flags |= Flag::nondeterministic;
+        if (random.chance(4) && !trace.events(p).empty()) event.flags |= Flag::joined;
+        trace.append(p, event);
+    };
+    std::uint32_t request = 0;
+    for (std::uint32_t i = 0; i < shape.events; ++i) {
+        const Process p = random.below(shape.processes);
+        if (shape.requests && !open[p].empty() && random.chance(40)) {
+            const std::uint32_t which = random.below(static_cast<std::uint32_t>(open[p].size()));
+            add(p, {.kind = Kind::complete, .request = open[p][which]});
+            open[p].erase(open[p].begin() + which);
+            continue;
+        }
+        if (shape.collectives && random.chance(15)) {
+            const std::uint32_t id = pairs && random.chance(30) ? 7 : 0;
+            const Process members = id == 7 ? 2 : shape.processes;
+            const auto what = static_cast<Shape>(1 + random.below(3));
+            const Process root = what == Shape::all ? none : random.below(members);
+            // In the middle of a rooted one others may go on: left out here but for its beginning.
+            const bool whole = !shape.unfinished || i + 4 < shape.events || random.chance(50);
+            std::vector<Process> order;
+            for (Process k = 0; k < members; ++k) order.push_back(k);
+            for (Process k = members; k > 1; --k) std::swap(order[k - 1], order[random.below(k)]);
+            for (Process k = 0; k < members; ++k) {
+                const bool first = (what == Shape::from_root) == (order[k] == root);
+                if (first) std::swap(order[k], order[what == Shape::from_root ? 0 : k]);
+            }
+            if (what == Shape::to_root)
+                for (Process k = 0; k + 1 < members; ++k)
+                    if (order[k] == root) std::swap(order[k], order[members - 1]);
+            const Process count = whole ? members : 1 + random.below(members);
+            for (Process k = 0; k < count; ++k)
+                add(order[k], {.kind = Kind::collective, .shape = what, .peer = root, .communicator = id});
+            // Nobody goes on behind an operation that isn't whole.
+            if (!whole) return trace;
+            continue;
+        }
+        if (random.chance(8)) {
+            add(p, {.kind = random.chance(50) ? Kind::checkpoint : Kind::internal});
+        } else if (transit.empty() || random.chance(50)) {
+            Process to = random.below(shape.processes - 1);
+            if (to >= p) ++to;
+            const auto tag = static_cast<std::int32_t>(random.below(2));
+            transit.push_back({p, to, tag, ++sent[p]});
+            Event event{.kind = Kind::send, .peer = to, .tag = tag, .message = shape.numbered ? sent[p] : 0};
+            if (shape.requests && random.chance(40)) open[p].push_back(event.request = ++request);
+            add(p, event);
+        } else {
+            std::size_t at = random.below(static_cast<std::uint32_t>(transit.size()));
+            for (std::size_t k = 0; !shape.numbered && k < at; ++k)
+                if (transit[k].from == transit[at].from && transit[k].to == transit[at].to &&
+                    transit[k].tag == transit[at].tag)
+                    at = k;
+            const Message message = transit[at];
+            transit.erase(transit.begin() + static_cast<std::ptrdiff_t>(at));
+            add(message.to, {.kind = Kind::receive,
+                             .peer = message.from,
+                             .tag = message.tag,
+                             .message = shape.numbered ? message.number : 0});
+        }
+    }
+    while (!shape.unfinished && !transit.empty()) {
+        const Message message = transit.front();
+        transit.pop_front();
+        add(message.to, {.kind = Kind::receive,
+                         .peer = message.from,
+                         .tag = message.tag,
+                         .message = shape.numbered ? message.number : 0});
+    }
+    for (Process p = 0; p < shape.processes; ++p)
+        for (const std::uint32_t each : open[p])
+            if (!shape.unfinished || random.chance(70)) add(p, {.kind = Kind::complete, .request = each});
+    return trace;
+}
+
+}  // namespace cairn::test
