@@ -11,6 +11,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <thread>
 
 #include "capture/agent_run.h"
 #include "capture/await_pages.h"
@@ -30,6 +31,10 @@
 
 namespace cairn::capture {
 namespace {
+
+// How long to wait for what passes, and how long the programs run in between.
+constexpr auto passing_patience = std::chrono::seconds(3);
+constexpr auto longest_nap = std::chrono::milliseconds(50);
 
 // A copy-on-write child: our ptrace relation makes the kernel kill it if we die.
 class Snapshot {
@@ -77,26 +82,32 @@ class Checkpoint {
         : request_(request),
           region_(region),
           reporter_(reporter),
-          stopper_(region, reporter),
           to_program_([&region](pid_t real) { return to_virtual(region.ids, real); }) {}
 
     Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
         if (auto done = await_pages(request_.pages, reporter_); !done) return done;
         if (auto done = look_ahead(); !done) return done;
-        const auto begin = Clock::now();
-        auto pause = [&]() -> Result<> {
-            if (auto done = stop(); !done) return done;
-            if (auto done = collect(); !done) return done;
-            if (auto done = collect_objects(); !done) return done;
-            if (auto done = fork_snapshots(); !done) return done;
-            return resume();
-        }();
-        if (!pause) {
+        auto begin = Clock::now();
+        auto paused = pause();
+        // What is there for a moment only, and can't be saved: the programs go on until it is over.
+        const auto patience = begin + passing_patience;
+        for (auto nap = std::chrono::milliseconds(1);
+             !paused && paused.error().passing && Clock::now() < patience;
+             nap = std::min(2 * nap, longest_nap)) {
+            if (auto done = begin_again(); !done) {
+                paused = std::move(done);
+                break;
+            }
+            std::this_thread::sleep_for(nap);
+            begin = Clock::now();
+            paused = pause();
+        }
+        if (!paused) {
             for (auto& member : members_)
                 if (member.agent) (void)member.agent->leave(reporter_);
             // Whoever still runs the agent sees another number and puts itself back once it is detached.
             region_.capture.store(0);
-            return pause;
+            return paused;
         }
         manifest_.pause_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
         if (auto done = write(); !done) return done;
@@ -106,6 +117,29 @@ class Checkpoint {
     }
 
   private:
+    Result<> pause() {
+        stopper_.emplace(region_, reporter_);
+        if (auto done = stop(); !done) return done;
+        if (auto done = collect(); !done) return done;
+        if (auto done = collect_objects(); !done) return done;
+        if (auto done = fork_snapshots(); !done) return done;
+        return resume();
+    }
+
+    // The programs go on; nothing is left of what was found.
+    Result<> begin_again() {
+        for (auto& member : members_)
+            if (member.agent)
+                if (auto done = member.agent->leave(reporter_); !done) return done;
+        members_.clear();
+        zombies_.clear();
+        objects_.reset();
+        stopper_.reset();
+        has_init_ = false;
+        reporter_.notes().clear();
+        return {};
+    }
+
     // What takes long to find out and hardly ever changes is looked at while the programs run.
     Result<> look_ahead() {
         directory_ = Fd(::open(request_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -122,27 +156,27 @@ class Checkpoint {
 
     Result<> stop() {
         reporter_.phase("stop");
-        if (auto done = stopper_.stop(request_.members); !done) return done;
-        if (stopper_.processes().empty()) return fail("no process is left to save");
+        if (auto done = stopper_->stop(request_.members); !done) return done;
+        if (stopper_->processes().empty()) return fail("no process is left to save");
         timespec now = {};
         ::clock_gettime(CLOCK_REALTIME, &now);
         manifest_.taken_at_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
         ::clock_gettime(CLOCK_MONOTONIC, &now);
         manifest_.monotonic_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
         // the clock as the programs see it
-        const auto theirs = proc::clock_offsets(std::to_string(stopper_.processes().begin()->second.living));
+        const auto theirs = proc::clock_offsets(std::to_string(stopper_->processes().begin()->second.living));
         const auto ours = proc::clock_offsets("self");
         manifest_.monotonic_ns += theirs.monotonic - ours.monotonic;
         ::clock_gettime(CLOCK_BOOTTIME, &now);
         manifest_.boottime_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + theirs.boottime - ours.boottime;
-        manifest_.np = static_cast<std::int32_t>(stopper_.processes().size());
+        manifest_.np = static_cast<std::int32_t>(stopper_->processes().size());
         return {};
     }
 
     Result<> collect() {
         reporter_.phase("collect");
         std::uint32_t index = 0;
-        for (auto& [pid, process] : stopper_.processes()) {
+        for (auto& [pid, process] : stopper_->processes()) {
             if (auto fine = refuse_unsupported(process); !fine) return fine;
             if (region_.ids.used.load() != 0) leave_translations(process);
             settle(process);
@@ -157,7 +191,7 @@ class Checkpoint {
         for (auto& member : members_) {
             if (auto done = wait_agent(member); !done) return done;
         }
-        for (auto zombie : stopper_.zombies()) {
+        for (auto zombie : stopper_->zombies()) {
             if (zombie.stat.exit_code == 0) {  // so it ended, or /proc hides how it did
                 const auto parent = std::ranges::find_if(
                     members_, [&](const Member& member) { return member.process->pid == zombie.stat.ppid; });
@@ -249,9 +283,11 @@ class Checkpoint {
             if (!map) return std::unexpected(std::move(map.error()));
             member.map = std::move(*map);
         }
-        auto writer = ImageWriter::create(directory_.get(), "objects.image", ImageKind::objects);
-        if (!writer) return std::unexpected(std::move(writer.error()));
-        objects_writer_ = std::make_unique<ImageWriter>(std::move(*writer));
+        if (!objects_writer_) {
+            auto writer = ImageWriter::create(directory_.get(), "objects.image", ImageKind::objects);
+            if (!writer) return std::unexpected(std::move(writer.error()));
+            objects_writer_ = std::make_unique<ImageWriter>(std::move(*writer));
+        }
         return objects_->capture_contents(*objects_writer_);
     }
 
@@ -370,7 +406,7 @@ class Checkpoint {
         for (auto& member : members_)
             if (auto done = member.agent->leave(reporter_); !done) return done;
         reporter_.phase("resume");
-        if (!request_.hold) stopper_.let_go();
+        if (!request_.hold) stopper_->let_go();
         reporter_.end_deadline();
         return {};
     }
@@ -441,7 +477,7 @@ class Checkpoint {
     Region& region_;
     Reporter& reporter_;
     Fd directory_;
-    Stopper stopper_;
+    std::optional<Stopper> stopper_;
     ToProgram to_program_;
     std::map<pid_t, std::vector<Range>> wiped_;
     std::list<Member> members_;

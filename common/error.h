@@ -26,6 +26,7 @@ struct Error {
     std::string what;
     int number = 0;  // errno value, 0 if none
     ExitCode code = ExitCode::failed;
+    bool passing = false;  // the next look may find it over
 
     // "context: what"
     [[nodiscard]] Error in(std::string_view context) && {

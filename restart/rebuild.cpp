@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -129,9 +128,7 @@ Rebuild::Rebuild(pid_t pid, RebuildContext context) : pid_(pid), context_(std::m
         cpu_set_t processors;
         const bool known = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
         return MemoryWishes{machine_has_huge_pages(),
-                            known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, false,
-                            // for tests of what is done where the kernel has none, or forbids it
-                            std::getenv("CAIRN_NO_USERFAULTFD") == nullptr};
+                            known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, false};
     }();
     auto wishes = here;
     wishes.lazy = context_.lazy;

@@ -218,6 +218,7 @@ class Restart {
         if (options_.ids == Ids::automatic)
             exact_ =
                 options_.ids == Ids::automatic && ::geteuid() == 0 && exact_possible(std::chrono::seconds(3));
+        object_options_.exact_ids = exact_;
         to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
         return {};
     }

@@ -20,6 +20,7 @@ std::string name_of(const Holder& holder) {
 }
 
 std::string Description::who() const {
+    if (!waits_in.empty()) return fmt::format("{}: a descriptor on its way through it", waits_in);
     return fmt::format("{}: descriptor {}", name_of(holder), number);
 }
 
@@ -89,6 +90,23 @@ Result<std::vector<int>> list_descriptors(const Holder& holder) {
     return numbers;
 }
 
+namespace {
+
+Result<> look_at(Description& found, const std::string& folder, int number) {
+    if (::fstat(found.fd(), &found.status) != 0) return fail_errno("fstat");
+    found.flags = ::fcntl(found.fd(), F_GETFL);
+    if (found.flags < 0) return fail_errno("F_GETFL");
+    auto link = read_link(fmt::format("{}fd/{}", folder, number));
+    if (!link) return std::unexpected(std::move(link.error()));
+    found.link = std::move(*link);
+    auto info = read_text(fmt::format("{}fdinfo/{}", folder, number));
+    if (!info) return std::unexpected(std::move(info.error()));
+    found.info = std::move(*info);
+    return {};
+}
+
+}  // namespace
+
 Result<Description> describe(const Holder& holder, int number, bool& close_on_exec) {
     Description found;
     found.holder = holder;
@@ -100,17 +118,19 @@ Result<Description> describe(const Holder& holder, int number, bool& close_on_ex
                               found.who());
         return fail_errno("{} can't be duplicated (pidfd_getfd)", found.who());
     }
-    if (::fstat(found.fd(), &found.status) != 0) return fail_errno("{}: fstat", found.who());
-    found.flags = ::fcntl(found.fd(), F_GETFL);
-    if (found.flags < 0) return fail_errno("{}: F_GETFL", found.who());
-    const std::string folder = proc_folder(holder);
-    auto link = read_link(fmt::format("{}fd/{}", folder, number));
-    if (!link) return std::unexpected(std::move(link.error()).in(found.who()));
-    found.link = std::move(*link);
-    auto info = read_text(fmt::format("{}fdinfo/{}", folder, number));
-    if (!info) return std::unexpected(std::move(info.error()).in(found.who()));
-    found.info = std::move(*info);
+    if (auto done = look_at(found, proc_folder(holder), number); !done)
+        return std::unexpected(std::move(done.error()).in(found.who()));
     close_on_exec = (info_number(found.info, "flags", 8) & O_CLOEXEC) != 0;
+    return found;
+}
+
+Result<Description> describe_in_flight(const Holder& holder, Fd duplicate, const std::string& where) {
+    Description found;
+    found.holder = holder;
+    found.waits_in = where;
+    found.duplicate = std::move(duplicate);
+    if (auto done = look_at(found, "/proc/self/", found.fd()); !done)
+        return std::unexpected(std::move(done.error()).in(found.who()));
     return found;
 }
 

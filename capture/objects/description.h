@@ -17,9 +17,10 @@ struct Description {
     int number = -1;  // the descriptor by which it was first found
     Fd duplicate;     // ours, of the same open file description
     struct stat status {};
-    int flags = 0;     // F_GETFL
-    std::string link;  // what /proc/PID/fd/NUMBER leads to
-    std::string info;  // /proc/PID/fdinfo/NUMBER
+    int flags = 0;         // F_GETFL
+    std::string link;      // what /proc/PID/fd/NUMBER leads to
+    std::string info;      // /proc/PID/fdinfo/NUMBER
+    std::string waits_in;  // sent through a socket and not received: that socket's who(); number is -1
 
     [[nodiscard]] int fd() const { return duplicate.get(); }
     [[nodiscard]] bool is(mode_t format) const { return (status.st_mode & S_IFMT) == format; }
@@ -44,6 +45,11 @@ struct Description {
 
 // Everything about one descriptor. close_on_exec is the descriptor's, not the description's.
 [[nodiscard]] Result<Description> describe(const Holder& holder, int number, bool& close_on_exec);
+
+// The same of a duplicate that we have already: one that was sent through the socket `where`, and that nobody
+// has received.
+[[nodiscard]] Result<Description> describe_in_flight(const Holder& holder, Fd duplicate,
+                                                     const std::string& where);
 
 // Do two descriptors of ours lead to the same open file description? As an order: kcmp(2).
 [[nodiscard]] Result<int> compare(int a, int b);

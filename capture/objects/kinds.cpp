@@ -1,10 +1,12 @@
 // Which kind a description is of. To add a kind: a line here, a file beside this one, its twin in
 // restart/objects.
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "capture/objects/socket.h"
 #include "capture/objects/table.h"
 
 namespace cairn::capture {
@@ -72,12 +74,17 @@ Result<> describe_nameless(Table& table, const Description& found, schema::Objec
         object.type = kind.type;
         return kind.describe ? kind.describe(table, found, object) : Result<>();
     }
-    int domain = 0;
-    socklen_t length = sizeof domain;
-    if (found.is(S_IFSOCK) && ::getsockopt(found.fd(), SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
-        domain == AF_UNIX) {
-        object.type = "unix";
-        return describe_unix_socket(table, found, object);
+    if (found.is(S_IFSOCK)) {
+        const int domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
+        const int protocol = socket_option<int>(found.fd(), SOL_SOCKET, SO_PROTOCOL);
+        if (domain == AF_UNIX) {
+            object.type = "unix";
+            return describe_unix_socket(table, found, object);
+        }
+        if ((domain == AF_INET || domain == AF_INET6) && protocol == IPPROTO_TCP) {
+            object.type = "tcp";
+            return describe_tcp_socket(table, found, object);
+        }
     }
     const std::string what = found.is(S_IFSOCK) ? socket_name(found.fd()) : name;
     return fail_code(ExitCode::refused, "is {} {}: this can't be saved yet; close it before a checkpoint",

@@ -44,7 +44,17 @@ struct Mapping {
          writable = false;  // writable: now, or after an mprotect that the kernel would allow (VmFlags mw)
 };
 
+// What a checkpoint does about sockets that are connected to somebody outside the group. Listening sockets
+// come back in any case.
+enum class ExternalPolicy {
+    reset,           // a restart resets them
+    refuse,          // the checkpoint is refused, and names them
+    keep_listening,  // reset; and a listening socket whose port is somebody else's at a restart gets another
+                     // port
+};
+
 struct ObjectOptions {
+    ExternalPolicy external = ExternalPolicy::reset;
     // Kernel's id -> id as the programs know it (virtual ids of a restored group). Empty: the same.
     std::function<pid_t(pid_t)> to_program;
     // mincore(2) done in the process: a byte for each page of [start, start+length). Lets an ordinary user

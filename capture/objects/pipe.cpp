@@ -72,7 +72,7 @@ Result<> describe_pipe(Table& table, const Description& found, schema::Object& o
 Result<> capture_pipes(Table& table) {
     std::map<std::int64_t, Ends> pipes;
     for (const schema::Object& object : table.objects) {
-        if (object.pipe < 0) continue;
+        if (object.pipe < 0 || object.kind == schema::ObjectKind::other) continue;
         Ends& ends = pipes[object.pipe];
         ends.objects.push_back(object.id);
         ends.reader = ends.reader || reads(object);

@@ -61,6 +61,26 @@ schema::Object& Table::add(schema::ObjectKind kind) {
     return object;
 }
 
+void Table::external(const std::string& what, const std::string& fate) {
+    externals.push_back(what);
+    note("{}, outside the group: {}", what, fate);
+}
+
+Result<std::int64_t> Table::enter(Description found) {
+    auto& of_inode = known[inode_of(found.status)];
+    const auto place = find_place(*this, of_inode, found);
+    if (!place) return std::unexpected(place.error());
+    if (place->object >= 0) return place->object;
+    schema::Object& object = add(schema::ObjectKind::file);
+    object.flags = found.flags;
+    read_owner(*this, found, object);
+    of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place->index), object.id);
+    const Description& kept = descriptions.emplace(object.id, std::move(found)).first->second;
+    if (auto done = describe_object(*this, kept, object); !done)
+        return std::unexpected(std::move(done.error()).in(kept.who()));
+    return object.id;
+}
+
 ObjectTable::ObjectTable(ObjectOptions options) : table_(std::make_unique<Table>()) {
     table_->options = std::move(options);
     raise_descriptor_limit();
@@ -79,33 +99,26 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
         bool close_on_exec = false;
         auto found = describe(holder, number, close_on_exec);
         if (!found) return std::unexpected(std::move(found.error()));
-        auto& of_inode = table.known[inode_of(found->status)];
-        const auto place = find_place(table, of_inode, *found);
-        if (!place) return std::unexpected(place.error());
-        std::int64_t id = place->object;
-        if (id < 0) {
-            schema::Object& object = table.add(schema::ObjectKind::file);
-            object.flags = found->flags;
-            read_owner(table, *found, object);
-            id = object.id;
-            of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place->index), id);
-            const Description& kept = table.descriptions.emplace(id, std::move(*found)).first->second;
-            if (auto done = describe_object(table, kept, object); !done)
-                return std::unexpected(std::move(done.error()).in(kept.who()));
-        }
-        schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+        auto id = table.enter(std::move(*found));
+        if (!id) return std::unexpected(std::move(id.error()));
+        schema::Object& object = table.objects[static_cast<std::size_t>(*id)];
         if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;
-        result.push_back({number, id, close_on_exec});
+        result.push_back({number, *id, close_on_exec});
     }
     return result;
 }
 
 Result<> ObjectTable::capture_contents(ImageWriter& writer) {
+    // First: what is on its way through sockets may be anything.
+    if (auto done = capture_unix_sockets(*table_); !done) return done;
+    if (auto done = capture_tcp_sockets(*table_); !done) return done;
+    if (table_->options.external == ExternalPolicy::refuse && !table_->externals.empty())
+        return fail_code(ExitCode::refused, "connected to the outside (--external=refuse):\n{}",
+                         fmt::join(table_->externals, "\n"));
     if (auto done = capture_pipes(*table_); !done) return done;
     if (auto done = capture_terminals(*table_); !done) return done;
     if (auto done = capture_epolls(*table_); !done) return done;
     finish_pidfds(*table_);
-    finish_unix_sockets(*table_);
     if (auto done = capture_memory(*table_, writer); !done) return done;
     release();
     return {};

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "capture/objects/description.h"
+#include "capture/objects/sock_diag.h"
 
 namespace cairn::capture {
 
@@ -39,18 +40,25 @@ struct Table {
     std::map<Inode, std::int64_t> pipes;      // id of the pipe
     std::map<dev_t, std::int64_t> terminals;  // device -> an object of kind terminal or pty_slave
     std::map<dev_t, std::int64_t> pairs;      // device of the slave -> Object::pty
-    struct Socket {
+    SockDiag sock_diag;
+    struct UnixSocket {
         std::int64_t object = -1;
-        ino_t peer = 0;
+        UnixDiagnosis diagnosis;
     };
-    std::map<ino_t, Socket> sockets;                     // Unix sockets
+    std::map<ino_t, UnixSocket> unix_sockets;
+    std::vector<std::int64_t> tcp_sockets;
+    std::vector<std::string> externals;  // connections to the outside, for ExternalPolicy::refuse
     std::vector<std::pair<std::int64_t, pid_t>> pidfds;  // object, kernel's pid
     std::set<pid_t> members;                             // whose descriptors have been asked for
 
     schema::Object& add(schema::ObjectKind kind);
+    // The object of a description: the one that it was found as before, or a new one.
+    [[nodiscard]] Result<std::int64_t> enter(Description found);
     [[nodiscard]] pid_t to_program(pid_t id) const {
         return options.to_program && id > 0 ? options.to_program(id) : id;
     }
+    // A connection to the outside: what it is, what a restart makes of it.
+    void external(const std::string& what, const std::string& fate);
     template <class... Args>
     void note(fmt::format_string<Args...> form, Args&&... args) {
         notes.push_back(fmt::format(form, std::forward<Args>(args)...));
@@ -92,6 +100,8 @@ struct Located {
 void finish_pidfds(Table& table);
 [[nodiscard]] Result<> capture_epolls(Table& table);
 [[nodiscard]] Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object);
-void finish_unix_sockets(Table& table);
+[[nodiscard]] Result<> capture_unix_sockets(Table& table);
+[[nodiscard]] Result<> describe_tcp_socket(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> capture_tcp_sockets(Table& table);
 
 }  // namespace cairn::capture

@@ -1,14 +1,16 @@
-// Unix sockets that are connected to each other, with what is on its way; and those whose peer is outside or
-// has gone.
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
-#include <linux/unix_diag.h>
+// Unix sockets: connected to each other, listening with connections that nobody has accepted yet, bound,
+// alone; with what is on its way through them, descriptors included.
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
+#include "capture/objects/socket.h"
 #include "capture/objects/table.h"
 #include "common/file_identity.h"
 #include "common/schema/extra.h"
@@ -16,186 +18,233 @@
 namespace cairn::capture {
 namespace {
 
-constexpr int state_listen = 10;  // TCP_LISTEN of the kernel's tcp_states.h, used for Unix sockets as well
+using nlohmann::json;
 
-// As NLMSG_ALIGN and NLA_ALIGN, which mix signed and unsigned.
-constexpr std::size_t aligned(std::size_t size) {
-    return (size + 3) / 4 * 4;
+json credentials_of(const Table& table, const ucred& who) {
+    return json::array({table.to_program(who.pid), who.uid, who.gid});
 }
 
-struct Diagnosis {
-    int state = 0;
-    ino_t peer = 0;
-    int shutdown = 0;  // RCV_SHUTDOWN 1, SEND_SHUTDOWN 2
-    bool named = false;
-};
-
-// sock_diag(7), unix_diag: the peer of a socket is told by nothing else.
-Result<Diagnosis> diagnose(ino_t inode) {
-    const Fd netlink(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-    if (!netlink) return fail_errno("sock_diag");
-    struct {
-        nlmsghdr header{};
-        unix_diag_req body{};
-    } ask;
-    ask.header.nlmsg_len = sizeof ask;
-    ask.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    ask.header.nlmsg_flags = NLM_F_REQUEST;
-    ask.body.sdiag_family = AF_UNIX;
-    ask.body.udiag_states = ~0U;
-    ask.body.udiag_ino = static_cast<__u32>(inode);
-    ask.body.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER;
-    ask.body.udiag_cookie[0] = ask.body.udiag_cookie[1] = ~0U;  // any
-    if (::send(netlink.get(), &ask, sizeof ask, 0) < 0) return fail_errno("sock_diag");
-    alignas(nlmsghdr) char answer[4096];
-    const ssize_t length = ::recv(netlink.get(), answer, sizeof answer, 0);
-    if (length < static_cast<ssize_t>(sizeof(nlmsghdr))) return fail_errno("sock_diag");
-    nlmsghdr header{};
-    std::memcpy(&header, answer, sizeof header);
-    if (header.nlmsg_type == NLMSG_ERROR) {
-        nlmsgerr problem{};
-        std::memcpy(&problem, answer + aligned(sizeof header), sizeof problem);
-        errno = -problem.error;
-        return fail_errno("sock_diag doesn't know this socket (it may be in another network namespace)");
+// A name is a path as it was given to bind(2): it may be relative to where its process was then.
+void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& diagnosis, json& extra) {
+    if (diagnosis.name.empty() || diagnosis.name.front() == 0) return;
+    const std::string name = diagnosis.name.c_str();
+    const auto here = [&](const std::string& folder) {
+        struct stat status {};
+        const std::string path = name.front() == '/' ? name : folder + "/" + name;
+        if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+        if (static_cast<std::uint32_t>(status.st_ino) != diagnosis.path_inode ||
+            status.st_dev != diagnosis.path_device)
+            return false;
+        extra["path_here"] = true;
+        extra["path_mode"] = status.st_mode & 07777;
+        extra["path_uid"] = status.st_uid;
+        extra["path_gid"] = status.st_gid;
+        extra["path_inode"] = status.st_ino;
+        extra["path_device"] = status.st_dev;
+        return true;
+    };
+    if (name.front() == '/') {
+        (void)here("");
+        return;
     }
-    Diagnosis found;
-    unix_diag_msg message{};
-    std::memcpy(&message, answer + aligned(sizeof header), sizeof message);
-    found.state = message.udiag_state;
-    std::size_t at = aligned(sizeof header) + aligned(sizeof message);
-    while (at + sizeof(nlattr) <= static_cast<std::size_t>(length)) {
-        nlattr attribute{};
-        std::memcpy(&attribute, answer + at, sizeof attribute);
-        if (attribute.nla_len < sizeof attribute) break;
-        const char* value = answer + at + aligned(sizeof attribute);
-        if (attribute.nla_type == UNIX_DIAG_PEER) {
-            __u32 peer = 0;
-            std::memcpy(&peer, value, sizeof peer);
-            found.peer = peer;
+    const auto folder_of = [](const std::string& process) {
+        auto folder = read_link(process + "cwd");
+        return folder ? *folder : std::string("/");
+    };
+    extra["folder"] = folder_of(proc_folder(holder));
+    if (here(extra["folder"])) return;
+    for (const pid_t member : table.members)
+        if (const std::string folder = folder_of(fmt::format("/proc/{}/", member)); here(folder)) {
+            extra["folder"] = folder;
+            return;
         }
-        if (attribute.nla_type == UNIX_DIAG_SHUTDOWN) found.shutdown = static_cast<unsigned char>(*value);
-        if (attribute.nla_type == UNIX_DIAG_NAME) found.named = true;
-        at += aligned(attribute.nla_len);
-    }
-    return found;
 }
 
-template <class T>
-T option(int fd, int name) {
-    T value{};
-    socklen_t length = sizeof value;
-    ::getsockopt(fd, SOL_SOCKET, name, &value, &length);
-    return value;
-}
-
-// SO_PEEK_OFF makes each look begin where the last one ended.
-class PeekOffset {
-  public:
-    explicit PeekOffset(int fd) : fd_(fd), before_(option<int>(fd, SO_PEEK_OFF)) { set(0); }
-    PeekOffset(const PeekOffset&) = delete;
-    PeekOffset& operator=(const PeekOffset&) = delete;
-    ~PeekOffset() { set(before_); }
-
-  private:
-    void set(int offset) { ::setsockopt(fd_, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof offset); }
-    int fd_, before_;
-};
-
-// True if the message carried descriptors; these are closed again.
-bool drop_descriptors(msghdr& message) {
-    bool any = false;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= part->cmsg_len; at += sizeof(int)) {
-            int fd = -1;
-            std::memcpy(&fd, reinterpret_cast<char*>(part) + at, sizeof fd);
-            const Fd close_it(fd);
-            any = true;
+Result<json> waiting_in(Table& table, const Description& found, int style, schema::Object& object) {
+    auto messages = look_into(found.fd(), AF_UNIX, style == SOCK_STREAM);
+    if (!messages) return std::unexpected(std::move(messages.error()).in(found.who()));
+    json list = json::array();
+    bool plain = true;
+    for (Waiting& message : *messages) {
+        json each = json::object();
+        if (!message.from.empty() && style == SOCK_DGRAM)
+            each["from"] = schema::binary(message.from.data(), message.from.size());
+        if (message.sender) each["sender"] = credentials_of(table, *message.sender);
+        for (Fd& right : message.rights) {
+            auto description = describe_in_flight(found.holder, std::move(right), found.who());
+            if (!description) return std::unexpected(std::move(description.error()));
+            auto id = table.enter(std::move(*description));
+            if (!id) return std::unexpected(std::move(id.error()));
+            each["rights"].push_back(*id);
         }
+        plain = plain && each.empty();
+        list.push_back(std::move(each));
+        object.contents.push_back(std::move(message.data));
     }
-    return any;
+    return plain ? json::array() : list;
 }
 
-Result<std::vector<schema::Bytes>> peek(int fd, bool stream) {
-    const PeekOffset offset(fd);
-    std::vector<schema::Bytes> messages;
-    schema::Bytes piece(1 << 20);
-    for (;;) {
-        iovec part{piece.data(), piece.size()};
-        alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int)) + 256];  // SCM_MAX_FD
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        const ssize_t got = ::recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        if (got < 0 && errno == EAGAIN) return messages;
-        if (got < 0) return fail_errno("what is on its way can't be read");
-        if (drop_descriptors(message))
-            return fail_code(ExitCode::refused,
-                             "is a Unix socket with descriptors on their way through it (SCM_RIGHTS)");
-        if (message.msg_flags & MSG_TRUNC)
-            return fail_code(ExitCode::refused, "is a Unix socket with a message of more than {} bytes",
-                             piece.size());
-        if (got == 0) return messages;  // the peer has gone, or a message without bytes
-        if (!stream || messages.empty()) messages.emplace_back();
-        messages.back().insert(messages.back().end(), piece.begin(), piece.begin() + got);
+// The byte of MSG_OOB (since Linux 5.15) would have to be put back at its place among the others.
+bool has_urgent_byte(int fd) {
+    char byte = 0;
+    return ::recv(fd, &byte, 1, MSG_OOB | MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+// Clients whose connection waits to be accepted: inode -> it. What such a client has sent already can't be
+// seen by anybody before the connection is accepted.
+Result<> capture_pending(Table& table, const Table::UnixSocket& listener, const Description& found,
+                         json& extra, std::map<ino_t, std::int64_t>& embryos) {
+    json pending = json::array();
+    for (const ino_t client : listener.diagnosis.pending) {
+        const auto member = table.unix_sockets.find(client);
+        if (client == 0 || member == table.unix_sockets.end()) {
+            pending.push_back(-1);
+            if (client != 0)
+                table.note(
+                    "{} is a listening socket ({}) with a connection from outside the group that it hasn't "
+                    "accepted: left out",
+                    found.who(), extra.value("words", ""));
+            continue;
+        }
+        int unread = 0;
+        const Description& end = table.descriptions.at(member->second.object);
+        if (::ioctl(end.fd(), SIOCOUTQ, &unread) == 0 && unread > 0) {
+            auto problem =
+                fail_code(ExitCode::refused,
+                          "is connected to {}, who hasn't accepted it yet, and has sent something already: "
+                          "nobody can read that before it is accepted",
+                          found.who());
+            problem.error().passing = true;
+            return std::unexpected(std::move(problem.error()).in(end.who()));
+        }
+        pending.push_back(member->second.object);
+        embryos.emplace(client, listener.object);
     }
+    extra["pending"] = std::move(pending);
+    return {};
+}
+
+Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& diagnosis,
+                             const Description& found, const std::map<ino_t, std::int64_t>& embryos,
+                             schema::Object& object, json& extra) {
+    if (const std::string peer = peer_address(found.fd()); !peer.empty()) {
+        extra["peer_name"] = schema::binary(peer.data(), peer.size());
+        extra["peer_words"] = address_words(peer);
+        const auto who = socket_option<ucred>(found.fd(), SOL_SOCKET, SO_PEERCRED);
+        if (who.pid != 0) extra["peer_credentials"] = credentials_of(table, who);
+        extra["connected"] = true;
+    }
+    const bool datagrams = extra["style"] == SOCK_DGRAM;
+    const auto peer =
+        diagnosis.peer == 0 ? table.unix_sockets.end() : table.unix_sockets.find(diagnosis.peer);
+    if (peer != table.unix_sockets.end()) {
+        extra["peer"] = peer->second.object;
+        if (peer->second.diagnosis.peer != inode) return {};  // datagrams in one direction
+        // Sockets and pipes share one number space; sockfs has a device of its own.
+        const Inode pair{found.status.st_dev, std::min(inode, diagnosis.peer)};
+        object.pipe =
+            table.pipes.try_emplace(pair, static_cast<std::int64_t>(table.pipes.size())).first->second;
+        return {};
+    }
+    if (!extra.contains("connected")) return {};
+    if (embryos.contains(inode)) {
+        extra["listener"] = embryos.at(inode);
+        // What its listener will be told of it: who connects is who has it, as far as anybody can tell.
+        struct stat process {};
+        if (::stat(proc_folder(found.holder).c_str(), &process) == 0)
+            extra["own_credentials"] =
+                credentials_of(table, ucred{found.holder.pid, process.st_uid, process.st_gid});
+        return {};
+    }
+    pollfd polled{found.fd(), 0, 0};
+    ::poll(&polled, 1, 0);
+    extra["error"] = (polled.revents & POLLERR) != 0;
+    if (diagnosis.peer == 0 && (datagrams || diagnosis.shutdown == (shut_receive | shut_send))) {
+        extra["peer_gone"] = true;
+        return {};
+    }
+    object.outside = true;
+    if (object.standard >= 0) return {};
+    if (datagrams)
+        table.note(
+            "{} is a Unix socket connected to {}, outside the group: it will be connected to whoever has "
+            "that "
+            "name then",
+            found.who(), extra.value("peer_words", ""));
+    else
+        table.note(
+            "{} is a Unix socket whose peer ({}) is outside the group: it will see that the peer has gone",
+            found.who(), extra.value("peer_words", ""));
+    return {};
 }
 
 }  // namespace
 
 Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object) {
-    const int style = option<int>(found.fd(), SO_TYPE);
-    auto state = diagnose(found.status.st_ino);
-    if (!state) return std::unexpected(std::move(state.error()).in("is a Unix socket"));
-    if (state->state == state_listen)
-        return fail_code(ExitCode::refused, "is a listening Unix socket: this can't be saved yet");
-    if (state->named && state->peer == 0)
-        return fail_code(ExitCode::refused, "is a bound Unix socket without a peer: this can't be saved yet");
+    const int style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
+    const bool listening = socket_option<int>(found.fd(), SOL_SOCKET, SO_ACCEPTCONN) != 0;
+    auto diagnosis = table.sock_diag.unix_socket(found.status.st_ino, listening);
+    if (!diagnosis) return std::unexpected(std::move(diagnosis.error()).in("is a Unix socket"));
+    if (style == SOCK_STREAM && has_urgent_byte(found.fd()))
+        return fail_code(ExitCode::refused, "is a Unix socket with an urgent byte in it (MSG_OOB)");
     object.identity = identity_of(found.status);
-    table.sockets[found.status.st_ino] = {object.id, state->peer};
-    if (state->named)
-        table.note("{} is a Unix socket with a name: getsockname(2) will not tell it", found.who());
-    const bool stream = style == SOCK_STREAM;
-    if ((state->shutdown & 1) == 0 || stream) {
-        auto messages = peek(found.fd(), stream);
-        if (!messages) return std::unexpected(std::move(messages.error()));
-        object.contents = std::move(*messages);
+    json extra = {{"style", style}, {"shutdown", diagnosis->shutdown}, {"listening", listening}};
+    if (!diagnosis->name.empty()) {
+        const std::string own = own_address(found.fd());
+        extra["name"] = schema::binary(own.data(), own.size());
+        extra["words"] = address_words(own);
+        locate_name(table, found.holder, *diagnosis, extra);
     }
-    const auto receive = option<timeval>(found.fd(), SO_RCVTIMEO),
-               send = option<timeval>(found.fd(), SO_SNDTIMEO);
-    object.extra = schema::pack({{"style", style},
-                                 {"connected", state->peer != 0},
-                                 {"shutdown", state->shutdown},
-                                 {"send_buffer", option<int>(found.fd(), SO_SNDBUF)},
-                                 {"receive_buffer", option<int>(found.fd(), SO_RCVBUF)},
-                                 {"pass_credentials", option<int>(found.fd(), SO_PASSCRED)},
-                                 {"receive_low", option<int>(found.fd(), SO_RCVLOWAT)},
-                                 {"receive_timeout_us", receive.tv_sec * 1'000'000 + receive.tv_usec},
-                                 {"send_timeout_us", send.tv_sec * 1'000'000 + send.tv_usec}});
+    if (listening) extra["backlog"] = diagnosis->backlog;
+    extra["options"] = socket_options_of(found.fd());
+    object.extra = schema::pack(extra);
+    table.unix_sockets[found.status.st_ino] = {object.id, std::move(*diagnosis)};
     return {};
 }
 
-void finish_unix_sockets(Table& table) {
-    for (const auto& [inode, socket] : table.sockets) {
-        schema::Object& object = table.objects[static_cast<std::size_t>(socket.object)];
-        if (socket.peer == 0) continue;
-        const auto peer = table.sockets.find(socket.peer);
-        if (peer != table.sockets.end()) {
-            // Sockets and pipes share one number space; sockfs has a device of its own.
-            const Inode pair{static_cast<dev_t>(object.identity.device), std::min(inode, socket.peer)};
-            object.pipe =
-                table.pipes.try_emplace(pair, static_cast<std::int64_t>(table.pipes.size())).first->second;
-            continue;
+Result<> capture_unix_sockets(Table& table) {
+    if (table.unix_sockets.empty()) return {};
+    // Descriptors in flight may be sockets in which others are.
+    std::set<ino_t> done;
+    std::map<std::int64_t, json> extras;
+    for (std::size_t before = 0; before != table.unix_sockets.size();) {
+        before = table.unix_sockets.size();
+        std::vector<std::int64_t> fresh;  // looking at them may add to the map
+        for (const auto& [inode, socket] : table.unix_sockets)
+            if (done.insert(inode).second) fresh.push_back(socket.object);
+        for (const std::int64_t id : fresh) {
+            schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+            auto extra = schema::unpack(object.extra);
+            if (!extra) return std::unexpected(std::move(extra.error()));
+            if (!schema::number<bool>(*extra, "listening")) {
+                const Description& found = table.descriptions.at(id);
+                auto messages = waiting_in(table, found, schema::number<int>(*extra, "style"), object);
+                if (!messages) return std::unexpected(std::move(messages.error()));
+                if (!messages->empty()) (*extra)["messages"] = std::move(*messages);
+            }
+            extras[id] = std::move(*extra);
         }
-        object.outside = true;
-        const auto found = table.descriptions.find(object.id);
-        if (found != table.descriptions.end() && object.standard < 0)
-            table.note(
-                "{} is a Unix socket whose peer is outside the group: it will see that the peer has gone",
-                found->second.who());
     }
+    std::map<ino_t, std::int64_t> embryos;
+    for (const auto& [inode, socket] : table.unix_sockets) {
+        if (socket.diagnosis.pending.empty()) continue;
+        const Description& found = table.descriptions.at(socket.object);
+        if (auto fine = capture_pending(table, socket, found, extras[socket.object], embryos); !fine)
+            return fine;
+    }
+    for (const auto& [inode, socket] : table.unix_sockets) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(socket.object)];
+        json& extra = extras[socket.object];
+        if (!schema::number<bool>(extra, "listening")) {
+            const Description& found = table.descriptions.at(socket.object);
+            if (auto fine =
+                    describe_connection(table, inode, socket.diagnosis, found, embryos, object, extra);
+                !fine)
+                return fine;
+        }
+        object.extra = schema::pack(extra);
+    }
+    return {};
 }
 
 }  // namespace cairn::capture

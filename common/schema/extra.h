@@ -4,8 +4,10 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "common/schema/process.h"
@@ -32,6 +34,22 @@ template <std::integral T>
     if (!found->is_number_integer()) return T{};
     return found->is_number_unsigned() ? static_cast<T>(found->template get<std::uint64_t>())
                                        : static_cast<T>(found->template get<std::int64_t>());
+}
+
+// Bytes that may be no text (addresses, structs); empty where they are missing.
+[[nodiscard]] inline nlohmann::json binary(const void* data, std::size_t size) {
+    const auto* begin = static_cast<const std::uint8_t*>(data);
+    return nlohmann::json::binary(std::vector<std::uint8_t>(begin, begin + size));
+}
+[[nodiscard]] inline std::string bytes(const nlohmann::json& extra, const std::string& name) {
+    const auto found = extra.find(name);
+    if (found == extra.end() || !found->is_binary()) return {};
+    const auto& value = found->get_binary();
+    return {value.begin(), value.end()};
+}
+[[nodiscard]] inline std::string text(const nlohmann::json& extra, const std::string& name) {
+    const auto found = extra.find(name);
+    return found != extra.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 }  // namespace cairn::schema

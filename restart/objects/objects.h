@@ -40,6 +40,8 @@ struct ObjectSetOptions {
     // Old prefix of a path -> new one; the longest that fits.
     std::vector<std::pair<std::string, std::string>> path_map;
     FilePolicy files = FilePolicy::by_rule;
+    // Processes get the ids that they had.
+    bool exact_ids = false;
     // Above every descriptor that a process of the image has, and above every one that the tool's children
     // need.
     int floor = 512;

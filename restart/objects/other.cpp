@@ -4,12 +4,13 @@
 
 namespace cairn::restart {
 
+bool is_socket(const schema::Object& object) {
+    return object.kind == schema::ObjectKind::other && (object.type == "unix" || object.type == "tcp");
+}
+
 Result<> open_other(Opening& opening, const schema::Object& object) {
     if (object.type == "pidfd" && !object.outside) return {};  // is_late
-    if (object.type == "unix") {
-        const schema::Object* const alone[] = {&object};
-        return open_unix_pair(opening, alone);
-    }
+    if (is_socket(object)) return {};
     auto opened =
         object.type == "eventfd"    ? open_eventfd(object)
         : object.type == "signalfd" ? open_signalfd(object)

@@ -5,7 +5,8 @@
 
 namespace cairn::restart {
 
-// Dispatches by Object::type. Unix sockets that are connected to each other come together: open_unix_pair.
+// Dispatches by Object::type. Sockets come all together: open_unix_sockets.
+[[nodiscard]] bool is_socket(const schema::Object& object);
 [[nodiscard]] Result<> open_other(Opening& opening, const schema::Object& object);
 
 [[nodiscard]] Result<Fd> open_eventfd(const schema::Object& object);
@@ -25,6 +26,8 @@ namespace cairn::restart {
                                     const Translate& to_kernel);  // in the process
 [[nodiscard]] Result<Fd> open_dead_pidfd(const schema::Object& object);
 
-[[nodiscard]] Result<> open_unix_pair(Opening& opening, std::span<const schema::Object* const> ends);
+// After everything else: descriptors on their way through them may be anything.
+[[nodiscard]] Result<> open_unix_sockets(Opening& opening);
+[[nodiscard]] Result<> open_tcp_sockets(Opening& opening);
 
 }  // namespace cairn::restart

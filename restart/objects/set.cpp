@@ -121,15 +121,16 @@ Result<> open_each(Opening& opening) {
             if (auto done = open_file(opening, object); !done) return done;
     for (const auto& [id, ends] :
          grouped(opening.objects, [](const Object& object) { return object.pipe; })) {
-        const bool sockets = ends.front()->kind == ObjectKind::other;
-        if (auto done = sockets ? open_unix_pair(opening, ends) : open_pipe(opening, ends); !done)
-            return done;
+        if (ends.front()->kind == ObjectKind::other) continue;
+        if (auto done = open_pipe(opening, ends); !done) return done;
     }
     for (const Object& object : opening.objects.objects)
-        if (object.kind == ObjectKind::other && object.pipe < 0)
+        if (object.kind == ObjectKind::other)
             if (auto done = with_name(object, open_other(opening, object)); !done) return done;
     for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
         if (auto done = open_terminal(opening, ends); !done) return done;
+    if (auto done = open_tcp_sockets(opening); !done) return done;
+    if (auto done = open_unix_sockets(opening); !done) return done;
     return make_read_only(opening);
 }
 

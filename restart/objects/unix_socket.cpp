@@ -1,11 +1,19 @@
+// Unix sockets: made anew, connected to each other as they were, filled with what was on its way.
 #include <fcntl.h>
-#include <sys/socket.h>
+#include <poll.h>
 #include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <set>
 
-#include "common/schema/extra.h"
 #include "restart/objects/other.h"
+#include "restart/objects/sockets.h"
+#include "restart/objects/unix_names.h"
 
 namespace cairn::restart {
 namespace {
@@ -13,84 +21,500 @@ namespace {
 using nlohmann::json;
 using schema::Object;
 
-template <class T>
-void set(int fd, int option, T value) {
-    ::setsockopt(fd, SOL_SOCKET, option, &value, sizeof value);
-}
+struct End {
+    const Object* object = nullptr;
+    json extra;
+    UnixName name, peer_name;
+    int style = SOCK_STREAM;
+    Fd fd;
+    Fd stand_in;  // the other end, where no member holds it
+    End* peer = nullptr;
+    [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
+    [[nodiscard]] bool datagrams() const { return style == SOCK_DGRAM; }
+};
 
-timeval time_of(std::int64_t microseconds) {
-    return {microseconds / 1'000'000, microseconds % 1'000'000};
-}
+class UnixSockets {
+  public:
+    explicit UnixSockets(Opening& opening) : opening_(opening) {}
 
-// getsockopt tells twice of what setsockopt was given: socket(7).
-void set_buffers(int fd, int send, int receive) {
-    set(fd, SO_SNDBUFFORCE, send / 2);
-    set(fd, SO_RCVBUFFORCE, receive / 2);
-    set(fd, SO_SNDBUF, send / 2);
-    set(fd, SO_RCVBUF, receive / 2);
-}
-
-Result<> fill(const Object& object, int peer) {
-    for (const schema::Bytes& message : object.contents) {
-        std::size_t done = 0;
-        while (done < message.size()) {
-            const ssize_t sent =
-                ::send(peer, message.data() + done, message.size() - done, MSG_DONTWAIT | MSG_NOSIGNAL);
-            if (sent < 0)
-                return fail_errno("{}: what was on its way ({} bytes) doesn't fit", object.path,
-                                  message.size());
-            done += static_cast<std::size_t>(sent);
-        }
+    Result<> open() {
+        if (auto done = read(); !done) return done;
+        // A path whose file is gone can have been bound anew by another: those go first, and free it again.
+        for (const auto step : {&UnixSockets::make_datagrams, &UnixSockets::connect_pairs,
+                                &UnixSockets::connect_lone, &UnixSockets::make_rest})
+            if (auto done = (this->*step)(); !done) return done;
+        listeners_.clear();
+        give_back_names();
+        for (const auto step :
+             {&UnixSockets::bind_rest, &UnixSockets::fill_unconnected, &UnixSockets::connect_datagrams,
+              &UnixSockets::listen, &UnixSockets::connect_pending, &UnixSockets::fill, &UnixSockets::finish})
+            if (auto done = (this->*step)(); !done) return done;
+        give_back_names();
+        return {};
     }
-    return {};
-}
 
-void set_up(int fd, const json& extra) {
-    set_buffers(fd, schema::number<int>(extra, "send_buffer"), schema::number<int>(extra, "receive_buffer"));
-    set(fd, SO_PASSCRED, schema::number<int>(extra, "pass_credentials"));
-    set(fd, SO_RCVLOWAT, schema::number<int>(extra, "receive_low"));
-    set(fd, SO_RCVTIMEO, time_of(schema::number<std::int64_t>(extra, "receive_timeout_us")));
-    set(fd, SO_SNDTIMEO, time_of(schema::number<std::int64_t>(extra, "send_timeout_us")));
-    const int shut = schema::number<int>(extra, "shutdown");  // RCV_SHUTDOWN 1, SEND_SHUTDOWN 2
-    if (shut != 0) ::shutdown(fd, shut == 1 ? SHUT_RD : shut == 2 ? SHUT_WR : SHUT_RDWR);
-}
+  private:
+    void give_back_names() {
+        for (const UnixName& name : lent_) unlink_unix(name);
+        lent_.clear();
+    }
+
+    Result<> read() {
+        for (const Object& object : opening_.objects.objects) {
+            if (object.kind != schema::ObjectKind::other || object.type != "unix") continue;
+            if (object.outside && object.standard >= 0 && object.contents.empty()) {
+                // As for a new program: the tool's own takes its place.
+                const int own = opening_.options.standard.at(static_cast<std::size_t>(object.standard));
+                if (own >= 0 && opening_.keep_copy(object, own)) continue;
+            }
+            auto extra = schema::unpack(object.extra);
+            if (!extra) return std::unexpected(std::move(extra.error()));
+            End& end = ends_[object.id];
+            end.object = &object;
+            end.extra = std::move(*extra);
+            end.style = schema::number<int>(end.extra, "style");
+            end.name = unix_name(end.extra, "name", opening_.options);
+            end.peer_name = unix_name(end.extra, "peer_name", opening_.options);
+        }
+        std::map<std::int64_t, End*> pairs;
+        for (auto& [id, end] : ends_) {
+            if (end.extra.contains("peer")) {
+                const auto peer = ends_.find(schema::number<std::int64_t>(end.extra, "peer"));
+                if (peer != ends_.end()) end.peer = &peer->second;
+            }
+            if (end.object->pipe < 0) continue;
+            const auto [first, added] = pairs.emplace(end.object->pipe, &end);
+            if (added) continue;
+            end.peer = first->second;
+            first->second->peer = &end;
+        }
+        return {};
+    }
+
+    [[nodiscard]] Fd make(int style) const { return Fd(::socket(AF_UNIX, style | SOCK_CLOEXEC, 0)); }
+
+    Result<> make_pair(End& end, Fd& other, const Credentials& who) {
+        int pair[2] = {-1, -1};
+        std::array<int, 2> made{-1, -1};
+        // Made by another process, the numbers are the two lowest that are free here: told by a pipe.
+        int told[2];
+        if (::pipe2(told, O_CLOEXEC) != 0) return fail_errno("pipe2");
+        const Fd read_end(told[0]), write_end(told[1]);
+        const int problem = call_as(who, opening_.options.exact_ids, [&] {
+            if (::socketpair(AF_UNIX, end.style | SOCK_CLOEXEC, 0, pair) != 0) return errno;
+            return ::write(write_end.get(), pair, sizeof pair) == sizeof pair ? 0 : EIO;
+        });
+        if (problem != 0 || ::read(read_end.get(), made.data(), sizeof made) != sizeof made) {
+            errno = problem;
+            return fail_errno("socketpair");
+        }
+        end.fd.reset(made[0]);
+        other.reset(made[1]);
+        return {};
+    }
+
+    // A datagram socket without a name can only have been reached through a socketpair.
+    Result<> make_datagrams() {
+        for (auto& [id, end] : ends_) {
+            if (!end.datagrams() || end.fd) continue;
+            End* const peer = end.peer;
+            const bool lost = peer == nullptr && end.flag("connected") && end.peer_name.empty();
+            if (peer != nullptr && !peer->fd &&
+                (peer->name.empty() || (peer->peer == &end && end.name.empty()))) {
+                if (auto done = make_pair(end, peer->fd, credentials(end.extra, "peer_credentials")); !done)
+                    return done;
+                paired_.insert({&end, peer});
+            } else if (lost) {
+                if (auto done = make_pair(end, end.stand_in, credentials(end.extra, "peer_credentials"));
+                    !done)
+                    return done;
+            } else {
+                end.fd = make(SOCK_DGRAM);
+                if (!end.fd) return fail_errno("socket");
+            }
+        }
+        return {};
+    }
+
+    [[nodiscard]] bool somebody_listens_at(const UnixName& name) const {
+        return std::ranges::any_of(ends_, [&](const auto& each) {
+            return each.second.flag("listening") && each.second.name == name;
+        });
+    }
+
+    // A socket listening at `name` for as long as connections are made: getsockname(2) of what it accepts,
+    // and getpeername(2) of who calls, tell its name.
+    Result<int> listener_at(const UnixName& name, int style, const Credentials& who) {
+        const auto key = std::tuple(name, style, who);
+        if (const auto found = listeners_.find(key); found != listeners_.end()) return found->second.get();
+        // The same name, listened at by another or in another style: one after the other.
+        std::erase_if(listeners_, [&](const auto& each) { return std::get<0>(each.first) == name; });
+        if (lent_.contains(name)) unlink_unix(name);
+        Fd listener = make(style);
+        if (!listener) return fail_errno("socket");
+        if (auto done = bind_unix(listener.get(), name); !done)
+            return std::unexpected(std::move(done.error()));
+        lent_.insert(name);
+        const int problem = call_as(who, opening_.options.exact_ids,
+                                    [&] { return ::listen(listener.get(), SOMAXCONN) == 0 ? 0 : errno; });
+        if (problem != 0) {
+            errno = problem;
+            return fail_errno("listen");
+        }
+        return listeners_.emplace(key, std::move(listener)).first->second.get();
+    }
+
+    // `caller` connects to `name`, and whoever it is that accepts is put into `answerer`. Credentials: what
+    // each is told of the other.
+    Result<> connect(const UnixName& caller_name, Fd& caller, const UnixName& name, Fd& answerer, int style,
+                     const Credentials& callers, const Credentials& answerers) {
+        auto listener = listener_at(name, style, answerers);
+        if (!listener) return std::unexpected(std::move(listener.error()));
+        caller = make(style);
+        if (!caller) return fail_errno("socket");
+        if (!caller_name.empty())
+            if (auto done = bind_unix(caller.get(), caller_name); !done) return done;
+        const int problem = call_as(callers, opening_.options.exact_ids,
+                                    [&] { return connect_unix(caller.get(), name) == 0 ? 0 : errno; });
+        if (problem != 0) {
+            errno = problem;
+            return fail_errno("Unix socket {}: connect", name.words());
+        }
+        answerer.reset(::accept4(*listener, nullptr, nullptr, SOCK_CLOEXEC));
+        if (!answerer) return fail_errno("Unix socket {}: accept", name.words());
+        return {};
+    }
+
+    Result<> connect_ends(End& end, const UnixName& other_name, Fd& other, const json* other_extra) {
+        const Credentials of_other = credentials(end.extra, "peer_credentials");
+        const Credentials of_end =
+            other_extra ? credentials(*other_extra, "peer_credentials") : Credentials{};
+        if (end.name.empty() && other_name.empty()) return make_pair(end, other, of_other);
+        const bool end_calls = end.name.empty() || (!other_name.empty() && !somebody_listens_at(end.name));
+        auto done = end_calls ? connect(end.name, end.fd, other_name, other, end.style, of_end, of_other)
+                              : connect(other_name, other, end.name, end.fd, end.style, of_other, of_end);
+        if (done) {
+            // The caller's own file; the listener's goes with the listener.
+            if (end_calls)
+                dress_unix(end.name, end.extra);
+            else if (other_extra)
+                dress_unix(other_name, *other_extra);
+            return {};
+        }
+        opening_.note(
+            "a connected Unix socket can't have its names again ({}): getsockname(2) and getpeername(2) will "
+            "not tell them",
+            done.error().what);
+        return make_pair(end, other, of_other);
+    }
+
+    Result<> connect_pairs() {
+        for (auto& [id, end] : ends_) {
+            if (end.datagrams() || end.fd || end.peer == nullptr) continue;
+            if (auto done = connect_ends(end, end.peer->name, end.peer->fd, &end.peer->extra); !done)
+                return done;
+        }
+        return {};
+    }
+
+    // Who was at the other end has gone, or is outside.
+    Result<> connect_lone() {
+        for (auto& [id, end] : ends_) {
+            const bool lone = end.flag("peer_gone") || end.object->outside || is_old_lone(end);
+            if (end.datagrams() || end.fd || !lone) continue;
+            if (auto done = connect_ends(end, end.peer_name, end.stand_in, nullptr); !done) return done;
+        }
+        return {};
+    }
+
+    // Of an image that didn't tell: whoever had no peer had lost it.
+    static bool is_old_lone(const End& end) { return !end.extra.contains("options") && end.peer == nullptr; }
+
+    Result<> make_rest() {
+        for (auto& [id, end] : ends_) {
+            if (end.fd) continue;
+            end.fd = make(end.style);
+            if (!end.fd) return fail_errno("socket");
+            unbound_.insert(&end);
+        }
+        return {};
+    }
+
+    Result<> bind_rest() {
+        std::vector<End*> to_bind;
+        for (auto& [id, end] : ends_)
+            if (!end.name.empty() && (end.datagrams() || unbound_.contains(&end))) to_bind.push_back(&end);
+        std::ranges::stable_sort(to_bind, {}, [](const End* end) { return end->flag("path_here"); });
+        for (End* end : to_bind) {
+            if (lent_.erase(end->name) != 0) unlink_unix(end->name);
+            auto bound = bind_unix(end->fd.get(), end->name);
+            if (!bound && (!end->name.is_path() || end->flag("path_here")))
+                return std::unexpected(std::move(bound.error()));
+            if (!bound)
+                opening_.note("{}; its file had been removed before the checkpoint", bound.error().what);
+            // Who connects or sends to it needs the name; then it goes.
+            if (end->flag("path_here"))
+                dress_unix(end->name, end->extra);
+            else
+                lent_.insert(end->name);
+        }
+        return {};
+    }
+
+    // ---- datagrams
+
+    [[nodiscard]] End* named(const std::string& address, const std::string& folder) {
+        for (auto& [id, end] : ends_)
+            if (end.datagrams() && end.fd && end.name.address == address && end.name.folder == folder)
+                return &end;
+        for (auto& [id, end] : ends_)
+            if (end.datagrams() && end.fd && end.name.address == address) return &end;
+        return nullptr;
+    }
+
+    [[nodiscard]] static json message_of(const End& end, std::size_t index) {
+        const auto messages = end.extra.find("messages");
+        if (messages == end.extra.end() || !messages->is_array() || index >= messages->size())
+            return json::object();
+        return (*messages)[index];
+    }
+
+    [[nodiscard]] bool from_peer(const End& end, std::size_t index) const {
+        const std::string from = schema::bytes(message_of(end, index), "from");
+        if (end.peer == nullptr) return from.empty();
+        return end.peer->name.address == from;
+    }
+
+    // A connected socket takes only what its peer sends: the rest had come before. Until then nobody is
+    // connected, and what comes from a name is sent by who has it.
+    Result<> fill_datagrams(End& end, bool connected) {
+        auto& next = filled_[&end];
+        const auto& contents = end.object->contents;
+        std::size_t until = contents.size();
+        if (!connected && end.peer != nullptr)
+            while (until > next && from_peer(end, until - 1)) --until;
+        const bool by_pair =
+            end.stand_in || paired_.contains({&end, end.peer}) || paired_.contains({end.peer, &end});
+        if (!connected && by_pair && end.name.empty()) until = next;
+        for (; next < until; ++next) {
+            const json about = message_of(end, next);
+            const std::string from = schema::bytes(about, "from");
+            Fd temporary;
+            int sender = -1;
+            UnixName to = end.name;
+            End* const source = from.empty() ? nullptr : named(from, end.name.folder);
+            if (end.stand_in && from.empty()) {
+                sender = end.stand_in.get();
+                to = {};
+            } else if (connected && end.peer != nullptr && end.peer->fd && from_peer(end, next)) {
+                sender = end.peer->fd.get();
+                to = {};
+            } else if (source != nullptr) {
+                sender = source->fd.get();
+            } else {
+                temporary = make(SOCK_DGRAM);
+                sender = temporary.get();
+                UnixName name{from, end.name.folder};
+                if (!from.empty() && bind_unix(sender, name)) unlink_unix(name);
+            }
+            auto sent = send(sender, to, contents[next], about, 0);
+            if (!sent) return std::unexpected(std::move(sent.error()).in(end.name.words()));
+        }
+        return {};
+    }
+
+    // Who sends is noted where the receiver wants to know.
+    static void ask_for_senders(const End& end) {
+        const int on = 1;
+        if (end.object->contents.empty() || !end.extra.contains("messages")) return;
+        for (const json& each : end.extra["messages"])
+            if (each.contains("sender")) ::setsockopt(end.fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    }
+
+    Result<> fill_unconnected() {
+        for (auto& [id, end] : ends_) {
+            if (!end.datagrams()) continue;
+            make_room(end.fd.get(), size_of(*end.object));
+            if (end.stand_in) make_room(end.stand_in.get(), size_of(*end.object));
+            ask_for_senders(end);
+        }
+        for (auto& [id, end] : ends_)
+            if (end.datagrams() && !end.name.empty())
+                if (auto done = fill_datagrams(end, false); !done) return done;
+        return {};
+    }
+
+    Result<> connect_datagrams() {
+        for (auto& [id, end] : ends_) {
+            if (!end.datagrams() || end.stand_in || !end.flag("connected")) continue;
+            if (end.peer != nullptr && end.peer->name.empty()) continue;
+            if (paired_.contains({&end, end.peer}) || paired_.contains({end.peer, &end})) continue;
+            if (connect_unix(end.fd.get(), end.peer_name) == 0) continue;
+            opening_.note("a Unix socket was connected to {}: {}", end.peer_name.words(),
+                          std::strerror(errno));
+        }
+        return {};
+    }
+
+    // ---- connections
+
+    Result<> listen() {
+        for (auto& [id, end] : ends_) {
+            if (!end.flag("listening")) continue;
+            const int backlog = schema::number<int>(end.extra, "backlog");
+            if (::listen(end.fd.get(), backlog) != 0)
+                return fail_errno("Unix socket {}: listen", end.name.words());
+        }
+        return {};
+    }
+
+    // They wait in the queue as they did, oldest first.
+    Result<> connect_pending() {
+        for (auto& [id, end] : ends_) {
+            const auto pending = end.extra.find("pending");
+            if (pending == end.extra.end() || !pending->is_array()) continue;
+            for (const json& each : *pending) {
+                const auto client =
+                    each.is_number_integer() ? ends_.find(each.get<std::int64_t>()) : ends_.end();
+                Fd gone;
+                if (client == ends_.end()) gone = make(end.style);
+                const int fd = client == ends_.end() ? gone.get() : client->second.fd.get();
+                const Credentials who = client == ends_.end()
+                                            ? Credentials{}
+                                            : credentials(client->second.extra, "own_credentials");
+                const int problem = call_as(who, opening_.options.exact_ids,
+                                            [&] { return connect_unix(fd, end.name) == 0 ? 0 : errno; });
+                if (problem != 0)
+                    opening_.note("a connection that {} hadn't accepted yet can't be made again: {}",
+                                  end.name.words(), std::strerror(problem));
+            }
+        }
+        return {};
+    }
+
+    // ---- what was on its way
+
+    static std::size_t size_of(const Object& object) {
+        std::size_t size = 0;
+        for (const schema::Bytes& each : object.contents) size += each.size() + 1024;
+        return size;
+    }
+
+    // Bytes sent.
+    Result<std::size_t> send(int fd, const UnixName& to, const schema::Bytes& data, const json& about,
+                             std::size_t from) {
+        iovec part{const_cast<std::uint8_t*>(data.data() + from), data.size() - from};
+        msghdr message{};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];  // SCM_MAX_FD
+        std::vector<int> rights;
+        if (const auto list = about.find("rights"); from == 0 && list != about.end() && list->is_array())
+            for (const json& id : *list) {
+                const auto found = opening_.opened.find(id.is_number_integer() ? id.get<std::int64_t>() : -1);
+                const auto end = ends_.find(id.is_number_integer() ? id.get<std::int64_t>() : -1);
+                const int right = found != opening_.opened.end() ? found->second.get()
+                                  : end != ends_.end()           ? end->second.fd.get()
+                                                                 : -1;
+                if (right < 0)
+                    return fail(
+                        "a descriptor that was on its way can only be opened by a process itself: it can't "
+                        "be "
+                        "sent again");
+                rights.push_back(right);
+            }
+        if (!rights.empty()) {
+            message.msg_control = control;
+            message.msg_controllen = CMSG_SPACE(rights.size() * sizeof(int));
+            std::memset(control, 0, sizeof control);
+            cmsghdr* const header = CMSG_FIRSTHDR(&message);
+            header->cmsg_level = SOL_SOCKET;
+            header->cmsg_type = SCM_RIGHTS;
+            header->cmsg_len = CMSG_LEN(rights.size() * sizeof(int));
+            std::memcpy(CMSG_DATA(header), rights.data(), rights.size() * sizeof(int));
+        }
+        const Credentials sender = credentials(about, "sender");
+        if (sender.pid == 0 || !opening_.options.exact_ids) {
+            const ssize_t sent = send_unix(fd, message, to);
+            if (sent < 0) return fail_errno("what was on its way ({} bytes) doesn't fit", data.size());
+            if (sender.pid != 0 && !std::exchange(told_of_senders_, true))
+                opening_.note(
+                    "what was on its way through a Unix socket comes from this tool's process id now: "
+                    "nobody but root may send as another process");
+            return static_cast<std::size_t>(sent);
+        }
+        int told[2];
+        if (::pipe2(told, O_CLOEXEC) != 0) return fail_errno("pipe2");
+        const Fd read_end(told[0]), write_end(told[1]);
+        const int problem = call_as(sender, true, [&] {
+            const ssize_t sent = send_unix(fd, message, to);
+            if (sent < 0) return errno;
+            return ::write(write_end.get(), &sent, sizeof sent) == sizeof sent ? 0 : EIO;
+        });
+        ssize_t sent = 0;
+        if (problem != 0 || ::read(read_end.get(), &sent, sizeof sent) != sizeof sent) {
+            errno = problem;
+            return fail_errno("what was on its way ({} bytes) doesn't fit", data.size());
+        }
+        return static_cast<std::size_t>(sent);
+    }
+
+    Result<> fill() {
+        for (auto& [id, end] : ends_) {
+            if (end.datagrams()) {
+                if (auto done = fill_datagrams(end, true); !done) return done;
+                continue;
+            }
+            if (end.object->contents.empty()) continue;
+            const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
+            if (sender < 0) continue;
+            make_room(sender, size_of(*end.object));
+            ask_for_senders(end);
+            for (std::size_t i = 0; i < end.object->contents.size(); ++i) {
+                const schema::Bytes& data = end.object->contents[i];
+                std::size_t done = 0;
+                do {
+                    auto sent = send(sender, {}, data, message_of(end, i), done);
+                    if (!sent) return std::unexpected(std::move(sent.error()).in(end.object->path));
+                    done += *sent;
+                } while (done < data.size());
+            }
+        }
+        return {};
+    }
+
+    Result<> finish() {
+        for (auto& [id, end] : ends_) {
+            if (end.stand_in) {
+                // Whoever goes with something unread leaves an error behind.
+                if (end.flag("error")) (void)!::send(end.fd.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+                end.stand_in.reset();
+            }
+            shut_down(end.fd.get(), schema::number<int>(end.extra, "shutdown"));
+        }
+        for (auto& [id, end] : ends_) {
+            set_socket_options(end.fd.get(), end.extra, schema::OptionMoment::last);
+            set_buffers(end.fd.get(), end.extra);
+            if (auto done = set_flags(end.fd.get(), *end.object); !done) return done;
+            if (auto done = opening_.keep(*end.object, std::move(end.fd)); !done) return done;
+        }
+        return {};
+    }
+
+    Opening& opening_;
+    std::map<std::int64_t, End> ends_;  // by object
+    std::map<std::tuple<UnixName, int, Credentials>, Fd> listeners_;
+    std::set<UnixName> lent_;  // names of files that are there for the moment
+    std::set<End*> unbound_;
+    std::set<std::pair<End*, End*>> paired_;  // by socketpair
+    std::map<End*, std::size_t> filled_;      // messages
+    bool told_of_senders_ = false;
+};
 
 }  // namespace
 
-Result<> open_unix_pair(Opening& opening, std::span<const Object* const> ends) {
-    const Object& first = *ends.front();
-    if (ends.size() == 1 && first.outside && first.standard >= 0 && first.contents.empty()) {
-        const int own = opening.options.standard.at(static_cast<std::size_t>(first.standard));
-        if (own >= 0 && opening.keep_copy(first, own)) return {};
-    }
-    auto extra = schema::unpack(first.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    const int style = schema::number<int>(*extra, "style");
-    Fd sockets[2];
-    const bool lonely =
-        style == SOCK_DGRAM && !schema::number<bool>(*extra, "connected") && first.contents.empty();
-    if (lonely) {
-        sockets[0].reset(::socket(AF_UNIX, style | SOCK_CLOEXEC, 0));
-        if (!sockets[0]) return fail_errno("socket");
-    } else {
-        int pair[2];
-        if (::socketpair(AF_UNIX, style | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno("socketpair");
-        sockets[0].reset(pair[0]);
-        sockets[1].reset(pair[1]);
-        // Room for what was on its way; the buffers' own sizes follow.
-        for (const Fd& each : sockets) set_buffers(each.get(), 4 << 20, 4 << 20);
-    }
-    for (std::size_t i = 0; i < ends.size() && i < 2; ++i)
-        if (auto done = fill(*ends[i], sockets[1 - i].get()); !done) return done;
-    for (std::size_t i = 0; i < ends.size() && i < 2; ++i) {
-        auto own = schema::unpack(ends[i]->extra);
-        if (!own) return std::unexpected(std::move(own.error()));
-        set_up(sockets[i].get(), *own);
-        if (::fcntl(sockets[i].get(), F_SETFL, ends[i]->flags & ~O_ASYNC) != 0)
-            return fail_errno("F_SETFL of a socket");
-        if (auto done = opening.keep(*ends[i], std::move(sockets[i])); !done) return done;
-    }
-    return {};
+Result<> open_unix_sockets(Opening& opening) {
+    return UnixSockets(opening).open();
 }
 
 }  // namespace cairn::restart

@@ -18,7 +18,7 @@ def expect(program, line):
 def test(t):
     name = t.arguments.names[0]
     path = os.path.join(t.build, "test", "checkpoint", name)
-    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
+    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command"), "CAIRN_TEST_MODE": t.mode})
     found = program.expect(r"^(READY|SKIP[^\r\n]*|FAILED[^\r\n]*)\r?\n")
     if found[1].startswith(b"SKIP"):
         raise Skip(found[1].decode())

@@ -1,0 +1,195 @@
+#include "capture/objects/sock_diag.h"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace cairn::capture {
+namespace {
+
+// As NLMSG_ALIGN and NLA_ALIGN, which mix signed and unsigned.
+constexpr std::size_t aligned(std::size_t size) {
+    return (size + 3) / 4 * 4;
+}
+
+template <class T>
+T read_as(std::span<const char> bytes) {
+    T value{};
+    std::memcpy(&value, bytes.data(), std::min(sizeof value, bytes.size()));
+    return value;
+}
+
+template <class Take>
+void each_attribute(std::span<const char> rest, const Take& take) {
+    while (rest.size() >= sizeof(nlattr)) {
+        const auto attribute = read_as<nlattr>(rest);
+        if (attribute.nla_len < sizeof attribute || attribute.nla_len > rest.size()) return;
+        take(attribute.nla_type, rest.subspan(sizeof attribute, attribute.nla_len - sizeof attribute));
+        rest = rest.subspan(std::min(rest.size(), aligned(attribute.nla_len)));
+    }
+}
+
+UnixDiagnosis unix_of(std::span<const char> body) {
+    UnixDiagnosis found;
+    found.state = read_as<unix_diag_msg>(body).udiag_state;
+    each_attribute(body.subspan(aligned(sizeof(unix_diag_msg))), [&](int type, std::span<const char> value) {
+        switch (type) {
+            case UNIX_DIAG_PEER:
+                found.peer = read_as<std::uint32_t>(value);
+                break;
+            case UNIX_DIAG_SHUTDOWN:
+                found.shutdown = static_cast<unsigned char>(value.front());
+                break;
+            case UNIX_DIAG_NAME:
+                found.name.assign(value.begin(), value.end());
+                break;
+            case UNIX_DIAG_VFS: {
+                const auto path = read_as<unix_diag_vfs>(value);
+                found.path_inode = path.udiag_vfs_ino;
+                // The kernel's own dev_t: 12 bits and 20.
+                found.path_device = makedev(path.udiag_vfs_dev >> 20, path.udiag_vfs_dev & 0xfffff);
+                break;
+            }
+            case UNIX_DIAG_ICONS:
+                for (; value.size() >= sizeof(std::uint32_t); value = value.subspan(sizeof(std::uint32_t)))
+                    found.pending.push_back(read_as<std::uint32_t>(value));
+                break;
+            case UNIX_DIAG_RQLEN:
+                found.backlog = read_as<unix_diag_rqlen>(value).udiag_wqueue;
+                break;
+            default:
+                break;
+        }
+    });
+    return found;
+}
+
+std::string address_of(int family, const __be32* address, __be16 port, std::uint32_t interface) {
+    if (family == AF_INET) {
+        sockaddr_in name{};
+        name.sin_family = AF_INET;
+        name.sin_port = port;
+        std::memcpy(&name.sin_addr, address, sizeof name.sin_addr);
+        return {reinterpret_cast<const char*>(&name), sizeof name};
+    }
+    sockaddr_in6 name{};
+    name.sin6_family = AF_INET6;
+    name.sin6_port = port;
+    std::memcpy(&name.sin6_addr, address, sizeof name.sin6_addr);
+    if (IN6_IS_ADDR_LINKLOCAL(&name.sin6_addr)) name.sin6_scope_id = interface;
+    return {reinterpret_cast<const char*>(&name), sizeof name};
+}
+
+InternetDiagnosis internet_of(std::span<const char> body) {
+    const auto message = read_as<inet_diag_msg>(body);
+    const auto& id = message.id;
+    InternetDiagnosis found;
+    found.state = message.idiag_state;
+    found.own = address_of(message.idiag_family, id.idiag_src, id.idiag_sport, id.idiag_if);
+    found.peer = address_of(message.idiag_family, id.idiag_dst, id.idiag_dport, id.idiag_if);
+    found.inode = message.idiag_inode;
+    found.waiting = message.idiag_rqueue;
+    found.unsent = message.idiag_wqueue;
+    each_attribute(body.subspan(std::min(body.size(), aligned(sizeof message))),
+                   [&](int type, std::span<const char> value) {
+                       if (type == INET_DIAG_SHUTDOWN)
+                           found.shutdown = static_cast<unsigned char>(value.front());
+                       if (type != INET_DIAG_INFO) return;
+                       // linux/tcp.h's struct, of which netinet/tcp.h has a shorter one
+                       constexpr std::size_t acked_at = 120, received_at = 128;
+                       if (value.size() < received_at + 8) return;
+                       found.acknowledged = read_as<std::uint64_t>(value.subspan(acked_at));
+                       found.received = read_as<std::uint64_t>(value.subspan(received_at));
+                   });
+    return found;
+}
+
+}  // namespace
+
+Result<> SockDiag::ask(const void* request, std::size_t size) {
+    if (!netlink_) {
+        netlink_.reset(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+        if (!netlink_) return fail_errno("sock_diag");
+        answer_.resize(1 << 16);
+    }
+    if (::send(netlink_.get(), request, size, 0) < 0) return fail_errno("sock_diag");
+    return {};
+}
+
+Result<UnixDiagnosis> SockDiag::unix_socket(ino_t inode, bool listening) {
+    struct {
+        nlmsghdr header{};
+        unix_diag_req body{};
+    } request;
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    request.header.nlmsg_flags = NLM_F_REQUEST;
+    request.body.sdiag_family = AF_UNIX;
+    request.body.udiag_states = ~0U;
+    request.body.udiag_ino = static_cast<__u32>(inode);
+    request.body.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_VFS | UDIAG_SHOW_RQLEN;
+    // With a long list of pending connections the answer may be too long for the kernel to give at all.
+    if (listening) request.body.udiag_show |= UDIAG_SHOW_ICONS;
+    request.body.udiag_cookie[0] = request.body.udiag_cookie[1] = ~0U;  // any
+    if (auto done = ask(&request, sizeof request); !done) return std::unexpected(std::move(done.error()));
+    const ssize_t length = ::recv(netlink_.get(), answer_.data(), answer_.size(), 0);
+    if (length < static_cast<ssize_t>(sizeof(nlmsghdr))) return fail_errno("sock_diag");
+    const std::span<const char> answer(answer_.data(), static_cast<std::size_t>(length));
+    const auto body = answer.subspan(aligned(sizeof(nlmsghdr)));
+    if (read_as<nlmsghdr>(answer).nlmsg_type == NLMSG_ERROR) {
+        errno = -read_as<nlmsgerr>(body).error;
+        return fail_errno("sock_diag doesn't know this socket (it may be in another network namespace)");
+    }
+    return unix_of(body);
+}
+
+Result<std::vector<InternetDiagnosis>> SockDiag::tcp_sockets() {
+    std::vector<InternetDiagnosis> found;
+    for (const int family : {AF_INET, AF_INET6}) {
+        struct {
+            nlmsghdr header{};
+            inet_diag_req_v2 body{};
+        } request;
+        request.header.nlmsg_len = sizeof request;
+        request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+        request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+        request.body.sdiag_family = static_cast<__u8>(family);
+        request.body.sdiag_protocol = IPPROTO_TCP;
+        request.body.idiag_ext = 1 << (INET_DIAG_INFO - 1);
+        request.body.idiag_states = ~0U;
+        if (auto done = ask(&request, sizeof request); !done) return std::unexpected(std::move(done.error()));
+        for (bool more = true; more;) {
+            const ssize_t length = ::recv(netlink_.get(), answer_.data(), answer_.size(), 0);
+            if (length < 0) return fail_errno("sock_diag");
+            std::span<const char> rest(answer_.data(), static_cast<std::size_t>(length));
+            while (more && rest.size() >= sizeof(nlmsghdr)) {
+                const auto header = read_as<nlmsghdr>(rest);
+                if (header.nlmsg_len < sizeof header || header.nlmsg_len > rest.size()) break;
+                const auto body = rest.subspan(sizeof header, header.nlmsg_len - sizeof header);
+                if (header.nlmsg_type == NLMSG_DONE) {
+                    more = false;
+                } else if (header.nlmsg_type == NLMSG_ERROR) {
+                    errno = -read_as<nlmsgerr>(body).error;
+                    more = false;
+                    if (errno == ENOENT) break;  // a kernel without IPv6
+                    return fail_errno("sock_diag: TCP sockets can't be listed");
+                } else {
+                    found.push_back(internet_of(body));
+                }
+                rest = rest.subspan(std::min(rest.size(), aligned(header.nlmsg_len)));
+            }
+            if (length == 0) break;
+        }
+    }
+    return found;
+}
+
+}  // namespace cairn::capture

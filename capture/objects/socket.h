@@ -1,0 +1,51 @@
+// What the captures of all kinds of sockets share: options, addresses, and looking at what is waiting in
+// them.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/schema/process.h"
+
+namespace cairn::capture {
+
+template <class T>
+[[nodiscard]] T socket_option(int fd, int level, int name) {
+    T value{};
+    socklen_t length = sizeof value;
+    ::getsockopt(fd, level, name, &value, &length);
+    return value;
+}
+
+// Name -> value of everything in schema::socket_options that the socket has, of its buffers ("SO_SNDBUF",
+// "SO_RCVBUF", "SO_BUF_LOCK") and of its filter ("filter", struct sock_filter[]).
+[[nodiscard]] nlohmann::json socket_options_of(int fd);
+
+// sockaddr as getsockname(2) and getpeername(2) give it; "" if the call fails (no peer).
+[[nodiscard]] std::string own_address(int fd);
+[[nodiscard]] std::string peer_address(int fd);
+// "127.0.0.1:80", "[::1]:80", "/run/socket", "@abstract", "unnamed".
+[[nodiscard]] std::string address_words(const std::string& address);
+
+// One message that waits in a socket, or a stretch of a stream.
+struct Waiting {
+    schema::Bytes data;
+    std::string from;             // sockaddr of its sender, "" if it had none
+    std::vector<Fd> rights;       // descriptors on their way: duplicates, ours
+    std::optional<ucred> sender;  // Unix: who had sent it; none where the kernel didn't note it
+};
+
+// Looks at everything that waits in a socket, and takes nothing. A stream comes in stretches that begin where
+// descriptors or another sender's credentials do. SO_PEEK_OFF (Unix: Linux 3.4, UDP: 4.7) and on Unix sockets
+// SO_PASSCRED are set for the moment if something waits.
+// An empty datagram that had been looked at by an earlier checkpoint and stands behind another message isn't
+// seen: the kernel takes it for seen (skb->peeked).
+[[nodiscard]] Result<std::vector<Waiting>> look_into(int fd, int domain, bool stream);
+
+}  // namespace cairn::capture

@@ -1,0 +1,363 @@
+// TCP sockets: listening, connected to each other, to nobody any more, to somebody outside; with what is on
+// its way.
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "capture/objects/socket.h"
+#include "capture/objects/table.h"
+#include "capture/objects/tcp_queue.h"
+#include "common/file_identity.h"
+#include "common/schema/extra.h"
+
+namespace cairn::capture {
+namespace {
+
+using nlohmann::json;
+
+constexpr int tcp_new_syn_received = 12;  // linux: include/net/tcp_states.h
+
+// The same address in IPv4 and as IPv4 in IPv6 (::ffff:1.2.3.4) is one. Interface and flow don't tell ends
+// apart.
+std::string plain(const std::string& address) {
+    sockaddr_storage storage{};
+    std::memcpy(&storage, address.data(), std::min(address.size(), sizeof storage));
+    if (storage.ss_family == AF_INET6) {
+        sockaddr_in6 name{};
+        std::memcpy(&name, &storage, sizeof name);
+        const auto* bytes = reinterpret_cast<const char*>(&name.sin6_addr);
+        const bool mapped = IN6_IS_ADDR_V4MAPPED(&name.sin6_addr);
+        return std::string(bytes + (mapped ? 12 : 0), bytes + 16) +
+               std::string(reinterpret_cast<const char*>(&name.sin6_port), 2);
+    }
+    sockaddr_in name{};
+    std::memcpy(&name, &storage, sizeof name);
+    return std::string(reinterpret_cast<const char*>(&name.sin_addr), 4) +
+           std::string(reinterpret_cast<const char*>(&name.sin_port), 2);
+}
+
+std::string connection(const std::string& own, const std::string& peer) {
+    return plain(own) + "/" + plain(peer);
+}
+
+bool has_shut_its_sending(int state) {
+    return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING ||
+           state == TCP_LAST_ACK || state == TCP_TIME_WAIT;
+}
+
+bool has_seen_the_end(int state) {
+    return state == TCP_CLOSE_WAIT || state == TCP_CLOSING || state == TCP_LAST_ACK ||
+           state == TCP_TIME_WAIT || state == TCP_CLOSE;
+}
+
+struct Socket {
+    schema::Object* object = nullptr;
+    const Description* found = nullptr;
+    json extra;
+    std::string own, peer;
+    int state = 0;
+    bool taken = false;  // its contents
+    [[nodiscard]] int fd() const { return found->fd(); }
+};
+
+class TcpSockets {
+  public:
+    explicit TcpSockets(Table& table) : table_(table) {}
+
+    Result<> capture() {
+        for (const std::int64_t id : table_.tcp_sockets) {
+            Socket& socket = sockets_[id];
+            socket.object = &table_.objects[static_cast<std::size_t>(id)];
+            socket.found = &table_.descriptions.at(id);
+            socket.own = own_address(socket.fd());
+            socket.peer = peer_address(socket.fd());
+            socket.state = tcp_state(socket.fd()).state;
+            auto extra = schema::unpack(socket.object->extra);
+            if (!extra) return std::unexpected(std::move(extra.error()));
+            socket.extra = std::move(*extra);
+            if (!socket.peer.empty()) by_connection_[connection(socket.own, socket.peer)] = id;
+        }
+        for (auto& [id, socket] : sockets_)
+            if (auto done = look_at(id, socket); !done)
+                return std::unexpected(std::move(done.error()).in(socket.found->who()));
+        for (auto& [id, socket] : sockets_) {
+            if (socket.state != TCP_LISTEN && !socket.taken)
+                if (auto done = take_contents(socket); !done)
+                    return std::unexpected(std::move(done.error()).in(socket.found->who()));
+            socket.object->extra = schema::pack(socket.extra);
+        }
+        return {};
+    }
+
+  private:
+    Result<> look_at(std::int64_t id, Socket& socket) {
+        socket.extra["own"] = schema::binary(socket.own.data(), socket.own.size());
+        socket.extra["words"] = address_words(socket.own);
+        if (socket.state == TCP_LISTEN) return listening(id, socket);
+        if (socket.state == TCP_SYN_SENT) return connecting(socket);
+        pollfd polled{socket.fd(), POLLRDHUP, 0};
+        ::poll(&polled, 1, 0);
+        const bool no_more_reading = (polled.revents & POLLRDHUP) != 0;
+        // After that: its peer's end may have come since, and is no shutdown(2) of its own.
+        socket.state = tcp_state(socket.fd()).state;
+        if (socket.state == TCP_CLOSE) {
+            socket.extra["dead"] = no_more_reading;
+            socket.extra["error"] = (polled.revents & POLLERR) != 0;
+            return {};
+        }
+        socket.extra["connected"] = true;
+        socket.extra["peer_name"] = schema::binary(socket.peer.data(), socket.peer.size());
+        socket.extra["peer_words"] = address_words(socket.peer);
+        socket.extra["error"] = (polled.revents & POLLERR) != 0;
+        socket.extra["no_more_sending"] = has_shut_its_sending(socket.state);
+        socket.extra["no_more_reading"] = no_more_reading && !has_seen_the_end(socket.state);
+        const auto partner = by_connection_.find(connection(socket.peer, socket.own));
+        if (partner != by_connection_.end() && partner->second != id)
+            return connected(id, socket, partner->second);
+        return alone(socket);
+    }
+
+    Result<> connected(std::int64_t id, Socket& socket, std::int64_t partner_id) {
+        Socket& partner = sockets_.at(partner_id);
+        socket.extra["peer"] = partner_id;
+        if (partner_id < id) return {};
+        const Inode pair{socket.found->status.st_dev,
+                         std::min(socket.found->status.st_ino, partner.found->status.st_ino)};
+        socket.object->pipe = partner.object->pipe =
+            table_.pipes.try_emplace(pair, static_cast<std::int64_t>(table_.pipes.size())).first->second;
+        const auto all_there = [&] { return in_between(socket.fd(), partner.fd()) == 0; };
+        if (all_there()) return {};
+        for (auto [sender, receiver] : {std::pair{&socket, &partner}, {&partner, &socket}}) {
+            auto seen = look_at_both_queues(*sender, *receiver);
+            if (!seen) return std::unexpected(std::move(seen.error()));
+            if (!*seen) return move_on(*sender, *receiver, all_there);
+        }
+        return {};
+    }
+
+    // False: not permitted. Timers send and a look opens the window: what was in between at the first
+    // question may have arrived at the second.
+    Result<bool> look_at_both_queues(Socket& sender, Socket& receiver) {
+        for (int tries = 0; tries < 200; ++tries) {
+            const std::uint64_t before = tcp_state(receiver.fd()).received;
+            auto between = look_between(sender.fd(), receiver.fd());
+            if (!between && between.error().passing && tcp_state(receiver.fd()).received != before) continue;
+            if (!between) return std::unexpected(std::move(between.error()));
+            if (!*between) return false;
+            if (auto done = take_contents(receiver); !done) return std::unexpected(std::move(done.error()));
+            if (tcp_state(receiver.fd()).received != before) continue;
+            if ((*between)->empty()) return true;
+            auto& contents = receiver.object->contents;
+            if (contents.empty()) contents.emplace_back();
+            contents.front().insert(contents.front().end(), (*between)->begin(), (*between)->end());
+            return true;
+        }
+        auto problem = fail_code(ExitCode::refused, "receives without an end, though everybody stands still");
+        problem.error().passing = true;
+        return problem;
+    }
+
+    // Without the privilege to look at what is in between: it goes on to where it can be seen.
+    Result<> move_on(Socket& socket, Socket& partner, const std::function<bool()>& all_there) {
+        for (auto [sender, receiver] : {std::pair{&socket, &partner}, {&partner, &socket}}) {
+            int unacknowledged = 0;
+            if (::ioctl(sender->fd(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0) continue;
+            if (let_flow(receiver->fd(), sender->fd(), static_cast<std::size_t>(unacknowledged), all_there))
+                return {};
+        }
+        if (all_there()) return {};
+        int waiting = 0, unacknowledged = 0;
+        ::ioctl(partner.fd(), FIONREAD, &waiting);
+        ::ioctl(socket.fd(), SIOCOUTQ, &unacknowledged);
+        auto problem =
+            fail_code(ExitCode::refused,
+                      "has sent more than {} has room for ({} bytes have arrived, {} have not, its buffer is "
+                      "{}), and only root "
+                      "may look at what is in between; more room would come with a larger net.ipv4.tcp_rmem",
+                      partner.found->who(), waiting, unacknowledged,
+                      socket_option<int>(partner.fd(), SOL_SOCKET, SO_RCVBUF));
+        problem.error().passing = true;
+        return problem;
+    }
+
+    // ---- who has no partner in the group
+
+    Result<> know_all() {
+        if (all_) return {};
+        auto all = table_.sock_diag.tcp_sockets();
+        if (!all) return std::unexpected(std::move(all.error()));
+        all_ = std::move(*all);
+        return {};
+    }
+
+    [[nodiscard]] const InternetDiagnosis* other_end(const Socket& socket) const {
+        const std::string key = connection(socket.peer, socket.own);
+        const InternetDiagnosis* best = nullptr;
+        for (const InternetDiagnosis& each : *all_)
+            if (each.state != TCP_LISTEN && connection(each.own, each.peer) == key) best = &each;
+        return best;
+    }
+
+    [[nodiscard]] std::int64_t listener_of(const std::string& address) const {
+        for (const auto& [id, socket] : sockets_) {
+            if (socket.state != TCP_LISTEN) continue;
+            const std::string own = plain(socket.own), to = plain(address);
+            const std::string any(own.size() - 2, 0);
+            const bool same_port = own.substr(own.size() - 2) == to.substr(to.size() - 2);
+            if (same_port && (own == to || own.substr(0, own.size() - 2) == any)) return id;
+        }
+        return -1;
+    }
+
+    Result<> alone(Socket& socket) {
+        if (auto done = know_all(); !done) return done;
+        const InternetDiagnosis* other = other_end(socket);
+        const bool of_nobody = other != nullptr && other->inode == 0;
+        const bool not_accepted =
+            of_nobody && (other->state == TCP_ESTABLISHED || other->state == TCP_CLOSE_WAIT ||
+                          other->state == TCP_SYN_RECV || other->state == tcp_new_syn_received);
+        if (not_accepted) {
+            const std::int64_t listener = listener_of(socket.peer);
+            if (listener >= 0) return pending(socket, *other, listener);
+        } else if (of_nobody) {
+            // Whoever had it has closed it; what was sent before that still comes.
+            socket.extra["peer_gone"] = true;
+            return finish_arriving(socket, *other);
+        }
+        if (other == nullptr && has_seen_the_end(socket.state)) {
+            socket.extra["peer_gone"] = true;
+            return {};
+        }
+        return outside(socket);
+    }
+
+    Result<> finish_arriving(Socket& socket, const InternetDiagnosis& other) {
+        if (other.state != TCP_FIN_WAIT1 && other.state != TCP_CLOSING && other.state != TCP_LAST_ACK)
+            return {};
+        const bool here = let_flow(socket.fd(), -1, other.unsent, [&] {
+            socket.state = tcp_state(socket.fd()).state;
+            return has_seen_the_end(socket.state);
+        });
+        socket.extra["no_more_sending"] = has_shut_its_sending(socket.state);
+        if (here) return {};
+        auto problem =
+            fail_code(ExitCode::refused,
+                      "is a TCP socket whose peer {} has closed, with more to come than there is room for",
+                      address_words(socket.peer));
+        problem.error().passing = true;
+        return problem;
+    }
+
+    Result<> pending(Socket& socket, const InternetDiagnosis& other, std::int64_t listener) {
+        int unacknowledged = 0;
+        ::ioctl(socket.fd(), SIOCOUTQ, &unacknowledged);
+        const std::uint32_t end = other.state == TCP_CLOSE_WAIT ? 1 : 0;
+        const bool ending = socket.state == TCP_FIN_WAIT1;
+        if (other.waiting > end || unacknowledged > (ending ? 1 : 0)) {
+            auto problem = fail_code(ExitCode::refused,
+                                     "is a TCP socket connected to {}, who hasn't accepted it yet, and has "
+                                     "sent something already: nobody "
+                                     "can read that before it is accepted",
+                                     sockets_.at(listener).found->who());
+            problem.error().passing = true;
+            return problem;
+        }
+        socket.extra["listener"] = listener;
+        return {};
+    }
+
+    Result<> outside(Socket& socket) {
+        socket.object->outside = true;
+        table_.external(fmt::format("{} is a TCP socket, {} connected to {}", socket.found->who(),
+                                    address_words(socket.own), address_words(socket.peer)),
+                        "a restart resets it");
+        return {};
+    }
+
+    Result<> connecting(Socket& socket) {
+        if (auto done = know_all(); !done) return done;
+        for (const InternetDiagnosis& each : *all_)
+            if (each.inode == socket.found->status.st_ino) socket.peer = each.peer;
+        if (socket.peer.empty())
+            return fail("is a TCP socket that is being connected: sock_diag doesn't say to whom");
+        socket.extra["connecting"] = true;
+        socket.extra["peer_name"] = schema::binary(socket.peer.data(), socket.peer.size());
+        socket.extra["peer_words"] = address_words(socket.peer);
+        const std::int64_t listener = listener_of(socket.peer);
+        if (listener >= 0) socket.extra["listener"] = listener;
+        if (listener < 0)
+            table_.external(fmt::format("{} is a TCP socket that is being connected to {}",
+                                        socket.found->who(), address_words(socket.peer)),
+                            "a restart connects it anew");
+        return {};
+    }
+
+    Result<> listening(std::int64_t id, Socket& socket) {
+        socket.extra["listening"] = true;
+        // tcp_info of a listening socket: tcpi_unacked connections wait, of tcpi_sacked at most.
+        const auto info = socket_option<tcp_info>(socket.fd(), IPPROTO_TCP, TCP_INFO);
+        socket.extra["backlog"] = info.tcpi_sacked;
+        if (info.tcpi_unacked == 0) return {};
+        if (auto done = know_all(); !done) return done;
+        std::size_t from_outside = 0;
+        for (const InternetDiagnosis& each : *all_) {
+            if (each.inode != 0 || (each.state != TCP_ESTABLISHED && each.state != TCP_CLOSE_WAIT)) continue;
+            if (listener_of(each.own) != id || by_connection_.contains(connection(each.peer, each.own)))
+                continue;
+            ++from_outside;
+        }
+        if (from_outside != 0)
+            table_.external(
+                fmt::format("{} is a TCP socket listening at {}, with {} connections from outside that it "
+                            "hasn't accepted",
+                            socket.found->who(), address_words(socket.own), from_outside),
+                "a restart leaves these out");
+        return {};
+    }
+
+    Result<> take_contents(Socket& socket) {
+        auto received = look_into_tcp(socket.fd());
+        if (!received) return std::unexpected(std::move(received.error()));
+        socket.taken = true;
+        socket.object->contents.clear();
+        if (received->marked) {
+            socket.extra["mark"] = received->mark;
+            if (received->urgent) socket.extra["urgent"] = *received->urgent;
+        }
+        if (!received->data.empty()) socket.object->contents.push_back(std::move(received->data));
+        return {};
+    }
+
+    Table& table_;
+    std::map<std::int64_t, Socket> sockets_;
+    std::map<std::string, std::int64_t> by_connection_;
+    std::optional<std::vector<InternetDiagnosis>> all_;
+};
+
+}  // namespace
+
+Result<> describe_tcp_socket(Table& table, const Description& found, schema::Object& object) {
+    char layer[16] = "";
+    socklen_t length = sizeof layer;
+    if (::getsockopt(found.fd(), IPPROTO_TCP, TCP_ULP, layer, &length) == 0 && length > 0 && layer[0] != 0)
+        return fail_code(ExitCode::refused, "is a TCP socket with the kernel's {} on it: this can't be saved",
+                         layer);
+    object.identity = identity_of(found.status);
+    object.extra = schema::pack({{"domain", socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN)},
+                                 {"reuse_address", socket_option<int>(found.fd(), SOL_SOCKET, SO_REUSEADDR)},
+                                 {"options", socket_options_of(found.fd())}});
+    table.tcp_sockets.push_back(object.id);
+    return {};
+}
+
+Result<> capture_tcp_sockets(Table& table) {
+    if (table.tcp_sockets.empty()) return {};
+    return TcpSockets(table).capture();
+}
+
+}  // namespace cairn::capture

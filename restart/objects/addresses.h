@@ -1,0 +1,46 @@
+// Internet addresses as sockaddr.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+namespace cairn::restart {
+
+class Address {
+  public:
+    Address() = default;
+    explicit Address(std::string sockaddr) : bytes_(std::move(sockaddr)) {}
+    [[nodiscard]] static Address of(int fd);       // getsockname(2)
+    [[nodiscard]] static Address peer_of(int fd);  // getpeername(2)
+    [[nodiscard]] static Address loopback(int domain);
+
+    [[nodiscard]] bool empty() const { return bytes_.empty(); }
+    [[nodiscard]] const sockaddr* name() const { return reinterpret_cast<const sockaddr*>(bytes_.data()); }
+    [[nodiscard]] socklen_t length() const { return static_cast<socklen_t>(bytes_.size()); }
+    [[nodiscard]] int domain() const;
+    [[nodiscard]] std::uint16_t port() const;
+    [[nodiscard]] bool is_any() const;  // 0.0.0.0, ::
+    [[nodiscard]] Address with_port(std::uint16_t port) const;
+    // IPv4 as IPv4 in IPv6 (::ffff:1.2.3.4) and back, where the domain wants it.
+    [[nodiscard]] Address in_domain(int domain) const;
+    [[nodiscard]] bool same(const Address& other) const;
+    [[nodiscard]] bool is_here() const;  // may be bound to
+    [[nodiscard]] std::string words() const;
+
+  private:
+    std::string bytes_;
+};
+
+// /proc/sys/net/ipv4/ip_local_port_range, which IPv6 has as well.
+struct Ports {
+    std::uint16_t first = 32768, last = 60999;
+    [[nodiscard]] bool contains(std::uint16_t port) const { return first <= port && port <= last; }
+};
+[[nodiscard]] Ports ephemeral_ports();
+
+// " by 123 (nginx)": who listens at this port, as far as we may know. "" if unknown.
+[[nodiscard]] std::string holder_of_port(const Address& address);
+
+}  // namespace cairn::restart

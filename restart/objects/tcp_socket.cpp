@@ -1,0 +1,412 @@
+// TCP sockets: connections between members are made anew over this host's own addresses, with the ports that
+// they had; others are ended as their programs would have seen them end.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "restart/objects/addresses.h"
+#include "restart/objects/other.h"
+#include "restart/objects/sockets.h"
+
+namespace cairn::restart {
+namespace {
+
+using nlohmann::json;
+using schema::Object;
+using Clock = std::chrono::steady_clock;
+
+struct End {
+    const Object* object = nullptr;
+    json extra;
+    int domain = AF_INET;
+    Address own, peer_name;
+    Fd fd;
+    Fd stand_in;  // the other end, where no member holds it
+    End* peer = nullptr;
+    [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
+};
+
+void set_int(int fd, int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+class TcpSockets {
+  public:
+    explicit TcpSockets(Opening& opening) : opening_(opening) {}
+
+    Result<> open() {
+        // Real listeners come after the connections, which need the ports for a moment.
+        for (const auto step :
+             {&TcpSockets::read, &TcpSockets::connect_pairs, &TcpSockets::connect_lone,
+              &TcpSockets::make_rest, &TcpSockets::connect_pending, &TcpSockets::fill, &TcpSockets::finish})
+            if (auto done = (this->*step)(); !done) return done;
+        return {};
+    }
+
+  private:
+    Result<> read() {
+        std::map<std::int64_t, End*> pairs;
+        for (const Object& object : opening_.objects.objects) {
+            if (object.kind != schema::ObjectKind::other || object.type != "tcp") continue;
+            if (object.outside && object.standard >= 0 && object.contents.empty()) {
+                const int own = opening_.options.standard.at(static_cast<std::size_t>(object.standard));
+                if (own >= 0 && opening_.keep_copy(object, own)) continue;
+            }
+            auto extra = schema::unpack(object.extra);
+            if (!extra) return std::unexpected(std::move(extra.error()));
+            End& end = ends_[object.id];
+            end.object = &object;
+            end.extra = std::move(*extra);
+            end.domain = schema::number<int>(end.extra, "domain");
+            end.own = Address(schema::bytes(end.extra, "own"));
+            end.peer_name = Address(schema::bytes(end.extra, "peer_name"));
+            if (object.pipe < 0) continue;
+            const auto [first, added] = pairs.emplace(object.pipe, &end);
+            if (added) continue;
+            end.peer = first->second;
+            first->second->peer = &end;
+        }
+        return {};
+    }
+
+    // With buffers that its program has set: they have a say in the window's scale.
+    [[nodiscard]] Fd make(int domain, const json& extra) const {
+        Fd fd(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (!fd) return fd;
+        set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+        set_socket_options(fd.get(), extra, schema::OptionMoment::before_bind);
+        const json options = options_of(extra);
+        if ((schema::number<int>(options, "SO_BUF_LOCK") & schema::lock_receive) != 0)
+            set_buffers(fd.get(), extra);
+        return fd;
+    }
+
+    // bind(2) finds a port taken as long as the killed program's end of it is in TIME_WAIT, or finishing;
+    // connect(2), left to choose from a range of one (since Linux 6.3), asks whether this very connection is.
+    static bool take_address(int fd, const Address& own, bool by_connect) {
+        if (by_connect && ephemeral_ports().contains(own.port())) {
+            const int on = 1;
+            const std::uint32_t range = own.port() | std::uint32_t{own.port()} << 16;
+            if (::setsockopt(fd, IPPROTO_IP, schema::ip_local_port_range, &range, sizeof range) == 0 &&
+                ::setsockopt(fd, IPPROTO_IP, schema::ip_bind_address_no_port, &on, sizeof on) == 0)
+                return ::bind(fd, own.with_port(0).name(), own.length()) == 0;
+        }
+        return ::bind(fd, own.name(), own.length()) == 0;
+    }
+
+    static Result<> wait_connected(int fd) {
+        pollfd polled{fd, POLLOUT, 0};
+        if (::poll(&polled, 1, 2000) == 0) {
+            errno = ETIMEDOUT;
+            return fail_errno("connect");
+        }
+        int problem = 0;
+        socklen_t length = sizeof problem;
+        ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
+        if (problem == 0) return {};
+        errno = problem;
+        return fail_errno("connect");
+    }
+
+    // `caller` at `from` calls `answerer` at `to`.
+    Result<> call(const End& caller_end, const Address& from, Fd& caller, int domain, const json& extra,
+                  const Address& to, Fd& answerer) const {
+        auto done = call_once(caller_end, from, caller, domain, extra, to, answerer, true);
+        // A port that others are bound to isn't chosen by connect(2).
+        if (!done && done.error().number == EADDRNOTAVAIL)
+            done = call_once(caller_end, from, caller, domain, extra, to, answerer, false);
+        return done;
+    }
+
+    Result<> call_once(const End& caller_end, const Address& from, Fd& caller, int domain, const json& extra,
+                       const Address& to, Fd& answerer, bool by_connect) const {
+        const Fd listener = make(domain, extra);
+        if (!listener) return fail_errno("socket");
+        if (::bind(listener.get(), to.name(), to.length()) != 0) return fail_errno("{}", to.words());
+        if (::listen(listener.get(), 8) != 0) return fail_errno("listen at {}", to.words());
+        Address there = Address::of(listener.get()).in_domain(caller_end.domain);
+        caller = make(caller_end.domain, caller_end.extra);
+        if (!caller) return fail_errno("socket");
+        if (!from.empty() && !take_address(caller.get(), from, by_connect))
+            return fail_errno("{}", from.words());
+        const int flags = ::fcntl(caller.get(), F_GETFL);
+        ::fcntl(caller.get(), F_SETFL, flags | O_NONBLOCK);
+        if (::connect(caller.get(), there.name(), there.length()) != 0 && errno != EINPROGRESS)
+            return fail_errno("{} to {}", from.words(), there.words());
+        if (auto done = wait_connected(caller.get()); !done)
+            return std::unexpected(
+                std::move(done.error()).in(fmt::format("{} to {}", from.words(), there.words())));
+        const Address own = Address::of(caller.get());
+        for (int strangers = 0; strangers < 16; ++strangers) {
+            answerer.reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+            if (!answerer) return fail_errno("accept at {}", to.words());
+            if (Address::peer_of(answerer.get()).same(own)) return {};
+        }
+        return fail("too many strangers at {}", to.words());
+    }
+
+    // The ports may be in TIME_WAIT: of the killed programs' connection one end is, and can be called; or
+    // both, and a second later neither matters (tcp_tw_reuse, which is on for a host's own addresses).
+    Result<> connect(End& end, const json& other_extra, int other_domain, const Address& other_name,
+                     Fd& other) {
+        const auto begin = Clock::now();
+        Error why;
+        do {
+            auto done = call(end, end.own, end.fd, other_domain, other_extra, other_name, other);
+            if (done) return {};
+            why = done.error();
+            End turned;
+            turned.domain = other_domain;
+            turned.extra = other_extra;
+            done = call(turned, other_name, other, end.domain, end.extra, end.own, end.fd);
+            if (done) return {};
+            if (why.number != EADDRNOTAVAIL && why.number != EADDRINUSE) break;
+            if (done.error().number == EADDRNOTAVAIL && !end.own.is_here()) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        } while (Clock::now() - begin < std::chrono::milliseconds(1500));
+        return std::unexpected(std::move(why));
+    }
+
+    Result<> connect_pairs() {
+        for (auto& [id, end] : ends_) {
+            if (end.fd || end.peer == nullptr) continue;
+            auto done = connect(end, end.peer->extra, end.peer->domain, end.peer->own, end.peer->fd);
+            if (done) continue;
+            opening_.note(
+                "a TCP connection between members, {} and {}, can't have its addresses again ({}): "
+                "getsockname(2) and getpeername(2) tell others",
+                end.own.words(), end.peer->own.words(), done.error().what);
+            done = call(end, {}, end.fd, end.peer->domain, end.peer->extra,
+                        Address::loopback(end.peer->domain), end.peer->fd);
+            if (!done) return done;
+        }
+        return {};
+    }
+
+    // Nobody is at the other end any more, or is outside.
+    Result<> connect_lone() {
+        for (auto& [id, end] : ends_) {
+            const bool lone = end.flag("peer_gone") || end.flag("dead") || end.object->outside;
+            if (end.fd || !lone || end.peer != nullptr) continue;
+            const bool named = end.flag("peer_gone") && end.peer_name.is_here();
+            auto done =
+                named ? connect(end, json::object(), end.peer_name.domain(), end.peer_name, end.stand_in)
+                      : fail("not here");
+            if (!done && !end.own.empty()) {
+                const Address any_port = end.own.with_port(0).in_domain(end.domain);
+                done = call(end, end.own, end.fd, end.domain, json::object(), any_port, end.stand_in);
+            }
+            if (!done)
+                done = call(end, {}, end.fd, end.domain, json::object(), Address::loopback(end.domain),
+                            end.stand_in);
+            if (!done) return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+        }
+        return {};
+    }
+
+    Result<> make_rest() {
+        for (auto& [id, end] : ends_) {
+            if (end.fd) continue;
+            end.fd = make(end.domain, end.extra);
+            if (!end.fd) return fail_errno("socket");
+            if (end.own.port() == 0) continue;
+            const bool calls = end.extra.contains("listener") || end.flag("connecting");
+            if (calls && take_address(end.fd.get(), end.own, true)) continue;
+            if (::bind(end.fd.get(), end.own.name(), end.own.length()) != 0) {
+                const int problem = errno;
+                if (auto done = bind_elsewhere(end, problem); !done) return done;
+            }
+            if (!end.flag("listening")) continue;
+            if (::listen(end.fd.get(), schema::number<int>(end.extra, "backlog")) != 0)
+                return fail_errno("listen at {}", end.own.words());
+        }
+        return {};
+    }
+
+    Result<> bind_elsewhere(End& end, int problem) {
+        const std::string who = problem == EADDRINUSE ? holder_of_port(end.own) : std::string();
+        const bool may_move = end.flag("keep_listening") || !end.flag("listening");
+        if (may_move && ::bind(end.fd.get(), end.own.with_port(0).name(), end.own.length()) == 0) {
+            opening_.note("{} is taken{}: a TCP socket that was bound to it is at {} now", end.own.words(),
+                          who, Address::of(end.fd.get()).words());
+            return {};
+        }
+        errno = problem;
+        if (problem == EADDRINUSE)
+            return fail_code(
+                ExitCode::refused,
+                "port {} is taken{}: a restored program listens there; end the other one and restart "
+                "again (a checkpoint with --external=keep-listening takes another port)",
+                end.own.words(), who);
+        if (problem == EADDRNOTAVAIL)
+            return fail_code(ExitCode::refused,
+                             "this host has no address {}: a restored program listens there",
+                             end.own.words());
+        return fail_errno("{}: bind", end.own.words());
+    }
+
+    // They wait to be accepted as they did. And who was about to connect is so again.
+    Result<> connect_pending() {
+        for (auto& [id, end] : ends_) {
+            if (!end.extra.contains("listener") && !end.flag("connecting")) continue;
+            const int flags = ::fcntl(end.fd.get(), F_GETFL);
+            ::fcntl(end.fd.get(), F_SETFL, flags | O_NONBLOCK);
+            const bool called = ::connect(end.fd.get(), end.peer_name.name(), end.peer_name.length()) == 0 ||
+                                errno == EINPROGRESS;
+            if (!called)
+                opening_.note("a connection to {} that wasn't accepted yet can't be made again: {}",
+                              end.peer_name.words(), std::strerror(errno));
+            if (!end.flag("connecting") && called) (void)wait_connected(end.fd.get());
+        }
+        return {};
+    }
+
+    // What the receiver's buffer has no room for stays in the sender's, as it was.
+    Result<> send(int from, int to, const std::uint8_t* data, std::size_t size, int flags) {
+        std::size_t done = 0;
+        auto moved = Clock::now();
+        while (done < size) {
+            const ssize_t sent = ::send(from, data + done, size - done, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
+            if (sent > 0) {
+                done += static_cast<std::size_t>(sent);
+                moved = Clock::now();
+                continue;
+            }
+            if (sent < 0 && errno != EAGAIN) return fail_errno("what was on its way can't be sent");
+            const auto waited = Clock::now() - moved;
+            if (waited > std::chrono::seconds(3))
+                return fail("what was on its way ({} bytes) doesn't fit", size);
+            if (waited > std::chrono::milliseconds(100)) receive_more(to, size - done);
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+        return {};
+    }
+
+    // The sender's buffer holds what the receiver's has no room for. It is set back afterwards, which costs
+    // nothing.
+    static void hold_more(int from, std::size_t bytes) {
+        int now = 0;
+        socklen_t length = sizeof now;
+        ::getsockopt(from, SOL_SOCKET, SO_SNDBUF, &now, &length);
+        const int wanted =
+            static_cast<int>(std::min<std::size_t>(bytes + (1 << 20), 1 << 29));  // doubled by the kernel
+        if (wanted <= now / 2 || ::setsockopt(from, SOL_SOCKET, SO_SNDBUFFORCE, &wanted, sizeof wanted) == 0)
+            return;
+        int most = 0;
+        std::ifstream("/proc/sys/net/core/wmem_max") >> most;
+        if (std::min(wanted, most) > now / 2) set_int(from, SOL_SOCKET, SO_SNDBUF, wanted);
+    }
+
+    // Room that is promised can't be taken back: what is sent then would be dropped.
+    void receive_more(int to, std::size_t bytes) {
+        filled_over_.insert(to);
+        int waiting = 0;
+        ::ioctl(to, FIONREAD, &waiting);
+        int low = 1, locks = 0;
+        socklen_t length = sizeof low;
+        ::getsockopt(to, SOL_SOCKET, SO_RCVLOWAT, &low, &length);
+        length = sizeof locks;
+        ::getsockopt(to, SOL_SOCKET, schema::so_buf_lock, &locks, &length);
+        set_int(to, SOL_SOCKET, schema::so_buf_lock, locks & ~schema::lock_receive);
+        set_int(to, SOL_SOCKET, SO_RCVLOWAT,
+                waiting + static_cast<int>(std::min<std::size_t>(bytes, 1 << 28)) + (1 << 16));
+        set_int(to, SOL_SOCKET, SO_RCVLOWAT, low);
+        set_int(to, SOL_SOCKET, schema::so_buf_lock, locks);
+        char byte = 0;
+        if (waiting > 0) (void)!::recv(to, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        set_int(to, IPPROTO_TCP, TCP_QUICKACK, 1);
+    }
+
+    Result<> fill_end(End& end, int sender) {
+        const schema::Bytes& data = end.object->contents.empty() ? none_ : end.object->contents.front();
+        const int receiver = end.fd.get();
+        if (!end.extra.contains("mark")) return send(sender, receiver, data.data(), data.size(), 0);
+        const auto mark = std::min(schema::number<std::size_t>(end.extra, "mark"), data.size());
+        if (auto done = send(sender, receiver, data.data(), mark, 0); !done) return done;
+        const bool apart = end.extra.contains("urgent");
+        const bool among =
+            schema::number<int>(options_of(end.extra), "SO_OOBINLINE") != 0 && mark < data.size();
+        // Read already: the mark is there nevertheless.
+        const std::uint8_t urgent = apart   ? schema::number<std::uint8_t>(end.extra, "urgent")
+                                    : among ? data[mark]
+                                            : std::uint8_t{0};
+        if (auto done = send(sender, receiver, &urgent, 1, MSG_OOB); !done) return done;
+        if (!apart && !among) {
+            std::uint8_t byte = 0;
+            pollfd polled{receiver, POLLPRI, 0};
+            ::poll(&polled, 1, 1000);
+            (void)!::recv(receiver, &byte, 1, MSG_OOB | MSG_DONTWAIT);
+        }
+        const std::size_t rest = mark + (among ? 1 : 0);
+        return send(sender, receiver, data.data() + rest, data.size() - rest, 0);
+    }
+
+    Result<> fill() {
+        for (auto& [id, end] : ends_) {
+            const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
+            if (sender < 0 || (end.object->contents.empty() && !end.extra.contains("mark"))) continue;
+            set_int(sender, IPPROTO_TCP, TCP_NODELAY, 1);
+            if (!end.object->contents.empty()) hold_more(sender, end.object->contents.front().size());
+            if (auto done = fill_end(end, sender); !done)
+                return std::unexpected(std::move(done.error()).in(end.own.words()));
+            set_int(sender, IPPROTO_TCP, TCP_NODELAY, 0);
+        }
+        return {};
+    }
+
+    static void end_stand_in(End& end) {
+        const bool reset = end.object->outside || end.flag("error");
+        if (reset) {
+            const linger at_once{1, 0};
+            ::setsockopt(end.stand_in.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        }
+        if (end.flag("dead") && !reset) ::shutdown(end.fd.get(), SHUT_WR);
+        end.stand_in.reset();
+    }
+
+    Result<> finish() {
+        for (auto& [id, end] : ends_) {
+            if (end.flag("no_more_sending")) ::shutdown(end.fd.get(), SHUT_WR);
+            if (end.flag("no_more_reading")) ::shutdown(end.fd.get(), SHUT_RD);
+            if (end.stand_in) end_stand_in(end);
+        }
+        for (auto& [id, end] : ends_) {
+            const int fd = end.fd.get();
+            set_socket_options(fd, end.extra, schema::OptionMoment::last);
+            set_int(fd, SOL_SOCKET, SO_REUSEADDR, schema::number<int>(end.extra, "reuse_address"));
+            if (filled_over_.contains(fd)) {
+                int room = 0;
+                socklen_t length = sizeof room;
+                ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &length);
+                end.extra["options"]["SO_RCVBUF"] = room;
+            }
+            set_buffers(fd, end.extra);
+            if (auto done = set_flags(fd, *end.object); !done) return done;
+            if (auto done = opening_.keep(*end.object, std::move(end.fd)); !done) return done;
+        }
+        return {};
+    }
+
+    Opening& opening_;
+    std::map<std::int64_t, End> ends_;  // by object
+    std::set<int> filled_over_;         // hold more than their buffers are said to: room can't be taken back
+    schema::Bytes none_;
+};
+
+}  // namespace
+
+Result<> open_tcp_sockets(Opening& opening) {
+    return TcpSockets(opening).open();
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,427 @@
+// TCP and TCP over IPv6 inside the group: connections with data both ways, with full buffers, half closed,
+// with peers that have gone or reset them, urgent data, listening sockets with connections that nobody has
+// accepted yet, options.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "support.h"
+
+namespace {
+
+enum class Kind { v4, v6, mapped };
+
+// An address as text and as sockaddr, for one of the families.
+struct Name {
+    sockaddr_storage storage{};
+    socklen_t length = sizeof storage;
+    [[nodiscard]] std::string words() const {
+        char text[INET6_ADDRSTRLEN + 8] = "";
+        if (storage.ss_family == AF_INET) {
+            sockaddr_in name{};
+            std::memcpy(&name, &storage, sizeof name);
+            inet_ntop(AF_INET, &name.sin_addr, text, sizeof text);
+            return text + std::string(" ") + std::to_string(ntohs(name.sin_port));
+        }
+        sockaddr_in6 name{};
+        std::memcpy(&name, &storage, sizeof name);
+        inet_ntop(AF_INET6, &name.sin6_addr, text, sizeof text);
+        return text + std::string(" ") + std::to_string(ntohs(name.sin6_port));
+    }
+};
+
+Name name_of(int fd, bool peer) {
+    Name name;
+    auto* where = reinterpret_cast<sockaddr*>(&name.storage);
+    CHECK((peer ? getpeername(fd, where, &name.length) : getsockname(fd, where, &name.length)) == 0);
+    return name;
+}
+
+int listening(Kind kind, int backlog, bool reuse = true, int receive_buffer = 0) {
+    const int fd = socket(kind == Kind::v4 ? AF_INET : AF_INET6, SOCK_STREAM, 0);
+    const int on = 1, off = 0;
+    if (reuse) CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    if (receive_buffer) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    if (kind == Kind::v4) {
+        sockaddr_in name{};
+        name.sin_family = AF_INET;
+        name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        CHECK(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+    } else {
+        sockaddr_in6 name{};
+        name.sin6_family = AF_INET6;
+        if (kind == Kind::v6) name.sin6_addr = in6addr_loopback;
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+        CHECK(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+    }
+    CHECK(listen(fd, backlog) == 0);
+    return fd;
+}
+
+int connected(Kind kind, int listener) {
+    const Name to = name_of(listener, false);
+    if (kind == Kind::mapped) {
+        sockaddr_in6 there{};
+        std::memcpy(&there, &to.storage, sizeof there);
+        sockaddr_in name{};
+        name.sin_family = AF_INET;
+        name.sin_port = there.sin6_port;
+        name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        const int fd = socket(AF_INET, SOCK_STREAM, 0);
+        CHECK(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+        return fd;
+    }
+    const int fd = socket(to.storage.ss_family, SOCK_STREAM, 0);
+    CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&to.storage), to.length) == 0);
+    return fd;
+}
+
+struct Pair {
+    int client = -1, server = -1;
+    std::string client_own, client_peer, server_own, server_peer;
+};
+std::vector<Pair> all;
+
+Pair make_pair(Kind kind, int listener) {
+    Pair pair;
+    pair.client = connected(kind, listener);
+    pair.server = accept(listener, nullptr, nullptr);
+    CHECK(pair.server >= 0);
+    pair.client_own = name_of(pair.client, false).words();
+    pair.client_peer = name_of(pair.client, true).words();
+    pair.server_own = name_of(pair.server, false).words();
+    pair.server_peer = name_of(pair.server, true).words();
+    all.push_back(pair);
+    return pair;
+}
+
+void put(int fd, const std::string& text, int flags = 0) {
+    CHECK(send(fd, text.data(), text.size(), flags) == static_cast<ssize_t>(text.size()));
+}
+
+std::string take(int fd, std::size_t most = 4096, int flags = 0) {
+    std::string text(most, 0);
+    const ssize_t got = recv(fd, text.data(), most, MSG_DONTWAIT | flags);
+    if (got < 0) return errno == EAGAIN ? "<nothing>" : errno == ECONNRESET ? "<reset>" : "<error>";
+    text.resize(static_cast<std::size_t>(got));
+    return text;
+}
+
+int option(int fd, int level, int name) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    CHECK(getsockopt(fd, level, name, &value, &length) == 0);
+    return value;
+}
+void set(int fd, int level, int name, int value) {
+    CHECK(setsockopt(fd, level, name, &value, sizeof value) == 0);
+}
+
+char pattern(std::size_t at) {
+    return static_cast<char>(at * 7 >> 3);
+}
+
+std::size_t fill(int fd) {
+    std::size_t filled = 0;
+    char block[10000];
+    for (int tries = 0; tries < 30;) {
+        for (std::size_t i = 0; i < sizeof block; ++i) block[i] = pattern(filled + i);
+        const ssize_t sent = send(fd, block, sizeof block, MSG_DONTWAIT);
+        if (sent > 0) {
+            filled += static_cast<std::size_t>(sent);
+            tries = 0;
+        } else {
+            ++tries;
+            test::nap(1);
+        }
+    }
+    return filled;
+}
+
+void tell(const char* what, std::size_t at, std::size_t filled) {
+    char text[120];
+    std::snprintf(text, sizeof text, "%s: byte %zu of %zu", what, at, filled);
+    test::say(text);
+}
+
+void drain(int fd, std::size_t filled) {
+    std::vector<char> block(100000);
+    for (std::size_t at = 0; at < filled;) {
+        pollfd polled{fd, POLLIN, 0};
+        CHECK(poll(&polled, 1, 5000) == 1);
+        const ssize_t got = recv(fd, block.data(), block.size(), MSG_DONTWAIT);
+        CHECK(got > 0);
+        for (ssize_t i = 0; i < got; ++i, ++at) {
+            if (block[static_cast<std::size_t>(i)] != pattern(at)) tell("wrong", at, filled);
+            CHECK(block[static_cast<std::size_t>(i)] == pattern(at));
+        }
+    }
+    CHECK(take(fd) == "<nothing>");
+}
+
+}  // namespace
+
+int main() {
+    const int v4 = listening(Kind::v4, 9), v6 = listening(Kind::v6, 5), dual = listening(Kind::mapped, 5);
+    const int strict = listening(Kind::v4, 3, false), tight = listening(Kind::v4, 3, true, 20000);
+    std::vector<Pair> plain;
+    for (const auto& [kind, listener] :
+         {std::pair{Kind::v4, v4}, {Kind::v6, v6}, {Kind::mapped, dual}, {Kind::v4, strict}}) {
+        const Pair pair = make_pair(kind, listener);
+        put(pair.client, "to the server");
+        put(pair.server, "to the client");
+        plain.push_back(pair);
+    }
+    const Pair full = make_pair(Kind::v4, v4), narrow = make_pair(Kind::v4, tight);
+    const std::size_t forth = fill(full.client), back = fill(full.server), into_narrow = fill(narrow.client);
+    const int narrow_buffer = option(narrow.server, SOL_SOCKET, SO_RCVBUF);
+
+    const Pair client_done = make_pair(Kind::v4, v4), server_done = make_pair(Kind::v6, v6),
+               both_done = make_pair(Kind::v4, v4);
+    put(client_done.client, "last words");
+    CHECK(shutdown(client_done.client, SHUT_WR) == 0);
+    put(server_done.server, "farewell");
+    CHECK(shutdown(server_done.server, SHUT_WR) == 0);
+    put(both_done.client, "one");
+    CHECK(shutdown(both_done.client, SHUT_WR) == 0);
+    put(both_done.server, "two");
+    CHECK(shutdown(both_done.server, SHUT_WR) == 0);
+    const Pair full_done = make_pair(Kind::v4, v4);
+    const std::size_t before_end = fill(full_done.client);
+    CHECK(shutdown(full_done.client, SHUT_WR) == 0);
+
+    const auto lone = [&](Kind kind, int listener) {
+        Pair pair = make_pair(kind, listener);
+        all.pop_back();
+        return pair;
+    };
+    const Pair gone = lone(Kind::v4, v4), reset = lone(Kind::v4, v4), unfinished = lone(Kind::v4, v4);
+    put(gone.client, "rest");
+    close(gone.client);
+    put(reset.client, "lost or not");
+    put(reset.server, "never read");
+    test::nap(20);
+    close(reset.client);  // with something unread: a reset
+    const std::size_t unfinished_bytes = fill(unfinished.client);
+    close(unfinished.client);  // with more than there is room for
+
+    const Pair urgent = make_pair(Kind::v4, v4), among = make_pair(Kind::v4, v4),
+               seen = make_pair(Kind::v4, v4);
+    for (const Pair& each : {urgent, among, seen}) {
+        if (each.server == among.server) set(each.server, SOL_SOCKET, SO_OOBINLINE, 1);
+        put(each.client, "before");
+        put(each.client, "!", MSG_OOB);
+        put(each.client, "after");
+    }
+    test::nap(20);
+    CHECK(take(seen.server, 1, MSG_OOB) == "!");
+
+    // Not accepted yet.
+    const int busy = listening(Kind::v4, 4);
+    const int waiting = connected(Kind::v4, busy), finished = connected(Kind::v4, busy);
+    CHECK(shutdown(finished, SHUT_WR) == 0);
+    const std::string waiting_own = name_of(waiting, false).words();
+
+    // Options.
+    const Pair tuned = make_pair(Kind::v6, v6);
+    set(tuned.client, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(tuned.client, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(tuned.client, IPPROTO_TCP, TCP_KEEPIDLE, 77);
+    set(tuned.client, IPPROTO_TCP, TCP_KEEPINTVL, 7);
+    set(tuned.client, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set(tuned.client, IPPROTO_TCP, TCP_USER_TIMEOUT, 12345);
+    set(tuned.client, SOL_SOCKET, SO_RCVBUF, 50000);
+    set(tuned.client, SOL_SOCKET, SO_SNDBUF, 60000);
+    set(tuned.server, IPPROTO_TCP, TCP_CORK, 1);
+    put(tuned.server, "corked");
+    const linger lingering{1, 9};
+    CHECK(setsockopt(tuned.server, SOL_SOCKET, SO_LINGER, &lingering, sizeof lingering) == 0);
+    CHECK(setsockopt(tuned.server, IPPROTO_TCP, TCP_CONGESTION, "reno", 4) == 0);
+    const int buffers[2] = {option(tuned.client, SOL_SOCKET, SO_RCVBUF),
+                            option(tuned.client, SOL_SOCKET, SO_SNDBUF)};
+    CHECK(fcntl(tuned.server, F_SETFL, O_NONBLOCK) == 0);
+
+    const int unbound = socket(AF_INET, SOCK_STREAM, 0), bound = socket(AF_INET6, SOCK_STREAM, 0);
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    CHECK(bind(bound, reinterpret_cast<sockaddr*>(&any), sizeof any) == 0);
+    const std::string bound_name = name_of(bound, false).words();
+
+    // One sleeps in accept, another in a send that is too long, another in recv.
+    const int sleepy = listening(Kind::v4, 3);
+    const pid_t server = fork();
+    if (server == 0)
+        for (;;) {
+            const int fd = accept(sleepy, nullptr, nullptr);
+            CHECK(fd >= 0);
+            char text[64];
+            const ssize_t got = recv(fd, text, sizeof text, 0);
+            CHECK(got >= 0);
+            if (got == 0) _exit(7);
+            CHECK(send(fd, text, static_cast<std::size_t>(got), 0) == got);
+            close(fd);
+        }
+    const Pair stuffed = make_pair(Kind::v4, v4);
+    constexpr std::size_t much = 9000000;
+    const pid_t writer = fork();
+    if (writer == 0) {
+        close(stuffed.server);
+        std::vector<char> bytes(much);
+        for (std::size_t i = 0; i < much; ++i) bytes[i] = pattern(i);
+        CHECK(send(stuffed.client, bytes.data(), much, 0) == static_cast<ssize_t>(much));
+        _exit(5);
+    }
+    const Pair lazy = make_pair(Kind::v6, v6);
+    const pid_t reader = fork();
+    if (reader == 0) {
+        char text[9] = "";
+        close(lazy.client);
+        CHECK(recv(lazy.server, text, 8, MSG_WAITALL) == 8 && std::strcmp(text, "complete") == 0);
+        _exit(6);
+    }
+    put(lazy.client, "comp");
+    test::nap(100);
+
+    test::serve([&](bool last) {
+        for (const Pair& each : all) {
+            CHECK(name_of(each.client, false).words() == each.client_own);
+            CHECK(name_of(each.server, false).words() == each.server_own);
+            // Both ends shut down: nobody is at the other end any more.
+            if (each.client == both_done.client) continue;
+            CHECK(name_of(each.client, true).words() == each.client_peer);
+            CHECK(name_of(each.server, true).words() == each.server_peer);
+        }
+        for (const Pair& each : plain) {
+            int count = 0;
+            CHECK(ioctl(each.server, FIONREAD, &count) == 0 && count == 13);
+        }
+        for (const auto& [kind, listener] : {std::pair{Kind::v4, v4}, {Kind::v6, v6}, {Kind::mapped, dual}}) {
+            const int more = connected(kind, listener), accepted = accept(listener, nullptr, nullptr);
+            CHECK(accepted >= 0);
+            put(more, "more");
+            char text[4];
+            CHECK(recv(accepted, text, 4, MSG_WAITALL) == 4 && std::memcmp(text, "more", 4) == 0);
+            close(more);
+            close(accepted);
+        }
+        tcp_info info{};
+        socklen_t length = sizeof info;
+        CHECK(getsockopt(v4, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_sacked == 9);
+        CHECK(option(v4, SOL_SOCKET, SO_REUSEADDR) == 1 && option(strict, SOL_SOCKET, SO_REUSEADDR) == 0);
+        CHECK(option(full.client, SOL_SOCKET, SO_REUSEADDR) == 0);
+        CHECK(option(tuned.client, IPPROTO_TCP, TCP_NODELAY) == 1 &&
+              option(tuned.server, IPPROTO_TCP, TCP_NODELAY) == 0);
+        CHECK(option(tuned.client, SOL_SOCKET, SO_KEEPALIVE) == 1 &&
+              option(tuned.client, IPPROTO_TCP, TCP_KEEPIDLE) == 77);
+        CHECK(option(tuned.client, IPPROTO_TCP, TCP_KEEPINTVL) == 7 &&
+              option(tuned.client, IPPROTO_TCP, TCP_KEEPCNT) == 3);
+        CHECK(option(tuned.client, IPPROTO_TCP, TCP_USER_TIMEOUT) == 12345 &&
+              option(tuned.server, IPPROTO_TCP, TCP_CORK) == 1);
+        CHECK(option(tuned.client, SOL_SOCKET, SO_RCVBUF) == buffers[0] &&
+              option(tuned.client, SOL_SOCKET, SO_SNDBUF) == buffers[1]);
+        linger now{};
+        length = sizeof now;
+        CHECK(getsockopt(tuned.server, SOL_SOCKET, SO_LINGER, &now, &length) == 0 && now.l_onoff == 1 &&
+              now.l_linger == 9);
+        char congestion[16] = "";
+        length = sizeof congestion;
+        CHECK(getsockopt(tuned.server, IPPROTO_TCP, TCP_CONGESTION, congestion, &length) == 0 &&
+              std::strcmp(congestion, "reno") == 0);
+        CHECK((fcntl(tuned.server, F_GETFL) & O_NONBLOCK) != 0 &&
+              option(among.server, SOL_SOCKET, SO_OOBINLINE) == 1);
+        CHECK(option(narrow.server, SOL_SOCKET, SO_RCVBUF) >= narrow_buffer);
+        CHECK(name_of(waiting, false).words() == waiting_own && name_of(bound, false).words() == bound_name);
+        CHECK(send(unbound, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+        pollfd polled{client_done.server, POLLRDHUP, 0};
+        CHECK(poll(&polled, 1, 0) == 1 && (polled.revents & POLLRDHUP) != 0);
+        const int customer = connected(Kind::v4, sleepy);
+        put(customer, "echo");
+        char echo[8];
+        CHECK(recv(customer, echo, 4, MSG_WAITALL) == 4 && std::memcmp(echo, "echo", 4) == 0);
+        close(customer);
+        if (!last) return;
+
+        for (const Pair& each : plain) {
+            CHECK(take(each.server) == "to the server" && take(each.client) == "to the client");
+            put(each.client, "again");
+            char text[5];
+            CHECK(recv(each.server, text, 5, MSG_WAITALL) == 5 && std::memcmp(text, "again", 5) == 0);
+        }
+        drain(full.server, forth);
+        drain(full.client, back);
+        drain(narrow.server, into_narrow);
+        CHECK(take(client_done.server) == "last words" && take(client_done.server).empty());
+        CHECK(send(client_done.client, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+        put(client_done.server, "still");
+        test::nap(5);
+        CHECK(take(client_done.client) == "still");
+        CHECK(take(server_done.client) == "farewell" && take(server_done.client).empty());
+        put(server_done.client, "thanks");
+        test::nap(5);
+        CHECK(take(server_done.server) == "thanks");
+        CHECK(take(both_done.server) == "one" && take(both_done.client) == "two");
+        CHECK(take(both_done.server).empty() && take(both_done.client).empty());
+        std::vector<char> block(100000);
+        const auto until_end = [&](int fd, std::size_t expected) {
+            std::size_t at = 0;
+            for (;;) {
+                pollfd waits{fd, POLLIN, 0};
+                CHECK(poll(&waits, 1, 5000) == 1);
+                const ssize_t got = recv(fd, block.data(), block.size(), MSG_DONTWAIT);
+                CHECK(got >= 0);
+                if (got == 0) break;
+                if (block[0] != pattern(at)) tell("wrong", at, expected);
+                for (ssize_t i = 0; i < got; ++i, ++at)
+                    CHECK(block[static_cast<std::size_t>(i)] == pattern(at));
+            }
+            if (at != expected)
+                tell(fd == full_done.server ? "ended, full" : "ended, unfinished", at, expected);
+            CHECK(at == expected);
+        };
+        until_end(full_done.server, before_end);
+        CHECK(take(gone.server) == "rest" && take(gone.server).empty());
+        until_end(unfinished.server, unfinished_bytes);
+        CHECK(take(reset.server) == "lost or not" && take(reset.server) == "<reset>");
+
+        CHECK(take(urgent.server, 1, MSG_OOB) == "!" && take(urgent.server) == "before");
+        CHECK(ioctl(urgent.server, SIOCATMARK, echo) == 0 && take(urgent.server) == "after");
+        CHECK(take(among.server) == "before" && take(among.server) == "!after");
+        CHECK(take(seen.server) == "before" && take(seen.server) == "after");
+
+        bool first_is_waiting = false;
+        for (int i = 0; i < 2; ++i) {
+            const int fd = accept(busy, nullptr, nullptr);
+            CHECK(fd >= 0);
+            const bool is_waiting = name_of(fd, true).words() == waiting_own;
+            if (i == 1) CHECK(is_waiting != first_is_waiting);
+            first_is_waiting = is_waiting;
+            put(fd, "hello");
+            char text[5];
+            const int client = is_waiting ? waiting : finished;
+            CHECK(recv(client, text, 5, MSG_WAITALL) == 5 && std::memcmp(text, "hello", 5) == 0);
+            CHECK(take(fd) == (is_waiting ? "<nothing>" : ""));
+        }
+        set(tuned.server, IPPROTO_TCP, TCP_CORK, 0);
+        char text[6];
+        CHECK(recv(tuned.client, text, 6, MSG_WAITALL) == 6 && std::memcmp(text, "corked", 6) == 0);
+        for (std::size_t at = 0; at < much;) {
+            const ssize_t got = recv(stuffed.server, block.data(), block.size(), 0);
+            CHECK(got > 0);
+            for (ssize_t i = 0; i < got; ++i, ++at) CHECK(block[static_cast<std::size_t>(i)] == pattern(at));
+        }
+        put(lazy.client, "lete");
+        close(connected(Kind::v4, sleepy));
+        int status = 0;
+        CHECK(waitpid(server, &status, 0) == server && WEXITSTATUS(status) == 7);
+        CHECK(waitpid(writer, &status, 0) == writer && WEXITSTATUS(status) == 5);
+        CHECK(waitpid(reader, &status, 0) == reader && WEXITSTATUS(status) == 6);
+    });
+}
