@@ -79,7 +79,8 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
             continue;
         }
         bytes += size;
-        const bool watched = area.kind == schema::AreaKind::anonymous && size >= worth_watching;
+        const bool watched =
+            wishes.watched && area.kind == schema::AreaKind::anonymous && size >= worth_watching;
         if (watched) plan.watched.push_back({area.start, area.end - area.start});
         add_units(area, watched, wishes.huge_pages && !area.no_huge && !process.thp_disable, plan);
     }

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -128,7 +129,9 @@ Rebuild::Rebuild(pid_t pid, RebuildContext context) : pid_(pid), context_(std::m
         cpu_set_t processors;
         const bool known = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
         return MemoryWishes{machine_has_huge_pages(),
-                            known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, false};
+                            known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, false,
+                            // for tests of what is done where the kernel has none, or forbids it
+                            std::getenv("CAIRN_NO_USERFAULTFD") == nullptr};
     }();
     auto wishes = here;
     wishes.lazy = context_.lazy;

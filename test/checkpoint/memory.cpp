@@ -87,6 +87,12 @@ int main() {
     CHECK(mprotect(guard + page, page, PROT_NONE) == 0);
     fill(guard, page, 4);
     fill(guard + 2 * page, page, 5);
+    // A guard region that no file of /proc names (MADV_GUARD_INSTALL, Linux 6.13): inside an area, with pages
+    // around it.
+    constexpr int guard_install = 102;
+    unsigned char* hidden = map(8 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    fill(hidden, 8 * page, 20);
+    const bool guarded = madvise(hidden + 3 * page, 2 * page, guard_install) == 0;
     unsigned char* read_only = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     fill(read_only, page, 6);
     CHECK(mprotect(read_only, page, PROT_READ) == 0);
@@ -138,6 +144,9 @@ int main() {
         for (const size_t at : {size_t{0}, gib / 2, gib - page}) CHECK(holds(sparse + at, page, 3));
         for (size_t at = page; at < gib / 2; at += gib / 64) CHECK(!resident(sparse + at));
         CHECK(holds(guard, page, 4) && holds(guard + 2 * page, page, 5) && !readable(guard + page));
+        CHECK(holds(hidden, 3 * page, 20) && readable(hidden + 3 * page) == !guarded &&
+              readable(hidden + 4 * page) == !guarded);
+        for (size_t i = 5 * page; i < 8 * page; ++i) CHECK(hidden[i] == value(i, 20));
         CHECK(holds(read_only, page, 6));
         CHECK(mprotect(read_only, page, rw) == 0);
         fill(read_only, page, 6);
