@@ -85,6 +85,15 @@ Result<> describe_nameless(Table& table, const Description& found, schema::Objec
             object.type = "tcp";
             return describe_tcp_socket(table, found, object);
         }
+        const int style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
+        if ((domain == AF_INET || domain == AF_INET6) && (style == SOCK_DGRAM || style == SOCK_RAW)) {
+            object.type = "datagram";
+            return describe_datagram_socket(table, found, object);
+        }
+        if (domain == AF_NETLINK) {
+            object.type = "netlink";
+            return describe_netlink_socket(table, found, object);
+        }
     }
     const std::string what = found.is(S_IFSOCK) ? socket_name(found.fd()) : name;
     return fail_code(ExitCode::refused, "is {} {}: this can't be saved yet; close it before a checkpoint",

@@ -89,7 +89,9 @@ class Looking {
 
     // At most `limit` bytes, from so many bytes on.
     Result<Seen> at(std::size_t offset, std::size_t limit) {
-        set(SO_PEEK_OFF, static_cast<int>(offset));
+        const bool moved = set(SO_PEEK_OFF, static_cast<int>(offset));
+        if (!moved && seen_first_) return Seen();  // of such a socket the first message only is to be seen
+        seen_first_ = true;
         if (buffer_.size() < limit) buffer_.resize(limit);
         iovec part{buffer_.data(), limit};
         alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int)) + 512];  // SCM_MAX_FD
@@ -140,7 +142,9 @@ class Looking {
     }
 
   private:
-    void set(int name, int value) const { ::setsockopt(fd_, SOL_SOCKET, name, &value, sizeof value); }
+    bool set(int name, int value) const {
+        return ::setsockopt(fd_, SOL_SOCKET, name, &value, sizeof value) == 0;
+    }
 
     static void take_control(msghdr& message, Seen& seen) {
         for (cmsghdr* part = CMSG_FIRSTHDR(&message); part; part = CMSG_NXTHDR(&message, part)) {
@@ -169,6 +173,7 @@ class Looking {
     int fd_;
     bool unix_, stream_;
     int offset_before_, credentials_before_;
+    bool seen_first_ = false;
     schema::Bytes buffer_;
 };
 

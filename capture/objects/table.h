@@ -103,5 +103,9 @@ void finish_pidfds(Table& table);
 [[nodiscard]] Result<> capture_unix_sockets(Table& table);
 [[nodiscard]] Result<> describe_tcp_socket(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> capture_tcp_sockets(Table& table);
+[[nodiscard]] Result<> describe_datagram_socket(Table& table, const Description& found,
+                                                schema::Object& object);
+[[nodiscard]] Result<> describe_netlink_socket(Table& table, const Description& found,
+                                               schema::Object& object);
 
 }  // namespace cairn::capture

@@ -106,6 +106,12 @@ bool Address::is_any() const {
     return IN6_IS_ADDR_UNSPECIFIED(&name.sin6_addr);
 }
 
+bool Address::is_multicast() const {
+    if (domain() == AF_INET) return IN_MULTICAST(ntohl(read_as<sockaddr_in>(bytes_).sin_addr.s_addr));
+    const auto name = read_as<sockaddr_in6>(bytes_);
+    return IN6_IS_ADDR_MULTICAST(&name.sin6_addr);
+}
+
 Address Address::with_port(std::uint16_t port) const {
     if (domain() == AF_INET) {
         auto name = read_as<sockaddr_in>(bytes_);
@@ -169,10 +175,11 @@ Ports ephemeral_ports() {
     return ports;
 }
 
-std::string holder_of_port(const Address& address) {
+std::string holder_of_port(const Address& address, bool udp) {
     // "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode":
     // proc(5).
-    for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    for (const char* table :
+         {udp ? "/proc/net/udp" : "/proc/net/tcp", udp ? "/proc/net/udp6" : "/proc/net/tcp6"}) {
         std::ifstream file(table);
         std::string line;
         while (std::getline(file, line)) {
@@ -181,7 +188,7 @@ std::string holder_of_port(const Address& address) {
             words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >>
                 inode;
             const auto colon = local.rfind(':');
-            if (state != "0A" || colon == std::string::npos) continue;  // listening
+            if ((!udp && state != "0A") || colon == std::string::npos) continue;  // listening
             if (std::strtoul(local.c_str() + colon + 1, nullptr, 16) != address.port()) continue;
             const std::string who = holder_of_inode(inode);
             return who.empty() ? fmt::format(" by a process of user {}", uid) : who;

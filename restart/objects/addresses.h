@@ -22,6 +22,7 @@ class Address {
     [[nodiscard]] int domain() const;
     [[nodiscard]] std::uint16_t port() const;
     [[nodiscard]] bool is_any() const;  // 0.0.0.0, ::
+    [[nodiscard]] bool is_multicast() const;
     [[nodiscard]] Address with_port(std::uint16_t port) const;
     // IPv4 as IPv4 in IPv6 (::ffff:1.2.3.4) and back, where the domain wants it.
     [[nodiscard]] Address in_domain(int domain) const;
@@ -41,6 +42,6 @@ struct Ports {
 [[nodiscard]] Ports ephemeral_ports();
 
 // " by 123 (nginx)": who listens at this port, as far as we may know. "" if unknown.
-[[nodiscard]] std::string holder_of_port(const Address& address);
+[[nodiscard]] std::string holder_of_port(const Address& address, bool udp = false);
 
 }  // namespace cairn::restart

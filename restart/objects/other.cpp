@@ -5,7 +5,8 @@
 namespace cairn::restart {
 
 bool is_socket(const schema::Object& object) {
-    return object.kind == schema::ObjectKind::other && (object.type == "unix" || object.type == "tcp");
+    return object.kind == schema::ObjectKind::other &&
+           (object.type == "unix" || object.type == "tcp" || object.type == "datagram");
 }
 
 Result<> open_other(Opening& opening, const schema::Object& object) {
@@ -16,6 +17,7 @@ Result<> open_other(Opening& opening, const schema::Object& object) {
         : object.type == "signalfd" ? open_signalfd(object)
         : object.type == "timerfd"  ? open_timerfd(object)
         : object.type == "epoll"    ? open_epoll(object)
+        : object.type == "netlink"  ? open_netlink(opening, object)
         : object.type == "pidfd"
             ? open_dead_pidfd(object)
             : Result<Fd>(fail_code(ExitCode::damaged, "is of the kind '{}', which this cairn doesn't know",

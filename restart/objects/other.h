@@ -29,5 +29,7 @@ namespace cairn::restart {
 // After everything else: descriptors on their way through them may be anything.
 [[nodiscard]] Result<> open_unix_sockets(Opening& opening);
 [[nodiscard]] Result<> open_tcp_sockets(Opening& opening);
+[[nodiscard]] Result<> open_datagram_sockets(Opening& opening);  // UDP, raw
+[[nodiscard]] Result<Fd> open_netlink(Opening& opening, const schema::Object& object);
 
 }  // namespace cairn::restart

@@ -130,6 +130,7 @@ Result<> open_each(Opening& opening) {
     for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
         if (auto done = open_terminal(opening, ends); !done) return done;
     if (auto done = open_tcp_sockets(opening); !done) return done;
+    if (auto done = open_datagram_sockets(opening); !done) return done;
     if (auto done = open_unix_sockets(opening); !done) return done;
     return make_read_only(opening);
 }

@@ -198,13 +198,13 @@ TEST(ObjectsOther, UnixSocketsWithoutAPeerHere) {
 }
 
 TEST(ObjectsOther, WhatCantBeSavedIsRefusedByName) {
-    Stopped process([] { at(120, ::socket(AF_INET, SOCK_DGRAM, 0)); });
+    Stopped process([] { at(120, ::socket(AF_PACKET, SOCK_RAW, 0)); });
     capture::ObjectTable table;
     const auto descriptors = table.descriptors(process.holder());
     ASSERT_FALSE(descriptors);
     EXPECT_EQ(descriptors.error().code, ExitCode::refused);
     const std::string expected =
-        fmt::format("{}: descriptor 120: is a UDP socket", proc::label(process.pid()));
+        fmt::format("{}: descriptor 120: is a socket of family 17, type 3", proc::label(process.pid()));
     EXPECT_EQ(descriptors.error().what.substr(0, expected.size()), expected);
 }
 

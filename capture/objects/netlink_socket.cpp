@@ -1,0 +1,42 @@
+// Netlink sockets: protocol, port, groups. What waits in them is news of the kernel's, and old by the time of
+// a restart.
+#include <linux/netlink.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+
+#include "capture/objects/socket.h"
+#include "capture/objects/table.h"
+#include "common/file_identity.h"
+#include "common/schema/extra.h"
+
+namespace cairn::capture {
+
+Result<> describe_netlink_socket(Table& table, const Description& found, schema::Object& object) {
+    const int fd = found.fd(), protocol = socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL);
+    // Others hold rules or tables for their program in the kernel.
+    constexpr std::array known = {NETLINK_ROUTE, NETLINK_USERSOCK, NETLINK_SOCK_DIAG, NETLINK_KOBJECT_UEVENT,
+                                  NETLINK_GENERIC};
+    if (std::ranges::find(known, protocol) == known.end())
+        return fail_code(ExitCode::refused, "is a netlink socket of protocol {}: this can't be saved",
+                         protocol);
+    object.identity = identity_of(found.status);
+    const std::string own = own_address(fd), peer = peer_address(fd);
+    std::array<std::uint32_t, 64> groups{};
+    socklen_t length = sizeof groups;  // of the kernel: bytes that there are, which may be more
+    if (::getsockopt(fd, SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS, groups.data(), &length) != 0) length = 0;
+    object.extra =
+        schema::pack({{"style", socket_option<int>(fd, SOL_SOCKET, SO_TYPE)},
+                      {"protocol", protocol},
+                      {"own", schema::binary(own.data(), own.size())},
+                      {"peer_name", schema::binary(peer.data(), peer.size())},
+                      {"groups", schema::binary(groups.data(), std::min<std::size_t>(length, sizeof groups))},
+                      {"options", socket_options_of(fd)}});
+    pollfd polled{fd, POLLIN, 0};
+    if (::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
+        table.note("{} is a netlink socket with something waiting: it is left out", found.who());
+    return {};
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,225 @@
+// UDP, raw and netlink sockets.
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include <cstring>
+
+#include "restart/objects/addresses.h"
+#include "restart/objects/other.h"
+#include "restart/objects/sockets.h"
+
+namespace cairn::restart {
+namespace {
+
+using nlohmann::json;
+using schema::Object;
+
+void set_int(int fd, int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+}
+
+struct End {
+    const Object* object = nullptr;
+    json extra;
+    int domain = AF_INET, style = SOCK_DGRAM;
+    Address own, peer_name;
+    Fd fd;
+    bool bound = false;
+};
+
+class DatagramSockets {
+  public:
+    explicit DatagramSockets(Opening& opening) : opening_(opening) {}
+
+    Result<> open() {
+        for (const Object& object : opening_.objects.objects) {
+            if (object.kind != schema::ObjectKind::other || object.type != "datagram") continue;
+            auto extra = schema::unpack(object.extra);
+            if (!extra) return std::unexpected(std::move(extra.error()));
+            End& end = ends_[object.id];
+            end.object = &object;
+            end.extra = std::move(*extra);
+            end.domain = schema::number<int>(end.extra, "domain");
+            end.style = schema::number<int>(end.extra, "style");
+            end.own = Address(schema::bytes(end.extra, "own"));
+            end.peer_name = Address(schema::bytes(end.extra, "peer_name"));
+        }
+        // Filled as soon as it is bound: of several at one port (SO_REUSEADDR) the last one gets what is
+        // sent.
+        for (auto& [id, end] : ends_) {
+            if (auto done = make(end); !done)
+                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+            if (auto done = fill(end); !done)
+                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+        }
+        for (auto& [id, end] : ends_)
+            if (auto done = finish(end); !done)
+                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+        return {};
+    }
+
+  private:
+    Result<> make(End& end) {
+        end.fd.reset(
+            ::socket(end.domain, end.style | SOCK_CLOEXEC, schema::number<int>(end.extra, "protocol")));
+        if (!end.fd) return fail_errno("socket");
+        const int fd = end.fd.get();
+        set_int(fd, SOL_SOCKET, SO_REUSEADDR, schema::number<int>(end.extra, "reuse_address"));
+        set_socket_options(fd, end.extra, schema::OptionMoment::before_bind);
+        if (end.own.port() == 0 && (end.own.is_any() || end.style != SOCK_RAW)) return {};
+        if (end.style == SOCK_RAW && end.own.is_any()) return {};
+        if (::bind(fd, end.own.name(), end.own.length()) == 0) {
+            end.bound = true;
+            return {};
+        }
+        const int problem = errno;
+        // Who has only asked has got its port from connect or sendto, and any will do; a server wants its
+        // own.
+        if (problem == EADDRINUSE && !end.peer_name.empty() &&
+            ::bind(fd, end.own.with_port(0).name(), end.own.length()) == 0) {
+            end.bound = true;
+            opening_.note("UDP port {} is taken: a connected socket that had it is at {} now",
+                          end.own.words(), Address::of(fd).words());
+            return {};
+        }
+        errno = problem;
+        if (problem == EADDRINUSE)
+            return fail_code(ExitCode::refused, "this UDP port is taken{}: a restored program is bound to it",
+                             holder_of_port(end.own, true));
+        return fail_errno("bind");
+    }
+
+    [[nodiscard]] int member_at(const Address& address) const {
+        for (const auto& [id, end] : ends_)
+            if (end.bound && end.own.port() == address.port() && (end.own.is_any() || end.own.same(address)))
+                return end.fd.get();
+        return -1;
+    }
+
+    Result<> fill(const End& end) {
+        if (end.object->contents.empty()) return {};
+        make_room(end.fd.get(), size_of(end));
+        const auto messages = end.extra.find("messages");
+        std::size_t left_out = 0;
+        for (std::size_t i = 0; i < end.object->contents.size(); ++i) {
+            const json about =
+                messages != end.extra.end() && i < messages->size() ? (*messages)[i] : json::object();
+            const Address from(schema::bytes(about, "from"));
+            Fd temporary;
+            int sender = member_at(from);
+            if (sender < 0 && !from.empty()) {
+                const Address own = from.in_domain(AF_INET);
+                temporary.reset(::socket(own.domain(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+                set_int(temporary.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+                if (::bind(temporary.get(), own.name(), own.length()) == 0) sender = temporary.get();
+            }
+            int sender_domain = from.domain();
+            socklen_t length = sizeof sender_domain;
+            ::getsockopt(sender, SOL_SOCKET, SO_DOMAIN, &sender_domain, &length);
+            Address to = end.own.is_any() ? Address::loopback(end.domain).with_port(end.own.port()) : end.own;
+            // From an IPv4 address to a socket of both worlds.
+            if (end.own.is_any() && from.in_domain(AF_INET).domain() == AF_INET)
+                to = Address::loopback(AF_INET).with_port(end.own.port());
+            to = to.in_domain(sender_domain);
+            const auto& data = end.object->contents[i];
+            const bool sent = sender >= 0 && !end.own.is_multicast() &&
+                              ::sendto(sender, data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                                       to.name(), to.length()) == static_cast<ssize_t>(data.size());
+            left_out += sent ? 0 : 1;
+        }
+        if (left_out != 0)
+            opening_.note(
+                "{}: {} datagrams that waited in it came from where nobody can send from now: left out",
+                schema::text(end.extra, "words"), left_out);
+        return {};
+    }
+
+    static std::size_t size_of(const End& end) {
+        std::size_t size = 0;
+        for (const schema::Bytes& each : end.object->contents) size += each.size() + 1024;
+        return size;
+    }
+
+    void join(const End& end, const char* which, int level) const {
+        const auto groups = end.extra.find(which);
+        if (groups == end.extra.end() || !groups->is_array()) return;
+        for (const json& each : *groups) {
+            const std::string filter = schema::bytes(each, "filter");
+            group_filter head{};
+            if (filter.size() < GROUP_FILTER_SIZE(0)) continue;
+            std::memcpy(&head, filter.data(), std::min(filter.size(), sizeof head));
+            group_req request{};
+            request.gr_interface = schema::number<std::uint32_t>(each, "interface");
+            request.gr_group = head.gf_group;
+            if (::setsockopt(end.fd.get(), level, MCAST_JOIN_GROUP, &request, sizeof request) != 0) {
+                opening_.note("{}: a multicast group can't be joined again: {}",
+                              schema::text(end.extra, "words"), std::strerror(errno));
+                continue;
+            }
+            if (head.gf_fmode != MCAST_EXCLUDE || head.gf_numsrc != 0)
+                ::setsockopt(end.fd.get(), level, MCAST_MSFILTER, filter.data(),
+                             static_cast<socklen_t>(filter.size()));
+        }
+    }
+
+    Result<> finish(End& end) {
+        const int fd = end.fd.get();
+        join(end, "groups", end.domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6);
+        join(end, "groups_v4", IPPROTO_IP);
+        if (!end.peer_name.empty() && ::connect(fd, end.peer_name.name(), end.peer_name.length()) != 0)
+            opening_.note("{}: can't be connected to {} again: {}", schema::text(end.extra, "words"),
+                          end.peer_name.words(), std::strerror(errno));
+        set_socket_options(fd, end.extra, schema::OptionMoment::last);
+        set_buffers(fd, end.extra);
+        if (auto done = set_flags(fd, *end.object); !done) return done;
+        return opening_.keep(*end.object, std::move(end.fd));
+    }
+
+    Opening& opening_;
+    std::map<std::int64_t, End> ends_;  // by object
+};
+
+}  // namespace
+
+Result<> open_datagram_sockets(Opening& opening) {
+    return DatagramSockets(opening).open();
+}
+
+Result<Fd> open_netlink(Opening& opening, const Object& object) {
+    auto extra = schema::unpack(object.extra);
+    if (!extra) return std::unexpected(std::move(extra.error()));
+    Fd fd(::socket(AF_NETLINK, schema::number<int>(*extra, "style") | SOCK_CLOEXEC,
+                   schema::number<int>(*extra, "protocol")));
+    if (!fd) return fail_errno("netlink socket");
+    sockaddr_nl name{};
+    const std::string own = schema::bytes(*extra, "own");
+    std::memcpy(&name, own.data(), std::min(own.size(), sizeof name));
+    name.nl_groups = 0;
+    // A port of 0: it was never bound. Most programs have got their process id for one.
+    if (name.nl_pid != 0 && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+        name.nl_pid = 0;
+        if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0)
+            return fail_errno("netlink socket: bind");
+        opening.note("a netlink socket has another port than before: the old one is taken");
+    }
+    const std::string peer = schema::bytes(*extra, "peer_name");
+    sockaddr_nl to{};
+    std::memcpy(&to, peer.data(), std::min(peer.size(), sizeof to));
+    if (to.nl_pid != 0 || to.nl_groups != 0)
+        (void)!::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    const std::string groups = schema::bytes(*extra, "groups");
+    for (std::size_t bit = 0; bit < groups.size() * 8; ++bit) {
+        if ((static_cast<unsigned char>(groups[bit / 8]) >> bit % 8 & 1) == 0) continue;
+        const int group = static_cast<int>(bit) + 1;
+        if (::setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0)
+            opening.note("a netlink socket can't join group {} again: {}", group, std::strerror(errno));
+    }
+    set_socket_options(fd.get(), *extra, schema::OptionMoment::last);
+    set_buffers(fd.get(), *extra);
+    return fd;
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,220 @@
+// UDP over IPv4 and IPv6: bound, connected, with datagrams that wait and tell where they came from, multicast
+// groups, options; raw sockets (root) and netlink sockets.
+#include <arpa/inet.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <string>
+
+#include "support.h"
+
+namespace {
+
+struct Name {
+    sockaddr_storage storage{};
+    socklen_t length = sizeof storage;
+    [[nodiscard]] std::string words() const {
+        char text[INET6_ADDRSTRLEN] = "";
+        if (storage.ss_family == AF_INET) {
+            sockaddr_in name{};
+            std::memcpy(&name, &storage, sizeof name);
+            inet_ntop(AF_INET, &name.sin_addr, text, sizeof text);
+            return text + std::string(" ") + std::to_string(ntohs(name.sin_port));
+        }
+        sockaddr_in6 name{};
+        std::memcpy(&name, &storage, sizeof name);
+        inet_ntop(AF_INET6, &name.sin6_addr, text, sizeof text);
+        return text + std::string(" ") + std::to_string(ntohs(name.sin6_port));
+    }
+};
+
+Name name_of(int fd, bool peer = false) {
+    Name name;
+    auto* where = reinterpret_cast<sockaddr*>(&name.storage);
+    CHECK((peer ? getpeername(fd, where, &name.length) : getsockname(fd, where, &name.length)) == 0);
+    return name;
+}
+
+int bound(int domain, bool any = false) {
+    const int fd = socket(domain, SOCK_DGRAM, 0);
+    Name name;
+    name.storage.ss_family = static_cast<sa_family_t>(domain);
+    name.length = domain == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (domain == AF_INET && !any)
+        reinterpret_cast<sockaddr_in*>(&name.storage)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (domain == AF_INET6 && !any)
+        reinterpret_cast<sockaddr_in6*>(&name.storage)->sin6_addr = in6addr_loopback;
+    CHECK(bind(fd, reinterpret_cast<sockaddr*>(&name.storage), name.length) == 0);
+    return fd;
+}
+
+Name loopback_of(int fd) {
+    Name name = name_of(fd);
+    if (name.storage.ss_family == AF_INET)
+        reinterpret_cast<sockaddr_in*>(&name.storage)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return name;
+}
+
+void put(int fd, const Name& to, const std::string& text) {
+    CHECK(sendto(fd, text.data(), text.size(), 0, reinterpret_cast<const sockaddr*>(&to.storage),
+                 to.length) == static_cast<ssize_t>(text.size()));
+}
+void join(int fd, const Name& to) {
+    CHECK(connect(fd, reinterpret_cast<const sockaddr*>(&to.storage), to.length) == 0);
+}
+
+// "text from address"
+std::string take(int fd) {
+    char text[2000];
+    Name from;
+    const ssize_t got = recvfrom(fd, text, sizeof text, MSG_DONTWAIT,
+                                 reinterpret_cast<sockaddr*>(&from.storage), &from.length);
+    if (got < 0) return errno == EAGAIN ? "<nothing>" : "<error>";
+    return std::string(text, static_cast<std::size_t>(got)) + " from " + from.words();
+}
+
+int option(int fd, int level, int name) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    CHECK(getsockopt(fd, level, name, &value, &length) == 0);
+    return value;
+}
+
+}  // namespace
+
+int main() {
+    const int a = bound(AF_INET), b = bound(AF_INET), any = bound(AF_INET, true), six = bound(AF_INET6),
+              dual = bound(AF_INET6, true);
+    const int left = bound(AF_INET), right = bound(AF_INET), unbound = socket(AF_INET, SOCK_DGRAM, 0);
+    put(a, name_of(b), "one");
+    put(any, name_of(b), "two");
+    put(a, name_of(b), "");
+    put(b, name_of(b), "to myself");
+    put(a, loopback_of(any), "to any");
+    const int six_sender = bound(AF_INET6);
+    put(six_sender, name_of(six), "six");
+    {
+        const int vanished = bound(AF_INET);
+        put(vanished, name_of(b), "vanished");
+        close(vanished);
+    }
+    // To a socket of both worlds, from IPv4.
+    Name to_dual;
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    {
+        const Name own = name_of(dual);
+        sockaddr_in6 six_name{};
+        std::memcpy(&six_name, &own.storage, sizeof six_name);
+        v4.sin_port = six_name.sin6_port;
+        std::memcpy(&to_dual.storage, &v4, sizeof v4);
+        to_dual.length = sizeof v4;
+    }
+    put(a, to_dual, "dual");
+    put(a, name_of(left), "before they were connected");
+    join(left, name_of(right));
+    join(right, name_of(left));
+    for (int i = 0; i < 30; ++i) CHECK(send(left, &i, sizeof i, 0) == sizeof i);
+    const std::string names[] = {name_of(a).words(),     name_of(b).words(),         name_of(any).words(),
+                                 name_of(six).words(),   name_of(dual).words(),      name_of(left).words(),
+                                 name_of(right).words(), name_of(six_sender).words()};
+    const int sockets[] = {a, b, any, six, dual, left, right, six_sender};
+
+    // Multicast over the loopback interface.
+    const int group = socket(AF_INET, SOCK_DGRAM, 0);
+    const int on = 1;
+    CHECK(setsockopt(group, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    CHECK(bind(group, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0);
+    ip_mreqn membership{};
+    membership.imr_multiaddr.s_addr = inet_addr("239.1.2.3");
+    membership.imr_ifindex = static_cast<int>(if_nametoindex("lo"));
+    CHECK(setsockopt(group, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof membership) == 0);
+    const int announcer = socket(AF_INET, SOCK_DGRAM, 0);
+    // By its address: the kernel doesn't tell of an interface that was chosen by its number.
+    const in_addr loopback{htonl(INADDR_LOOPBACK)};
+    CHECK(setsockopt(announcer, IPPROTO_IP, IP_MULTICAST_IF, &loopback, sizeof loopback) == 0);
+    Name to_group = name_of(group);
+    reinterpret_cast<sockaddr_in*>(&to_group.storage)->sin_addr = membership.imr_multiaddr;
+
+    const int ttl = 7, buffer = 50000;
+    CHECK(setsockopt(a, IPPROTO_IP, IP_TTL, &ttl, sizeof ttl) == 0 &&
+          setsockopt(a, IPPROTO_IP, IP_PKTINFO, &on, sizeof on) == 0);
+    CHECK(setsockopt(a, SOL_SOCKET, SO_BROADCAST, &on, sizeof on) == 0 &&
+          setsockopt(a, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer) == 0);
+    const int size = option(a, SOL_SOCKET, SO_RCVBUF);
+
+    const int route = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+    sockaddr_nl route_name{};
+    route_name.nl_family = AF_NETLINK;
+    route_name.nl_groups = RTMGRP_LINK;
+    CHECK(bind(route, reinterpret_cast<sockaddr*>(&route_name), sizeof route_name) == 0);
+    socklen_t length = sizeof route_name;
+    CHECK(getsockname(route, reinterpret_cast<sockaddr*>(&route_name), &length) == 0);
+    const int raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP);  // root only
+    if (raw >= 0) CHECK(setsockopt(raw, IPPROTO_IP, IP_TTL, &ttl, sizeof ttl) == 0);
+
+    test::serve([&](bool last) {
+        for (unsigned i = 0; i < 8; ++i) CHECK(name_of(sockets[i]).words() == names[i]);
+        CHECK(name_of(left, true).words() == names[6] && name_of(right, true).words() == names[5]);
+        CHECK(option(a, IPPROTO_IP, IP_TTL) == 7 && option(a, IPPROTO_IP, IP_PKTINFO) == 1);
+        CHECK(option(a, SOL_SOCKET, SO_BROADCAST) == 1 && option(a, SOL_SOCKET, SO_RCVBUF) == size);
+        CHECK(option(group, SOL_SOCKET, SO_REUSEADDR) == 1 && option(a, SOL_SOCKET, SO_REUSEADDR) == 0);
+        if (raw >= 0) CHECK(option(raw, IPPROTO_IP, IP_TTL) == 7);
+        put(announcer, to_group, "news");
+        test::nap(2);
+        CHECK(take(group).starts_with("news from "));
+        put(unbound, name_of(six_sender).storage.ss_family == AF_INET6 ? loopback_of(any) : name_of(a), "hi");
+        sockaddr_nl now{};
+        length = sizeof now;
+        CHECK(getsockname(route, reinterpret_cast<sockaddr*>(&now), &length) == 0 &&
+              now.nl_groups == RTMGRP_LINK && now.nl_pid == route_name.nl_pid);
+        // It still answers.
+        struct {
+            nlmsghdr header;
+            rtgenmsg body;
+        } ask{};
+        ask.header.nlmsg_len = sizeof ask;
+        ask.header.nlmsg_type = RTM_GETLINK;
+        ask.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+        ask.body.rtgen_family = AF_UNSPEC;
+        CHECK(send(route, &ask, sizeof ask, 0) == sizeof ask);
+        for (bool done = false; !done;) {
+            alignas(nlmsghdr) char answer[32768];
+            ssize_t got = recv(route, answer, sizeof answer, 0);
+            CHECK(got > 0);
+            nlmsghdr head{};
+            for (char* at = answer; got >= static_cast<ssize_t>(sizeof head);) {
+                std::memcpy(&head, at, sizeof head);
+                done = done || head.nlmsg_type == NLMSG_DONE;
+                const unsigned step = (head.nlmsg_len + 3U) & ~3U;
+                at += step;
+                got -= static_cast<ssize_t>(step);
+            }
+        }
+        if (!last) return;
+        CHECK(take(b) == "one from " + names[0]);
+        CHECK(take(b) == "two from " + loopback_of(any).words());
+        CHECK(take(b) == " from " + names[0]);
+        CHECK(take(b) == "to myself from " + names[1]);
+        CHECK(take(b).starts_with("vanished from 127.0.0.1 ") && take(b) == "<nothing>");
+        CHECK(take(any) == "to any from " + names[0] && take(any).starts_with("hi from 127.0.0.1 "));
+        CHECK(take(six) == "six from " + names[7]);
+        const std::string through = take(dual);
+        CHECK(through.starts_with("dual from ::ffff:127.0.0.1 "));
+        CHECK(take(left) == "before they were connected from " + names[0]);
+        for (int i = 0; i < 30; ++i) {
+            int got = -1;
+            CHECK(recv(right, &got, sizeof got, MSG_DONTWAIT) == sizeof got && got == i);
+        }
+        CHECK(send(right, "back", 4, 0) == 4 && take(left) == "back from " + names[6]);
+        CHECK(take(right) == "<nothing>");
+    });
+}
