@@ -131,6 +131,11 @@ Result<> TraceWriter::close() {
         if (buffer.ended || buffer.first + buffer.count == 0) continue;
         if (auto done = end(process); !done) return done;
     }
+    return close_unended();
+}
+
+Result<> TraceWriter::close_unended() {
+    if (auto done = flush(); !done) return done;
     if (auto done = write_block({.type = BlockType::closed, .first = blocks_}, {}); !done) return done;
     fd_.reset();
     return {};

@@ -34,6 +34,8 @@ class TraceWriter {
     // Ends every process that has events and isn't ended, and the file. Without it a reader takes the trace
     // for one of a program that was killed.
     [[nodiscard]] Result<> close();
+    // Ends the file, but no process: those that end() wasn't called for were killed.
+    [[nodiscard]] Result<> close_unended();
 
     [[nodiscard]] std::uint64_t bytes_written() const { return bytes_; }
 

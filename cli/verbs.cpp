@@ -53,6 +53,8 @@ constexpr std::array table = {
     Verb{"coordinator", "cairn-coordinator", false, "coordinator [OPTIONS]",
          "run a session's coordinator, with a console on a terminal", ""},
     Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE", "show what a checkpoint holds", ""},
+    Verb{"causality", "cairn-causality", false, "causality VERB [OPTIONS] TRACE...",
+         "who could have influenced whom: traces, cuts, recovery lines", ""},
     Verb{"help", "", false, "help [VERB]", "this list, or how to use one verb", ""},
 };
 

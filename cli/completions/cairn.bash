@@ -13,7 +13,7 @@ _cairn_sessions() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect help --version'
+    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect causality help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -57,8 +57,27 @@ _cairn() {
         ;;
     --interval | -i | --timeout | -t | --wait | --keep | --linger | --coordinator | -c | --part | -p) return ;;
     esac
-    local options=
+    local options= what='check cuts places zigzag recovery-line simulate convert view'
+    if [[ $verb == causality && COMP_CWORD -eq 2 && $word != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
+        return
+    fi
     case $verb in
+    causality)
+        options='--json --help'
+        case ${COMP_WORDS[2]} in
+        cuts) options+=' --after --before --is --most' ;;
+        places) options+=' --after --before --is --interval --most' ;;
+        zigzag) options+=' --from --to --extends --most' ;;
+        recovery-line) options+=' --failed' ;;
+        simulate)
+            options+=' --protocol --traffic --processes --messages --checkpoint-every --delay --unordered --differences'
+            options+=' --failures --seed --svg --figure'
+            ;;
+        convert) options+=' --to' ;;
+        view) options+=' --failed --by-time --most' ;;
+        esac
+        ;;
     launch) options='--session --ckptdir --interval --keep --self-contained --coordinator --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
@@ -74,7 +93,7 @@ _cairn() {
     case $verb in
     launch) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
     restart) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
-    inspect) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    inspect | causality) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
 }
 

@@ -1,0 +1,122 @@
+#include "causality/open_trace.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "causality/trace_json.h"
+#include "causality/trace_reader.h"
+#include "causality/trace_writer.h"
+
+namespace cairn::causality {
+namespace {
+
+struct Closer {
+    void operator()(std::FILE* file) const { static_cast<void>(std::fclose(file)); }
+};
+using File = std::unique_ptr<std::FILE, Closer>;
+
+Result<std::string> read_all(const std::string& path, std::size_t most) {
+    const bool standard = path == "-";
+    const File owned(standard ? nullptr : std::fopen(path.c_str(), "rbe"));
+    std::FILE* file = standard ? stdin : owned.get();
+    if (file == nullptr) return fail_errno("opening the trace {}", path);
+    std::string text;
+    while (text.size() < most) {
+        const std::size_t before = text.size();
+        text.resize(std::min(most, before + (1U << 16)));
+        text.resize(before + std::fread(text.data() + before, 1, text.size() - before, file));
+        if (text.size() == before) break;
+    }
+    if (std::ferror(file) != 0) return fail_errno("reading the trace {}", path);
+    return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TraceSource>> open_trace(std::span<const std::string> paths) {
+    if (paths.empty()) return fail_code(ExitCode::usage, "which trace?");
+    if (paths[0] != "-") {
+        const auto begin = read_all(paths[0], sizeof trace_magic);
+        if (!begin) return std::unexpected(begin.error());
+        if (begin->size() == sizeof trace_magic &&
+            std::memcmp(begin->data(), &trace_magic, sizeof trace_magic) == 0) {
+            auto reader = TraceReader::open(paths);
+            if (!reader) return std::unexpected(reader.error());
+            return std::move(*reader);
+        }
+    }
+    if (paths.size() != 1)
+        return fail_code(ExitCode::usage,
+                         "{} is no binary trace; only those may be spread over several files", paths[0]);
+    const auto text = read_all(paths[0], SIZE_MAX / 2);
+    if (!text) return std::unexpected(text.error());
+    auto trace = parse_trace_lines(*text, paths[0]);
+    if (!trace) return std::unexpected(trace.error());
+    return std::move(*trace);
+}
+
+Result<> write_lines(TraceSource& source, const std::string& path) {
+    const File owned(path == "-" ? nullptr : std::fopen(path.c_str(), "wbxe"));
+    std::FILE* file = path == "-" ? stdout : owned.get();
+    if (file == nullptr) return fail_errno("creating {}", path);
+    TraceLine line;
+    const auto put = [&] { std::fputs((trace_line(line) + "\n").c_str(), file); };
+    line.processes = source.processes();
+    put();
+    line.what = TraceLine::What::communicator;
+    for (const Communicator& each : source.communicators()) {
+        line.communicator = each;
+        put();
+    }
+    for (line.process = 0; line.process < source.processes(); ++line.process) {
+        if (!source.ended(line.process)) {
+            line.what = TraceLine::What::killed;
+            put();
+        }
+        line.what = TraceLine::What::event;
+        for (;;) {
+            const auto more = source.next(line.process, line.event);
+            if (!more) return std::unexpected(more.error());
+            if (!*more) break;
+            if (line.event.place >= source.places().size())
+                return fail_code(ExitCode::damaged, "process {}: an event's place is not defined",
+                                 line.process);
+            line.place = source.places()[line.event.place];
+            put();
+        }
+    }
+    if (std::fflush(file) != 0 || std::ferror(file) != 0) return fail_errno("writing {}", path);
+    return {};
+}
+
+Result<> write_binary(TraceSource& source, const std::string& path) {
+    auto writer = TraceWriter::create(path, source.processes());
+    if (!writer) return std::unexpected(writer.error());
+    for (const Communicator& each : source.communicators())
+        if (auto done = writer->communicator(each); !done) return done;
+    std::vector<std::uint32_t> places;
+    for (Process process = 0; process < source.processes(); ++process) {
+        Event event;
+        for (;;) {
+            const auto more = source.next(process, event);
+            if (!more) return std::unexpected(more.error());
+            if (!*more) break;
+            // Places may be defined while the trace is read.
+            while (places.size() <= event.place) {
+                if (places.size() >= source.places().size())
+                    return fail_code(ExitCode::damaged, "process {}: an event's place is not defined",
+                                     process);
+                const auto number = writer->place(source.places()[places.size()]);
+                if (!number) return std::unexpected(number.error());
+                places.push_back(*number);
+            }
+            event.place = places[event.place];
+            if (auto done = writer->append(process, event); !done) return done;
+        }
+        if (auto done = source.ended(process) ? writer->end(process) : writer->flush(); !done) return done;
+    }
+    // A process that was killed has no end; the file has one.
+    return writer->close_unended();
+}
+
+}  // namespace cairn::causality

@@ -1,0 +1,49 @@
+// cairn-causality: `cairn causality VERB`.
+#include <cstdio>
+#include <exception>
+
+#include "causality/tool/verbs.h"
+
+namespace cairn::causality::tool {
+namespace {
+
+Result<> run(std::span<char* const> words) {
+    const auto asks_help = [](std::string_view word) { return word == "--help" || word == "-h"; };
+    std::string verb;
+    for (const char* word : words) {
+        if (asks_help(word) || (verb.empty() && std::string_view(word) == "help")) {
+            std::fputs(help(verb.empty() && words.size() > 1 ? words[1] : verb).c_str(), stdout);
+            return {};
+        }
+        if (verb.empty()) verb = word;
+    }
+    const auto options = read_options(words);
+    if (!options) return std::unexpected(options.error());
+    Result<> done;
+    if (options->verb == "check") done = check(*options);
+    if (options->verb == "cuts") done = cuts(*options);
+    if (options->verb == "places") done = places(*options);
+    if (options->verb == "zigzag") done = zigzag(*options);
+    if (options->verb == "recovery-line") done = recovery_line(*options);
+    if (options->verb == "simulate") done = simulate(*options);
+    if (options->verb == "convert") done = convert(*options);
+    if (options->verb == "view") done = view(*options);
+    if (std::fflush(stdout) != 0 && done) return fail_errno("writing to stdout");
+    return done;
+}
+
+}  // namespace
+}  // namespace cairn::causality::tool
+
+int main(int argc, char** argv) {
+    try {
+        const auto done =
+            cairn::causality::tool::run(std::span<char* const>(argv + 1, argc > 1 ? argv + argc : argv + 1));
+        if (done) return 0;
+        fmt::print(stderr, "cairn causality: {}\n", done.error().what);
+        return static_cast<int>(done.error().code);
+    } catch (const std::exception& problem) {
+        fmt::print(stderr, "cairn causality: {}\n", problem.what());
+        return static_cast<int>(cairn::ExitCode::failed);
+    }
+}

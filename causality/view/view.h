@@ -1,0 +1,21 @@
+// The space-time diagram: one HTML file that needs nothing else.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "causality/computation.h"
+
+namespace cairn::causality {
+
+struct ViewOptions {
+    std::string title;
+    std::vector<Process> failed;  // draws their recovery line
+    std::size_t places = 10;      // how many places are drawn
+    bool by_time = false;         // across: the processes' clocks; otherwise the order of causes
+};
+
+// About 30 bytes for each event, and the page itself.
+[[nodiscard]] std::string view_html(const Computation& computation, const ViewOptions& options);
+
+}  // namespace cairn::causality
