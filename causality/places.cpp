@@ -56,8 +56,10 @@ void Places::contract() {
         }
         for (const auto& [request, at] : open) join_nodes(node(first + at), end);
         std::int32_t depth = 0;
-        for (Position at = 0; at + 1 < c.size(p); ++at)
-            if ((depth += opened[at]) > 0) join_nodes(node(first + at), node(first + at + 1));
+        for (Position at = 0; at + 1 < c.size(p); ++at) {
+            depth += opened[at];
+            if (depth > 0) join_nodes(node(first + at), node(first + at + 1));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "causality/places.h"
 
@@ -105,7 +106,7 @@ std::vector<Places::Timed> Places::best(std::size_t most, std::int64_t interval)
     // When all that a component requires has happened. In the order of numbers: what is required comes first.
     std::vector<std::int64_t> ready(components, limits.min());
     std::vector<Index> by_component(node_.size()), begin(components + 1);
-    for (Index e = 0; e < node_.size(); ++e) ++begin[component[node_[e]] + 1];
+    for (const std::uint32_t node : node_) ++begin[component[node] + 1];
     std::partial_sum(begin.begin(), begin.end(), begin.begin());
     std::vector<Index> at(begin.begin(), begin.end() - 1);
     for (Index e = 0; e < node_.size(); ++e) by_component[at[component[node_[e]]]++] = e;
@@ -123,7 +124,8 @@ std::vector<Places::Timed> Places::best(std::size_t most, std::int64_t interval)
         if (given) ready[each] = limits.min();
         if (inside && !given) order.push_back(each);
     }
-    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return ready[a] < ready[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](auto a, auto b) { return ready[a] < ready[b] || (ready[a] == ready[b] && a < b); });
     if (order.empty()) return {};
 
     const auto n = computation_.processes();
@@ -163,7 +165,8 @@ std::vector<Places::Timed> Places::best(std::size_t most, std::int64_t interval)
     std::vector<Choice> chosen;
     for (const auto& [window, choice] : windows) chosen.push_back(choice);
     if (chosen.size() > most) {
-        std::stable_sort(chosen.begin(), chosen.end(), [](auto& a, auto& b) { return a.wait < b.wait; });
+        std::sort(chosen.begin(), chosen.end(),
+                  [](auto& a, auto& b) { return a.wait < b.wait || (a.wait == b.wait && a.upto < b.upto); });
         chosen.resize(most);
         std::sort(chosen.begin(), chosen.end(), [](auto& a, auto& b) { return a.upto < b.upto; });
     }
@@ -248,10 +251,10 @@ std::vector<Places::Line> Places::lines() const {
             lines.push_back(std::move(line));
         }
     }
-    std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
+    std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {
         const bool a_always = a.good == a.passes, b_always = b.good == b.passes;
         if (a_always != b_always) return a_always;
-        return a.mean_wait < b.mean_wait;
+        return std::tie(a.mean_wait, a.place, a.after) < std::tie(b.mean_wait, b.place, b.after);
     });
     return lines;
 }

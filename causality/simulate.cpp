@@ -88,7 +88,7 @@ class Growing {
     void open_interval(Process p) {
         nodes_[p].push_back(static_cast<std::uint32_t>(first_edge_.size()));
         first_edge_.push_back(none);
-        owner_.push_back({p, static_cast<std::uint32_t>(nodes_[p].size())});
+        owner_.emplace_back(p, static_cast<std::uint32_t>(nodes_[p].size()));
     }
     [[nodiscard]] std::uint32_t interval(Process p) const { return nodes_[p].back(); }
     void message(std::uint32_t from, std::uint32_t to) {
