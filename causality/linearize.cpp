@@ -1,7 +1,6 @@
 #include "causality/linearize.h"
 
 #include <algorithm>
-#include <array>
 
 #include "causality/feed.h"
 

@@ -2,7 +2,6 @@
 // of all events in which causes come first. What contradicts itself is found here and refused with its event.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -77,7 +76,18 @@ class Linearizer {
     };
     using GroupKey = std::pair<std::uint32_t, std::uint64_t>;  // communicator, k-th operation on it
     using Groups = std::map<GroupKey, Group>;
-    using Channel = std::array<std::uint32_t, 4>;
+    struct Channel {
+        std::uint64_t processes;  // source and destination
+        std::uint64_t envelope;   // communicator and tag
+        bool operator==(const Channel&) const = default;
+    };
+    struct ChannelHash {
+        std::size_t operator()(const Channel& channel) const {
+            std::uint64_t mixed =
+                (channel.processes * 0x9e3779b97f4a7c15U ^ channel.envelope) * 0xbf58476d1ce4e5b9U;
+            return mixed ^ mixed >> 29;
+        }
+    };
 
     Result<> advance(Process process);
     Result<bool> try_event(Process process, const Event& event, std::uint64_t count);
@@ -102,7 +112,7 @@ class Linearizer {
     std::deque<Process> ready_;
     std::deque<Step> out_;
     std::unordered_map<Key, Slot, KeyHash> messages_;
-    std::map<Channel, std::uint32_t> channels_;
+    std::unordered_map<Channel, std::uint32_t, ChannelHash> channels_;
     std::vector<std::uint64_t> sent_;  // for each channel
     Groups groups_;
     std::uint32_t group_count_ = 0;

@@ -99,9 +99,9 @@ std::string Linearizer::event_text(EventId id, const Event& event) const {
 }
 
 std::uint32_t Linearizer::channel(const Event& event, Process source, Process destination) {
-    const auto [found, is_new] = channels_.try_emplace(
-        {event.communicator, source, destination, static_cast<std::uint32_t>(event.tag)},
-        static_cast<std::uint32_t>(channels_.size()));
+    const Channel key{std::uint64_t{source} << 32 | destination,
+                      std::uint64_t{event.communicator} << 32 | static_cast<std::uint32_t>(event.tag)};
+    const auto [found, is_new] = channels_.try_emplace(key, static_cast<std::uint32_t>(channels_.size()));
     if (is_new) sent_.push_back(0);
     return found->second;
 }

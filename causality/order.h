@@ -18,7 +18,7 @@ enum class Tick { events, transmissions };
 // differences at the events that raise one, with the whole clock at every 16th of those. Let r be the number
 // of such events, d how many components each raises on average, n the processes: about 2dr + nr/4 bytes (+ 4
 // for each event with `transmissions`), a query decodes at most 16 differences: O(log r + 16 d). With 10
-// million events of 64 processes that send at random this is a fifth of the plain table (bench/README.md).
+// million events of 64 processes that send at random this is a ninth of the plain table (bench/README.md).
 //
 // A collective of shape `all` is taken as its return: what every member did before its own call happens
 // before it, and the returns of its members are concurrent.
