@@ -263,12 +263,14 @@ class Checkpoint {
         options.np = manifest_.np;
         options.self_contained = request_.self_contained;
         objects_.emplace(std::move(options));
+        for (const auto& zombie : stopper_.zombies()) objects_->add_member(zombie.pid);
         for (auto& member : members_) {
             const auto& process = *member.process;
             auto& image = member.image;
             auto descriptors = objects_->descriptors(member.holder);
             if (!descriptors) return std::unexpected(std::move(descriptors.error()));
             image.descriptors = std::move(*descriptors);
+            image.locks = objects_->take_locks(member.holder);
             for (auto [link, id] :
                  {std::pair{"exe", &image.executable}, {"cwd", &image.cwd}, {"root", &image.root}}) {
                 auto object = objects_->file(member.holder, link);
@@ -429,7 +431,7 @@ class Checkpoint {
         for (const auto& job : jobs) total += job.range.end - job.range.start;
         if (auto done = store_pages(std::move(jobs), reporter_, 0, total); !done) return done;
         for (auto& member : members_) member.snapshot.reset();
-        objects_->finish_identities();
+        if (auto done = objects_->finish(); !done) return done;
         return finish_images();
     }
 

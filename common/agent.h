@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 2;
+inline constexpr std::uint32_t agent_version = 3;
 inline constexpr std::uint32_t max_posix_timers = 128;
 
 // Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
@@ -70,7 +70,7 @@ struct AgentProcess {
     AgentTimer timers[max_posix_timers];  // ids are written by the capture
     std::uint32_t timer_count;
     std::int32_t subreaper, dumpable, keep_caps, securebits, thp_disable, tsc;
-    std::int32_t umask;
+    std::int32_t lock_future;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT
     std::uint64_t brk;
 };
 

@@ -23,6 +23,7 @@
 #include "common/siginfo.h"
 #include "common/timeout.h"
 #include "restart/memory_plan.h"
+#include "restart/objects/locks.h"
 #include "restart/pages/user_fault.h"
 #include "restart/privileges.h"
 #include "restart/restorer/params.h"
@@ -81,6 +82,10 @@ const char* step_words(std::uint32_t step) {
             return "watching memory that is to come later (userfaultfd)";
         case restorer::step_pending:
             return "queueing pending signals";
+        case restorer::step_lock_memory:
+            return "locking memory (mlock; `ulimit -l`?)";
+        case restorer::step_locks:
+            return "taking the lock or lease of a descriptor";
         default:
             return "?";
     }
@@ -288,6 +293,7 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     params.subreaper = process().subreaper ? 1 : 0;
     params.thp_disable = process().thp_disable ? 1 : 0;
     params.dumpable = process().dumpable;
+    params.lock_future = process().lock_future;
     params.personality = process().personality;
     params.root_fd = process().root >= 0 ? context_.objects->fd_of(process().root) : -1;
     params.cwd_fd = process().cwd >= 0 ? context_.objects->fd_of(process().cwd) : -1;
@@ -308,6 +314,7 @@ void Rebuild::fill_areas(Block& block) {
         flag(area.grows_down, restorer::area_grows_down);
         flag(area.no_reserve, restorer::area_no_reserve);
         flag(area.locked, restorer::area_locked);
+        flag(area.lock_on_fault, restorer::area_lock_on_fault);
         flag(area.dont_fork, restorer::area_dont_fork);
         flag(area.wipe_on_fork, restorer::area_wipe_on_fork);
         flag(area.dont_dump, restorer::area_dont_dump);
@@ -459,6 +466,11 @@ void Rebuild::fill_descriptors(Block& block) {
             {file.fd, file.flags, block.add(file.path), file.position, file.close_on_exec ? 1U : 0U, 0});
     const auto cloexec_at = block.add(cloexec);
     const auto late_at = block.add(late);
+    std::vector<restorer::Lock> locks;
+    for (const auto& lock : own_locks(process()))
+        locks.push_back(
+            {lock.fd, lock.kind == schema::LockKind::lease ? 1 : 0, lock.type, lock.start, lock.length});
+    const auto locks_at = block.add(locks);
     const auto stopped_at = block.add(stopped_children_);
     auto& params = block.params();
     params.close_from = static_cast<std::uint32_t>(context_.close_from);
@@ -466,6 +478,8 @@ void Rebuild::fill_descriptors(Block& block) {
     params.cloexec_count = static_cast<std::uint32_t>(cloexec.size());
     params.late = late_at;
     params.late_count = late.size();
+    params.locks = locks_at;
+    params.lock_count = locks.size();
     params.stopped_children = stopped_at;
     params.drop_child_signals = any_stopped_child_ ? 1 : 0;
     params.stopped_children_count = static_cast<std::uint32_t>(stopped_children_.size());
@@ -488,7 +502,8 @@ Result<> Rebuild::failure() const {
             context_.image_path, detail);
     std::string what = fmt::format("{:#x}", detail);
     if (step == restorer::step_thread || step == restorer::step_scheduling ||
-        step == restorer::step_pending || step == restorer::step_signals || step == restorer::step_timers)
+        step == restorer::step_pending || step == restorer::step_signals || step == restorer::step_timers ||
+        step == restorer::step_locks)
         what = fmt::format("{}", detail);
     if (step == restorer::step_open_file) {
         std::array<char, 256> path = {};

@@ -27,6 +27,7 @@
 #include "common/session.h"
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
+#include "restart/objects/locks.h"
 #include "restart/pages/choice.h"
 #include "restart/pages/service.h"
 #include "restart/privileges.h"
@@ -306,6 +307,7 @@ class Restart {
             ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_, notes_);
         if (!set) return std::unexpected(std::move(set.error()));
         objects_.emplace(std::move(*set));
+        if (auto done = take_locks(*objects_, processes_); !done) return done;
         // images come after everything else, above the floor as well
         for (auto* image : living_) {
             image_fds_.emplace_back(::fcntl(image->reader.fd(), F_DUPFD, object_options_.floor));
@@ -388,6 +390,7 @@ class Restart {
     }
 
     Result<> enter() {
+        if (auto done = objects_->open_processes(to_kernel_); !done) return done;
         for (std::size_t i = 0; i < living_.size(); ++i) {
             const auto& process = living_[i]->process;
             const pid_t pid = forest_->real.at(process.pid);
@@ -502,7 +505,10 @@ class Restart {
 
     // Everybody stands still, complete. The second barrier: nobody runs before all do.
     Result<> await_release() {
-        if (auto done = objects_->after_forest(to_kernel_, notes_); !done) return done;
+        auto ahead = proc::clock_offsets(std::to_string(rebuilds_.begin()->first));
+        const auto ours = proc::clock_offsets("self");
+        ahead = {ahead.monotonic - ours.monotonic, ahead.boottime - ours.boottime};
+        if (auto done = objects_->after_forest(to_kernel_, ahead, notes_); !done) return done;
         if (!exact_)
             for (const auto& [pid, rebuild] : rebuilds_)
                 for (const auto& [image_tid, real_tid] : rebuild->thread_ids())

@@ -147,6 +147,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.name = stat.comm;
     image.foreground = stat.tpgid > 0 ? to_program(stat.tpgid) : stat.tpgid;
     image.thp_disable = answers.thp_disable == 1;
+    image.lock_future = answers.lock_future;
     const auto ticks = ::sysconf(_SC_CLK_TCK);
     image.cpu_user_us = static_cast<std::int64_t>(stat.utime) * 1'000'000 / ticks;
     image.cpu_system_us = static_cast<std::int64_t>(stat.stime) * 1'000'000 / ticks;

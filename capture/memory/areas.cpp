@@ -97,9 +97,10 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, 
     }
     auto status = proc::status(process.pid, process.first_living().tid);
     if (status && (*status)["VmLck"] != "0 kB" && !(*status)["VmLck"].empty()) {
-        auto locked = ranges_with_flag(process.living, "lo");  // a fork's child doesn't inherit locks
-        if (!locked) return std::unexpected(std::move(locked.error()));
-        map.locked = std::move(*locked);
+        auto flagged = proc::maps(process.living, true);  // a fork's child doesn't inherit locks
+        if (!flagged) return std::unexpected(std::move(flagged.error()));
+        for (const auto& line : *flagged)
+            if (has_flag(line, "lo")) map.locked.push_back({{line.start, line.end}, has_flag(line, "lf")});
     }
     return map;
 }
@@ -141,9 +142,11 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         area.huge = has_flag(with_flags, "hg");
         area.no_huge = has_flag(with_flags, "nh");
         area.mergeable = has_flag(with_flags, "mg");
-        area.locked = std::ranges::any_of(map.locked, [&](const Range& range) {
-            return range.start <= line.start && line.start < range.end;
-        });
+        for (const auto& [range, on_fault] : map.locked) {
+            if (line.start < range.start || line.start >= range.end) continue;
+            area.locked = true;
+            area.lock_on_fault = on_fault;
+        }
         // The agent's scratch memory may have merged with a neighbour of the program's.
         const auto add = [&](std::uint64_t start, std::uint64_t end) {
             if (start >= end) return;

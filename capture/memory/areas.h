@@ -20,7 +20,7 @@ struct Range {
 struct StillMap {
     std::vector<proc::MapLine> lines;               // of the process itself
     std::map<std::uint64_t, std::int64_t> objects;  // start of a line -> schema::Object id
-    std::vector<Range> locked;
+    std::vector<std::pair<Range, bool>> locked;     // mlock(2); true: MLOCK_ONFAULT (told since Linux 6.14)
 };
 
 // Fails for what can't be saved: device memory, userfaultfd, hugetlb pages.

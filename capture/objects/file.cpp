@@ -43,9 +43,10 @@ bool on(int fd, long magic) {
 }
 
 // Contents of a file that somebody may be writing to are only the checkpoint's while everybody stands still.
-void hash_now(const Description& found, schema::FileIdentity& identity) {
+void hash_now(const Table& table, const Description& found, schema::FileIdentity& identity) {
     if (!found.is(S_IFREG)) return;
     const bool readable = (found.flags & O_ACCMODE) == O_RDWR;
+    if (!readable && table.leased.contains(inode_of(found.status))) return;
     const Fd again = readable ? Fd() : reopen(found.fd(), O_RDONLY);
     identity.tail_hash = tail_hash(readable ? found.fd() : again.get(), identity.size);
 }
@@ -103,7 +104,7 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
             if (!backing) return std::unexpected(std::move(backing.error()));
             object.backing = *backing;
         } else if (!(found.flags & O_PATH) && (found.flags & O_ACCMODE) != O_RDONLY) {
-            hash_now(found, object.identity);
+            hash_now(table, found, object.identity);
         }
     } else if (place.deleted && !found.is(S_IFDIR)) {
         table.note("{} is {}, which has no path any more: it will be made again by its device number",

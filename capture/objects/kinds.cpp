@@ -48,7 +48,24 @@ struct Nameless {
 constexpr Nameless nameless_kinds[] = {
     {"eventfd", "eventfd", describe_eventfd}, {"eventpoll", "epoll", nullptr},
     {"timerfd", "timerfd", describe_timerfd}, {"signalfd", "signalfd", describe_signalfd},
-    {"pidfd", "pidfd", describe_pidfd},
+    {"pidfd", "pidfd", describe_pidfd},       {"inotify", "inotify", describe_inotify},
+};
+
+// What never can be, and why.
+struct Refused {
+    const char* name;
+    const char* why;
+};
+constexpr Refused refused_kinds[] = {
+    {"io_uring",
+     "what it has under way can't be read: launch the program with --io-uring=enosys, or tell it to do "
+     "without "
+     "(UV_USE_IO_URING=0 for node)"},
+    {"userfaultfd", "the memory that it fills is another program's to provide"},
+    {"perf_event", "what it has counted can't be set again"},
+    {"bpf-map", "BPF objects belong to the system"},
+    {"bpf-prog", "BPF objects belong to the system"},
+    {"seccomp notify", "who is judged by it can't be connected to it again"},
 };
 
 std::string socket_name(int fd) {
@@ -74,6 +91,12 @@ Result<> describe_nameless(Table& table, const Description& found, schema::Objec
         object.type = kind.type;
         return kind.describe ? kind.describe(table, found, object) : Result<>();
     }
+    const auto with_article = [](const std::string& what) {
+        return fmt::format("is {} {}", std::string("aei").find(what[0]) == std::string::npos ? "a" : "an",
+                           what);
+    };
+    for (const Refused& kind : refused_kinds)
+        if (name == kind.name) return fail_code(ExitCode::refused, "{}: {}", with_article(name), kind.why);
     if (found.is(S_IFSOCK)) {
         const int domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
         const int protocol = socket_option<int>(found.fd(), SOL_SOCKET, SO_PROTOCOL);
@@ -96,8 +119,8 @@ Result<> describe_nameless(Table& table, const Description& found, schema::Objec
         }
     }
     const std::string what = found.is(S_IFSOCK) ? socket_name(found.fd()) : name;
-    return fail_code(ExitCode::refused, "is {} {}: this can't be saved yet; close it before a checkpoint",
-                     std::string("aeio").find(what[0]) == std::string::npos ? "a" : "an", what);
+    return fail_code(ExitCode::refused, "{}: this can't be saved yet; close it before a checkpoint",
+                     with_article(what));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 // say the rest. Nothing is consumed, moved or changed.
 //
 // Order of use: descriptors(), file(), mapped_file(), shared_memory(), terminal_of() in any order and for all
-// processes; capture_contents(); release(); then the processes may go on; finish_identities(); take().
+// processes; capture_contents(); release(); then the processes may go on; finish(); take().
 #pragma once
 
 #include <sys/types.h>
@@ -74,9 +74,17 @@ class ObjectTable {
     ObjectTable& operator=(ObjectTable&&) noexcept;
     ~ObjectTable();
 
+    // A zombie of the group (kernel's id): a pidfd may lead to it. Processes whose descriptors are asked for
+    // are members already.
+    void add_member(pid_t id);
+
     // All descriptors of a process, lowest first. A descriptor that is of a kind that can't be saved is an
     // error that names process, descriptor and kind.
     [[nodiscard]] Result<std::vector<schema::Descriptor>> descriptors(const Holder& holder);
+
+    // The locks that a process holds, of the descriptors that descriptors() has listed; each of those that
+    // belong to an open file description is named once in the group.
+    [[nodiscard]] std::vector<schema::FileLock> take_locks(const Holder& holder);
 
     // "exe", "cwd" or "root" of /proc/PID -> object id. -1: root is the same as ours.
     [[nodiscard]] Result<std::int64_t> file(const Holder& holder, const std::string& link);
@@ -105,8 +113,9 @@ class ObjectTable {
     // file busy. Must come before the processes go on. capture_contents() does it at its end.
     void release();
 
-    // Hashes of files that no member has open for writing; may be done after the processes have gone on.
-    void finish_identities();
+    // What may be done after the processes have gone on: hashes of files that no member has open for writing,
+    // paths of watched inodes.
+    [[nodiscard]] Result<> finish();
 
     [[nodiscard]] const schema::Object& object(std::int64_t id) const;
     // What could not be saved exactly, in words.
@@ -116,6 +125,7 @@ class ObjectTable {
     [[nodiscard]] schema::Objects take();
 
   private:
+    void finish_identities();
     std::unique_ptr<Table> table_;
 };
 

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include <csignal>
 
 #include "capture/objects/table.h"
@@ -10,6 +12,13 @@ Result<> describe_pidfd(Table& table, const Description& found, schema::Object& 
     const auto field = info_field(found.info, "Pid");
     const bool gone = !field || field->starts_with('-');
     const auto pid = gone ? 0 : static_cast<pid_t>(info_number(found.info, "Pid"));
+    // PIDFD_THREAD, since Linux 6.9. The threads come back after the descriptors.
+    if (!gone && (found.flags & O_EXCL) != 0) {
+        auto status = read_text(fmt::format("/proc/{}/status", pid));
+        if (status && info_number(*status, "Tgid") != static_cast<std::uint64_t>(pid))
+            return fail_code(ExitCode::refused, "is a pidfd of the thread {}, which can't be saved",
+                             table.to_program(pid));
+    }
     table.pidfds.emplace_back(object.id, pid);
     object.extra = schema::pack({{"pid", table.to_program(pid)}});
     return {};

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/file_identity.h"
 
@@ -76,6 +77,7 @@ Result<std::int64_t> Table::enter(Description found) {
     read_owner(*this, found, object);
     of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place->index), object.id);
     const Description& kept = descriptions.emplace(object.id, std::move(found)).first->second;
+    if (auto done = note_leases(*this, kept); !done) return std::unexpected(std::move(done.error()));
     if (auto done = describe_object(*this, kept, object); !done)
         return std::unexpected(std::move(done.error()).in(kept.who()));
     return object.id;
@@ -89,6 +91,10 @@ ObjectTable::ObjectTable(ObjectTable&&) noexcept = default;
 ObjectTable& ObjectTable::operator=(ObjectTable&&) noexcept = default;
 ObjectTable::~ObjectTable() = default;
 
+void ObjectTable::add_member(pid_t id) {
+    table_->members.insert(id);
+}
+
 Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& holder) {
     Table& table = *table_;
     table.members.insert(holder.pid);
@@ -99,13 +105,21 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
         bool close_on_exec = false;
         auto found = describe(holder, number, close_on_exec);
         if (!found) return std::unexpected(std::move(found.error()));
+        const std::size_t before = table.objects.size();
+        const Locks locks = locks_of(*found);
         auto id = table.enter(std::move(*found));
         if (!id) return std::unexpected(std::move(id.error()));
+        if (std::ranges::find(result, *id, &schema::Descriptor::object) == result.end())
+            add_locks(locks, static_cast<std::size_t>(*id) >= before, table.locks[holder.pid]);
         schema::Object& object = table.objects[static_cast<std::size_t>(*id)];
         if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;
         result.push_back({number, *id, close_on_exec});
     }
     return result;
+}
+
+std::vector<schema::FileLock> ObjectTable::take_locks(const Holder& holder) {
+    return std::exchange(table_->locks[holder.pid], {});
 }
 
 Result<> ObjectTable::capture_contents(ImageWriter& writer) {
@@ -119,6 +133,7 @@ Result<> ObjectTable::capture_contents(ImageWriter& writer) {
     if (auto done = capture_terminals(*table_); !done) return done;
     if (auto done = capture_epolls(*table_); !done) return done;
     finish_pidfds(*table_);
+    watch_open_files(*table_);
     if (auto done = capture_memory(*table_, writer); !done) return done;
     release();
     return {};
@@ -130,6 +145,11 @@ void ObjectTable::release() {
     table_->memories.clear();
 }
 
+Result<> ObjectTable::finish() {
+    finish_identities();
+    return finish_watches(*table_);
+}
+
 void ObjectTable::finish_identities() {
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> hashes;
     for (const schema::Object& object : table_->objects)
@@ -138,7 +158,8 @@ void ObjectTable::finish_identities() {
     for (schema::Object& object : table_->objects) {
         schema::FileIdentity& identity = object.identity;
         if (object.kind != schema::ObjectKind::file || !S_ISREG(identity.mode) || object.backing >= 0 ||
-            object.deleted || identity.tail_hash != 0 || object.path.starts_with("/proc/"))
+            object.deleted || identity.tail_hash != 0 || object.path.starts_with("/proc/") ||
+            table_->leased.contains({identity.device, identity.inode}))
             continue;
         std::uint64_t& hash = hashes[{identity.device, identity.inode}];
         if (hash == 0) {

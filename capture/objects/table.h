@@ -8,6 +8,7 @@
 #include <set>
 
 #include "capture/objects/description.h"
+#include "capture/objects/find_inode.h"
 #include "capture/objects/sock_diag.h"
 
 namespace cairn::capture {
@@ -49,7 +50,22 @@ struct Table {
     std::vector<std::int64_t> tcp_sockets;
     std::vector<std::string> externals;  // connections to the outside, for ExternalPolicy::refuse
     std::vector<std::pair<std::int64_t, pid_t>> pidfds;  // object, kernel's pid
-    std::set<pid_t> members;                             // whose descriptors have been asked for
+    struct Watch {
+        std::int32_t number = 0;
+        std::uint32_t mask = 0;
+        WantedInode wanted;
+        std::int64_t object = -1;  // of a file without a name
+    };
+    struct Watcher {
+        std::int64_t object = -1;
+        std::string who;
+        std::vector<Watch> watches;
+        std::vector<std::string> folders;  // where to look first
+    };
+    std::vector<Watcher> watchers;                         // inotify
+    std::map<pid_t, std::vector<schema::FileLock>> locks;  // by process, kernel's id
+    std::set<Inode> leased;                                // opening one of these would break a lease
+    std::set<pid_t> members;                               // processes and zombies of the group
 
     schema::Object& add(schema::ObjectKind kind);
     // The object of a description: the one that it was found as before, or a new one.
@@ -92,6 +108,14 @@ struct Located {
 [[nodiscard]] Result<> describe_terminal(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> capture_terminals(Table& table);
 
+// lock.cpp: what a descriptor's fdinfo tells of locks.
+using Locks = std::vector<schema::FileLock>;
+[[nodiscard]] Locks locks_of(const Description& found);
+// Of a descriptor whose description is the first of its kind in its process, or in the whole group.
+void add_locks(const Locks& found, bool new_in_group, std::vector<schema::FileLock>& locks);
+// Before anything opens the file.
+[[nodiscard]] Result<> note_leases(Table& table, const Description& found);
+
 // Kinds of ObjectKind::other, a file each
 [[nodiscard]] Result<> describe_eventfd(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> describe_signalfd(Table& table, const Description& found, schema::Object& object);
@@ -99,6 +123,9 @@ struct Located {
 [[nodiscard]] Result<> describe_pidfd(Table& table, const Description& found, schema::Object& object);
 void finish_pidfds(Table& table);
 [[nodiscard]] Result<> capture_epolls(Table& table);
+[[nodiscard]] Result<> describe_inotify(Table& table, const Description& found, schema::Object& object);
+void watch_open_files(Table& table);                  // when all descriptors are known
+[[nodiscard]] Result<> finish_watches(Table& table);  // takes long
 [[nodiscard]] Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> capture_unix_sockets(Table& table);
 [[nodiscard]] Result<> describe_tcp_socket(Table& table, const Description& found, schema::Object& object);

@@ -1,9 +1,11 @@
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <ctime>
 
 #include "capture/objects/table.h"
+#include "common/proc.h"
 #include "common/schema/extra.h"
 
 namespace cairn::capture {
@@ -20,20 +22,37 @@ std::int64_t nanoseconds(std::string_view info, std::string_view key) {
 
 // it_value is the time left, also of a timer that was set for a point in time.
 Result<> describe_timerfd(Table&, const Description& found, schema::Object& object) {
-    const auto clock = static_cast<int>(info_number(found.info, "clockid"));
-    const auto flags = static_cast<int>(info_number(found.info, "settime flags", 8));
-    const std::int64_t left = nanoseconds(found.info, "it_value");
+    std::string info = found.info;
+    // A periodic timer that has gone off stands still until somebody asks: then the kernel winds it up, and
+    // counts what has passed (fs/timerfd.c, timerfd_get_remaining). Asking changes nothing for the program.
+    if (nanoseconds(info, "it_interval") > 0 && nanoseconds(info, "it_value") == 0) {
+        itimerspec now{};
+        if (::timerfd_gettime(found.fd(), &now) != 0) return fail_errno("timerfd_gettime");
+        auto again = read_text(fmt::format("/proc/self/fdinfo/{}", found.fd()));
+        if (!again) return std::unexpected(std::move(again.error()));
+        info = std::move(*again);
+    }
+    const auto clock = static_cast<int>(info_number(info, "clockid"));
+    const auto flags = static_cast<int>(info_number(info, "settime flags", 8));
+    const std::int64_t left = nanoseconds(info, "it_value");
     nlohmann::json extra{{"clock", clock},
                          {"flags", flags},
-                         {"ticks", info_number(found.info, "ticks")},
+                         {"ticks", info_number(info, "ticks")},
                          {"left_ns", left},
-                         {"interval_ns", nanoseconds(found.info, "it_interval")}};
-    // A point in civil time is the same one after the restart.
-    if ((flags & TFD_TIMER_ABSTIME) && left > 0 &&
-        (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_ALARM)) {
+                         {"interval_ns", nanoseconds(info, "it_interval")}};
+    // A point in time is the same one after the restart, on the clock that the program sees.
+    if ((flags & TFD_TIMER_ABSTIME) && left > 0) {
+        const bool boot = clock == CLOCK_BOOTTIME || clock == CLOCK_BOOTTIME_ALARM;
+        const bool civil = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_ALARM;
+        std::int64_t ahead = 0;
+        if (!civil) {
+            const auto theirs = proc::clock_offsets(std::to_string(found.holder.pid));
+            const auto ours = proc::clock_offsets("self");
+            ahead = boot ? theirs.boottime - ours.boottime : theirs.monotonic - ours.monotonic;
+        }
         timespec now{};
-        ::clock_gettime(CLOCK_REALTIME, &now);
-        extra["at_ns"] = now.tv_sec * 1'000'000'000 + now.tv_nsec + left;
+        ::clock_gettime(civil ? CLOCK_REALTIME : boot ? CLOCK_BOOTTIME : CLOCK_MONOTONIC, &now);
+        extra["at_ns"] = now.tv_sec * 1'000'000'000 + now.tv_nsec + ahead + left;
     }
     object.extra = schema::pack(extra);
     return {};

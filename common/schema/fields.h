@@ -72,6 +72,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(grows_down);
     CAIRN_FIELD(no_reserve);
     CAIRN_FIELD(locked);
+    CAIRN_FIELD(lock_on_fault);
     CAIRN_FIELD(dont_fork);
     CAIRN_FIELD(wipe_on_fork);
     CAIRN_FIELD(dont_dump);
@@ -90,6 +91,15 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(fd);
     CAIRN_FIELD(object);
     CAIRN_FIELD(close_on_exec);
+}
+
+template <Struct<FileLock> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(kind);
+    CAIRN_FIELD(fd);
+    CAIRN_FIELD(type);
+    CAIRN_FIELD(start);
+    CAIRN_FIELD(length);
 }
 
 template <Struct<PosixTimer> S, class F>
@@ -165,6 +175,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(dumpable);
     CAIRN_FIELD(oom_score_adj);
     CAIRN_FIELD(thp_disable);
+    CAIRN_FIELD(lock_future);
     CAIRN_FIELD(personality);
     CAIRN_FIELD(limits);
     CAIRN_FIELD(cpu_user_us);
@@ -177,6 +188,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(areas);
     CAIRN_FIELD(threads);
     CAIRN_FIELD(descriptors);
+    CAIRN_FIELD(locks);
     CAIRN_FIELD(region_at);
     CAIRN_FIELD(door);
     CAIRN_FIELD(timing_tls);
@@ -300,6 +312,15 @@ struct EnumNames<AreaKind> {
                                                               {AreaKind::vdso, "vdso"},
                                                               {AreaKind::vvar, "vvar"},
                                                               {AreaKind::region, "region"}});
+};
+
+template <>
+struct EnumNames<LockKind> {
+    static constexpr auto table =
+        std::to_array<std::pair<LockKind, std::string_view>>({{LockKind::posix, "posix"},
+                                                              {LockKind::description, "description"},
+                                                              {LockKind::flock, "flock"},
+                                                              {LockKind::lease, "lease"}});
 };
 
 template <>

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/schema/lock.h"
+
 namespace cairn::schema {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -64,8 +66,8 @@ struct Area {
     std::uint64_t start = 0, end = 0;
     std::int32_t prot = 0;  // PROT_*
     AreaKind kind = AreaKind::anonymous;
-    bool grows_down = false, no_reserve = false, locked = false, dont_fork = false, wipe_on_fork = false,
-         dont_dump = false, huge = false, no_huge = false, mergeable = false;
+    bool grows_down = false, no_reserve = false, locked = false, lock_on_fault = false, dont_fork = false,
+         wipe_on_fork = false, dont_dump = false, huge = false, no_huge = false, mergeable = false;
     std::uint64_t file_offset = 0;
     std::int64_t object = -1;  // schema::Object id: the file or the memory object
     std::string name;          // as in /proc/PID/maps, "" for none
@@ -126,6 +128,7 @@ struct Process {
     std::int32_t dumpable = 1;
     std::int32_t oom_score_adj = 0;
     bool thp_disable = false;
+    std::int32_t lock_future = 0;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT for what is mapped from now on
     std::uint32_t personality = 0;
     std::vector<Limit> limits;  // index: RLIMIT_*
     std::int64_t cpu_user_us = 0, cpu_system_us = 0;
@@ -139,6 +142,7 @@ struct Process {
     std::vector<Area> areas;
     std::vector<Thread> threads;  // the main thread first
     std::vector<Descriptor> descriptors;
+    std::vector<FileLock> locks;
 
     // The hijack library's place in this process.
     std::uint64_t region_at = 0;

@@ -58,6 +58,21 @@ void collect_thread(AgentThread* self) {
     self->timerslack = static_cast<std::uint64_t>(call(SYS_prctl, PR_GET_TIMERSLACK));
 }
 
+// What mlockall(2) has said of memory to come is told by nothing but such memory: locked pages can't be
+// dropped, and are there from the start unless MCL_ONFAULT was given.
+std::int32_t lock_future() {
+    constexpr std::uint64_t page = 4096;
+    constexpr long error_again = -11, error_invalid = -22;
+    const long at = call(SYS_mmap, 0, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == error_again) return MCL_FUTURE;  // RLIMIT_MEMLOCK is used up
+    if (at < 0 && at > -4096) return 0;
+    std::uint8_t resident = 0;
+    call(SYS_mincore, at, page, &resident);
+    const bool locked = call(SYS_madvise, at, page, MADV_DONTNEED) == error_invalid;
+    call(SYS_munmap, at, page);
+    return !locked ? 0 : (resident & 1) != 0 ? MCL_FUTURE : MCL_FUTURE | MCL_ONFAULT;
+}
+
 void collect_process(AgentProcess& process) {
     for (long signal = 1; signal <= 64; ++signal)
         call(SYS_rt_sigaction, signal, nullptr, &process.actions[signal - 1], sizeof(std::uint64_t));
@@ -79,6 +94,7 @@ void collect_process(AgentProcess& process) {
     process.thp_disable = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0));
     call(SYS_prctl, PR_GET_TSC, &process.tsc);
     process.brk = static_cast<std::uint64_t>(call(SYS_brk, 0));
+    process.lock_future = lock_future();
 }
 
 // The copy-on-write child. It shared the descriptor table with the program up to here, so that no descriptor

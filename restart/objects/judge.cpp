@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/file_identity.h"
-#include "restart/objects/opening.h"
+#include "restart/objects/other.h"
 
 namespace cairn::restart {
 namespace {
@@ -142,6 +142,8 @@ Result<> check_files(const schema::Objects& objects, const ObjectSetOptions& opt
                      std::vector<std::string>& notes) {
     std::vector<std::string> refused;
     for (const schema::Object& object : objects.objects) {
+        if (object.type == "inotify")
+            std::ranges::move(missing_watched(object, options), std::back_inserter(refused));
         Verdict verdict = judge(object, options);
         if (verdict.action == Action::fine) continue;
         auto& list = verdict.action == Action::refuse ? refused : notes;

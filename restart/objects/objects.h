@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/image/reader.h"
+#include "common/proc.h"
 #include "common/schema/object.h"
 #include "common/schema/process.h"
 
@@ -87,6 +89,9 @@ class ObjectSet {
     // fchdir), -1 if there is no such object or only a process itself can open it.
     [[nodiscard]] int fd_of(std::int64_t object) const;
 
+    // In the tool, once every process of the forest is there, and before install(): what leads to processes.
+    [[nodiscard]] Result<> open_processes(const Translate& to_kernel);
+
     // In the process, after the whole forest is there and before its exec: each descriptor of it at its
     // number, not close-on-exec; `keep` (all at or above the floor) stays open, everything else is closed.
     [[nodiscard]] Result<> install(const schema::Process& process, std::span<const int> keep,
@@ -100,7 +105,9 @@ class ObjectSet {
     // In the tool, once all processes have mapped their memory: owners and signals of descriptions
     // (F_SETOWN), seals that would have forbidden the mapping, settings of terminals; timers run from here
     // on.
-    [[nodiscard]] Result<> after_forest(const Translate& to_kernel, std::vector<std::string>& notes);
+    // `ahead`: what their clocks show more than the tool's.
+    [[nodiscard]] Result<> after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
+                                        std::vector<std::string>& notes);
 
     // The terminal that controls this process's session, for TIOCSCTTY by the session's leader; -1: none.
     [[nodiscard]] int controlling_terminal(const schema::Process& process) const;
@@ -117,6 +124,8 @@ class ObjectSet {
   private:
     struct State;
     explicit ObjectSet(std::unique_ptr<State> state);
+    [[nodiscard]] Result<> start_watching();
+    [[nodiscard]] Result<Fd> fetch(std::int64_t object) const;
     [[nodiscard]] int descriptor_of(const schema::Process& process, std::int64_t object) const;
     std::unique_ptr<State> state_;
 };

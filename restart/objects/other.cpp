@@ -18,6 +18,7 @@ Result<> open_other(Opening& opening, const schema::Object& object) {
         : object.type == "timerfd"  ? open_timerfd(object)
         : object.type == "epoll"    ? open_epoll(object)
         : object.type == "netlink"  ? open_netlink(opening, object)
+        : object.type == "inotify"  ? open_inotify()
         : object.type == "pidfd"
             ? open_dead_pidfd(object)
             : Result<Fd>(fail_code(ExitCode::damaged, "is of the kind '{}', which this cairn doesn't know",

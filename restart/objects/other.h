@@ -1,6 +1,7 @@
 // Kinds of ObjectKind::other: a file each, beside its twin in capture/objects.
 #pragma once
 
+#include "common/proc.h"
 #include "restart/objects/opening.h"
 
 namespace cairn::restart {
@@ -13,14 +14,24 @@ namespace cairn::restart {
 [[nodiscard]] Result<Fd> open_signalfd(const schema::Object& object);
 
 [[nodiscard]] Result<Fd> open_timerfd(const schema::Object& object);
-[[nodiscard]] Result<> arm_timerfd(const schema::Object& object,
-                                   int fd);  // when the programs are about to go on
+// When the programs are about to go on. `ahead`: what their clocks show more than the tool's.
+[[nodiscard]] Result<> arm_timerfd(const schema::Object& object, int fd, const proc::ClockOffsets& ahead);
 
 [[nodiscard]] Result<Fd> open_epoll(const schema::Object& object);
-// In the process that has the epoll: registrations are known by the number that the watched descriptor had
-// there. `fd_of` gives an object's descriptor in this process at or above `floor`, or -1.
-[[nodiscard]] Result<> watch(const schema::Object& object, int epoll, int floor,
-                             const std::function<int(std::int64_t)>& fd_of);
+// An object's descriptor in this process at or above the floor, or its own number if only the process could
+// open it; -1: leave it out.
+using FindTarget = std::function<int(std::int64_t object)>;
+// In a process that has the epoll: registrations are known by the number that the watched descriptor had
+// there, and a signalfd tells of the signals of who adds it.
+[[nodiscard]] Result<> watch(const schema::Object& object, int epoll, int floor, const FindTarget& find);
+
+[[nodiscard]] Result<Fd> open_inotify();
+// Last of all: what a restart opens and closes must not be an event. `fd_of` gives an object's descriptor.
+[[nodiscard]] Result<> watch_files(const schema::Object& object, int fd, const ObjectSetOptions& options,
+                                   const std::function<int(std::int64_t)>& fd_of);
+// In words, those of the watched files that aren't there.
+[[nodiscard]] std::vector<std::string> missing_watched(const schema::Object& object,
+                                                       const ObjectSetOptions& options);
 
 [[nodiscard]] Result<Fd> open_pidfd(const schema::Object& object,
                                     const Translate& to_kernel);  // in the process

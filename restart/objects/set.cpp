@@ -1,6 +1,8 @@
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 
 #include "common/schema/fields.h"
 #include "restart/objects/other.h"
+#include "restart/objects/shared_array.h"
 
 namespace cairn::restart {
 
@@ -20,7 +23,13 @@ struct ObjectSet::State {
     std::map<std::int64_t, Fd> opened;
     // What install(), after_forest() and controlling_terminal() need of the objects.
     std::map<std::int64_t, Object> objects;
+    ObjectSetOptions options;
     int floor = 0;
+    pid_t tool = ::getpid();
+    // By object id: an epoll that several have is being filled; the number in the tool, and one, of what it
+    // opened when the processes were there already.
+    std::unique_ptr<SharedArray<bool>> claimed;
+    std::unique_ptr<SharedArray<std::int32_t>> later;
 };
 
 int reopen_flags(std::int32_t flags) {
@@ -149,7 +158,12 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
     if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
+    state->options = options;
     state->floor = options.floor;
+    std::int64_t highest = 0;
+    for (const Object& object : objects.objects) highest = std::max(highest, object.id);
+    state->claimed = std::make_unique<SharedArray<bool>>(static_cast<std::size_t>(highest) + 1);
+    state->later = std::make_unique<SharedArray<std::int32_t>>(static_cast<std::size_t>(highest) + 1);
     for (const Object& object : objects.objects) {
         Object small = object;
         small.pages.clear();
@@ -173,6 +187,32 @@ int ObjectSet::descriptor_of(const schema::Process& process, std::int64_t object
     return -1;
 }
 
+Result<> ObjectSet::open_processes(const Translate& to_kernel) {
+    for (const auto& [id, object] : state_->objects) {
+        if (object.type != "pidfd" || fd_of(id) >= 0) continue;
+        auto process = open_pidfd(object, to_kernel);
+        if (!process) return std::unexpected(std::move(process.error()));
+        Fd high(::fcntl(process->get(), F_DUPFD, state_->floor));
+        auto* number = state_->later->at(static_cast<std::size_t>(id));
+        if (!high || number == nullptr) return fail_errno("pidfd");
+        number->store(high.get() + 1);
+        state_->opened.insert_or_assign(id, std::move(high));
+    }
+    // Yama lets a process reach its descendants only; here it is the other way round, see fetch().
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    return {};
+}
+
+// What the tool has opened since this process was forked, of the same open file description.
+Result<Fd> ObjectSet::fetch(std::int64_t object) const {
+    const auto* number = state_->later->at(static_cast<std::size_t>(object));
+    if (number == nullptr || number->load() == 0) return fail("object {} isn't open in the tool", object);
+    const Fd tool(static_cast<int>(::syscall(SYS_pidfd_open, state_->tool, 0)));
+    Fd fetched(static_cast<int>(::syscall(SYS_pidfd_getfd, tool.get(), number->load() - 1, 0U)));
+    if (!fetched) return fail_errno("pidfd_getfd");
+    return fetched;
+}
+
 Result<> ObjectSet::install(const schema::Process& process, std::span<const int> keep,
                             const Translate& to_kernel) const {
     std::set<unsigned> open;
@@ -186,7 +226,8 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
             if (object == state_->objects.end())
                 return fail_code(ExitCode::damaged, "descriptor {} leads to object {}, which isn't there",
                                  descriptor.fd, descriptor.object);
-            auto opened = open_late(object->second, to_kernel);
+            auto opened = fetch(object->first);
+            if (!opened) opened = open_late(object->second, to_kernel);
             if (!opened)
                 return std::unexpected(
                     std::move(opened.error()).in(fmt::format("descriptor {}", descriptor.fd)));
@@ -203,7 +244,14 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
     for (const schema::Descriptor& descriptor : process.descriptors) {
         const auto object = state_->objects.find(descriptor.object);
         if (object == state_->objects.end() || object->second.type != "epoll") continue;
-        const auto find = [&](std::int64_t id) { return descriptor_of(process, id); };
+        // What only a process itself can open is added by each who has it, everything else once.
+        auto* claim = state_->claimed->at(static_cast<std::size_t>(object->first));
+        const bool first = claim == nullptr || !claim->exchange(true);
+        const auto find = [&](std::int64_t id) {
+            const auto target = state_->objects.find(id);
+            const bool late = target != state_->objects.end() && is_late(target->second);
+            return first || late ? descriptor_of(process, id) : -1;
+        };
         if (auto done = watch(object->second, descriptor.fd, state_->floor, find); !done) return done;
     }
     unsigned next = 0;
@@ -229,14 +277,15 @@ std::vector<LateDescriptor> ObjectSet::late_descriptors(const schema::Process& p
     return late;
 }
 
-Result<> ObjectSet::after_forest(const Translate& to_kernel, std::vector<std::string>& notes) {
+Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
+                                 std::vector<std::string>& notes) {
     std::set<std::int64_t> terminals;
     for (const auto& [id, object] : state_->objects) {
         const int fd = fd_of(id);
         if (fd < 0) continue;
         if (auto done = seal(object, fd, true); !done) return done;
         if (object.type == "timerfd")
-            if (auto done = arm_timerfd(object, fd); !done) return done;
+            if (auto done = arm_timerfd(object, fd, ahead); !done) return done;
         if (object.owner != 0) {
             f_owner_ex owner{};
             owner.type = static_cast<decltype(owner.type)>(object.owner_type);
@@ -251,6 +300,32 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, std::vector<std::st
             return fail_errno("{}: O_ASYNC", object.path);
         if (object.kind == ObjectKind::terminal && ::isatty(fd) && terminals.insert(object.pty).second)
             if (auto done = set_up_terminal(object, fd); !done) notes.push_back(done.error().what);
+    }
+    return start_watching();
+}
+
+// The processes have everything in place: the last that this tool opens or closes is over before anybody
+// watches.
+Result<> ObjectSet::start_watching() {
+    const auto is_watcher = [&](std::int64_t id) {
+        const auto object = state_->objects.find(id);
+        return object != state_->objects.end() && object->second.type == "inotify";
+    };
+    const auto is_watched_nameless = [&](std::int64_t id) {
+        const auto object = state_->objects.find(id);
+        return object != state_->objects.end() && object->second.kind == ObjectKind::file &&
+               object->second.deleted;
+    };
+    if (std::ranges::none_of(state_->opened, [&](const auto& each) { return is_watcher(each.first); }))
+        return {};
+    std::erase_if(state_->opened, [&](const auto& each) {
+        return !is_watcher(each.first) && !is_watched_nameless(each.first);
+    });
+    for (const auto& [id, fd] : state_->opened) {
+        if (!is_watcher(id)) continue;
+        const auto find = [this](std::int64_t object) { return fd_of(object); };
+        if (auto done = watch_files(state_->objects.at(id), fd.get(), state_->options, find); !done)
+            return done;
     }
     return {};
 }

@@ -1,6 +1,9 @@
 #include <sys/ioctl.h>
 #include <sys/timerfd.h>
 
+#include <algorithm>
+#include <ctime>
+
 #include "common/schema/extra.h"
 #include "restart/objects/other.h"
 
@@ -23,10 +26,14 @@ Result<Fd> open_timerfd(const schema::Object& object) {
     return timer;
 }
 
-Result<> arm_timerfd(const schema::Object& object, int fd) {
+Result<> arm_timerfd(const schema::Object& object, int fd, const proc::ClockOffsets& ahead) {
     auto extra = schema::unpack(object.extra);
     if (!extra) return std::unexpected(std::move(extra.error()));
-    const auto at = schema::number<std::int64_t>(*extra, "at_ns");
+    auto at = schema::number<std::int64_t>(*extra, "at_ns");
+    const auto clock = schema::number<int>(*extra, "clock");
+    if (at != 0 && clock == CLOCK_MONOTONIC) at = std::max<std::int64_t>(at - ahead.monotonic, 1);
+    if (at != 0 && (clock == CLOCK_BOOTTIME || clock == CLOCK_BOOTTIME_ALARM))
+        at = std::max<std::int64_t>(at - ahead.boottime, 1);
     const auto left = schema::number<std::int64_t>(*extra, "left_ns");
     itimerspec when{};
     when.it_value = time_of(at != 0 ? at : left);

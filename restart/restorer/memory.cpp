@@ -258,7 +258,12 @@ void finish_areas(Params* params) {
         advise(params, area, area_dont_dump, MADV_DONTDUMP);
         advise(params, area, area_huge, MADV_HUGEPAGE);
         advise(params, area, area_mergeable, MADV_MERGEABLE);
-        if ((area.flags & area_locked) != 0) call(SYS_mlock, area.start, area.end - area.start);
+        if ((area.flags & area_locked) == 0) continue;
+        // Fails only where it isn't allowed; the other one also where a page can't be had (PROT_NONE), and
+        // locks the rest all the same.
+        must(params, step_lock_memory, call(SYS_mlock2, area.start, area.end - area.start, MLOCK_ONFAULT),
+             area.start);
+        if ((area.flags & area_lock_on_fault) == 0) call(SYS_mlock, area.start, area.end - area.start);
     }
 }
 

@@ -27,6 +27,7 @@ enum AreaFlags : std::uint32_t {
     area_no_huge = 256,
     area_mergeable = 512,
     area_filled = 1024,  // pages are read into it: mapped writable first
+    area_lock_on_fault = 2048,
 };
 
 struct Area {
@@ -101,6 +102,12 @@ struct Late {
     std::uint32_t close_on_exec, pad;
 };
 
+struct Lock {
+    std::int32_t fd, lease;  // lease 0: a POSIX lock
+    std::int64_t type;       // F_RDLCK, F_WRLCK
+    std::int64_t start, length;
+};
+
 struct IntervalTimer {  // struct itimerval
     std::int64_t interval_sec, interval_usec, left_sec, left_usec;
 };
@@ -138,6 +145,8 @@ enum Step : std::uint32_t {
     step_scheduling,
     step_pending,
     step_lazy,
+    step_locks,
+    step_lock_memory,
 };
 
 struct Params {
@@ -172,14 +181,15 @@ struct Params {
     Action actions[64];
     Credentials credentials;
     std::uint32_t umask, subreaper, thp_disable;
-    std::int32_t dumpable;
+    std::int32_t dumpable, lock_future;
     std::uint64_t personality;
     std::int32_t root_fd, cwd_fd;  // root_fd -1: leave
     std::uint32_t close_from;      // descriptors of the restart from here on
     std::uint32_t cloexec_count;
-    std::uint64_t cloexec;           // int32_t each
-    std::uint64_t late, late_count;  // Late
-    std::uint64_t stopped_children;  // int32_t pids whose stop the program has already waited for
+    std::uint64_t cloexec;            // int32_t each
+    std::uint64_t late, late_count;   // Late
+    std::uint64_t locks, lock_count;  // Lock
+    std::uint64_t stopped_children;   // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, drop_child_signals;
     alignas(16) std::uint8_t stack[65536];
 };

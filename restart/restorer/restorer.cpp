@@ -225,6 +225,7 @@ void set_process(Params* params) {
     call(SYS_umask, params->umask);
     if (params->subreaper != 0) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     call(SYS_personality, params->personality);
+    if (params->lock_future != 0) must(params, step_lock_memory, call(SYS_mlockall, params->lock_future), 0);
     if (params->root_fd >= 0) {
         must(params, step_root, call(SYS_fchdir, params->root_fd), 0);
         must(params, step_root, call(SYS_chroot, "."), 0);
@@ -250,6 +251,24 @@ void set_descriptors(Params* params) {
     for (std::uint32_t i = 0; i < params->cloexec_count; ++i)
         must(params, step_descriptors, call(SYS_fcntl, fds[i], F_SETFD, FD_CLOEXEC),
              static_cast<std::uint64_t>(fds[i]));
+}
+
+// Closing any descriptor of a file drops the process's POSIX locks on it, so nothing is closed from here on.
+// A lease tells of itself by the number of the descriptor that it was taken with.
+void take_locks(Params* params) {
+    const auto* locks = at<Lock>(params->locks);
+    for (std::uint64_t i = 0; i < params->lock_count; ++i) {
+        const auto& lock = locks[i];
+        const auto fd = static_cast<std::uint64_t>(lock.fd);
+        struct flock region = {};
+        region.l_type = static_cast<short>(lock.type);
+        region.l_start = lock.start;
+        region.l_len = lock.length;
+        if (lock.lease != 0)
+            must(params, step_locks, call(SYS_fcntl, lock.fd, F_SETLEASE, lock.type), fd);
+        else
+            must(params, step_locks, call(SYS_fcntl, lock.fd, F_SETLK, &region), fd);
+    }
 }
 
 // Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is
@@ -328,6 +347,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params*
     start_threads(params);
     create_timers(params);
     set_descriptors(params);
+    take_locks(params);
     trap();
 }
 

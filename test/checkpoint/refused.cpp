@@ -75,6 +75,22 @@ int main(int argc, char** argv) {
         if (kind == "io-uring-thread") parameters.flags = IORING_SETUP_SQPOLL;
         if (syscall(SYS_io_uring_setup, 4, &parameters) < 0) test::skip("io_uring is not allowed");
         ready = true;
+    } else if (kind == "thread pidfd") {
+        static std::atomic<pid_t> tid{0};
+        pthread_t made;
+        const auto sleep = [](void*) -> void* {
+            tid = gettid();
+            for (;;) pause();
+        };
+        CHECK(pthread_create(&made, nullptr, sleep, nullptr) == 0);
+        while (tid == 0) test::nap(1);
+        constexpr unsigned of_a_thread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
+        if (syscall(SYS_pidfd_open, tid.load(), of_a_thread) < 0) test::skip("no pidfds of threads");
+        ready = true;
+    } else if (kind == "userfaultfd") {
+        constexpr int user_mode_only = 1;
+        if (syscall(SYS_userfaultfd, user_mode_only) < 0) test::skip("userfaultfd is not allowed");
+        ready = true;
     } else if (kind == "traced") {
         child = fork();
         if (child == 0)

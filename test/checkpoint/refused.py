@@ -19,7 +19,9 @@ KINDS = {
     "memory": r"shares the memory of \d+ \(refused\) \(clone with CLONE_VM\)",
     "vfork": r"vfork\? its child \d+ \(refused\) has not execed",
     "io-uring-thread": r"uses io_uring \(kernel thread \d+",
-    "io-uring": r"io_uring",
+    "io-uring": r"descriptor \d+: is an io_uring: .*UV_USE_IO_URING",
+    "userfaultfd": r"descriptor \d+: is a userfaultfd: ",
+    "thread pidfd": r"descriptor \d+: is a pidfd of the thread \d+",
     "traced": r"is being traced by \d+ \(refused\)",
 }
 

@@ -97,7 +97,7 @@ TEST(ObjectsMemory, MemfdWithSealsByDescriptorAndMapping) {
     {
         SharedMemory again(3 * megabyte, set->fd_of(*id));
         ASSERT_NE(static_cast<void*>(again.at), MAP_FAILED);
-        ASSERT_TRUE(set->after_forest({}, checkpoint.notes));
+        ASSERT_TRUE(set->after_forest({}, {}, checkpoint.notes));
         std::strcpy(again.at + 5000, "more");
     }
     checkpoint.restore([&](std::size_t) {

@@ -92,7 +92,8 @@ struct Checkpoint {
         ASSERT_TRUE(writer) << writer.error().what;
         auto done = table.capture_contents(*writer);
         ASSERT_TRUE(done) << done.error().what;
-        table.finish_identities();
+        auto finished = table.finish();
+        ASSERT_TRUE(finished) << finished.error().what;
         notes = table.notes();
         writer->add_section(SectionType::objects, schema::encode(table.take()));
         auto size = writer->finish(Durable::no);
@@ -136,8 +137,6 @@ struct Checkpoint {
                  const restart::ObjectSetOptions& options = {}) {
         auto set = open(options);
         ASSERT_TRUE(set) << set.error().what;
-        auto after = set->after_forest({}, notes);
-        ASSERT_TRUE(after) << after.error().what;
         // Each waits until the set is gone, for as long as it lives it holds the other ends of pipes.
         std::vector<std::pair<pid_t, Fd>> children;
         for (std::size_t i = 0; i < processes.size(); ++i) {
@@ -159,6 +158,8 @@ struct Checkpoint {
             ::close(go[0]);
             children.emplace_back(child, Fd(go[1]));
         }
+        auto after = set->after_forest({}, {}, notes);
+        ASSERT_TRUE(after) << after.error().what;
         set = fail("done with");
         for (auto& [child, go] : children) {
             EXPECT_EQ(::write(go.get(), "g", 1), 1);

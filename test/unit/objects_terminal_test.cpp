@@ -152,7 +152,7 @@ TEST(ObjectsTerminal, OuterTerminalIsReplaced) {
     if (child == 0) {
         CHILD_CHECK(::setsid() > 0 && ::ioctl(controlling, TIOCSCTTY, 0) == 0);
         CHILD_CHECK(restart::ObjectSet::set_foreground(controlling, ::getpid()));
-        CHILD_CHECK(set->after_forest({}, checkpoint.notes));
+        CHILD_CHECK(set->after_forest({}, {}, checkpoint.notes));
         CHILD_CHECK(set->install(checkpoint.processes[0], {}, {}));
         termios settings{};
         winsize now{};

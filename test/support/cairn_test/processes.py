@@ -59,6 +59,15 @@ def stat(pid):
     return (name.partition("(")[2], fields[0], int(fields[1]), int(fields[2]), int(fields[3]), int(fields[4]))
 
 
+def _other_threads(pid):
+    """Whether more than the main thread is left: a killed process whose other threads are still closing files has a zombie
+    for its main thread."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
+
+
 def descendants(root=None):
     """Pids of all living descendants, ancestors before their children. Zombies are left out."""
     root = root or os.getpid()
@@ -68,7 +77,7 @@ def descendants(root=None):
             found = stat(int(entry))
             if found:
                 children.setdefault(found[2], []).append(int(entry))
-                if found[1] in "ZX":
+                if found[1] in "ZX" and not _other_threads(entry):
                     dead.add(int(entry))
     order, queue = [], [root]
     while queue:
@@ -91,10 +100,13 @@ def command_line(pid):
 def kill_tree(keep=(), timeout=20.0):
     """SIGKILLs all descendants but `keep` (and who descends from no other than them is not spared)."""
     limit = time.monotonic() + timeout
+    empty = 0
     while True:
         reap()
         left = [pid for pid in descendants() if pid not in keep]
-        if not left:
+        # One look may miss an orphan: it has been read with its old parent, who was gone when it was his turn.
+        empty = 0 if left else empty + 1
+        if empty == 2:
             return
         if time.monotonic() > limit:
             raise RuntimeError(f"processes that SIGKILL did not end: {[(p, stat(p)) for p in left]}")

@@ -1,0 +1,100 @@
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/schema/extra.h"
+#include "restart/objects/other.h"
+
+namespace cairn::restart {
+namespace {
+
+constexpr unsigned long set_next =
+    _IOW('I', 0, std::int32_t);  // INOTIFY_IOC_SETNEXTWD, linux/inotify.h of 4.14
+constexpr int most_skipped = 100'000;
+
+struct Watch {
+    std::int32_t number = 0;
+    std::uint32_t mask = 0;
+    std::string path;
+};
+
+Result<std::vector<Watch>> watches_of(const schema::Object& object, const ObjectSetOptions& options,
+                                      const std::function<int(std::int64_t)>& fd_of) {
+    auto extra = schema::unpack(object.extra);
+    if (!extra) return std::unexpected(std::move(extra.error()));
+    std::vector<Watch> watches;
+    const auto list = extra->find("watches");
+    if (list == extra->end() || !list->is_array()) return watches;
+    for (const auto& each : *list) {
+        Watch watch{schema::number<std::int32_t>(each, "wd"), schema::number<std::uint32_t>(each, "mask"),
+                    ""};
+        if (const auto path = each.find("path"); path != each.end() && path->is_string())
+            watch.path = mapped_path(path->get<std::string>(), options);
+        else
+            watch.path = fd_path(fd_of ? fd_of(schema::number<std::int64_t>(each, "object")) : -1);
+        watches.push_back(std::move(watch));
+    }
+    std::ranges::sort(watches, {}, &Watch::number);
+    return watches;
+}
+
+Result<> add(int fd, const Watch& watch) {
+    // Numbers are given upwards. Without the ioctl (CONFIG_CHECKPOINT_RESTORE) they are used up, and what
+    // that leaves in the queue is read away at the end.
+    const bool direct = ::ioctl(fd, set_next, &watch.number) == 0;
+    for (int tries = 0; tries < (direct ? 1 : most_skipped); ++tries) {
+        const int number = ::inotify_add_watch(fd, watch.path.c_str(), watch.mask);
+        if (number == watch.number) return {};
+        if (number < 0) return fail_errno("inotify: {} can't be watched", watch.path);
+        if (number > watch.number || direct) break;
+        ::inotify_rm_watch(fd, number);
+    }
+    return fail("inotify: {} can't be watched by its old number {} (two names of one file now?)", watch.path,
+                watch.number);
+}
+
+}  // namespace
+
+Result<Fd> open_inotify() {
+    Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (!fd) return fail_errno("inotify");
+    return fd;
+}
+
+std::vector<std::string> missing_watched(const schema::Object& object, const ObjectSetOptions& options) {
+    std::vector<std::string> missing;
+    auto watches = watches_of(object, options, {});
+    if (!watches) return missing;
+    for (const Watch& watch : *watches) {
+        struct stat status {};
+        if (watch.path.starts_with("/proc/self/fd/")) continue;
+        if (::stat(watch.path.c_str(), &status) != 0)
+            missing.push_back(
+                fmt::format("{}: {}; it was watched by an inotify at the checkpoint (--path-map OLD=NEW if "
+                            "it is elsewhere now)",
+                            watch.path, std::strerror(errno)));
+    }
+    return missing;
+}
+
+Result<> watch_files(const schema::Object& object, int fd, const ObjectSetOptions& options,
+                     const std::function<int(std::int64_t)>& fd_of) {
+    auto watches = watches_of(object, options, fd_of);
+    if (!watches) return std::unexpected(std::move(watches.error()));
+    for (const Watch& watch : *watches)
+        if (auto done = add(fd, watch); !done) return done;
+    const int flags = ::fcntl(fd, F_GETFL);
+    ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    char events[4096];
+    while (::read(fd, events, sizeof events) > 0) {
+    }
+    ::fcntl(fd, F_SETFL, flags);
+    return {};
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,133 @@
+// inotify(7): watches of folders and files with their descriptors, masks, oneshot and onlydir; of a file that
+// has lost its name; a reader asleep; events that come after a restart, and none that the restart itself has
+// made.
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support.h"
+
+namespace {
+
+struct Event {
+    int wd;
+    std::uint32_t mask;
+    std::string name;
+    bool operator==(const Event&) const = default;
+};
+
+std::vector<Event> events(int fd, int milliseconds = 0) {
+    std::vector<Event> all;
+    pollfd polled{fd, POLLIN, 0};
+    while (poll(&polled, 1, milliseconds) == 1) {
+        alignas(inotify_event) char data[8192];
+        const ssize_t got = read(fd, data, sizeof data);
+        CHECK(got > 0);
+        for (ssize_t at = 0; at < got;) {
+            const auto* event = reinterpret_cast<const inotify_event*>(data + at);
+            all.push_back({event->wd, event->mask, event->len != 0 ? event->name : ""});
+            at += static_cast<ssize_t>(sizeof *event + event->len);
+        }
+        milliseconds = 0;
+    }
+    return all;
+}
+void touch(const char* name) {
+    const int fd = open(name, O_WRONLY | O_CREAT, 0600);
+    CHECK(fd >= 0 && close(fd) == 0);
+}
+int add(int fd, const char* name, std::uint32_t mask) {
+    const int wd = inotify_add_watch(fd, name, mask);
+    CHECK(wd > 0);
+    return wd;
+}
+
+}  // namespace
+
+int main() {
+    // A folder of its own: the test's driver works in the one that we are started in.
+    CHECK(mkdir("inotify", 0700) == 0 && chdir("inotify") == 0);
+    CHECK(mkdir("folder", 0700) == 0 && mkdir("folder/deep", 0700) == 0 && mkdir("other", 0700) == 0);
+    touch("folder/file");
+    touch("gone");
+    const int nameless = open("gone", O_RDWR);
+    const int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    CHECK(fd >= 0 && nameless >= 0);
+    const int removed = add(fd, "other", IN_ALL_EVENTS);  // a hole in the numbers
+    CHECK(inotify_rm_watch(fd, removed) == 0);
+    const int in_folder = add(fd, "folder", IN_CREATE | IN_DELETE | IN_MOVE | IN_ONLYDIR),
+              in_deep = add(fd, "folder/deep", IN_ALL_EVENTS),
+              of_file = add(fd, "folder/file", IN_MODIFY | IN_ATTRIB),
+              of_nameless = add(fd, "gone", IN_MODIFY);
+    int once = add(fd, "other", IN_CREATE | IN_ONESHOT);
+    // Of what the restart itself opens.
+    const int everything = inotify_init1(IN_NONBLOCK);
+    const int here = add(everything, ".", IN_CLOSE_WRITE | IN_CREATE | IN_DELETE);
+    const int program = add(everything, "/proc/self/exe", IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF);
+    CHECK(unlink("gone") == 0);
+    (void)events(fd);
+    (void)events(everything);
+
+    static std::atomic<int> heard{0};
+    const int slept_in = inotify_init1(0);
+    const int signalled = add(slept_in, "folder", IN_CREATE);
+    std::thread([=] {
+        for (;;) {
+            alignas(inotify_event) char data[4096];
+            const ssize_t got = read(slept_in, data, sizeof data);
+            CHECK(got > 0 && reinterpret_cast<inotify_event*>(data)->wd == signalled);
+            for (ssize_t at = 0; at < got; ++heard)
+                at += static_cast<ssize_t>(sizeof(inotify_event) +
+                                           reinterpret_cast<inotify_event*>(data + at)->len);
+        }
+    }).detach();
+
+    int turn = 0, all_heard = 0;
+    test::serve([&](bool) {
+        ++turn;
+        int waiting = -1;
+        CHECK(ioctl(fd, FIONREAD, &waiting) == 0 && waiting == 0 && events(fd).empty());
+        for (const Event& event : events(everything)) {
+            std::printf("event of watch %d: %#x %s\n", event.wd, event.mask, event.name.c_str());
+            std::fflush(stdout);
+            CHECK(!"no event of the restart's own");
+        }
+        CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+        const std::string name = "new" + std::to_string(turn), path = "folder/" + name;
+        touch(path.c_str());
+        const int file = open("folder/file", O_WRONLY);
+        CHECK(file >= 0 && write(file, "x", 1) == 1 && close(file) == 0);
+        touch("folder/deep/x");
+        CHECK(pwrite(nameless, "y", 1, 0) == 1);
+        touch(("other/" + name).c_str());
+        CHECK(unlink(path.c_str()) == 0);
+        auto found = events(fd, 1000);
+        const auto has = [&](const Event& wanted) { return std::erase(found, wanted) == 1; };
+        CHECK(has({in_folder, IN_CREATE, name}) && has({in_folder, IN_DELETE, name}) &&
+              has({of_file, IN_MODIFY, ""}));
+        CHECK(has({in_deep, IN_OPEN, "x"}) && has({in_deep, IN_CLOSE_WRITE, "x"}) &&
+              has({of_nameless, IN_MODIFY, ""}));
+        if (turn == 1) CHECK(has({in_deep, IN_CREATE, "x"}));
+        CHECK(has({once, IN_CREATE, name}) && has({once, IN_IGNORED, ""}) && found.empty());
+        const int fresh = add(fd, "other", IN_CREATE | IN_ONESHOT);
+        for (const int known : {in_folder, in_deep, of_file, once, of_nameless}) CHECK(fresh != known);
+        once = fresh;
+        // The same file has the same number, and its mask can be changed.
+        CHECK(add(fd, "folder", IN_CREATE | IN_DELETE | IN_MOVE) == in_folder);
+        ++all_heard;
+        for (int i = 0; i < 2000 && heard < all_heard; ++i) test::nap(5);
+        CHECK(heard == all_heard);
+        CHECK(add(everything, "/proc/self/exe", IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF) == program);
+        touch("in-here");
+        found = events(everything);
+        CHECK(has({here, IN_CREATE, "in-here"}) && has({here, IN_CLOSE_WRITE, "in-here"}) && found.empty());
+        CHECK(unlink("in-here") == 0 &&
+              events(everything) == (std::vector<Event>{{here, IN_DELETE, "in-here"}}));
+    });
+}
