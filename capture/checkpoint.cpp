@@ -263,7 +263,7 @@ class Checkpoint {
         options.np = manifest_.np;
         options.self_contained = request_.self_contained;
         objects_.emplace(std::move(options));
-        for (const auto& zombie : stopper_.zombies()) objects_->add_member(zombie.pid);
+        for (const auto& zombie : stopper_->zombies()) objects_->add_member(zombie.pid);
         for (auto& member : members_) {
             const auto& process = *member.process;
             auto& image = member.image;
