@@ -158,6 +158,13 @@ class Checkpoint {
         reporter_.phase("stop");
         if (auto done = stopper_->stop(request_.members); !done) return done;
         if (stopper_->processes().empty()) return fail("no process is left to save");
+        manifest_.np = static_cast<std::int32_t>(stopper_->processes().size());
+        return {};
+    }
+
+    // Last of all, with everybody still: what was left of a timer when it was read is added to this clock by
+    // a restart that lets it go on, and no timer may fire early.
+    void note_clocks() {
         timespec now = {};
         ::clock_gettime(CLOCK_REALTIME, &now);
         manifest_.taken_at_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
@@ -169,8 +176,6 @@ class Checkpoint {
         manifest_.monotonic_ns += theirs.monotonic - ours.monotonic;
         ::clock_gettime(CLOCK_BOOTTIME, &now);
         manifest_.boottime_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + theirs.boottime - ours.boottime;
-        manifest_.np = static_cast<std::int32_t>(stopper_->processes().size());
-        return {};
     }
 
     Result<> collect() {
@@ -407,6 +412,7 @@ class Checkpoint {
     Result<> resume() {
         for (auto& member : members_)
             if (auto done = member.agent->leave(reporter_); !done) return done;
+        note_clocks();
         reporter_.phase("resume");
         if (!request_.hold) stopper_->let_go();
         reporter_.end_deadline();

@@ -48,6 +48,12 @@ bool Privileges::same_as(const schema::Process& process) const {
     });
 }
 
+std::uint64_t Privileges::bounding_of(const schema::Process& process) const {
+    constexpr unsigned setpcap = 8;  // CAP_SETPCAP
+    const bool may_take = (effective >> setpcap & 1) != 0;
+    return process.cap_bounding | (may_take ? 0 : bounding);
+}
+
 const Privileges& own_privileges() {
     static const Privileges own = read_privileges();
     return own;

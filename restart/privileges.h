@@ -15,6 +15,8 @@ struct Privileges {
 
     // Would a process that this tool starts have the image's credentials without any change?
     [[nodiscard]] bool same_as(const schema::Process& process) const;
+    // What the image's bounding set becomes: taking out of it needs CAP_SETPCAP (capabilities(7)).
+    [[nodiscard]] std::uint64_t bounding_of(const schema::Process& process) const;
 };
 [[nodiscard]] const Privileges& own_privileges();
 

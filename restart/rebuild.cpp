@@ -453,7 +453,7 @@ void Rebuild::fill_credentials(Block& block) {
     wanted.set_groups = own.groups == process().groups ? 0 : 1;
     wanted.groups = groups_at;
     wanted.group_count = process().groups.size();
-    wanted.cap_bounding = process().cap_bounding;
+    wanted.cap_bounding = own.bounding_of(process());
 }
 
 void Rebuild::fill_descriptors(Block& block) {

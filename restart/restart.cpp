@@ -117,6 +117,14 @@ class Restart {
         ObjectSet::prefer_files(objects(), object_options_, notes_);
         name_objects();
         if (auto fine = check_files(objects(), object_options_, notes_); !fine) return fine;
+        for (const auto* member : living_) {
+            const auto& process = member->process;
+            if (own_privileges().bounding_of(process) == process.cap_bounding) continue;
+            notes_.push_back(
+                fmt::format("process {} ({}) had a smaller capability bounding set, which only a restart "
+                            "with CAP_SETPCAP can give it",
+                            process.pid, process.name));
+        }
         if (options_.check_only) {
             finished_ = true;
             return {};
