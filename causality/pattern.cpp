@@ -23,6 +23,7 @@ Pattern pattern_of(const Computation& computation, std::vector<Index>* events) {
     if (events != nullptr) events->clear();
     std::vector<std::uint32_t> message(computation.size(), none);  // of sends
     std::vector<std::uint32_t> operation(computation.groups().size(), none);
+    std::vector<bool> sent(computation.groups().size());
     std::uint32_t entered = none;
     const auto note = [&](Index e) {
         if (events != nullptr) events->push_back(e);
@@ -55,8 +56,11 @@ Pattern pattern_of(const Computation& computation, std::vector<Index>* events) {
                 pattern.receive(p, operation[number]);
             } else if ((event.shape == Shape::from_root) == (event.peer == p)) {
                 pattern.send(p, operation[number]);
-            } else {
+                sent[number] = true;
+            } else if (sent[number]) {
                 pattern.receive(p, operation[number]);
+            } else {
+                continue;  // a root of an operation that nobody else entered before the trace ends
             }
             note(e);
         }

@@ -298,6 +298,19 @@ TEST(CausalityZigzag, TheExampleOfTheBook) {
     EXPECT_FALSE(trackable(pattern, graph));
 }
 
+// An operation that nobody but its root entered before the program ended tells nobody anything.
+TEST(CausalityZigzag, AnOperationThatIsNotWholeIsNoMessage) {
+    MemoryTrace trace(2);
+    trace.append(0, {.kind = Kind::collective, .shape = Shape::to_root, .peer = 0});
+    trace.append(0, {.kind = Kind::checkpoint});
+    trace.append(1, {.kind = Kind::checkpoint});
+    const auto loaded = Computation::load(trace);
+    ASSERT_TRUE(loaded);
+    const Pattern pattern = pattern_of(*loaded);
+    EXPECT_EQ(pattern.steps().size(), 2U);
+    EXPECT_TRUE(trackable(pattern, Zigzag(pattern)));
+}
+
 // Figure 8.5: one process going back takes everybody to the start.
 TEST(CausalityZigzag, TheDominoEffect) {
     Pattern pattern(2);
