@@ -74,7 +74,7 @@ TEST(CausalityOrder, ClocksSayWhatTheDefinitionSays) {
 // Long enough for several anchors of the table, with messages that overtake each other by far.
 TEST(CausalityOrder, LongHistoriesKeepTheirClocks) {
     Random random(7);
-    auto trace = test::random_trace(random, {.processes = 6, .events = 500, .numbered = true});
+    auto trace = test::random_trace(random, {.processes = 6, .events = 300, .numbered = true});
     const auto loaded = Computation::load(trace);
     ASSERT_TRUE(loaded);
     const auto before = happens_before(*loaded);
