@@ -1,0 +1,50 @@
+#!/usr/bin/python3
+"""python3 -m http.server and curl, both inside: each file arrives whole."""
+import hashlib
+import os
+import shutil
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import Skip, check, main
+
+SCRIPT = r"""
+/usr/bin/python3 -m http.server --bind 127.0.0.1 --directory served $PORT > server.log 2>&1 &
+server=$!
+until curl -s -o /dev/null http://127.0.0.1:$PORT/; do sleep 0.05; done
+echo READY
+for ((i = 0; i < COUNT; ++i)); do
+    sum=$(curl -s --fail --limit-rate 30M http://127.0.0.1:$PORT/file$((i % 4)) | sha256sum) || echo "FAILED curl $i"
+    echo "${sum%% *}" >> sums
+done
+kill $server
+echo DONE
+"""
+
+
+def test(t):
+    if not shutil.which("curl"):
+        raise Skip("curl isn't installed")
+    served = os.path.join(t.work, "served")
+    os.mkdir(served)
+    sums = []
+    for number in range(4):
+        data = hashlib.shake_256(str(number).encode()).digest(200000) * (1 + 8 * number)
+        with open(os.path.join(served, f"file{number}"), "wb") as file:
+            file.write(data)
+        sums.append(hashlib.sha256(data).hexdigest())
+    count = 400 if t.soak else 60
+    program = t.launch(["bash", "-c", SCRIPT], env={"PORT": str(t.random.randrange(20000, 30000)), "COUNT": str(count)})
+    program.expect("READY")
+    for number in range(t.rounds):
+        t.sleep(0.2 + 0.4 * t.random.random())
+        # The sums are appended to a file that is opened anew each time: what is done after the checkpoint stays done.
+        program, _ = t.cycle(program, number, at_once=True)
+    program.expect("DONE", timeout=120)
+    program.expect_exit(0)
+    with open(os.path.join(t.work, "sums")) as file:
+        found = file.read().split()
+    wrong = [number for number in range(count) if number >= len(found) or found[number] != sums[number % 4]]
+    check(not wrong and len(found) == count, f"{len(found)} of {count} files, wrong: {wrong[:10]}")
+
+
+main(test)
