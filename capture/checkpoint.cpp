@@ -267,6 +267,7 @@ class Checkpoint {
         options.cid = request_.cid;
         options.np = manifest_.np;
         options.self_contained = request_.self_contained;
+        options.external = request_.external;
         objects_.emplace(std::move(options));
         for (const auto& zombie : stopper_->zombies()) objects_->add_member(zombie.pid);
         for (auto& member : members_) {

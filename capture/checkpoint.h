@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capture/report.h"
+#include "common/external_policy.h"
 #include "common/region.h"
 #include "common/schema/manifest.h"
 
@@ -20,6 +21,7 @@ struct Request {
     std::int32_t generation = 0;
     std::uint64_t capture = 0;  // what Region::capture holds
     bool self_contained = false;
+    ExternalPolicy external = ExternalPolicy::reset;
     bool hold = false;  // the processes stand still until the coordinator closes its end: it kills them first
     std::vector<pid_t> members;
 };

@@ -55,6 +55,7 @@ int run() {
     request.capture = json.value("capture", std::uint64_t{0});
     request.hold = json.value("hold", false);
     request.self_contained = json.value("self_contained", false);
+    request.external = external_policy(json.value("external", "reset")).value_or(ExternalPolicy::reset);
     for (const auto& member : json.value("members", nlohmann::json::array()))
         request.members.push_back(member.value("pid", 0));
 

@@ -18,6 +18,7 @@ struct Wishes {
     std::string interval;           // seconds as a JSON number, or ""
     std::string keep;               // generations as a JSON number, 0 for all, or ""
     bool self_contained = false;
+    std::string external = {};  // common/external_policy.h, or ""
 };
 
 // Waits 10 s at most.

@@ -16,6 +16,7 @@
 #include "cli/hello.h"
 #include "cli/say.h"
 #include "common/elf_check.h"
+#include "common/external_policy.h"
 #include "common/layout.h"
 #include "common/preload.h"
 #include "common/reach_coordinator.h"
@@ -67,14 +68,12 @@ int read_options(int argc, char** argv, Options& options) {
     options.session = session_name({});
     options.coordinator = environment("CAIRN_COORDINATOR");
     wishes = {environment("CAIRN_CKPTDIR"), environment("CAIRN_INTERVAL"), environment("CAIRN_KEEP"),
-              is_yes(environment("CAIRN_SELF_CONTAINED"))};
-    static const option known[] = {{"session", required_argument, nullptr, 's'},
-                                   {"ckptdir", required_argument, nullptr, 'd'},
-                                   {"interval", required_argument, nullptr, 'i'},
-                                   {"coordinator", required_argument, nullptr, 'c'},
-                                   {"keep", required_argument, nullptr, 'k'},
-                                   {"self-contained", no_argument, nullptr, 'C'},
-                                   {nullptr, 0, nullptr, 0}};
+              is_yes(environment("CAIRN_SELF_CONTAINED")), environment("CAIRN_EXTERNAL")};
+    static const option known[] = {
+        {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
+        {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
+        {"keep", required_argument, nullptr, 'k'},     {"self-contained", no_argument, nullptr, 'C'},
+        {"external", required_argument, nullptr, 'E'}, {nullptr, 0, nullptr, 0}};
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
     for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known, nullptr)) != -1;) {
@@ -97,6 +96,9 @@ int read_options(int argc, char** argv, Options& options) {
             case 'C':
                 wishes.self_contained = true;
                 break;
+            case 'E':
+                wishes.external = optarg;
+                break;
             case ':':
                 return wrong_usage(std::string("launch: ") + argv[optind - 1] + " needs a value");
             default:
@@ -108,6 +110,9 @@ int read_options(int argc, char** argv, Options& options) {
     options.program.push_back(nullptr);
     if (!wishes.interval.empty() && !is_seconds(wishes.interval))
         return wrong_usage("launch: interval '" + wishes.interval + "' is no number of seconds");
+    if (!wishes.external.empty() && !external_policy(wishes.external))
+        return wrong_usage("launch: --external: reset, refuse or keep-listening, not '" + wishes.external +
+                           "'");
     if (!wishes.keep.empty() && !is_count(wishes.keep))
         return wrong_usage("launch: --keep: 0 (all) to 999999 generations, not '" + wishes.keep + "'");
     if (!wishes.checkpoint_folder.empty() && wishes.checkpoint_folder[0] != '/') {

@@ -18,6 +18,8 @@ constexpr std::array table = {
          "  -k, --keep N          keep the newest N checkpoints, 0: all; 3 if not said ($CAIRN_KEEP)\n"
          "      --self-contained  images also hold the unmodified parts of mapped files\n"
          "                        ($CAIRN_SELF_CONTAINED=1)\n"
+         "      --external POLICY connections to the outside: reset (by a restart), refuse (the\n"
+         "                        checkpoint), keep-listening ($CAIRN_EXTERNAL)\n"
          "  -c, --coordinator H:P coordinator on another host ($CAIRN_COORDINATOR); not supported yet\n"
          "\n"
          "Starts the session's coordinator if none answers, then becomes the program: same pid, terminal\n"
@@ -30,6 +32,7 @@ constexpr std::array table = {
          "  -d, --ckptdir D  put this checkpoint below D\n"
          "  -t, --timeout N  give up after N seconds\n"
          "  --self-contained this one also holds the unmodified parts of mapped files\n"
+         "  --external P     connections to the outside: reset, refuse, keep-listening\n"
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},
     Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR", "bring a checkpoint back to life", ""},

@@ -248,6 +248,7 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
                                   {"deadline_ms", standing.count()},
                                   {"capture", attempt.capture()},
                                   {"self_contained", job.order.self_contained},
+                                  {"external", job.order.external},
                                   {"hold", job.order.kill},
                                   {"members", members}});
     if (!started) co_return std::unexpected(started.error());

@@ -28,6 +28,7 @@ struct CheckpointOrder {
     std::string ckptdir;  // absolute
     bool kill = false;
     bool self_contained = false;                       // images hold unmodified pages of files too
+    std::string external;                              // common/external_policy.h
     std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
 
     bool operator==(const CheckpointOrder&) const = default;

@@ -218,6 +218,7 @@ void Coordinator::arm_interval() {
             checkpointer_.ask({.ckptdir = settings_.ckptdir,
                                .kill = false,
                                .self_contained = settings_.self_contained,
+                               .external = settings_.external,
                                .timeout = {}},
                               [](const Json&, bool) {});
         arm_interval();
@@ -301,6 +302,8 @@ void Coordinator::load_state() {
     if (!settings_.keep_given)
         settings_.keep = static_cast<std::uint32_t>(get_number(state, "keep", settings_.keep));
     if (!settings_.self_contained_given) settings_.self_contained = get_flag(state, "self_contained");
+    if (!settings_.external_given && external_policy(get_string(state, "external")))
+        settings_.external = get_string(state, "external");
     if (!settings_.ckptdir_given) settings_.ckptdir = get_string(state, "ckptdir", settings_.ckptdir);
     last_ = state.value("last", Json());
 }
@@ -312,6 +315,7 @@ void Coordinator::save_state() {
                                 {"interval_ms", settings_.interval.count()},
                                 {"keep", settings_.keep},
                                 {"self_contained", settings_.self_contained},
+                                {"external", settings_.external},
                                 {"ckptdir", settings_.ckptdir},
                                 {"last", last_}},
                                1) +

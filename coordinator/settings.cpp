@@ -46,6 +46,7 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
         ("auto", "end by itself when the last process has left")
         ("linger", po::value<double>(&linger), "with --auto: seconds to wait for another process; 10 if not given")
         ("self-contained", "images hold the unmodified parts of mapped files too [CAIRN_SELF_CONTAINED=1]")
+        ("external", po::value<std::string>(), "connections to the outside: reset (by a restart), refuse (the checkpoint), keep-listening [CAIRN_EXTERNAL]")
         ("help,h", "this text");
     // clang-format on
     po::positional_options_description none;
@@ -64,6 +65,7 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
             if (variable == "CAIRN_CKPTDIR") return "ckptdir";
             if (variable == "CAIRN_INTERVAL") return "interval";
             if (variable == "CAIRN_KEEP") return "keep";
+            if (variable == "CAIRN_EXTERNAL") return "external";
             return {};
         };
         po::store(po::parse_environment(options, from_environment), given);
@@ -96,6 +98,11 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.automatic = given.contains("auto");
     settings.self_contained = given.contains("self-contained") || is_yes(std::getenv("CAIRN_SELF_CONTAINED"));
     settings.self_contained_given = settings.self_contained;
+    settings.external_given = given.contains("external");
+    if (settings.external_given) settings.external = given["external"].as<std::string>();
+    if (!external_policy(settings.external))
+        return fail_code(ExitCode::usage, "--external: reset, refuse or keep-listening, not '{}'",
+                         settings.external);
     return std::optional(std::move(settings));
 }
 

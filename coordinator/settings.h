@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/external_policy.h"
 #include "common/session.h"
 
 namespace cairn::coordinator {
@@ -19,10 +20,12 @@ struct Settings {
     bool daemon = false;
     bool automatic = false;                    // ends by itself when its last process has left
     bool self_contained = false;               // images hold unmodified pages of files too
+    std::string external = "reset";            // common/external_policy.h
     std::chrono::milliseconds linger{10'000};  // automatic: this long after the last process
     // Given on the command line or in the environment: stronger than what an earlier coordinator of the
     // session used.
-    bool ckptdir_given = false, interval_given = false, keep_given = false, self_contained_given = false;
+    bool ckptdir_given = false, interval_given = false, keep_given = false, self_contained_given = false,
+         external_given = false;
 };
 
 // Nothing: help was asked for and has been printed. Errors: ExitCode::usage.

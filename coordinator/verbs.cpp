@@ -150,6 +150,8 @@ void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, 
     if (const std::int64_t keep = get_number(request, "keep", -1); keep >= 0 && keep <= 1'000'000)
         settings_.keep = static_cast<std::uint32_t>(keep);
     if (get_flag(request, "self_contained")) settings_.self_contained = true;
+    if (const std::string external = get_string(request, "external"); external_policy(external))
+        settings_.external = external;
     save_state();
     expect(peer->pid());
     check_idle();
@@ -180,6 +182,7 @@ Json Coordinator::status() const {
             {"interval", std::chrono::duration<double>(settings_.interval).count()},
             {"keep", settings_.keep},
             {"self_contained", settings_.self_contained},
+            {"external", settings_.external},
             {"processes", registry_.members().size()},
             {"births", registry_.births()},
             {"last", last_},
@@ -223,6 +226,7 @@ void Coordinator::checkpoint(const Json& request, const Sink& sink) {
     CheckpointOrder order{.ckptdir = settings_.ckptdir,
                           .kill = get_flag(request, "kill"),
                           .self_contained = settings_.self_contained || get_flag(request, "self_contained"),
+                          .external = get_string(request, "external", settings_.external),
                           .timeout = {}};
     if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
         if (!folder.starts_with('/'))
@@ -230,6 +234,9 @@ void Coordinator::checkpoint(const Json& request, const Sink& sink) {
                         false);
         order.ckptdir = absolute_path(folder);
     }
+    if (!external_policy(order.external))
+        return sink(failed(ExitCode::usage, fmt::format("external: not a policy: {}", order.external)),
+                    false);
     if (const double seconds = get_real(request, "timeout"); seconds > 0 && seconds < longest_interval_s)
         order.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
     checkpointer_.ask(order, sink);

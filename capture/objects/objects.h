@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/external_policy.h"
 #include "common/image/writer.h"
 #include "common/schema/object.h"
 #include "common/schema/process.h"
@@ -42,15 +43,6 @@ struct Mapping {
     bool deleted = false;
     bool shared = false,
          writable = false;  // writable: now, or after an mprotect that the kernel would allow (VmFlags mw)
-};
-
-// What a checkpoint does about sockets that are connected to somebody outside the group. Listening sockets
-// come back in any case.
-enum class ExternalPolicy {
-    reset,           // a restart resets them
-    refuse,          // the checkpoint is refused, and names them
-    keep_listening,  // reset; and a listening socket whose port is somebody else's at a restart gets another
-                     // port
 };
 
 struct ObjectOptions {

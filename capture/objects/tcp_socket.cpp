@@ -299,6 +299,7 @@ class TcpSockets {
 
     Result<> listening(std::int64_t id, Socket& socket) {
         socket.extra["listening"] = true;
+        if (table_.options.external == ExternalPolicy::keep_listening) socket.extra["keep_listening"] = true;
         // tcp_info of a listening socket: tcpi_unacked connections wait, of tcpi_sacked at most.
         const auto info = socket_option<tcp_info>(socket.fd(), IPPROTO_TCP, TCP_INFO);
         socket.extra["backlog"] = info.tcpi_sacked;

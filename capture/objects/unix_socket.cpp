@@ -165,16 +165,10 @@ Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& dia
     }
     object.outside = true;
     if (object.standard >= 0) return {};
-    if (datagrams)
-        table.note(
-            "{} is a Unix socket connected to {}, outside the group: it will be connected to whoever has "
-            "that "
-            "name then",
-            found.who(), extra.value("peer_words", ""));
-    else
-        table.note(
-            "{} is a Unix socket whose peer ({}) is outside the group: it will see that the peer has gone",
-            found.who(), extra.value("peer_words", ""));
+    table.external(
+        fmt::format("{} is a Unix socket connected to {}", found.who(), extra.value("peer_words", "")),
+        datagrams ? "a restart connects it to whoever has that name then"
+                  : "after a restart it sees that its peer has gone");
     return {};
 }
 

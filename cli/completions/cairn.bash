@@ -78,11 +78,11 @@ _cairn() {
         view) options+=' --failed --by-time --most' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --coordinator --help' ;;
-    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --json --quiet --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --external --coordinator --help' ;;
+    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --external --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --list --part --wait --ids --files --path-map --check --eager --lazy --quiet --help' ;;
-    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --help' ;;
+    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
     help) options=$verbs ;;
     esac

@@ -52,6 +52,7 @@ Result<> checkpoint(CoordinatorClient& coordinator, const Options& options) {
     json request{{"verb", "checkpoint"}, {"kill", options.kill}};
     if (options.timeout) request["timeout"] = *options.timeout;
     if (options.self_contained) request["self_contained"] = true;
+    if (!options.external.empty()) request["external"] = options.external;
     if (!options.checkpoint_folder.empty()) request["ckptdir"] = options.checkpoint_folder;
     Progress progress(!options.quiet && !options.json);
     // No limit of ours: the coordinator has a deadline for each phase, and writing may take as long as it

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/external_policy.h"
+
 namespace cairn::control {
 namespace {
 
@@ -15,8 +17,8 @@ po::options_description known_options(const std::string& verb) {
     known.add_options()("session,s", po::value<std::string>())("json,j", po::bool_switch());
     if (verb == "checkpoint")
         known.add_options()("kill,k", po::bool_switch())("timeout,t", po::value<double>())(
-            "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch())("self-contained",
-                                                                                 po::bool_switch());
+            "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch())(
+            "external", po::value<std::string>())("self-contained", po::bool_switch());
     if (verb == "interval") known.add_options()("seconds", po::value<double>());
     return known;
 }
@@ -63,6 +65,9 @@ Result<Options> read_options(std::span<char* const> words) {
     options.json = flag(given, "json");
     options.quiet = flag(given, "quiet");
     options.self_contained = flag(given, "self-contained");
+    options.external = text(given, "external");
+    if (!options.external.empty() && !external_policy(options.external))
+        return usage("--external is reset, refuse or keep-listening");
     if (options.verb == "interval" && !options.seconds) return usage("how many seconds?");
     constexpr double most = 1e9;
     for (const auto& seconds : {options.timeout, options.seconds})
