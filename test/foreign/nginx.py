@@ -35,7 +35,7 @@ def test(t):
         file.write("one line of text\n" * 2000)
     with open(os.path.join(t.work, "nginx.conf"), "w") as file:
         file.write(CONFIGURATION.format(work=t.work, port=port, user="user root;" if t.mode in ("exact", "virtual") else ""))
-    program = t.launch(["bash", "-c", SCRIPT], env={"PORT": str(port), "SECONDS_OF_LOAD": "60" if t.soak else "3"})
+    program = t.launch(["bash", "-c", SCRIPT], env={"PORT": str(port), "SECONDS_OF_LOAD": "60" if t.soak else "8"})
     program.expect("READY")
     for number in range(t.rounds):
         t.sleep(0.3 + 0.5 * t.random.random())
