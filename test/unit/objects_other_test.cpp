@@ -1,3 +1,4 @@
+#include <linux/netlink.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -198,13 +199,13 @@ TEST(ObjectsOther, UnixSocketsWithoutAPeerHere) {
 }
 
 TEST(ObjectsOther, WhatCantBeSavedIsRefusedByName) {
-    Stopped process([] { at(120, ::socket(AF_PACKET, SOCK_RAW, 0)); });
+    Stopped process([] { at(120, ::socket(AF_NETLINK, SOCK_RAW, NETLINK_FIB_LOOKUP)); });
     capture::ObjectTable table;
     const auto descriptors = table.descriptors(process.holder());
     ASSERT_FALSE(descriptors);
     EXPECT_EQ(descriptors.error().code, ExitCode::refused);
     const std::string expected =
-        fmt::format("{}: descriptor 120: is a socket of family 17, type 3", proc::label(process.pid()));
+        fmt::format("{}: descriptor 120: is a netlink socket of protocol 10", proc::label(process.pid()));
     EXPECT_EQ(descriptors.error().what.substr(0, expected.size()), expected);
 }
 
