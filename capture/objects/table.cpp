@@ -131,6 +131,7 @@ Result<> ObjectTable::capture_contents(ImageWriter& writer) {
                          fmt::join(table_->externals, "\n"));
     if (auto done = capture_pipes(*table_); !done) return done;
     if (auto done = capture_terminals(*table_); !done) return done;
+    if (auto done = capture_timerfds(*table_); !done) return done;
     if (auto done = capture_epolls(*table_); !done) return done;
     finish_pidfds(*table_);
     watch_open_files(*table_);

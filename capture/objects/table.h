@@ -122,6 +122,7 @@ void add_locks(const Locks& found, bool new_in_group, std::vector<schema::FileLo
 [[nodiscard]] Result<> describe_timerfd(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> describe_pidfd(Table& table, const Description& found, schema::Object& object);
 void finish_pidfds(Table& table);
+[[nodiscard]] Result<> capture_timerfds(Table& table);
 [[nodiscard]] Result<> capture_epolls(Table& table);
 [[nodiscard]] Result<> describe_inotify(Table& table, const Description& found, schema::Object& object);
 void watch_open_files(Table& table);                  // when all descriptors are known

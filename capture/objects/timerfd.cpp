@@ -34,12 +34,15 @@ Result<> describe_timerfd(Table&, const Description& found, schema::Object& obje
     }
     const auto clock = static_cast<int>(info_number(info, "clockid"));
     const auto flags = static_cast<int>(info_number(info, "settime flags", 8));
-    const std::int64_t left = nanoseconds(info, "it_value");
+    std::int64_t left = nanoseconds(info, "it_value");
+    const std::int64_t interval = nanoseconds(info, "it_interval");
+    // Due, and its interrupt late (a processor that the host has taken away): it goes off at once.
+    if (left == 0 && interval > 0) left = 1;
     nlohmann::json extra{{"clock", clock},
                          {"flags", flags},
                          {"ticks", info_number(info, "ticks")},
                          {"left_ns", left},
-                         {"interval_ns", nanoseconds(info, "it_interval")}};
+                         {"interval_ns", interval}};
     // A point in time is the same one after the restart, on the clock that the program sees.
     if ((flags & TFD_TIMER_ABSTIME) && left > 0) {
         const bool boot = clock == CLOCK_BOOTTIME || clock == CLOCK_BOOTTIME_ALARM;
@@ -55,6 +58,24 @@ Result<> describe_timerfd(Table&, const Description& found, schema::Object& obje
         extra["at_ns"] = now.tv_sec * 1'000'000'000 + now.tv_nsec + ahead + left;
     }
     object.extra = schema::pack(extra);
+    return {};
+}
+
+// A single one that is due while its interrupt is late looks like one that isn't set. By now it has come.
+Result<> capture_timerfds(Table& table) {
+    for (auto& [id, description] : table.descriptions) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+        if (object.type != "timerfd") continue;
+        auto extra = schema::unpack(object.extra);
+        if (!extra) return std::unexpected(std::move(extra.error()));
+        if (schema::number<std::int64_t>(*extra, "left_ns") != 0 ||
+            schema::number<std::uint64_t>(*extra, "ticks") != 0)
+            continue;
+        auto info = read_text(fmt::format("/proc/self/fdinfo/{}", description.fd()));
+        if (!info) return std::unexpected(std::move(info.error()));
+        description.info = std::move(*info);
+        if (auto done = describe_timerfd(table, description, object); !done) return done;
+    }
     return {};
 }
 

@@ -3,14 +3,17 @@
 #include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/seccomp.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <atomic>
+#include <string>
 #include <string_view>
 
 #include "support.h"
@@ -86,6 +89,18 @@ int main(int argc, char** argv) {
         while (tid == 0) test::nap(1);
         constexpr unsigned of_a_thread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
         if (syscall(SYS_pidfd_open, tid.load(), of_a_thread) < 0) test::skip("no pidfds of threads");
+        ready = true;
+    } else if (kind == "queue") {
+        const std::string name = "/cairn-test-" + std::to_string(getpid());
+        const mqd_t queue = mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600, nullptr);
+        if (queue < 0) test::skip("no POSIX message queues");
+        CHECK(mq_unlink(name.c_str()) == 0);
+        ready = true;
+    } else if (kind == "huge pages") {
+        // Nothing is touched: no page of the pool is needed.
+        void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) test::skip("no huge pages");
         ready = true;
     } else if (kind == "userfaultfd") {
         constexpr int user_mode_only = 1;

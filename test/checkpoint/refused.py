@@ -20,6 +20,8 @@ KINDS = {
     "vfork": r"vfork\? its child \d+ \(refused\) has not execed",
     "io-uring-thread": r"uses io_uring \(kernel thread \d+",
     "io-uring": r"descriptor \d+: is an io_uring: .*UV_USE_IO_URING",
+    "queue": r"descriptor \d+: is the POSIX message queue /cairn-test-",
+    "huge pages": r"is made of hugetlb pages",
     "userfaultfd": r"descriptor \d+: is a userfaultfd: ",
     "thread pidfd": r"descriptor \d+: is a pidfd of the thread \d+",
     "traced": r"is being traced by \d+ \(refused\)",
