@@ -136,9 +136,11 @@ std::string view_html(const Computation& c, const ViewOptions& options) {
     std::string text = data.dump(-1, ' ', true, json::error_handler_t::replace);
     std::string safe;
     safe.reserve(text.size());
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        safe += text[i];
-        if (text[i] == '<') safe.replace(safe.size() - 1, 1, "\\u003c");
+    for (const char letter : text) {
+        if (letter == '<')
+            safe += "\\u003c";
+        else
+            safe += letter;
     }
     std::string html = page;
     const std::string_view mark = "\"CAIRN_DATA\"";
