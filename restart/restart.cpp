@@ -253,6 +253,8 @@ class Restart {
 
     Result<> choose_clocks() {
         (void)own_privileges();  // a user namespace would change what we see of ourselves
+        own_clocks_ =
+            proc::clock_offsets("self");  // once there is a namespace for children, the kernel shows that one
         auto shift = continue_clocks(computation_->manifest, options_.clocks);
         if (!shift) return std::unexpected(std::move(shift.error()));
         clock_shift_ = *shift;
@@ -514,8 +516,7 @@ class Restart {
     // Everybody stands still, complete. The second barrier: nobody runs before all do.
     Result<> await_release() {
         auto ahead = proc::clock_offsets(std::to_string(rebuilds_.begin()->first));
-        const auto ours = proc::clock_offsets("self");
-        ahead = {ahead.monotonic - ours.monotonic, ahead.boottime - ours.boottime};
+        ahead = {ahead.monotonic - own_clocks_.monotonic, ahead.boottime - own_clocks_.boottime};
         if (auto done = objects_->after_forest(to_kernel_, ahead, notes_); !done) return done;
         if (!exact_)
             for (const auto& [pid, rebuild] : rebuilds_)
@@ -645,6 +646,7 @@ class Restart {
     Region* region_ = nullptr;
     Fd region_fd_;
     Translate to_kernel_;
+    proc::ClockOffsets own_clocks_;
     std::int64_t clock_shift_ = 0;
     ObjectSetOptions object_options_;
     std::optional<ObjectSet> objects_;

@@ -1,4 +1,5 @@
 // Forests made of real processes, compared with what /proc says.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -7,12 +8,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <sstream>
 
+#include "common/fd.h"
 #include "restart/forest/execute.h"
 #include "restart/forest/simulate.h"
 #include "test/unit/forest_history.h"
@@ -70,6 +73,14 @@ struct ForestExecute : testing::Test {
 
     ForestExecute() {
         if (::getpgrp() == 0) ::setpgid(0, 0);  // under unshare -p
+        // One at a time on a machine: they choose pids, and would choose each other's. A POSIX lock, which
+        // the processes of the forest don't inherit.
+        one_at_a_time_ = Fd(::open("/tmp/cairn-forest-execute", O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+        struct flock whole {};
+        whole.l_type = F_WRLCK;
+        whole.l_whence = SEEK_SET;
+        while (one_at_a_time_ && ::fcntl(one_at_a_time_.get(), F_SETLKW, &whole) != 0 && errno == EINTR) {
+        }
         said_ = static_cast<Said*>(
             ::mmap(nullptr, most * sizeof(Said), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
         how_.become = [this](const Node& node) {
@@ -144,6 +155,7 @@ struct ForestExecute : testing::Test {
     }
 
     Said* said_ = nullptr;
+    Fd one_at_a_time_;
     pid_t tool_ = ::getpid();
     pid_t adoptive_ = find_adoptive();
     Execution how_;
