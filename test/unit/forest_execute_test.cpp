@@ -9,13 +9,16 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "common/fd.h"
+#include "common/proc.h"
 #include "restart/forest/execute.h"
 #include "restart/forest/simulate.h"
 #include "test/unit/forest_history.h"
@@ -185,8 +188,19 @@ TEST_F(ForestExecute, twoHundredHistoriesWithAnyIds) {
     EXPECT_GT(processes, 5 * histories);
 }
 
-// Moves a history's pids to a place of their own, another at each call: others here may have pids there, or
-// init may not yet have reaped who was there before.
+// Ids that name a process, a group or a session now.
+std::set<Id> ids_in_use() {
+    std::set<Id> used;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        const Id pid = std::atoi(entry.path().filename().c_str());
+        const auto stat = pid > 0 ? proc::stat(pid) : Result<proc::Stat>(fail("no process"));
+        if (stat) used.insert({pid, stat->pgrp, stat->session});
+    }
+    return used;
+}
+
+// Moves a history's pids to a place of their own, another at each call, where nobody is: others here have
+// pids, and init may take its time to reap who was there before.
 std::vector<Node> moved(std::vector<Node> nodes) {
     static Id pid_max = 0, next = 0;
     if (pid_max == 0) std::ifstream("/proc/sys/kernel/pid_max") >> pid_max;
@@ -198,8 +212,18 @@ std::vector<Node> moved(std::vector<Node> nodes) {
             highest = std::max(highest, id);
         }
     if (nodes.empty()) return nodes;
-    if (next - (highest - lowest) < pid_max / 3) next = pid_max - 100;
-    const Id base = next - (highest - lowest);
+    const std::set<Id> used = ids_in_use();
+    Id base = 0;
+    for (int wraps = 0; wraps < 2;) {
+        if (next - (highest - lowest) < pid_max / 3) {
+            next = pid_max - 100;
+            ++wraps;
+        }
+        base = next - (highest - lowest);
+        const auto in_the_way = used.lower_bound(base);
+        if (in_the_way == used.end() || *in_the_way > next) break;
+        next = *in_the_way - 1;
+    }
     next = base - 1;
     for (Node& node : nodes)
         for (Id* id : {&node.pid, &node.ppid, &node.sid, &node.pgid})
