@@ -415,19 +415,25 @@ std::vector<pid_t> Forest::kill_all() {
     // first look.
     for (int quiet = 0; quiet < 2 && Clock::now() - began < std::chrono::seconds(5);) {
         left.clear();
+        bool going = false;
         for (int process = 1; process < count; ++process) {
             const Entry& entry = board_->entry(process);
             const Stage stage = entry.stage;
             const pid_t pid = entry.pid;
-            if (pid <= 0 || (stage != Stage::building && stage != Stage::arrived)) continue;
-            if (!still_ours(entry, pid, stat_of(pid))) continue;
+            if (pid <= 0 || stage == Stage::unborn || !still_ours(entry, pid, stat_of(pid))) continue;
+            // Who exits by itself, as planned or because of a failure, is on its way.
+            if (stage == Stage::leaving || stage == Stage::given_up) {
+                going = true;
+                continue;
+            }
             // Those under way see the stop by themselves, unless they are stopped.
             if (stage == Stage::arrived || Clock::now() - began > std::chrono::milliseconds(300))
                 ::kill(pid, SIGKILL);
             left.push_back(pid);
         }
-        quiet = left.empty() ? quiet + 1 : 0;
-        ::usleep(left.empty() ? 5'000 : 500);
+        const bool nobody = left.empty() && !going;
+        quiet = nobody ? quiet + 1 : 0;
+        ::usleep(nobody ? 5'000 : 500);
     }
     // All zombies have passed to the caller or to init by now.
     for (int process = 1; process < count; ++process)
