@@ -254,4 +254,10 @@ std::string label(pid_t pid) {
     return line ? fmt::format("{} ({})", pid, line->comm) : fmt::format("{}", pid);
 }
 
+std::uint64_t hexadecimal(const std::string& text) {
+    std::uint64_t value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value, 16);
+    return value;
+}
+
 }  // namespace cairn::proc

@@ -46,6 +46,8 @@ struct Stat {
 [[nodiscard]] Result<Stat> stat(pid_t pid);
 [[nodiscard]] Result<Stat> stat(pid_t pid, pid_t tid);
 [[nodiscard]] Result<std::map<std::string, std::string>> status(pid_t pid, pid_t tid);
+// The masks of status (CapEff, SigBlk, ...). What is no digit ends the number.
+[[nodiscard]] std::uint64_t hexadecimal(const std::string& text);
 [[nodiscard]] Result<std::vector<pid_t>> tasks(pid_t pid);
 // Children of all threads of a process. Needs CONFIG_PROC_CHILDREN (every distribution has it).
 [[nodiscard]] Result<std::vector<pid_t>> children(pid_t pid);

@@ -4,19 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "common/proc.h"
 
 namespace cairn::restart {
 namespace {
-
-std::uint64_t hexadecimal(const std::string& text) {
-    std::uint64_t value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    return value;
-}
 
 Privileges read_privileges() {
     Privileges own;
@@ -27,11 +20,11 @@ Privileges read_privileges() {
     for (auto& id : own.uids) uids >> id;
     for (auto& id : own.gids) gids >> id;
     for (std::uint32_t group = 0; groups >> group;) own.groups.push_back(group);
-    own.inheritable = hexadecimal(field["CapInh"]);
-    own.permitted = hexadecimal(field["CapPrm"]);
-    own.effective = hexadecimal(field["CapEff"]);
-    own.bounding = hexadecimal(field["CapBnd"]);
-    own.ambient = hexadecimal(field["CapAmb"]);
+    own.inheritable = proc::hexadecimal(field["CapInh"]);
+    own.permitted = proc::hexadecimal(field["CapPrm"]);
+    own.effective = proc::hexadecimal(field["CapEff"]);
+    own.bounding = proc::hexadecimal(field["CapBnd"]);
+    own.ambient = proc::hexadecimal(field["CapAmb"]);
     return own;
 }
 

@@ -11,12 +11,6 @@
 namespace cairn::capture {
 namespace {
 
-std::uint64_t hexadecimal(const std::string& text) {
-    std::uint64_t value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    return value;
-}
-
 void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
     std::istringstream words(text);
     for (auto& id : ids) words >> id;
@@ -31,7 +25,7 @@ Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& 
     read_ids(field["Gid"], image.gids);
     std::istringstream groups(field["Groups"]);
     for (std::uint32_t group = 0; groups >> group;) image.groups.push_back(group);
-    image.cap_bounding = hexadecimal(field["CapBnd"]);
+    image.cap_bounding = proc::hexadecimal(field["CapBnd"]);
     image.no_new_privs = field["NoNewPrivs"] == "1";
     image.securebits = static_cast<std::uint32_t>(answers.securebits);
     image.keep_caps = answers.keep_caps == 1;
@@ -154,7 +148,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     if (auto text = proc::read_file(fmt::format("/proc/{}/oom_score_adj", process.pid)))
         image.oom_score_adj = std::atoi(text->c_str());
     if (auto text = proc::read_file(fmt::format("/proc/{}/personality", process.living)))
-        image.personality = static_cast<std::uint32_t>(hexadecimal(*text));
+        image.personality = static_cast<std::uint32_t>(proc::hexadecimal(*text));
     image.region_at = process.region_at;
     image.door = process.door;
     image.timing_tls = process.slot->timing_tls.load();

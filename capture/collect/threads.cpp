@@ -3,8 +3,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <charconv>
-
 #include "capture/collect/collect.h"
 #include "common/pid_arguments.h"
 #include "common/siginfo.h"
@@ -23,12 +21,6 @@ struct SchedAttributes {  // struct sched_attr, sched_getattr(2); glibc 2.36 has
 schema::Bytes bytes_of(const void* data, std::size_t size) {
     const auto* begin = static_cast<const std::uint8_t*>(data);
     return {begin, begin + size};
-}
-
-std::uint64_t hexadecimal(const std::string& text) {
-    std::uint64_t value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    return value;
 }
 
 void collect_scheduling(pid_t tid, schema::Thread& image) {
@@ -119,10 +111,10 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.name = (*status)["Name"];
     if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid)))
         image.name = name->substr(0, name->size() - 1);  // status shows it with escapes
-    image.cap_inheritable = hexadecimal((*status)["CapInh"]);
-    image.cap_permitted = hexadecimal((*status)["CapPrm"]);
-    image.cap_effective = hexadecimal((*status)["CapEff"]);
-    image.cap_ambient = hexadecimal((*status)["CapAmb"]);
+    image.cap_inheritable = proc::hexadecimal((*status)["CapInh"]);
+    image.cap_permitted = proc::hexadecimal((*status)["CapPrm"]);
+    image.cap_effective = proc::hexadecimal((*status)["CapEff"]);
+    image.cap_ambient = proc::hexadecimal((*status)["CapAmb"]);
     collect_scheduling(thread.tid, image);
     image.timeout_left = thread.timeout_left;
     return image;

@@ -10,8 +10,6 @@
 namespace cairn::capture {
 namespace {
 
-constexpr std::uint64_t page = 4096;
-
 // linux/fs.h of 6.7; Debian 12's headers are older.
 struct PageRegion {
     std::uint64_t start, end, categories;
@@ -91,21 +89,21 @@ Result<> read_entries(int fd, const schema::Area& area, Runs& runs,
                       std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards) {
     std::vector<std::uint64_t> entries(65536);
     for (std::uint64_t at = area.start; at < area.end;) {
-        const auto want = std::min<std::uint64_t>((area.end - at) / page, entries.size());
-        const ssize_t got = ::pread(fd, entries.data(), want * 8, static_cast<off_t>(at / page * 8));
+        const auto want = std::min<std::uint64_t>((area.end - at) / image_page, entries.size());
+        const ssize_t got = ::pread(fd, entries.data(), want * 8, static_cast<off_t>(at / image_page * 8));
         if (got <= 0) return fail_errno("page map of {:#x}-{:#x}", area.start, area.end);
-        for (std::size_t i = 0; i < static_cast<std::size_t>(got) / 8; ++i, at += page) {
+        for (std::size_t i = 0; i < static_cast<std::size_t>(got) / 8; ++i, at += image_page) {
             const auto entry = entries[i];
             if ((entry & entry_guard) != 0) {
                 if (!guards.empty() && guards.back().first + guards.back().second == at)
-                    guards.back().second += page;
+                    guards.back().second += image_page;
                 else
-                    guards.emplace_back(at, page);
+                    guards.emplace_back(at, image_page);
                 continue;
             }
             if ((entry & (entry_present | entry_swapped)) == 0) continue;
             if (area.kind == schema::AreaKind::file_private && (entry & entry_file) != 0) continue;
-            runs.add(at, at + page);
+            runs.add(at, at + image_page);
         }
     }
     return {};

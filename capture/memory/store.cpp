@@ -9,12 +9,10 @@
 namespace cairn::capture {
 namespace {
 
-constexpr std::size_t page = 4096;
-
-bool is_zero(const std::uint8_t* data) {
+bool all_zero(const std::uint8_t* data) {
     std::uint64_t first = 0;
     std::memcpy(&first, data, sizeof first);
-    return first == 0 && std::memcmp(data, data + sizeof first, page - sizeof first) == 0;
+    return first == 0 && std::memcmp(data, data + sizeof first, image_page - sizeof first) == 0;
 }
 
 class Store {
@@ -60,12 +58,12 @@ class Store {
         if (!done) return done;
         const bool keep_zeros = job.area->kind == schema::AreaKind::file_private;
         for (std::size_t begin = 0; begin < length;) {
-            if (!keep_zeros && is_zero(&buffer[begin])) {
-                begin += page;
+            if (!keep_zeros && all_zero(&buffer[begin])) {
+                begin += image_page;
                 continue;
             }
-            std::size_t end = begin + page;
-            while (end < length && (keep_zeros || !is_zero(&buffer[end]))) end += page;
+            std::size_t end = begin + image_page;
+            while (end < length && (keep_zeros || !all_zero(&buffer[end]))) end += image_page;
             const auto part = bytes.subspan(begin, end - begin);
             schema::PageRun run;
             run.address = job.range.start + begin;

@@ -11,10 +11,6 @@ namespace {
 
 constexpr int free_choice = -1;
 
-std::size_t at(int index) {
-    return static_cast<std::size_t>(index);
-}
-
 // A leader that has children born before its setsid must itself have been born into their session. With
 // several such sessions, or one whose dead leader may as well have been below it, there is a choice.
 struct Choice {

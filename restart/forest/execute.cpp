@@ -19,10 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::size_t at(int index) {
-    return static_cast<std::size_t>(index);
-}
-
 struct Stat {
     char state = '\0';  // letter of /proc/PID/stat; 0: there is no such process
     pid_t group = 0, session = 0;
@@ -431,9 +427,9 @@ std::vector<pid_t> Forest::kill_all() {
                 ::kill(pid, SIGKILL);
             left.push_back(pid);
         }
-        const bool nobody = left.empty() && !going;
-        quiet = nobody ? quiet + 1 : 0;
-        ::usleep(nobody ? 5'000 : 500);
+        const bool over = left.empty() && !going;
+        quiet = over ? quiet + 1 : 0;
+        ::usleep(over ? 5'000 : 500);
     }
     // All zombies have passed to the caller or to init by now.
     for (int process = 1; process < count; ++process)

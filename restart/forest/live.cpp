@@ -16,10 +16,6 @@ namespace {
 
 constexpr int slice_ms = 100;  // of a wait, before looking whether the tool still lives
 
-std::size_t at(int index) {
-    return static_cast<std::size_t>(index);
-}
-
 // A child made by the bare system call must have glibc's cached thread id set, as glibc's own fork does it:
 // by CLONE_CHILD_SETTID at the address which set_tid_address(2) was told when the program started.
 __u64 thread_id_address() {

@@ -9,10 +9,6 @@ namespace cairn::forest {
 
 namespace {
 
-std::size_t at(int index) {
-    return static_cast<std::size_t>(index);
-}
-
 class Relating {
   public:
     explicit Relating(std::vector<Node> nodes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,6 +13,11 @@
 namespace cairn::forest {
 
 using Id = std::int32_t;  // as the program knows it: of a process, process group or session
+
+// Nodes and processes refer to each other by index, -1 where there is none.
+inline std::size_t at(int index) {
+    return static_cast<std::size_t>(index);
+}
 
 struct Node {
     Id pid = 0, ppid = 0, sid = 0, pgid = 0;

@@ -10,10 +10,6 @@ namespace cairn::forest {
 
 namespace {
 
-std::size_t at(int index) {
-    return static_cast<std::size_t>(index);
-}
-
 // The exits that make orphans of one adopter: all of them between its becoming a subreaper and its ceasing to
 // be one.
 struct Adoption {

@@ -9,10 +9,6 @@ namespace {
 
 constexpr Id first_free = 100'000;  // where the model's kernel takes pids from that nobody asks for
 
-std::size_t at(int index) {
-    return static_cast<std::size_t>(index);
-}
-
 class Run {
   public:
     Run(const Plan& plan, const Simulation& how) : plan_(plan), how_(how), reached_(plan.barriers.size(), 0) {

@@ -21,7 +21,7 @@ void set_int(int fd, int level, int option, int value) {
     ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-struct End {
+struct DatagramEnd {
     const Object* object = nullptr;
     json extra;
     int domain = AF_INET, style = SOCK_DGRAM;
@@ -39,7 +39,7 @@ class DatagramSockets {
             if (object.kind != schema::ObjectKind::other || object.type != "datagram") continue;
             auto extra = schema::unpack(object.extra);
             if (!extra) return std::unexpected(std::move(extra.error()));
-            End& end = ends_[object.id];
+            DatagramEnd& end = ends_[object.id];
             end.object = &object;
             end.extra = std::move(*extra);
             end.domain = schema::number<int>(end.extra, "domain");
@@ -62,7 +62,7 @@ class DatagramSockets {
     }
 
   private:
-    Result<> make(End& end) {
+    Result<> make(DatagramEnd& end) {
         end.fd.reset(
             ::socket(end.domain, end.style | SOCK_CLOEXEC, schema::number<int>(end.extra, "protocol")));
         if (!end.fd) return fail_errno("socket");
@@ -99,7 +99,7 @@ class DatagramSockets {
         return -1;
     }
 
-    Result<> fill(const End& end) {
+    Result<> fill(const DatagramEnd& end) {
         if (end.object->contents.empty()) return {};
         make_room(end.fd.get(), size_of(end));
         const auto messages = end.extra.find("messages");
@@ -137,13 +137,13 @@ class DatagramSockets {
         return {};
     }
 
-    static std::size_t size_of(const End& end) {
+    static std::size_t size_of(const DatagramEnd& end) {
         std::size_t size = 0;
         for (const schema::Bytes& each : end.object->contents) size += each.size() + 1024;
         return size;
     }
 
-    void join(const End& end, const char* which, int level) const {
+    void join(const DatagramEnd& end, const char* which, int level) const {
         const auto groups = end.extra.find(which);
         if (groups == end.extra.end() || !groups->is_array()) return;
         for (const json& each : *groups) {
@@ -165,7 +165,7 @@ class DatagramSockets {
         }
     }
 
-    Result<> finish(End& end) {
+    Result<> finish(DatagramEnd& end) {
         const int fd = end.fd.get();
         join(end, "groups", end.domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6);
         join(end, "groups_v4", IPPROTO_IP);
@@ -179,7 +179,7 @@ class DatagramSockets {
     }
 
     Opening& opening_;
-    std::map<std::int64_t, End> ends_;  // by object
+    std::map<std::int64_t, DatagramEnd> ends_;  // by object
 };
 
 }  // namespace

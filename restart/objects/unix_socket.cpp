@@ -21,14 +21,14 @@ namespace {
 using nlohmann::json;
 using schema::Object;
 
-struct End {
+struct UnixEnd {
     const Object* object = nullptr;
     json extra;
     UnixName name, peer_name;
     int style = SOCK_STREAM;
     Fd fd;
     Fd stand_in;  // the other end, where no member holds it
-    End* peer = nullptr;
+    UnixEnd* peer = nullptr;
     [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
     [[nodiscard]] bool datagrams() const { return style == SOCK_DGRAM; }
 };
@@ -69,14 +69,14 @@ class UnixSockets {
             }
             auto extra = schema::unpack(object.extra);
             if (!extra) return std::unexpected(std::move(extra.error()));
-            End& end = ends_[object.id];
+            UnixEnd& end = ends_[object.id];
             end.object = &object;
             end.extra = std::move(*extra);
             end.style = schema::number<int>(end.extra, "style");
             end.name = unix_name(end.extra, "name", opening_.options);
             end.peer_name = unix_name(end.extra, "peer_name", opening_.options);
         }
-        std::map<std::int64_t, End*> pairs;
+        std::map<std::int64_t, UnixEnd*> pairs;
         for (auto& [id, end] : ends_) {
             if (end.extra.contains("peer")) {
                 const auto peer = ends_.find(schema::number<std::int64_t>(end.extra, "peer"));
@@ -93,7 +93,7 @@ class UnixSockets {
 
     [[nodiscard]] Fd make(int style) const { return Fd(::socket(AF_UNIX, style | SOCK_CLOEXEC, 0)); }
 
-    Result<> make_pair(End& end, Fd& other, const Credentials& who) {
+    Result<> make_pair(UnixEnd& end, Fd& other, const Credentials& who) {
         int pair[2] = {-1, -1};
         std::array<int, 2> made{-1, -1};
         // Made by another process, the numbers are the two lowest that are free here: told by a pipe.
@@ -117,7 +117,7 @@ class UnixSockets {
     Result<> make_datagrams() {
         for (auto& [id, end] : ends_) {
             if (!end.datagrams() || end.fd) continue;
-            End* const peer = end.peer;
+            UnixEnd* const peer = end.peer;
             const bool lost = peer == nullptr && end.flag("connected") && end.peer_name.empty();
             if (peer != nullptr && !peer->fd &&
                 (peer->name.empty() || (peer->peer == &end && end.name.empty()))) {
@@ -185,7 +185,7 @@ class UnixSockets {
         return {};
     }
 
-    Result<> connect_ends(End& end, const UnixName& other_name, Fd& other, const json* other_extra) {
+    Result<> connect_ends(UnixEnd& end, const UnixName& other_name, Fd& other, const json* other_extra) {
         const Credentials of_other = credentials(end.extra, "peer_credentials");
         const Credentials of_end =
             other_extra ? credentials(*other_extra, "peer_credentials") : Credentials{};
@@ -228,7 +228,9 @@ class UnixSockets {
     }
 
     // Of an image that didn't tell: whoever had no peer had lost it.
-    static bool is_old_lone(const End& end) { return !end.extra.contains("options") && end.peer == nullptr; }
+    static bool is_old_lone(const UnixEnd& end) {
+        return !end.extra.contains("options") && end.peer == nullptr;
+    }
 
     Result<> make_rest() {
         for (auto& [id, end] : ends_) {
@@ -241,11 +243,11 @@ class UnixSockets {
     }
 
     Result<> bind_rest() {
-        std::vector<End*> to_bind;
+        std::vector<UnixEnd*> to_bind;
         for (auto& [id, end] : ends_)
             if (!end.name.empty() && (end.datagrams() || unbound_.contains(&end))) to_bind.push_back(&end);
-        std::ranges::stable_sort(to_bind, {}, [](const End* end) { return end->flag("path_here"); });
-        for (End* end : to_bind) {
+        std::ranges::stable_sort(to_bind, {}, [](const UnixEnd* end) { return end->flag("path_here"); });
+        for (UnixEnd* end : to_bind) {
             if (lent_.erase(end->name) != 0) unlink_unix(end->name);
             auto bound = bind_unix(end->fd.get(), end->name);
             if (!bound && (!end->name.is_path() || end->flag("path_here")))
@@ -263,7 +265,7 @@ class UnixSockets {
 
     // ---- datagrams
 
-    [[nodiscard]] End* named(const std::string& address, const std::string& folder) {
+    [[nodiscard]] UnixEnd* named(const std::string& address, const std::string& folder) {
         for (auto& [id, end] : ends_)
             if (end.datagrams() && end.fd && end.name.address == address && end.name.folder == folder)
                 return &end;
@@ -272,14 +274,14 @@ class UnixSockets {
         return nullptr;
     }
 
-    [[nodiscard]] static json message_of(const End& end, std::size_t index) {
+    [[nodiscard]] static json message_of(const UnixEnd& end, std::size_t index) {
         const auto messages = end.extra.find("messages");
         if (messages == end.extra.end() || !messages->is_array() || index >= messages->size())
             return json::object();
         return (*messages)[index];
     }
 
-    [[nodiscard]] bool from_peer(const End& end, std::size_t index) const {
+    [[nodiscard]] bool from_peer(const UnixEnd& end, std::size_t index) const {
         const std::string from = schema::bytes(message_of(end, index), "from");
         if (end.peer == nullptr) return from.empty();
         return end.peer->name.address == from;
@@ -287,7 +289,7 @@ class UnixSockets {
 
     // A connected socket takes only what its peer sends: the rest had come before. Until then nobody is
     // connected, and what comes from a name is sent by who has it.
-    Result<> fill_datagrams(End& end, bool connected) {
+    Result<> fill_datagrams(UnixEnd& end, bool connected) {
         auto& next = filled_[&end];
         const auto& contents = end.object->contents;
         std::size_t until = contents.size();
@@ -302,7 +304,7 @@ class UnixSockets {
             Fd temporary;
             int sender = -1;
             UnixName to = end.name;
-            End* const source = from.empty() ? nullptr : named(from, end.name.folder);
+            UnixEnd* const source = from.empty() ? nullptr : named(from, end.name.folder);
             if (end.stand_in && from.empty()) {
                 sender = end.stand_in.get();
                 to = {};
@@ -324,7 +326,7 @@ class UnixSockets {
     }
 
     // Who sends is noted where the receiver wants to know.
-    static void ask_for_senders(const End& end) {
+    static void ask_for_senders(const UnixEnd& end) {
         const int on = 1;
         if (end.object->contents.empty() || !end.extra.contains("messages")) return;
         for (const json& each : end.extra["messages"])
@@ -502,12 +504,12 @@ class UnixSockets {
     }
 
     Opening& opening_;
-    std::map<std::int64_t, End> ends_;  // by object
+    std::map<std::int64_t, UnixEnd> ends_;  // by object
     std::map<std::tuple<UnixName, int, Credentials>, Fd> listeners_;
     std::set<UnixName> lent_;  // names of files that are there for the moment
-    std::set<End*> unbound_;
-    std::set<std::pair<End*, End*>> paired_;  // by socketpair
-    std::map<End*, std::size_t> filled_;      // messages
+    std::set<UnixEnd*> unbound_;
+    std::set<std::pair<UnixEnd*, UnixEnd*>> paired_;  // by socketpair
+    std::map<UnixEnd*, std::size_t> filled_;          // messages
     bool told_of_senders_ = false;
 };
 

@@ -25,7 +25,6 @@
 namespace cairn::restart::pages {
 namespace {
 
-constexpr std::uint64_t page = 4096;
 constexpr int messages_at_once = 16;  // between two pieces of memory, so that these come in the end
 
 struct Fault {

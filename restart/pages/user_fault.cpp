@@ -24,7 +24,6 @@ struct RangeRequest {
 constexpr unsigned long continue_request = _IOWR(UFFDIO, 0x07, RangeRequest);
 constexpr unsigned long poison_request = _IOWR(UFFDIO, 0x08, RangeRequest);
 
-constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t lowest = 1 << 16, highest = 0x7ffffffff000ULL;
 
 }  // namespace

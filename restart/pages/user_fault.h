@@ -12,6 +12,8 @@
 
 namespace cairn::restart::pages {
 
+inline constexpr std::uint64_t page = 4096;
+
 // Every change of memory that a program can make is told.
 inline constexpr std::uint64_t wanted_features =
     UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;

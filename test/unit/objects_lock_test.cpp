@@ -18,11 +18,6 @@ struct flock region(short type, off_t start, off_t length) {
     return lock;
 }
 
-void at(int number, int fd) {
-    CHILD_CHECK(fd >= 0 && ::dup2(fd, number) == number);
-    ::close(fd);
-}
-
 class ObjectsLock : public ::testing::Test {
   protected:
     ObjectsLock() { put_file(path_, "0123456789"); }

@@ -16,11 +16,6 @@ bool readable(int fd, int ms = 0) {
     return ::poll(&polled, 1, ms) == 1;
 }
 
-void at(int number, int fd) {
-    CHILD_CHECK(fd >= 0 && ::dup2(fd, number) == number);
-    ::close(fd);
-}
-
 TEST(ObjectsOther, EventfdWithItsCount) {
     Stopped process([] {
         at(120, ::eventfd(7, EFD_NONBLOCK));

@@ -46,6 +46,12 @@ inline std::string get_file(const std::string& path) {
 // The numbers that tests use for what they capture.
 inline constexpr unsigned first_fd = 100, last_fd = 199;
 
+// In the child: the descriptor gets one of these numbers.
+inline void at(int number, int fd) {
+    CHILD_CHECK(fd >= 0 && ::dup2(fd, number) == number);
+    ::close(fd);
+}
+
 // A child that has run `set_up` and then stopped itself.
 class Stopped {
   public:
