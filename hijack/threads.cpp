@@ -34,12 +34,21 @@ void write_own_tid(std::int32_t tid) {
 }
 
 std::int32_t differing_real_tid(pthread_t thread) {
-    if (!ids_are_virtual() || thread == ::pthread_self()) return 0;
+    if (!ids_are_virtual()) return 0;
     const std::int32_t* place = tid_in_block(thread);
     const std::int32_t tid = place == nullptr ? 0 : __atomic_load_n(place, __ATOMIC_RELAXED);
     if (tid <= 0) return 0;
     const std::int32_t real = id_map::get(region()->ids.by_virtual, tid);
     return real == tid ? 0 : real;
+}
+
+std::int32_t differing_real_tid_of_other(pthread_t thread) {
+    return thread == ::pthread_self() ? 0 : differing_real_tid(thread);
+}
+
+std::size_t size_of_block() {
+    const auto* size = static_cast<const std::uint32_t*>(::dlsym(RTLD_NEXT, "_thread_db_sizeof_pthread"));
+    return size == nullptr ? 0 : *size;
 }
 
 }  // namespace cairn::hijack

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace cairn::hijack {
@@ -15,7 +16,12 @@ std::int32_t* tid_in_block(pthread_t thread);
 // Writes the calling thread's.
 void write_own_tid(std::int32_t tid);
 
-// The kernel's id of another thread, if that differs from what its block says; else 0.
+// The kernel's id of a thread, if that differs from what its block says; else 0. libc goes by the block even
+// where a thread asks about itself, but for a few calls: those want it for others only.
 std::int32_t differing_real_tid(pthread_t thread);
+std::int32_t differing_real_tid_of_other(pthread_t thread);
+
+// How many bytes a block has, 0 if this libc doesn't say.
+std::size_t size_of_block();
 
 }  // namespace cairn::hijack

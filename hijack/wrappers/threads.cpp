@@ -98,7 +98,7 @@ CAIRN_EXPORT int thrd_create(thrd_t* thread, C11Function function, void* argumen
 }
 
 CAIRN_EXPORT int pthread_kill(pthread_t thread, int signal) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
+    const std::int32_t tid = differing_real_tid_of_other(thread);
     if (tid == 0) return next<"pthread_kill">(&::pthread_kill)(thread, signal);
     if (signal == 32 || signal == 33) return EINVAL;  // libc's own
     return error_of(raw::call(SYS_tgkill, raw::pid(), tid, signal));
@@ -121,7 +121,7 @@ CAIRN_EXPORT int pthread_sigqueue(pthread_t thread, int signal, const union sigv
 // block, in our process: to nobody, or to a thread that isn't marked and takes no notice.
 CAIRN_EXPORT int pthread_cancel(pthread_t thread) {
     constexpr int cancel_signal = 32;
-    const std::int32_t tid = differing_real_tid(thread);
+    const std::int32_t tid = differing_real_tid_of_other(thread);
     const int error = next<"pthread_cancel">(&::pthread_cancel)(thread);
     if (tid == 0) return error;
     raw::call(SYS_tgkill, raw::pid(), tid, cancel_signal);
@@ -167,7 +167,7 @@ CAIRN_EXPORT int pthread_getaffinity_np(pthread_t thread, std::size_t size, cpu_
 }
 
 CAIRN_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
+    const std::int32_t tid = differing_real_tid_of_other(thread);
     if (tid == 0) return next<"pthread_setname_np">(&::pthread_setname_np)(thread, name);
     const std::size_t length = std::strlen(name);
     if (length > 15) return ERANGE;
@@ -179,7 +179,7 @@ CAIRN_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept
 }
 
 CAIRN_EXPORT int pthread_getname_np(pthread_t thread, char* name, std::size_t size) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
+    const std::int32_t tid = differing_real_tid_of_other(thread);
     if (tid == 0) return next<"pthread_getname_np">(&::pthread_getname_np)(thread, name, size);
     if (size < 16) return ERANGE;
     const long fd = open_name(tid, O_RDONLY);
@@ -197,6 +197,23 @@ CAIRN_EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t* clock) noexc
     constexpr unsigned per_thread = 4, scheduled = 2;  // include/linux/posix-timers.h
     *clock = static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | per_thread | scheduled);
     return 0;
+}
+
+// libc asks the kernel for the affinity by the tid in the block, and fails without it. The block can't say
+// another tid for the moment, as its thread may be locking a mutex by it: libc gets a copy that does. (The
+// block's own lock, which libc takes here, is free: who takes it for a thread that goes by another tid is in
+// this file.)
+CAIRN_EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t* attributes) noexcept {
+    auto* real = next<"pthread_getattr_np">(&::pthread_getattr_np);
+    const std::int32_t tid = differing_real_tid(thread);
+    constexpr std::size_t room = 4096;  // 2304 bytes with glibc 2.36
+    const std::size_t size = tid == 0 ? 0 : size_of_block();
+    if (size == 0 || size > room) return real(thread, attributes);
+    alignas(64) char copy[room];
+    std::memcpy(copy, reinterpret_cast<const void*>(thread), size);
+    const auto stand_in = reinterpret_cast<pthread_t>(&copy[0]);
+    __atomic_store_n(tid_in_block(stand_in), tid, __ATOMIC_RELAXED);
+    return real(stand_in, attributes);
 }
 
 CAIRN_EXPORT int timer_create(clockid_t clock, struct sigevent* event, timer_t* timer) noexcept {

@@ -90,29 +90,56 @@ void signals() {
     thread.join();
 }
 
+// What libc tells of a thread, `own` or another one, it asks the kernel for by the tid in the thread's block.
+void attributes_of(pthread_t thread) {
+    char name[16] = {};
+    EXPECT(pthread_setname_np(thread, "renamed") == 0);
+    EXPECT(pthread_getname_np(thread, name, sizeof name) == 0 && std::strcmp(name, "renamed") == 0);
+    cpu_set_t cpus;
+    EXPECT(pthread_getaffinity_np(thread, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 0);
+    EXPECT(pthread_setaffinity_np(thread, sizeof cpus, &cpus) == 0);
+    int policy = -1;
+    sched_param parameters = {};
+    EXPECT(pthread_getschedparam(thread, &policy, &parameters) == 0 && policy == SCHED_OTHER);
+    EXPECT(pthread_setschedparam(thread, SCHED_BATCH, &parameters) == 0);
+    EXPECT(pthread_getschedparam(thread, &policy, &parameters) == 0 && policy == SCHED_BATCH);
+    EXPECT(pthread_setschedprio(thread, 0) == 0);
+    clockid_t clock;
+    timespec time;
+    EXPECT(pthread_getcpuclockid(thread, &clock) == 0 && clock_gettime(clock, &time) == 0);
+    pthread_attr_t found;
+    void* stack = nullptr;
+    std::size_t size = 0;
+    EXPECT(pthread_getattr_np(thread, &found) == 0);
+    EXPECT(pthread_attr_getstack(&found, &stack, &size) == 0 && stack != nullptr && size >= 16384);
+    EXPECT(pthread_attr_getaffinity_np(&found, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 0);
+    const auto* here = reinterpret_cast<const char*>(&found);
+    const auto* begin = static_cast<const char*>(stack);
+    EXPECT((thread == pthread_self()) == (here >= begin && here < begin + size));
+    EXPECT(pthread_attr_destroy(&found) == 0);
+}
+
 void attributes() {
     std::atomic<bool> end = false;
     const Thread thread([&] {
         while (!end) usleep(1000);
     });
-    char name[16] = {};
-    EXPECT(pthread_setname_np(thread.handle, "renamed") == 0);
-    EXPECT(pthread_getname_np(thread.handle, name, sizeof name) == 0 && std::strcmp(name, "renamed") == 0);
-    cpu_set_t cpus;
-    EXPECT(pthread_getaffinity_np(thread.handle, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 0);
-    EXPECT(pthread_setaffinity_np(thread.handle, sizeof cpus, &cpus) == 0);
-    int policy = -1;
-    sched_param parameters = {};
-    EXPECT(pthread_getschedparam(thread.handle, &policy, &parameters) == 0 && policy == SCHED_OTHER);
-    EXPECT(pthread_setschedparam(thread.handle, SCHED_BATCH, &parameters) == 0);
-    EXPECT(pthread_getschedparam(thread.handle, &policy, &parameters) == 0 && policy == SCHED_BATCH);
-    clockid_t clock;
-    timespec time;
-    EXPECT(pthread_getcpuclockid(thread.handle, &clock) == 0 && clock_gettime(clock, &time) == 0);
+    attributes_of(thread.handle);
     EXPECT(setpriority(PRIO_PROCESS, static_cast<id_t>(thread.tid), 3) == 0);
     EXPECT(getpriority(PRIO_PROCESS, static_cast<id_t>(thread.tid)) == 3);
     end = true;
     thread.join();
+    const Thread own([] {
+        attributes_of(pthread_self());
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, SIGUSR2);
+        EXPECT(pthread_sigmask(SIG_BLOCK, &one, nullptr) == 0);
+        EXPECT(pthread_sigqueue(pthread_self(), SIGUSR2, sigval{.sival_int = 8}) == 0);
+        siginfo_t info = {};
+        EXPECT(sigwaitinfo(&one, &info) == SIGUSR2 && info.si_value.sival_int == 8);
+    });
+    own.join();
 }
 
 void cancelling() {
