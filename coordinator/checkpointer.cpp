@@ -237,15 +237,15 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     Json members = Json::array();
     for (const auto& [index, member] : s_.registry.members())
         members.push_back({{"pid", member.pid}, {"slot", index}});
-    auto standing = limits_.standing;
-    if (job.order.timeout) standing = std::min(standing, *job.order.timeout);
+    job.standing = limits_.standing + limits_.standing_each * members.size();
+    if (job.order.timeout) job.standing = std::min(job.standing, *job.order.timeout);
     auto started = Worker::start(s_.io, capture_program(),
                                  {{"region", s_.session.region()},
                                   {"directory", folder.partial.partial()},
                                   {"cid", s_.group.cid()},
                                   {"generation", job.generation},
                                   {"session", s_.session.name},
-                                  {"deadline_ms", standing.count()},
+                                  {"deadline_ms", job.standing.count()},
                                   {"capture", attempt.capture()},
                                   {"self_contained", job.order.self_contained},
                                   {"external", job.order.external},
@@ -351,7 +351,7 @@ void Checkpointer::relay(Job& job, const Json& message, Clock::time_point writin
 }
 
 asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clock::time_point begun) {
-    auto standing_until = Clock::now() + limits_.standing + limits_.margin;
+    auto standing_until = Clock::now() + job.standing + limits_.margin;
     auto writing_since = Clock::now(), progress_at = Clock::now();
     std::string waiting;
     job.phase = "stop";
@@ -372,7 +372,7 @@ asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clo
                                     job.phase, waiting);
             if (standing)
                 co_return fail_code(ExitCode::timed_out, "phase {} took longer than {}{}", job.phase,
-                                    human_duration(std::chrono::nanoseconds(limits_.standing).count()),
+                                    human_duration(std::chrono::nanoseconds(job.standing).count()),
                                     waiting);
             co_return fail_code(ExitCode::timed_out, "nothing was written for {}",
                                 human_duration(std::chrono::nanoseconds(limits_.no_progress).count()));
@@ -389,7 +389,7 @@ asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clo
             progress_at = Clock::now();
             // only now do the programs stand still
             if (job.phase == "pages" && get_string(message, "name") != "pages")
-                standing_until = Clock::now() + limits_.standing + limits_.margin;
+                standing_until = Clock::now() + job.standing + limits_.margin;
             waiting.clear();
             for (const Json& who : message.value("waiting", Json::array()))
                 if (who.is_string()) waiting += (waiting.empty() ? ": " : ", ") + who.get<std::string>();
