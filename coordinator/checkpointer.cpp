@@ -372,8 +372,7 @@ asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clo
                                     job.phase, waiting);
             if (standing)
                 co_return fail_code(ExitCode::timed_out, "phase {} took longer than {}{}", job.phase,
-                                    human_duration(std::chrono::nanoseconds(job.standing).count()),
-                                    waiting);
+                                    human_duration(std::chrono::nanoseconds(job.standing).count()), waiting);
             co_return fail_code(ExitCode::timed_out, "nothing was written for {}",
                                 human_duration(std::chrono::nanoseconds(limits_.no_progress).count()));
         }

@@ -35,9 +35,10 @@ struct CheckpointOrder {
 };
 
 struct CheckpointLimits {
-    std::chrono::milliseconds standing{10'000};      // the group stands still,
-    std::chrono::milliseconds standing_each{20};     // and this for each process: all take their turn on the CPUs
-    std::chrono::milliseconds margin{3'000};         // for the worker to notice that itself
+    std::chrono::milliseconds standing{10'000};  // the group stands still,
+    std::chrono::milliseconds standing_each{
+        20};                                  // and this for each process: all take their turn on the CPUs
+    std::chrono::milliseconds margin{3'000};  // for the worker to notice that itself
     std::chrono::milliseconds no_progress{120'000};  // no byte was written
 };
 
@@ -80,7 +81,7 @@ class Checkpointer {
         std::uint32_t generation = 0;
         std::string directory;
         std::chrono::milliseconds standing{0};  // may last as long as this
-        bool open = true;  // the group has not been asked to stop: who asks now may join
+        bool open = true;                       // the group has not been asked to stop: who asks now may join
     };
     class Attempt;
 
