@@ -17,6 +17,7 @@
 #include "restart/objects/addresses.h"
 #include "restart/objects/other.h"
 #include "restart/objects/sockets.h"
+#include "restart/objects/time_wait.h"
 
 namespace cairn::restart {
 namespace {
@@ -222,7 +223,7 @@ class TcpSockets {
             if (end.own.port() == 0) continue;
             const bool calls = end.extra.contains("listener") || end.flag("connecting");
             if (calls && take_address(end.fd.get(), end.own, true)) continue;
-            if (::bind(end.fd.get(), end.own.name(), end.own.length()) != 0) {
+            if (!bind_once_free(end)) {
                 const int problem = errno;
                 if (auto done = bind_elsewhere(end, problem); !done) return done;
             }
@@ -231,6 +232,34 @@ class TcpSockets {
                 return fail_errno("listen at {}", end.own.words());
         }
         return {};
+    }
+
+    // Connections of the killed programs that are in TIME_WAIT, a minute long, keep a port from a server that
+    // hasn't set SO_REUSEADDR (it counts on both sides). Root ends them; others wait.
+    bool bind_once_free(const End& end) {
+        const auto bind = [&] { return ::bind(end.fd.get(), end.own.name(), end.own.length()) == 0; };
+        if (bind()) return true;
+        const int why = errno;
+        if (why != EADDRINUSE || !end.flag("listening") || end.flag("keep_listening") ||
+            !holder_of_port(end.own).empty()) {
+            errno = why;
+            return false;
+        }
+        end_time_wait(end.own);
+        const auto begin = Clock::now();
+        bool bound = bind();
+        while (!bound && errno == EADDRINUSE && Clock::now() - begin < std::chrono::seconds(62)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            bound = bind();
+        }
+        const int problem = errno;
+        const auto waited = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin).count();
+        if (bound && waited > 0)
+            opening_.note(
+                "{} s were waited for port {}: the kernel kept it for connections that the kill has ended",
+                waited, end.own.words());
+        errno = problem;
+        return bound;
     }
 
     Result<> bind_elsewhere(End& end, int problem) {

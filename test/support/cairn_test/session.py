@@ -217,7 +217,7 @@ class Session:
         self.programs = []
 
     def restart(self, *options, terminal="leader", script=None, name="restart", ids=None, wait=True, env=None,
-                timeout=60.0, stderr_to_file=True):
+                timeout=120.0, stderr_to_file=True):
         """Runs restart.sh on a new terminal. With wait: until the group runs."""
         script = script or os.path.join(self.ckptdir, "restart.sh")
         if not os.path.exists(script):

@@ -1,0 +1,43 @@
+#!/usr/bin/python3
+"""A server that hasn't set SO_REUSEADDR and has closed a connection: the kernel keeps its port for a minute after the kill
+(TIME_WAIT). Root restarts at once, another user once the minute is over."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import check, main
+
+SERVER = r"""
+import os, socket, time
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen()
+def ask():
+    client = socket.create_connection(server.getsockname())
+    mine, _ = server.accept()
+    mine.close()  # first: this end is the one that waits
+    assert client.recv(1) == b""
+    client.close()
+ask()
+print("PORT", server.getsockname()[1], flush=True)
+for number in range(1000):
+    while not os.path.exists(f"ask{number}"):
+        time.sleep(0.02)
+    ask()
+    print("ASKED", number, server.getsockname()[1], flush=True)
+"""
+
+
+def test(t):
+    program = t.launch(["/usr/bin/python3", "-c", SERVER])
+    port = int(program.expect(r"PORT (\d+)\r?\n")[1])
+    for number in range(t.rounds if t.mode in ("exact", "virtual") else 1):
+        with open("/proc/net/tcp") as file:
+            waiting = [line for line in file if line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "06"]
+        check(waiting, f"no connection of port {port} is in TIME_WAIT")
+        program, _ = t.cycle(program, number)
+        with open(os.path.join(t.work, f"ask{number}"), "w"):
+            pass
+        program.expect(rf"ASKED {number} {port}\r?\n")
+
+
+main(test)
