@@ -58,6 +58,8 @@ constexpr std::array table = {
     Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE", "show what a checkpoint holds", ""},
     Verb{"causality", "cairn-causality", false, "causality VERB [OPTIONS] TRACE...",
          "who could have influenced whom: traces, cuts, recovery lines", ""},
+    Verb{"mpi", "cairn-mpi", false, "mpi VERB [OPTIONS] [DIR] PROGRAM [ARGUMENT...]",
+         "record and replay the order of an MPI program's events", ""},
     Verb{"help", "", false, "help [VERB]", "this list, or how to use one verb", ""},
 };
 

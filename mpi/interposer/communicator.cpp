@@ -1,0 +1,79 @@
+// Communicators have numbers by their first use in this process, the same in each run that takes the same
+// path.
+#include <algorithm>
+
+#include "mpi/interposer/handlers.h"
+
+namespace cairn::mpi {
+namespace {
+
+struct Known {
+    MPI_Comm comm;
+    std::uint32_t number;
+};
+std::vector<Known> communicators;
+std::uint32_t next_number = 0;
+Known last{MPI_COMM_NULL, 0};
+
+}  // namespace
+
+std::uint32_t comm_number(MPI_Comm comm) {
+    if (comm == last.comm) return last.number;
+    for (const Known& each : communicators)
+        if (each.comm == comm) {
+            last = each;
+            return each.number;
+        }
+    last = {comm, next_number++};
+    communicators.push_back(last);
+    return last.number;
+}
+
+void comm_gone(MPI_Comm comm) {
+    last.comm = MPI_COMM_NULL;
+    std::erase_if(communicators, [&](const Known& each) { return each.comm == comm; });
+}
+
+int on_Comm_idup(Call call, MPI_Comm comm, MPI_Comm* made, MPI_Request* request) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, comm);
+    const int result = real.Comm_idup(comm, made, request);
+    return result;
+}
+
+int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm peer, int remote_leader,
+                        int tag, MPI_Comm* made) {
+    const Inside guard;
+    begin(call, local_leader, local, tag);
+    const int result = real.Intercomm_create(local, local_leader, peer, remote_leader, tag, made);
+    if (result == MPI_SUCCESS && *made != MPI_COMM_NULL) static_cast<void>(comm_number(*made));
+    return result;
+}
+
+int on_Comm_free(Call call, MPI_Comm* comm) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, *comm);
+    comm_gone(*comm);
+    return real.Comm_free(comm);
+}
+
+int on_Comm_disconnect(Call call, MPI_Comm* comm) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, *comm);
+    comm_gone(*comm);
+    return real.Comm_disconnect(comm);
+}
+
+void note(const Call& call, const char* what, bool refused) {
+    Session& s = *session;
+    if (s.job == Job::nothing) return;
+    if (std::find(s.noted.begin(), s.noted.end(), what) != s.noted.end()) return;
+    s.noted.emplace_back(what);
+    const std::string text = fmt::format(
+        "{} ({}): {}", what, name(call.fn),
+        refused ? "can't be followed; a replay may depart" : "what it decides by chance isn't recorded");
+    if (s.job == Job::record) s.writer->put_bytes(Column::notes, text.data(), text.size());
+    say(text);
+}
+
+}  // namespace cairn::mpi

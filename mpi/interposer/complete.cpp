@@ -1,0 +1,347 @@
+// Requests that are waited for or tested. A test says in replay what it said; where it said yes, or one of
+// several was first, replay waits for that one.
+#include <vector>
+
+#include "mpi/interposer/handlers.h"
+#include "mpi/interposer/outcomes.h"
+
+namespace cairn::mpi {
+namespace {
+
+// What the layer knows of an open request; nullptr if nothing.
+Posted* known(MPI_Request request) {
+    Posted* posted = session->requests.find(request);
+    return posted != nullptr && posted->open() ? posted : nullptr;
+}
+
+bool open(MPI_Request request) {
+    if (request == MPI_REQUEST_NULL) return false;
+    const Posted* posted = session->requests.find(request);
+    return posted == nullptr || posted->open();
+}
+
+// How many of them are open; `only`: the last of them.
+int open(int count, const MPI_Request* requests, int& only) {
+    int found = 0;
+    for (int i = 0; i < count; ++i)
+        if (open(requests[i])) {
+            ++found;
+            only = i;
+        }
+    return found;
+}
+
+// The MPI has completed the request that had this handle.
+void completed(std::uint64_t key, const MPI_Status& status) {
+    Posted* posted = session->requests.find(key);
+    if (posted == nullptr || !posted->open()) return;
+    if (!posted->send) complete_receive(*posted, status);
+    if (posted->persistent) {
+        posted->active = false;
+        posted->has_inner = false;
+        posted->dead = false;
+    } else {
+        session->requests.erase(key);
+    }
+}
+
+int wait_one(MPI_Request* request, MPI_Status* status) {
+    Posted* posted = known(*request);
+    if (posted == nullptr) return real.Wait(request, status);
+    if (posted->dead && !posted->cancel) record_ends();
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const std::uint64_t key = bits(*request);
+    const int result = real.Wait(posted->has_inner ? &posted->inner : request, seen);
+    completed(key, *seen);
+    return result;
+}
+
+// Requests as the MPI must see them, with statuses, and back.
+class Many {
+  public:
+    Many(int count, MPI_Request* requests, MPI_Status* statuses)
+        : count_(static_cast<std::size_t>(count)), requests_(requests), statuses_(statuses) {
+        Requests& all = session->requests;
+        if (all.size() == 0) return;
+        for (std::size_t i = 0; i < count_; ++i) {
+            Posted* posted = known(requests[i]);
+            if (posted == nullptr) continue;
+            if (keys_.empty()) keys_.resize(count_, 0);
+            keys_[i] = bits(requests[i]);
+            if (posted->dead && !posted->cancel) waits_for_dead_ = true;
+            if (!posted->has_inner) continue;
+            if (real_.empty()) real_.assign(requests, requests + count_);
+            real_[i] = posted->inner;
+        }
+        if (!keys_.empty() && statuses == MPI_STATUSES_IGNORE) own_.resize(count_);
+    }
+    [[nodiscard]] bool waits_for_dead() const { return waits_for_dead_; }
+    MPI_Request* requests() { return real_.empty() ? requests_ : real_.data(); }
+    MPI_Status* statuses() { return own_.empty() ? statuses_ : own_.data(); }
+    // All of them have been completed, or those without a status MPI_ERR_PENDING.
+    void complete(int result) {
+        for (std::size_t i = 0; i < real_.size(); ++i) {
+            const Posted* posted = keys_[i] != 0 ? session->requests.find(keys_[i]) : nullptr;
+            if (posted == nullptr || !posted->has_inner) requests_[i] = real_[i];
+        }
+        for (std::size_t i = 0; i < keys_.size(); ++i) {
+            if (keys_[i] == 0) continue;
+            if (result != MPI_SUCCESS && statuses()[i].MPI_ERROR == MPI_ERR_PENDING) continue;
+            completed(keys_[i], statuses()[i]);
+        }
+    }
+    // The i-th has been, its status is the k-th.
+    void complete_one(int i, int k) {
+        if (!keys_.empty() && keys_[static_cast<std::size_t>(i)] != 0)
+            completed(keys_[static_cast<std::size_t>(i)], statuses()[k]);
+    }
+
+  private:
+    std::size_t count_;
+    MPI_Request* requests_;
+    MPI_Status* statuses_;
+    std::vector<std::uint64_t> keys_;  // 0: nothing is known of it
+    std::vector<MPI_Request> real_;
+    std::vector<MPI_Status> own_;
+    bool waits_for_dead_ = false;
+};
+
+int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+    Many many(count, requests, statuses);
+    if (many.waits_for_dead()) record_ends();
+    const int result = real.Waitall(count, many.requests(), many.statuses());
+    many.complete(result);
+    return result;
+}
+
+// Waits for those that were complete in the record, in its order.
+int wait_some(MPI_Request* requests, int outcount, const int* indices, MPI_Status* statuses) {
+    int result = MPI_SUCCESS;
+    for (int k = 0; k < outcount; ++k) {
+        MPI_Status* status = statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[k];
+        const int one = wait_one(&requests[indices[k]], status);
+        if (status != MPI_STATUS_IGNORE) status->MPI_ERROR = one;
+        if (one != MPI_SUCCESS) result = MPI_ERR_IN_STATUS;
+    }
+    return result;
+}
+
+void some_came_to(int outcount, const int* indices, int opened) {
+    if (opened < 2) return;
+    record_number(outcount);
+    for (int k = 0; k < outcount; ++k) record_number(indices[k]);
+}
+
+void recorded_some(int* outcount, int* indices, int opened, int only) {
+    *outcount = 1;
+    indices[0] = only;
+    if (opened < 2) return;
+    *outcount = static_cast<int>(recorded_number());
+    for (int k = 0; k < *outcount; ++k) indices[k] = static_cast<int>(recorded_number());
+}
+
+void begin_completion(const Call& call) {
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+}
+
+// A request of the record's that isn't there: another program than the record's.
+void check_index(const Call& call, int index, int count, const MPI_Request* requests) {
+    if (index >= 0 && index < count && open(requests[index])) return;
+    depart(fmt::format("{} completing request {}", name(call.fn), index),
+           fmt::format("{} of {} requests, of which that one is not open", name(call.fn), count));
+}
+
+}  // namespace
+
+int on_Wait(Call call, MPI_Request* request, MPI_Status* status) {
+    const Inside guard;
+    begin_completion(call);
+    return wait_one(request, status);
+}
+
+int on_Waitall(Call call, int count, MPI_Request* requests, MPI_Status* statuses) {
+    const Inside guard;
+    begin_completion(call);
+    return wait_all(count, requests, statuses);
+}
+
+int on_Test(Call call, MPI_Request* request, int* flag, MPI_Status* status) {
+    const Inside guard;
+    begin_completion(call);
+    if (!open(*request)) return real.Test(request, flag, status);
+    if (replaying()) {
+        *flag = recorded_answer() ? 1 : 0;
+        if (*flag != 0) return wait_one(request, status);
+        let_others_run();
+        return MPI_SUCCESS;
+    }
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const std::uint64_t key = bits(*request);
+    *flag = 0;
+    const int result = real.Test(request, flag, seen);
+    record_answer(*flag != 0);
+    if (*flag != 0)
+        completed(key, *seen);
+    else
+        let_others_run();
+    return result;
+}
+
+int on_Testall(Call call, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
+    const Inside guard;
+    begin_completion(call);
+    int only = 0;
+    if (open(count, requests, only) == 0) return real.Testall(count, requests, flag, statuses);
+    if (replaying()) {
+        *flag = recorded_answer() ? 1 : 0;
+        if (*flag != 0) return wait_all(count, requests, statuses);
+        let_others_run();
+        return MPI_SUCCESS;
+    }
+    Many many(count, requests, statuses);
+    *flag = 0;
+    const int result = real.Testall(count, many.requests(), flag, many.statuses());
+    record_answer(*flag != 0);
+    if (*flag != 0)
+        many.complete(result);
+    else
+        let_others_run();
+    return result;
+}
+
+int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Status* status) {
+    const Inside guard;
+    begin_completion(call);
+    int only = 0;
+    const int opened = open(count, requests, only);
+    if (opened == 0) return real.Waitany(count, requests, index, status);
+    if (replaying()) {
+        *index = opened > 1 ? static_cast<int>(recorded_number()) : only;
+        check_index(call, *index, count, requests);
+        return wait_one(&requests[*index], status);
+    }
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    Many many(count, requests, seen);
+    const int result = real.Waitany(count, requests, index, seen);
+    if (*index < 0 || *index >= count) return result;
+    if (opened > 1) record_number(*index);
+    many.complete_one(*index, 0);
+    return result;
+}
+
+int on_Testany(Call call, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
+    const Inside guard;
+    begin_completion(call);
+    int only = 0;
+    const int opened = open(count, requests, only);
+    if (opened == 0) return real.Testany(count, requests, index, flag, status);
+    if (replaying()) {
+        *flag = recorded_answer() ? 1 : 0;
+        *index = MPI_UNDEFINED;
+        if (*flag == 0) {
+            let_others_run();
+            return MPI_SUCCESS;
+        }
+        *index = opened > 1 ? static_cast<int>(recorded_number()) : only;
+        check_index(call, *index, count, requests);
+        return wait_one(&requests[*index], status);
+    }
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    Many many(count, requests, seen);
+    *flag = 0;
+    *index = MPI_UNDEFINED;
+    const int result = real.Testany(count, requests, index, flag, seen);
+    const bool yes = *flag != 0 && *index >= 0 && *index < count;
+    record_answer(yes);
+    if (!yes) {
+        let_others_run();
+        return result;
+    }
+    if (opened > 1) record_number(*index);
+    many.complete_one(*index, 0);
+    return result;
+}
+
+int on_Waitsome(Call call, int count, MPI_Request* requests, int* outcount, int* indices,
+                MPI_Status* statuses) {
+    const Inside guard;
+    begin_completion(call);
+    int only = 0;
+    const int opened = open(count, requests, only);
+    if (opened == 0) return real.Waitsome(count, requests, outcount, indices, statuses);
+    if (replaying()) {
+        recorded_some(outcount, indices, opened, only);
+        for (int k = 0; k < *outcount; ++k) check_index(call, indices[k], count, requests);
+        return wait_some(requests, *outcount, indices, statuses);
+    }
+    Many many(count, requests, statuses);
+    const int result = real.Waitsome(count, requests, outcount, indices, many.statuses());
+    if (*outcount < 0) return result;
+    some_came_to(*outcount, indices, opened);
+    for (int k = 0; k < *outcount; ++k) many.complete_one(indices[k], k);
+    return result;
+}
+
+int on_Testsome(Call call, int count, MPI_Request* requests, int* outcount, int* indices,
+                MPI_Status* statuses) {
+    const Inside guard;
+    begin_completion(call);
+    int only = 0;
+    const int opened = open(count, requests, only);
+    if (opened == 0) return real.Testsome(count, requests, outcount, indices, statuses);
+    if (replaying()) {
+        if (!recorded_answer()) {
+            *outcount = 0;
+            let_others_run();
+            return MPI_SUCCESS;
+        }
+        recorded_some(outcount, indices, opened, only);
+        for (int k = 0; k < *outcount; ++k) check_index(call, indices[k], count, requests);
+        return wait_some(requests, *outcount, indices, statuses);
+    }
+    Many many(count, requests, statuses);
+    *outcount = 0;
+    const int result = real.Testsome(count, requests, outcount, indices, many.statuses());
+    const bool yes = *outcount > 0;
+    record_answer(yes);
+    if (!yes) {
+        let_others_run();
+        return result;
+    }
+    some_came_to(*outcount, indices, opened);
+    for (int k = 0; k < *outcount; ++k) many.complete_one(indices[k], k);
+    return result;
+}
+
+int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status* status) {
+    const Inside guard;
+    begin_completion(call);
+    if (!open(request)) return real.Request_get_status(request, flag, status);
+    if (replaying()) {
+        *flag = 0;
+        if (!recorded_answer()) {
+            let_others_run();
+            return MPI_SUCCESS;
+        }
+        Posted* posted = known(request);
+        if (posted != nullptr && posted->dead && !posted->cancel) record_ends();
+        const MPI_Request asked = posted != nullptr && posted->has_inner ? posted->inner : request;
+        int result = MPI_SUCCESS;
+        while (*flag == 0 && result == MPI_SUCCESS) {
+            result = real.Request_get_status(asked, flag, status);
+            if (*flag == 0) let_others_run();
+        }
+        return result;
+    }
+    *flag = 0;
+    const int result = real.Request_get_status(request, flag, status);
+    record_answer(*flag != 0);
+    if (*flag == 0) let_others_run();
+    return result;
+}
+
+}  // namespace cairn::mpi

@@ -1,0 +1,134 @@
+// What is done with each function: handlers of their own, and those that many share.
+#pragma once
+
+#include "mpi/interposer/session.h"
+
+namespace cairn::mpi {
+
+enum class Shape { all, from_root, to_root };
+
+// Start and end: startup.cpp.
+int on_Init(Call call, int* argc, char*** argv);
+int on_Init_thread(Call call, int* argc, char*** argv, int required, int* provided);
+int on_Finalize(Call call);
+int on_Abort(Call call, MPI_Comm comm, int code);
+
+// receive.cpp
+int on_Recv(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+            MPI_Status* status);
+int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+             MPI_Request* request);
+int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+                MPI_Status* status);
+int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int dest, int sendtag, int source,
+                        int recvtag, MPI_Comm comm, MPI_Status* status);
+int on_Recv_init(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                 MPI_Request* request);
+int on_Start(Call call, MPI_Request* request);
+int on_Startall(Call call, int count, MPI_Request* requests);
+int on_Cancel(Call call, MPI_Request* request);
+int on_Request_free(Call call, MPI_Request* request);
+
+// probe.cpp
+int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status);
+int on_Iprobe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status);
+int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status);
+int on_Improbe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
+               MPI_Status* status);
+int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* message, MPI_Status* status);
+int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* message, MPI_Request* request);
+
+// complete.cpp
+int on_Wait(Call call, MPI_Request* request, MPI_Status* status);
+int on_Test(Call call, MPI_Request* request, int* flag, MPI_Status* status);
+int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Status* status);
+int on_Testany(Call call, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status);
+int on_Waitall(Call call, int count, MPI_Request* requests, MPI_Status* statuses);
+int on_Testall(Call call, int count, MPI_Request* requests, int* flag, MPI_Status* statuses);
+int on_Waitsome(Call call, int count, MPI_Request* requests, int* outcount, int* indices,
+                MPI_Status* statuses);
+int on_Testsome(Call call, int count, MPI_Request* requests, int* outcount, int* indices,
+                MPI_Status* statuses);
+int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status* status);
+
+// communicator.cpp
+int on_Comm_idup(Call call, MPI_Comm comm, MPI_Comm* made, MPI_Request* request);
+int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm peer, int remote_leader,
+                        int tag, MPI_Comm* made);
+int on_Comm_free(Call call, MPI_Comm* comm);
+int on_Comm_disconnect(Call call, MPI_Comm* comm);
+void note(const Call& call, const char* what, bool refused);
+
+template <class F>
+int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, int dest, int tag,
+         MPI_Comm comm) {
+    const Inside guard;
+    begin(call, dest, comm, tag);
+    return real_send(buf, count, type, dest, tag, comm);
+}
+
+template <class F>
+int isend(Call call, F real_send, const void* buf, int count, MPI_Datatype type, int dest, int tag,
+          MPI_Comm comm, MPI_Request* request) {
+    const Inside guard;
+    begin(call, dest, comm, tag);
+    return real_send(buf, count, type, dest, tag, comm, request);
+}
+
+template <class F>
+int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype type, int dest, int tag,
+              MPI_Comm comm, MPI_Request* request) {
+    const Inside guard;
+    begin(call, dest, comm, tag);
+    const int result = real_init(buf, count, type, dest, tag, comm, request);
+    if (result == MPI_SUCCESS) {
+        Posted& posted = session->requests.add(bits(*request));
+        posted.persistent = posted.send = true;
+    }
+    return result;
+}
+
+template <class F>
+int coll(Call call, Shape, MPI_Comm comm, int root, const F& run) {
+    const Inside guard;
+    begin(call, root, comm);
+    return run();
+}
+
+template <class F>
+int icoll(Call call, Shape, MPI_Comm comm, int root, MPI_Request*, const F& run) {
+    const Inside guard;
+    begin(call, root, comm);
+    return run();
+}
+
+template <class F>
+int make_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, parent);
+    const int result = run();
+    if (result == MPI_SUCCESS && *made != MPI_COMM_NULL) static_cast<void>(comm_number(*made));
+    return result;
+}
+
+template <class F>
+int make_group_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
+    return make_comm(call, parent, made, run);
+}
+
+template <class F>
+int noted(Call call, const char* what, const F& run) {
+    note(call, what, false);
+    const Inside guard;
+    return run();
+}
+
+template <class F>
+int refused(Call call, const char* what, const F& run) {
+    note(call, what, true);
+    const Inside guard;
+    return run();
+}
+
+}  // namespace cairn::mpi

@@ -1,0 +1,103 @@
+// Probes: whether there is a message, and which. A probe that matches (Mprobe, Improbe) takes it away at
+// once, so nothing is left to chance for the receive behind it.
+#include "mpi/interposer/handlers.h"
+#include "mpi/interposer/outcomes.h"
+
+namespace cairn::mpi {
+namespace {
+
+bool wild(int source, int tag) {
+    return source != MPI_PROC_NULL && (source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG);
+}
+
+// `run` probes for source and tag into a status.
+template <class F>
+int wait_for(int source, int tag, MPI_Status* status, const F& run) {
+    if (!wild(source, tag)) return run(source, tag, status);
+    MPI_Status own;
+    MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
+    if (replaying()) {
+        const Envelope found = recorded_probe(source, tag);
+        return run(found.source, found.tag, known);
+    }
+    const int result = run(source, tag, known);
+    if (result == MPI_SUCCESS) record_probe(source, tag, {known->MPI_SOURCE, known->MPI_TAG});
+    return result;
+}
+
+// `look` may say no; `wait` is the same call that waits.
+template <class L, class W>
+int ask(int source, int tag, int* flag, MPI_Status* status, const L& look, const W& wait) {
+    if (source == MPI_PROC_NULL) return look(status);
+    if (replaying()) {
+        *flag = recorded_answer() ? 1 : 0;
+        if (*flag == 0) {
+            let_others_run();
+            return MPI_SUCCESS;
+        }
+        return wait_for(source, tag, status, wait);
+    }
+    MPI_Status own;
+    MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
+    *flag = 0;
+    const int result = look(known);
+    if (result != MPI_SUCCESS) *flag = 0;
+    record_answer(*flag != 0);
+    if (*flag == 0)
+        let_others_run();
+    else if (wild(source, tag))
+        record_probe(source, tag, {known->MPI_SOURCE, known->MPI_TAG});
+    return result;
+}
+
+}  // namespace
+
+int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status) {
+    const Inside guard;
+    begin(call, source, comm, tag);
+    return wait_for(source, tag, status, [&](int from, int with, MPI_Status* known) {
+        return real.Probe(from, with, comm, known);
+    });
+}
+
+int on_Iprobe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
+    const Inside guard;
+    begin(call, source, comm, tag);
+    return ask(
+        source, tag, flag, status,
+        [&](MPI_Status* known) { return real.Iprobe(source, tag, comm, flag, known); },
+        [&](int from, int with, MPI_Status* known) { return real.Probe(from, with, comm, known); });
+}
+
+int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
+    const Inside guard;
+    begin(call, source, comm, tag);
+    return wait_for(source, tag, status, [&](int from, int with, MPI_Status* known) {
+        return real.Mprobe(from, with, comm, message, known);
+    });
+}
+
+int on_Improbe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
+               MPI_Status* status) {
+    const Inside guard;
+    begin(call, source, comm, tag);
+    return ask(
+        source, tag, flag, status,
+        [&](MPI_Status* known) { return real.Improbe(source, tag, comm, flag, message, known); },
+        [&](int from, int with, MPI_Status* known) { return real.Mprobe(from, with, comm, message, known); });
+}
+
+int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* message, MPI_Status* status) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    return real.Mrecv(buf, count, type, message, status);
+}
+
+int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* message,
+              MPI_Request* request) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    return real.Imrecv(buf, count, type, message, request);
+}
+
+}  // namespace cairn::mpi

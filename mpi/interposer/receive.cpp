@@ -1,0 +1,181 @@
+// Receives: which message each gets is written down where it could be another, and asked for by name in
+// replay.
+#include "mpi/interposer/handlers.h"
+#include "mpi/interposer/outcomes.h"
+
+namespace cairn::mpi {
+namespace {
+
+bool truncated(int result) {
+    int kind = MPI_SUCCESS;
+    ::PMPI_Error_class(result, &kind);
+    return kind == MPI_ERR_TRUNCATE;
+}
+
+// A receive that returns when it has its message. `run` gets source, tag and status to give to the MPI.
+template <class F>
+int blocking(int source, int tag, MPI_Status* status, const F& run) {
+    Posted posted;
+    post_receive(posted, source, tag);
+    if (!posted.wild() && !posted.dead) return run(source, tag, status);
+    MPI_Status own;
+    MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
+    if (posted.dead) {
+        // Either the MPI refused its arguments, then it does so again; or it was waiting when the record
+        // ends.
+        if (posted.source == source && posted.tag == tag && session->match_reader.ended()) record_ends();
+        return run(source, tag, status);
+    }
+    const int result = run(posted.source, posted.tag, known);
+    if (result == MPI_SUCCESS || truncated(result))
+        complete_receive(posted, *known);
+    else
+        failed_receive(posted);
+    return result;
+}
+
+int start(MPI_Request* request) {
+    Posted* posted = session->requests.find(*request);
+    if (posted == nullptr) return real.Start(request);
+    posted->active = true;
+    posted->cancel = false;
+    if (posted->send) return real.Start(request);
+    const int source = posted->source, tag = posted->tag;
+    Posted now;
+    post_receive(now, source, tag);
+    posted->post = now.post;
+    posted->match = now.match;
+    posted->dead = now.dead;
+    if (!replaying() || !(posted->wild() || posted->dead)) return real.Start(request);
+    posted->has_inner = true;
+    if (posted->dead) return post_dead(posted->buffer, posted->count, posted->type, &posted->inner);
+    return real.Irecv(posted->buffer, posted->count, posted->type, now.source, now.tag, posted->comm,
+                      &posted->inner);
+}
+
+}  // namespace
+
+int on_Recv(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+            MPI_Status* status) {
+    const Inside guard;
+    begin(call, source, comm, tag);
+    return blocking(source, tag, status, [&](int from, int with, MPI_Status* known) {
+        return real.Recv(buf, count, type, from, with, comm, known);
+    });
+}
+
+int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+                void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
+                MPI_Status* status) {
+    const Inside guard;
+    begin(call, dest, comm, sendtag);
+    return blocking(source, recvtag, status, [&](int from, int with, MPI_Status* known) {
+        return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, from,
+                             with, comm, known);
+    });
+}
+
+int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int dest, int sendtag, int source,
+                        int recvtag, MPI_Comm comm, MPI_Status* status) {
+    const Inside guard;
+    begin(call, dest, comm, sendtag);
+    return blocking(source, recvtag, status, [&](int from, int with, MPI_Status* known) {
+        return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
+    });
+}
+
+int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+             MPI_Request* request) {
+    const Inside guard;
+    begin(call, source, comm, tag);
+    if (source == MPI_PROC_NULL) return real.Irecv(buf, count, type, source, tag, comm, request);
+    Posted posted;
+    post_receive(posted, source, tag);
+    // Not to be matched, but to be refused where the MPI refuses it.
+    const int result = posted.dead ? post_dead(buf, count, type, request)
+                                   : real.Irecv(buf, count, type, posted.source, posted.tag, comm, request);
+    if (result != MPI_SUCCESS) {
+        failed_receive(posted);
+        return result;
+    }
+    Posted& kept = session->requests.add(bits(*request));
+    posted.key = kept.key;
+    posted.used = true;
+    kept = posted;
+    return result;
+}
+
+int on_Recv_init(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                 MPI_Request* request) {
+    const Inside guard;
+    begin(call, source, comm, tag);
+    const bool wild = source != MPI_PROC_NULL && (source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG);
+    // In replay the program holds a request that is never started; each start posts a receive of its own
+    // behind it.
+    const int result = replaying() && wild ? real.Recv_init(buf, 0, MPI_BYTE, 0, 0, session->own, request)
+                                           : real.Recv_init(buf, count, type, source, tag, comm, request);
+    if (result != MPI_SUCCESS) return result;
+    Posted& posted = session->requests.add(bits(*request));
+    posted.persistent = true;
+    posted.buffer = buf;
+    posted.count = count;
+    posted.type = type;
+    posted.source = source;
+    posted.tag = tag;
+    posted.comm = comm;
+    posted.any_source = wild && source == MPI_ANY_SOURCE;
+    posted.any_tag = wild && tag == MPI_ANY_TAG;
+    return result;
+}
+
+int on_Start(Call call, MPI_Request* request) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    return start(request);
+}
+
+int on_Startall(Call call, int count, MPI_Request* requests) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD, count);
+    // In the order of their indices, which is the order in which they match.
+    for (int i = 0; i < count; ++i)
+        if (const int result = start(&requests[i]); result != MPI_SUCCESS) return result;
+    return MPI_SUCCESS;
+}
+
+// Of a send nothing is cancelled, which MPI allows: whether it can be is a matter of chance, and neither MPI
+// here can.
+int on_Cancel(Call call, MPI_Request* request) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    Posted* posted = session->requests.find(*request);
+    if (posted == nullptr || posted->send || !posted->open()) return MPI_SUCCESS;
+    posted->cancel = true;
+    if (replaying() && !posted->dead) return MPI_SUCCESS;  // it got its message in spite of it
+    return real.Cancel(posted->has_inner ? &posted->inner : request);
+}
+
+int on_Request_free(Call call, MPI_Request* request) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    Session& s = *session;
+    Posted* posted = s.requests.find(*request);
+    if (posted == nullptr) return real.Request_free(request);
+    if (recording() && posted->wild() && posted->open()) {
+        // Which message it gets is still to be seen.
+        s.shadows.push_back(*request);
+        *request = MPI_REQUEST_NULL;
+        return MPI_SUCCESS;
+    }
+    const bool dead = posted->dead && posted->open();
+    if (posted->has_inner) {
+        if (dead) real.Cancel(&posted->inner);
+        real.Request_free(&posted->inner);
+    } else if (dead) {
+        real.Cancel(request);
+    }
+    s.requests.erase(bits(*request));
+    return real.Request_free(request);
+}
+
+}  // namespace cairn::mpi

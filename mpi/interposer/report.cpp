@@ -1,0 +1,96 @@
+// What is said to people, and what happens when the program leaves its record.
+#include <dlfcn.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+
+#include "mpi/interposer/outcomes.h"
+
+namespace cairn::mpi {
+namespace {
+
+bool crowded() {
+    static const bool answer = [] {
+        cpu_set_t set;
+        if (::sched_getaffinity(0, sizeof set, &set) != 0) return true;
+        return CPU_COUNT(&set) < session->size;
+    }();
+    return answer;
+}
+
+// Until the job is ended by somebody else, or a debugger moves this process.
+[[noreturn]] void wait_here() {
+    for (;;) {
+        int flag = 0;
+        real.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, session->own, &flag, MPI_STATUS_IGNORE);
+        const timespec moment{.tv_sec = 0, .tv_nsec = 2'000'000};
+        ::nanosleep(&moment, nullptr);
+    }
+}
+
+}  // namespace
+
+void say(const std::string& text) {
+    const std::string line = fmt::format("cairn mpi: rank {}: {}\n", session->rank, text);
+    // One write, so that lines of several ranks don't mix.
+    static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+}
+
+void depart(const std::string& expected, const std::string& happened) {
+    const Session& s = *session;
+    say(fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}", s.events, expected,
+                    happened));
+    const char* then = std::getenv("CAIRN_MPI_DEPARTED");
+    if (then != nullptr && std::string_view(then) == "wait") {
+        say(fmt::format("stopped; look at it with: gdb -p {}", ::getpid()));
+        wait_here();
+    }
+    real.Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::refused));
+    ::_exit(static_cast<int>(ExitCode::refused));
+}
+
+void check_end() {
+    const Session& s = *session;
+    if (s.reader->closed() || s.events <= s.reader->begun()) return;
+    record_ends();
+}
+
+void record_ends() {
+    const Session& s = *session;
+    if (s.reader->closed())
+        depart("the end of the record", fmt::format("event {}, which it doesn't have", s.events));
+    say(fmt::format("its record ends here, at event {} of {}: stopped; look at it with: gdb -p {}", s.events,
+                    s.reader->begun(), ::getpid()));
+    wait_here();
+}
+
+std::string place_of(const std::string& module, std::uint64_t offset) {
+    using Find = int (*)(const char*, std::uint64_t, char*, std::size_t);
+    static const Find find = [] {
+        Dl_info info{};
+        Find found = nullptr;
+        if (::dladdr(reinterpret_cast<void*>(&let_others_run), &info) == 0) return found;
+        std::string path = info.dli_fname;
+        path = path.substr(0, path.rfind('/') + 1) + "libcairn-mpi-places.so";
+        if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
+            found = reinterpret_cast<Find>(::dlsym(library, "cairn_mpi_place"));
+        return found;
+    }();
+    char text[1024];
+    if (find != nullptr && find(module.c_str(), offset, text, sizeof text) != 0) return text;
+    return fmt::format("{}+{:#x}", module.substr(module.rfind('/') + 1), offset);
+}
+
+void let_others_run() {
+    Session& s = *session;
+    // The MPI moves other messages only while it is called.
+    if (s.job == Job::replay && (++s.polls & 15) == 0) {
+        int flag = 0;
+        real.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, s.own, &flag, MPI_STATUS_IGNORE);
+    }
+    if (crowded()) ::sched_yield();
+}
+
+}  // namespace cairn::mpi

@@ -1,0 +1,145 @@
+// What the wrappers of one process share: made by MPI_Init, gone with MPI_Finalize.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "mpi/interposer/mpi_library.h"
+#include "mpi/interposer/requests.h"
+#include "mpi/record/matches.h"
+#include "mpi/record/predictor.h"
+
+namespace cairn::mpi {
+
+// The program is between MPI_Init and MPI_Finalize and something is to be done.
+extern bool live;
+// Within a wrapper: what an MPI calls of its own functions isn't the program's.
+extern thread_local int inside;
+
+enum class Job { nothing, record, replay };
+
+// A call as the record names it.
+struct KnownCall {
+    std::uint32_t site;  // number of the place in the program
+    std::int32_t peer;   // rank in the communicator, or negative: any, nobody
+    std::uint32_t comm;  // number of the communicator, by first use
+};
+
+// A place in the program: which function is called, from where.
+struct Site {
+    Fn fn = Fn::count_;
+    std::uint32_t module = 0;
+    std::uint64_t offset = 0;
+    bool operator==(const Site&) const = default;
+};
+
+class Calls {
+  public:
+    // The number of this call, by first use.
+    std::uint32_t number(const Call& call, int peer, std::uint32_t comm, bool& is_new) {
+        const std::uint64_t key =
+            mix(reinterpret_cast<std::uintptr_t>(call.at) ^ static_cast<std::uint64_t>(call.fn) << 48,
+                static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 32 | comm);
+        const auto [at, added] = numbers_.try_emplace(key, static_cast<std::uint32_t>(calls_.size()));
+        is_new = added;
+        return at->second;
+    }
+    // The place of a call; `is_new`, `module_is_new`: it has just been given its number.
+    std::uint32_t site(const Call& call, bool& is_new, bool& module_is_new);
+    void add(const KnownCall& call) { calls_.push_back(call); }
+    [[nodiscard]] const KnownCall& call(std::uint32_t number) const { return calls_[number]; }
+    [[nodiscard]] std::size_t size() const { return calls_.size(); }
+    [[nodiscard]] const Site& site(std::uint32_t number) const { return sites_[number]; }
+    [[nodiscard]] const std::string& module(std::uint32_t number) const { return modules_[number]; }
+
+  private:
+    std::unordered_map<std::uint64_t, std::uint32_t> numbers_;
+    std::unordered_map<std::uint64_t, std::uint32_t> site_numbers_;
+    std::vector<KnownCall> calls_;
+    std::vector<Site> sites_;
+    std::vector<std::string> modules_;
+};
+
+struct Session {
+    Job job = Job::nothing;
+    bool contents = false;
+    std::string folder;
+    int rank = 0, size = 1;
+
+    Calls calls;
+    Predictor predictor;
+    std::uint64_t order = 0;  // hash of it
+    std::uint64_t events = 0;
+    std::uint64_t said = 0;  // numbers that were recorded or replayed because they could have been others
+
+    Requests requests;
+    std::uint64_t receives = 0;  // posted
+    std::uint64_t wilds = 0;     // of them with any source or any tag
+
+    // To record.
+    std::unique_ptr<RecordWriter> writer;
+    MatchWriter match_writer;
+    std::uint64_t last_cancelled = 0;
+    std::vector<MPI_Request> shadows;  // requests that the program gave up and whose message isn't known yet
+
+    // To replay.
+    std::unique_ptr<RecordReader> reader;
+    MatchReader match_reader;
+    std::vector<std::uint64_t> cancelled;  // posts, ascending
+    std::uint64_t falses = 0;              // still to say before the next yes
+    bool falses_known = false;
+    std::uint64_t hits = 0;
+    bool hits_known = false;
+    MPI_Comm own = MPI_COMM_NULL;  // of this process alone: for receives that get nothing
+    unsigned polls = 0;
+
+    std::vector<std::string> noted;
+};
+extern Session* session;
+
+// Guards the MPI's own calls of its functions, and counts the event as returned.
+class Inside {
+  public:
+    Inside() { ++inside; }
+    ~Inside() {
+        --inside;
+        if (session->job == Job::record) session->writer->end();
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+};
+
+// Each dependent event begins with this: counts it, records it or holds it against the record.
+void begin(const Call& call, int peer, MPI_Comm comm, int tag = 0);
+// What an event came to that could have come to something else, for the predictor and the order's hash.
+inline void came_to(std::uint64_t outcome) {
+    session->order = mix(session->order, outcome);
+    session->predictor.came_to(outcome);
+}
+
+[[nodiscard]] std::uint32_t comm_number(MPI_Comm comm);
+void comm_gone(MPI_Comm comm);
+
+// MPI_Init and MPI_Finalize: startup.cpp.
+void start();
+void finish();
+
+// Prints "cairn mpi: rank 2: ..." to stderr.
+void say(const std::string& text);
+// The program departs from the record: says so and ends the job (or waits for a debugger).
+[[noreturn]] void depart(const std::string& expected, const std::string& happened);
+// The record ends here: waits for the end of the job.
+[[noreturn]] void record_ends();
+void check_end();
+
+// "MPI_Recv from 2 at solver.c:88 (relax)".
+[[nodiscard]] std::string describe(const KnownCall& call);
+[[nodiscard]] std::string describe(const Site& site, const std::string& module, int peer, std::uint32_t comm);
+// "solver.c:88 (relax)", or "solver+0x1234" without debug information.
+[[nodiscard]] std::string place_of(const std::string& module, std::uint64_t offset);
+
+void let_others_run();
+
+}  // namespace cairn::mpi

@@ -1,0 +1,280 @@
+// From MPI_Init to MPI_Finalize.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "mpi/interposer/handlers.h"
+#include "mpi/interposer/outcomes.h"
+
+namespace cairn::mpi {
+
+Real real;
+bool live = false;
+thread_local int inside __attribute__((tls_model("initial-exec"))) = 0;
+Session* session = nullptr;
+
+namespace {
+
+// Before the program's first instruction: the MPI's own functions. By its library's name, since our own come
+// first otherwise.
+__attribute__((constructor)) void find_real() {
+    void* library = ::dlopen(library_name, RTLD_NOW | RTLD_NOLOAD);
+    const auto find = [&](const char* name) {
+        void* found = library != nullptr ? ::dlsym(library, name) : nullptr;
+        if (found != nullptr) return found;
+        std::fprintf(stderr, "cairn mpi: %s has no %s: another version than this cairn was built for\n",
+                     library_name, name);
+        std::abort();
+    };
+#define REAL(name) real.name = reinterpret_cast<decltype(real.name)>(find("PMPI_" #name));
+#include "real.inc"
+#undef REAL
+}
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr ? value : "";
+}
+
+std::string own_program() {
+    char path[4096];
+    const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
+    return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : std::string();
+}
+
+std::string own_arguments() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    while (!text.empty() && text.back() == '\0') text.pop_back();
+    std::replace(text.begin(), text.end(), '\0', ' ');
+    return text.substr(0, 4096);
+}
+
+Result<Identity> own_identity() {
+    Identity identity;
+    identity.rank = session->rank;
+    identity.size = session->size;
+    identity.mpi = flavour;
+    identity.program = own_program();
+    auto build = build_of(identity.program);
+    if (!build) return std::unexpected(build.error());
+    identity.build = *build;
+    identity.arguments = own_arguments();
+    return identity;
+}
+
+// Whether it went well everywhere; who failed has said why.
+bool everywhere(bool here) {
+    int mine = here ? 1 : 0, all = 0;
+    ::PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    return all != 0;
+}
+
+void start_recording() {
+    Session& s = *session;
+    std::uint64_t job = 0;
+    if (s.rank == 0 && ::getrandom(&job, sizeof job, 0) != sizeof job)
+        job = static_cast<std::uint64_t>(::getpid());
+    ::PMPI_Bcast(&job, static_cast<int>(sizeof job), MPI_BYTE, 0, MPI_COMM_WORLD);
+    auto identity = own_identity();
+    Result<std::unique_ptr<RecordWriter>> writer = fail("nothing to record");
+    if (identity) {
+        identity->job = job;
+        identity->contents = s.contents;
+        writer = RecordWriter::create(s.folder, *identity);
+    } else {
+        writer = std::unexpected(identity.error());
+    }
+    if (!writer) say("not recorded: " + writer.error().what);
+    if (!everywhere(writer.has_value())) {
+        if (writer) {
+            ::unlink(record_path(s.folder, s.rank).c_str());
+            ::unlink(tail_path(s.folder, s.rank).c_str());
+        }
+        if (s.rank == 0) say("the program goes on without being recorded");
+        return;
+    }
+    s.writer = std::move(*writer);
+    s.job = Job::record;
+}
+
+Result<> open_record() {
+    Session& s = *session;
+    auto reader = RecordReader::open(s.folder, s.rank);
+    if (!reader) return std::unexpected(reader.error());
+    s.reader = std::move(*reader);
+    const Identity& recorded = s.reader->identity();
+    if (recorded.size != s.size)
+        return fail_code(ExitCode::refused, "{} is a record of {} ranks; these are {}. Start it with -n {}",
+                         s.folder, recorded.size, s.size, recorded.size);
+    if (recorded.mpi != flavour)
+        return fail_code(ExitCode::refused, "{} was recorded with {}; this is {}", s.folder, recorded.mpi,
+                         flavour);
+    const auto here = own_identity();
+    if (!here) return std::unexpected(here.error());
+    if (recorded.build != here->build)
+        return fail_code(ExitCode::refused,
+                         "{} is a record of another program: {} (build {}); this is {} (build {})", s.folder,
+                         recorded.program, recorded.build, here->program, here->build);
+    std::int64_t post = 0;
+    while (const auto step = s.reader->next(Column::cancelled)) {
+        post += unzigzag(*step);
+        s.cancelled.push_back(static_cast<std::uint64_t>(post));
+    }
+    std::sort(s.cancelled.begin(), s.cancelled.end());
+    return {};
+}
+
+void start_replay() {
+    Session& s = *session;
+    const auto opened = open_record();
+    if (!opened) say("no replay: " + opened.error().what);
+    int code = opened ? 0 : static_cast<int>(opened.error().code), worst = 0;
+    ::PMPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    const unsigned long long job = opened ? s.reader->identity().job : 0;
+    unsigned long long first = job;
+    ::PMPI_Bcast(&first, 1, MPI_UNSIGNED_LONG_LONG, 0, MPI_COMM_WORLD);
+    if (worst == 0 && first != job) {
+        say(fmt::format("no replay: the files of ranks 0 and {} in {} are of two records", s.rank, s.folder));
+        code = static_cast<int>(ExitCode::damaged);
+    }
+    int last = 0;
+    code = std::max(code, worst);
+    ::PMPI_Allreduce(&code, &last, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (last != 0) {
+        // Nobody has begun: end in order, without the MPI's talk of an abort.
+        real.Finalize();
+        ::_exit(last);
+    }
+    ::PMPI_Comm_dup(MPI_COMM_SELF, &s.own);
+    s.job = Job::replay;
+    for (const std::string& remark : s.reader->remarks()) say("the record: " + remark);
+}
+
+void forget_in_child() {
+    if (session != nullptr && session->writer) session->writer->forget();
+    live = false;
+}
+
+// Which messages requests got that the program gave up.
+void look_after_shadows() {
+    Session& s = *session;
+    for (MPI_Request& shadow : s.shadows) {
+        Posted* posted = s.requests.find(shadow);
+        if (posted == nullptr) continue;
+        int flag = 0;
+        MPI_Status status;
+        const Posted kept = *posted;
+        MPI_Request handle = shadow;
+        if (real.Test(&handle, &flag, &status) != MPI_SUCCESS || flag == 0) {
+            real.Request_free(&shadow);
+            continue;
+        }
+        if (recording()) complete_receive(kept, status, false);
+        s.requests.erase(kept.key);
+        if (handle != MPI_REQUEST_NULL) real.Request_free(&handle);
+    }
+    s.shadows.clear();
+}
+
+}  // namespace
+
+void start() {
+    if (session != nullptr) return;
+    const std::string job = variable("CAIRN_MPI");
+    if (job.empty()) return;
+    session = new Session;
+    Session& s = *session;
+    ::PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
+    ::PMPI_Comm_size(MPI_COMM_WORLD, &s.size);
+    s.folder = variable("CAIRN_MPI_DIR");
+    s.contents = !variable("CAIRN_MPI_CONTENTS").empty();
+    ++inside;
+    if (job == "record") start_recording();
+    if (job == "replay") start_replay();
+    --inside;
+    static_cast<void>(comm_number(MPI_COMM_WORLD));
+    static_cast<void>(comm_number(MPI_COMM_SELF));
+    ::pthread_atfork(nullptr, nullptr, forget_in_child);
+    live = s.job != Job::nothing || job == "nothing";
+}
+
+void finish() {
+    Session& s = *session;
+    live = false;
+    if (s.job == Job::nothing) return;
+    look_after_shadows();
+    const bool recorded = s.job == Job::record;
+    if (recorded) {
+        s.writer->close();
+        if (!s.writer->failure().empty())
+            say(fmt::format("the record is of no use behind this point: {}", s.writer->failure()));
+    }
+    unsigned long long mine[3] = {s.events, s.said,
+                                  recorded ? s.writer->bytes_written() : s.reader->file_bytes()};
+    unsigned long long sums[3] = {};
+    ::PMPI_Reduce(mine, sums, 3, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    std::vector<unsigned long long> orders(static_cast<std::size_t>(s.size));
+    const unsigned long long order = s.order;
+    ::PMPI_Gather(&order, 1, MPI_UNSIGNED_LONG_LONG, orders.data(), 1, MPI_UNSIGNED_LONG_LONG, 0,
+                  MPI_COMM_WORLD);
+    if (s.rank != 0) return;
+    std::uint64_t all = 0;
+    for (const unsigned long long each : orders) all = mix(all, each);
+    std::fprintf(stderr,
+                 "cairn mpi: %s %d ranks, %llu events, %llu of them by chance, %llu bytes; order %016llx\n",
+                 recorded ? "recorded" : "replayed", s.size, sums[0], sums[1], sums[2],
+                 static_cast<unsigned long long>(all));
+}
+
+int on_Init(Call, int* argc, char*** argv) {
+    ++inside;
+    const int result = real.Init(argc, argv);
+    --inside;
+    if (result == MPI_SUCCESS && inside == 0) start();
+    return result;
+}
+
+// Between threads that call at the same time there is no order to record: no more than MPI_THREAD_SERIALIZED
+// is granted, and the program is told so by `provided`.
+int on_Init_thread(Call, int* argc, char*** argv, int required, int* provided) {
+    const bool ours = !variable("CAIRN_MPI").empty();
+    ++inside;
+    const int result = real.Init_thread(
+        argc, argv, ours ? std::min<int>(required, MPI_THREAD_SERIALIZED) : required, provided);
+    --inside;
+    if (ours && result == MPI_SUCCESS) *provided = std::min<int>(*provided, MPI_THREAD_SERIALIZED);
+    if (result == MPI_SUCCESS && inside == 0) start();
+    if (session != nullptr && session->rank == 0 && required > MPI_THREAD_SERIALIZED)
+        say("the program asks for MPI_THREAD_MULTIPLE and gets MPI_THREAD_SERIALIZED: calls of several "
+            "threads at a time "
+            "have no order");
+    return result;
+}
+
+int on_Finalize(Call call) {
+    ++inside;
+    if (session->job != Job::nothing) {
+        begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+        if (recording()) session->writer->end();
+    }
+    finish();
+    const int result = real.Finalize();
+    --inside;
+    return result;
+}
+
+int on_Abort(Call call, MPI_Comm comm, int code) {
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    return real.Abort(comm, code);
+}
+
+}  // namespace cairn::mpi

@@ -1,0 +1,121 @@
+// cairn-mpi: `cairn mpi VERB`.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/human.h"
+#include "mpi/record/reader.h"
+#include "mpi/tool/launch.h"
+#include "mpi/tool/options.h"
+
+namespace cairn::mpi::tool {
+namespace {
+
+// Each process of the job comes by here; the first makes the folder.
+Result<> make_folder(const std::string& folder) {
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return fail_errno("making {}", folder);
+    if (::access(record_path(folder, 0).c_str(), F_OK) == 0)
+        return fail_code(ExitCode::refused, "{} has a record already: give another --out, or remove it",
+                         folder);
+    return {};
+}
+
+Result<> record(const Options& options) {
+    if (auto done = make_folder(options.folder); !done) return done;
+    return run({.job = "record",
+                .folder = options.folder,
+                .mpi = options.mpi,
+                .variables = {},
+                .command = options.command});
+}
+
+Result<> replay(const Options& options) {
+    const auto first = RecordReader::open(options.folder, 0);
+    if (!first) return std::unexpected(first.error());
+    Launch launch{.job = "replay",
+                  .folder = options.folder,
+                  .mpi = options.mpi,
+                  .variables = {},
+                  .command = options.command};
+    if (options.wait) launch.variables.emplace_back("CAIRN_MPI_DEPARTED", "wait");
+    return run(std::move(launch));
+}
+
+Result<> check(const Options& options) {
+    const auto first = RecordReader::open(options.folder, 0);
+    if (!first) return std::unexpected(first.error());
+    const Identity identity = (*first)->identity();
+    nlohmann::json out = {{"ranks", identity.size},      {"mpi", identity.mpi},
+                          {"program", identity.program}, {"arguments", identity.arguments},
+                          {"build", identity.build},     {"contents", identity.contents}};
+    std::uint64_t events = 0, bytes = 0;
+    std::uint64_t by_column[columns] = {};
+    std::vector<std::string> remarks;
+    for (int rank = 0; rank < identity.size; ++rank) {
+        const auto reader = RecordReader::open(options.folder, rank);
+        if (!reader) return std::unexpected(reader.error());
+        if ((*reader)->identity().job != identity.job)
+            return fail_code(ExitCode::damaged, "{} is of another record than {}",
+                             record_path(options.folder, rank), record_path(options.folder, 0));
+        events += (*reader)->begun();
+        bytes += (*reader)->file_bytes();
+        for (std::size_t i = 0; i < columns; ++i)
+            by_column[i] += (*reader)->packed_bytes(static_cast<Column>(i));
+        for (const std::string& remark : (*reader)->remarks())
+            remarks.push_back(fmt::format("rank {}: {}", rank, remark));
+        while (const auto note = (*reader)->next_bytes(Column::notes))
+            remarks.push_back(fmt::format("rank {}: {}", rank, *note));
+    }
+    out["events"] = events;
+    out["bytes"] = bytes;
+    out["remarks"] = remarks;
+    for (std::size_t i = 0; i < columns; ++i) out["columns"][name(static_cast<Column>(i))] = by_column[i];
+    if (options.json) {
+        fmt::print("{}\n", out.dump());
+        return {};
+    }
+    fmt::print("{} ranks of {} ({}): {} events, {} bytes\n  {}\n", identity.size, identity.program,
+               identity.mpi, events, bytes, identity.arguments);
+    for (std::size_t i = 0; i < columns; ++i)
+        if (by_column[i] > 0)
+            fmt::print("  {:<13}{:>10} bytes\n", name(static_cast<Column>(i)), by_column[i]);
+    for (const std::string& remark : remarks) fmt::print("  {}\n", remark);
+    return {};
+}
+
+Result<> run_verb(std::span<char* const> words) {
+    const auto asks_help = [](std::string_view word) { return word == "--help" || word == "-h"; };
+    if (!words.empty() && (asks_help(words[0]) || std::string_view(words[0]) == "help")) {
+        std::fputs(help(words.size() > 1 ? words[1] : "").c_str(), stdout);
+        return {};
+    }
+    if (words.size() > 1 && asks_help(words[1])) {
+        std::fputs(help(words[0]).c_str(), stdout);
+        return {};
+    }
+    const auto options = read_options(words);
+    if (!options) return std::unexpected(options.error());
+    if (options->verb == "record") return record(*options);
+    if (options->verb == "replay") return replay(*options);
+    if (options->verb == "check") return check(*options);
+    return run(
+        {.job = "nothing", .folder = "", .mpi = options->mpi, .variables = {}, .command = options->command});
+}
+
+}  // namespace
+}  // namespace cairn::mpi::tool
+
+int main(int argc, char** argv) {
+    try {
+        const auto done =
+            cairn::mpi::tool::run_verb(std::span<char* const>(argv + 1, argc > 1 ? argv + argc : argv + 1));
+        if (done) return 0;
+        fmt::print(stderr, "cairn mpi: {}\n", done.error().what);
+        return static_cast<int>(done.error().code);
+    } catch (const std::exception& problem) {
+        fmt::print(stderr, "cairn mpi: {}\n", problem.what());
+        return static_cast<int>(cairn::ExitCode::failed);
+    }
+}

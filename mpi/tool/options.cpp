@@ -1,0 +1,150 @@
+#include "mpi/tool/options.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace cairn::mpi::tool {
+namespace {
+
+struct Verb {
+    const char* name;
+    const char* synopsis;
+    const char* text;
+    bool folder, command;
+    const char* options;  // letters as below
+};
+
+constexpr Verb verbs[] = {
+    {"record", "record --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
+     "run a program of an MPI job and write down what could have happened otherwise", false, true, "om"},
+    {"replay", "replay [--wait] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wm"},
+    {"check", "check [--json] DIR", "whether a record is whole, and what is in it", true, false, "j"},
+    {"pass", "pass [--mpi M] PROGRAM [ARGUMENT...]",
+     "run it with wrappers that do nothing: what the measurements are held against", false, true, "m"},
+};
+
+struct Option {
+    char letter;
+    const char* name;
+    bool value;
+    const char* text;
+};
+constexpr Option all_options[] = {
+    {'o', "--out", true, "DIR: the folder to write to; made if it isn't there"},
+    {'m', "--mpi", true, "mpich or openmpi, where it can't be found out"},
+    {'w', "--wait", false,
+     "a process that departs from the record waits for a debugger; else the job is ended"},
+    {'j', "--json", false, "print one JSON object"},
+};
+
+const Verb* find(const std::string& name) {
+    const auto* found =
+        std::find_if(std::begin(verbs), std::end(verbs), [&](const Verb& v) { return name == v.name; });
+    return found == std::end(verbs) ? nullptr : found;
+}
+
+}  // namespace
+
+std::string help(const std::string& name) {
+    const Verb* verb = find(name);
+    std::string text;
+    if (verb == nullptr) {
+        text = "usage: mpiexec -n N cairn mpi VERB [OPTIONS] ...\n\n";
+        for (const Verb& each : verbs) text += fmt::format("  {:<8}{}\n", each.name, each.text);
+        return text +
+               "\n`cairn mpi VERB [OPTIONS] mpiexec -n N PROGRAM...` does the same. For MPICH and Open MPI; "
+               "docs/mpi.md.\n"
+               "Exit codes: those of the program; 2 wrong usage; 3 another program, number of ranks or path "
+               "than\n"
+               "            recorded; 4 the record is damaged.\n";
+    }
+    text = fmt::format("usage: cairn mpi {}\n\n{}\n\n", verb->synopsis, verb->text);
+    for (const Option& option : all_options)
+        if (std::string_view(verb->options).find(option.letter) != std::string_view::npos)
+            text += fmt::format("  {:<8} {}\n", option.name, option.text);
+    return text;
+}
+
+Result<Options> read_options(std::span<char* const> words) {
+    Options options;
+    options.verb = words.empty() ? "" : words[0];
+    const Verb* verb = find(options.verb);
+    const auto usage = [&](const std::string& why) {
+        return fail_code(ExitCode::usage, "{}; see `cairn mpi{}{} --help`", why, verb != nullptr ? " " : "",
+                         verb != nullptr ? verb->name : "");
+    };
+    if (verb == nullptr)
+        return usage(options.verb.empty() ? "which verb?"
+                                          : fmt::format("there is no verb '{}'", options.verb));
+    std::size_t at = 1;
+    std::vector<std::string> rest;
+    for (; at < words.size(); ++at) {
+        std::string word = words[at];
+        // Options of ours end where the program begins.
+        if (!rest.empty() && (rest.size() > (verb->folder ? 1 : 0))) {
+            rest.push_back(word);
+            continue;
+        }
+        if (word == "--") {
+            for (++at; at < words.size(); ++at) rest.emplace_back(words[at]);
+            break;
+        }
+        if (word.size() < 2 || word[0] != '-') {
+            rest.push_back(word);
+            continue;
+        }
+        std::string value;
+        bool has_value = false;
+        if (const std::size_t equals = word.find('='); equals != std::string::npos) {
+            value = word.substr(equals + 1);
+            word = word.substr(0, equals);
+            has_value = true;
+        }
+        const auto* option =
+            std::find_if(std::begin(all_options), std::end(all_options), [&](const Option& o) {
+                return (word == o.name || word == std::string("-") + o.letter) &&
+                       std::string_view(verb->options).find(o.letter) != std::string_view::npos;
+            });
+        if (option == std::end(all_options)) return usage(fmt::format("there is no option '{}'", word));
+        if (option->value && !has_value) {
+            if (at + 1 == words.size()) return usage(fmt::format("{} needs a value", word));
+            value = words[++at];
+        }
+        switch (option->letter) {
+            case 'o':
+                options.folder = value;
+                break;
+            case 'm':
+                options.mpi = value;
+                break;
+            case 'w':
+                options.wait = true;
+                break;
+            case 'j':
+                options.json = true;
+                break;
+            default:
+                break;
+        }
+    }
+    if (verb->folder) {
+        if (rest.empty()) return usage("which record?");
+        options.folder = rest[0];
+        rest.erase(rest.begin());
+    }
+    if (options.verb == "record" && options.folder.empty()) return usage("--out: the folder to write to");
+    if (verb->command && rest.empty()) return usage("which program?");
+    if (!verb->command && !rest.empty()) return usage(fmt::format("what is '{}'?", rest[0]));
+    if (!options.mpi.empty() && options.mpi != "mpich" && options.mpi != "openmpi")
+        return usage(fmt::format("--mpi is mpich or openmpi, not '{}'", options.mpi));
+    options.command = std::move(rest);
+    if (!options.folder.empty()) {
+        std::error_code ignored;
+        options.folder = std::filesystem::absolute(options.folder, ignored).lexically_normal().string();
+        while (options.folder.size() > 1 && options.folder.back() == '/') options.folder.pop_back();
+    }
+    return options;
+}
+
+}  // namespace cairn::mpi::tool

@@ -1,0 +1,26 @@
+// The command line of `cairn mpi`.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace cairn::mpi::tool {
+
+struct Options {
+    std::string verb;
+    std::string folder;                // DIR, absolute
+    std::vector<std::string> command;  // the program and its arguments
+    std::string mpi;
+    bool contents = false;
+    bool json = false;
+    bool wait = false;  // a departure waits for a debugger
+    bool quiet = false;
+};
+
+[[nodiscard]] Result<Options> read_options(std::span<char* const> words);
+[[nodiscard]] std::string help(const std::string& verb);
+
+}  // namespace cairn::mpi::tool
