@@ -6,6 +6,9 @@
 #include <sched.h>
 
 #include <cstdlib>
+#include <ctime>
+
+#include "mpi/interposer/session.h"
 
 namespace {
 
@@ -29,7 +32,14 @@ extern "C" __attribute__((visibility("default"))) unsigned ucp_worker_progress(v
     }();
     static const bool gives_way = crowded();
     const unsigned moved = real != nullptr ? real(worker) : 0;
-    if (moved == 0 && gives_way) ::sched_yield();
+    if (moved != 0 || !gives_way) return moved;
+    // sched_yield alone comes back too soon when the one that is waited for has used more time than we have.
+    if (++cairn::mpi::idle < 20) {
+        ::sched_yield();
+    } else {
+        const timespec moment{.tv_sec = 0, .tv_nsec = 1000};
+        ::nanosleep(&moment, nullptr);
+    }
     return moved;
 }
 #endif

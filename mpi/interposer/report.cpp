@@ -40,8 +40,9 @@ void say(const std::string& text) {
 
 void depart(const std::string& expected, const std::string& happened) {
     const Session& s = *session;
-    say(fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}", s.events, expected,
-                    happened));
+    const char* same = expected == happened ? ", another call of this line" : "";
+    say(fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}{}", s.events, expected,
+                    happened, same));
     const char* then = std::getenv("CAIRN_MPI_DEPARTED");
     if (then != nullptr && std::string_view(then) == "wait") {
         say(fmt::format("stopped; look at it with: gdb -p {}", ::getpid()));

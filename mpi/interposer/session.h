@@ -17,6 +17,8 @@ namespace cairn::mpi {
 extern bool live;
 // Within a wrapper: what an MPI calls of its own functions isn't the program's.
 extern thread_local int inside;
+// Looks for messages since the program's last call that found none.
+extern thread_local unsigned idle;
 
 enum class Job { nothing, record, replay };
 
@@ -102,7 +104,10 @@ extern Session* session;
 // Guards the MPI's own calls of its functions, and counts the event as returned.
 class Inside {
   public:
-    Inside() { ++inside; }
+    Inside() {
+        ++inside;
+        idle = 0;
+    }
     ~Inside() {
         --inside;
         if (session->job == Job::record) session->writer->end();

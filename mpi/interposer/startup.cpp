@@ -18,6 +18,7 @@ namespace cairn::mpi {
 Real real;
 bool live = false;
 thread_local int inside __attribute__((tls_model("initial-exec"))) = 0;
+thread_local unsigned idle __attribute__((tls_model("initial-exec"))) = 0;
 Session* session = nullptr;
 
 namespace {
