@@ -13,7 +13,7 @@ _cairn_sessions() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect causality help --version'
+    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect causality mpi help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then

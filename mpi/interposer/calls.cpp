@@ -173,9 +173,11 @@ void check_call(const Call& call, int peer, std::uint32_t comm) {
 
 }  // namespace
 
-void begin(const Call& call, int peer, MPI_Comm comm, int tag) {
+void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
     Session& s = *session;
+    const Call call{made.fn, caller(made), made.frame};
     ++s.events;
+    if (s.tracer) s.tracer->begin(call, call.at);
     const std::uint32_t number = comm_number(comm);
     s.order = mix(s.order, static_cast<std::uint64_t>(call.fn) << 48 ^
                                static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 16 ^ number);

@@ -13,24 +13,24 @@ struct Known {
 };
 std::vector<Known> communicators;
 std::uint32_t next_number = 0;
-Known last{MPI_COMM_NULL, 0};
+Known last_used{MPI_COMM_NULL, 0};
 
 }  // namespace
 
 std::uint32_t comm_number(MPI_Comm comm) {
-    if (comm == last.comm) return last.number;
+    if (comm == last_used.comm) return last_used.number;
     for (const Known& each : communicators)
         if (each.comm == comm) {
-            last = each;
+            last_used = each;
             return each.number;
         }
-    last = {comm, next_number++};
-    communicators.push_back(last);
-    return last.number;
+    last_used = {comm, next_number++};
+    communicators.push_back(last_used);
+    return last_used.number;
 }
 
 void comm_gone(MPI_Comm comm) {
-    last.comm = MPI_COMM_NULL;
+    last_used.comm = MPI_COMM_NULL;
     std::erase_if(communicators, [&](const Known& each) { return each.comm == comm; });
 }
 
@@ -38,6 +38,10 @@ int on_Comm_idup(Call call, MPI_Comm comm, MPI_Comm* made, MPI_Request* request)
     const Inside guard;
     begin(call, MPI_PROC_NULL, comm);
     const int result = real.Comm_idup(comm, made, request);
+    if (session->tracer && result == MPI_SUCCESS) {
+        session->tracer->collective(comm, Shape::all, MPI_PROC_NULL, *request);
+        session->tracer->duplicated(comm, *made);
+    }
     return result;
 }
 
@@ -46,7 +50,12 @@ int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm pe
     const Inside guard;
     begin(call, local_leader, local, tag);
     const int result = real.Intercomm_create(local, local_leader, peer, remote_leader, tag, made);
-    if (result == MPI_SUCCESS && *made != MPI_COMM_NULL) static_cast<void>(comm_number(*made));
+    if (result != MPI_SUCCESS || *made == MPI_COMM_NULL) return result;
+    static_cast<void>(comm_number(*made));
+    if (session->tracer) {
+        session->tracer->made(local, *made);
+        session->tracer->collective(*made, Shape::all, MPI_PROC_NULL);
+    }
     return result;
 }
 
@@ -54,6 +63,10 @@ int on_Comm_free(Call call, MPI_Comm* comm) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, *comm);
     comm_gone(*comm);
+    if (session->tracer) {
+        session->tracer->collective(*comm, Shape::all, MPI_PROC_NULL);
+        session->tracer->gone(*comm);
+    }
     return real.Comm_free(comm);
 }
 
@@ -61,6 +74,10 @@ int on_Comm_disconnect(Call call, MPI_Comm* comm) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, *comm);
     comm_gone(*comm);
+    if (session->tracer) {
+        session->tracer->collective(*comm, Shape::all, MPI_PROC_NULL);
+        session->tracer->gone(*comm);
+    }
     return real.Comm_disconnect(comm);
 }
 

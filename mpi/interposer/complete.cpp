@@ -33,6 +33,7 @@ int open(int count, const MPI_Request* requests, int& only) {
 
 // The MPI has completed the request that had this handle.
 void completed(std::uint64_t key, const MPI_Status& status) {
+    if (session->tracer) session->tracer->closed(key, status);
     Posted* posted = session->requests.find(key);
     if (posted == nullptr || !posted->open()) return;
     if (!posted->send) complete_receive(*posted, status);
@@ -47,12 +48,12 @@ void completed(std::uint64_t key, const MPI_Status& status) {
 
 int wait_one(MPI_Request* request, MPI_Status* status) {
     Posted* posted = known(*request);
-    if (posted == nullptr) return real.Wait(request, status);
-    if (posted->dead && !posted->cancel) record_ends();
+    if (posted == nullptr && !session->tracer) return real.Wait(request, status);
+    if (posted != nullptr && posted->dead && !posted->cancel) record_ends();
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     const std::uint64_t key = bits(*request);
-    const int result = real.Wait(posted->has_inner ? &posted->inner : request, seen);
+    const int result = real.Wait(posted != nullptr && posted->has_inner ? &posted->inner : request, seen);
     completed(key, *seen);
     return result;
 }
@@ -63,12 +64,14 @@ class Many {
     Many(int count, MPI_Request* requests, MPI_Status* statuses)
         : count_(static_cast<std::size_t>(count)), requests_(requests), statuses_(statuses) {
         Requests& all = session->requests;
-        if (all.size() == 0) return;
+        if (all.size() == 0 && !session->tracer) return;
         for (std::size_t i = 0; i < count_; ++i) {
             Posted* posted = known(requests[i]);
-            if (posted == nullptr) continue;
+            const bool traced = session->tracer && requests[i] != MPI_REQUEST_NULL;
+            if (posted == nullptr && !traced) continue;
             if (keys_.empty()) keys_.resize(count_, 0);
             keys_[i] = bits(requests[i]);
+            if (posted == nullptr) continue;
             if (posted->dead && !posted->cancel) waits_for_dead_ = true;
             if (!posted->has_inner) continue;
             if (real_.empty()) real_.assign(requests, requests + count_);
@@ -169,6 +172,7 @@ int on_Waitall(Call call, int count, MPI_Request* requests, MPI_Status* statuses
 int on_Test(Call call, MPI_Request* request, int* flag, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
+    if (session->tracer) session->tracer->by_chance();
     if (!open(*request)) return real.Test(request, flag, status);
     if (replaying()) {
         *flag = recorded_answer() ? 1 : 0;
@@ -192,6 +196,7 @@ int on_Test(Call call, MPI_Request* request, int* flag, MPI_Status* status) {
 int on_Testall(Call call, int count, MPI_Request* requests, int* flag, MPI_Status* statuses) {
     const Inside guard;
     begin_completion(call);
+    if (session->tracer) session->tracer->by_chance();
     int only = 0;
     if (open(count, requests, only) == 0) return real.Testall(count, requests, flag, statuses);
     if (replaying()) {
@@ -216,6 +221,7 @@ int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Stat
     begin_completion(call);
     int only = 0;
     const int opened = open(count, requests, only);
+    if (session->tracer && opened > 1) session->tracer->by_chance();
     if (opened == 0) return real.Waitany(count, requests, index, status);
     if (replaying()) {
         *index = opened > 1 ? static_cast<int>(recorded_number()) : only;
@@ -235,6 +241,7 @@ int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Stat
 int on_Testany(Call call, int count, MPI_Request* requests, int* index, int* flag, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
+    if (session->tracer) session->tracer->by_chance();
     int only = 0;
     const int opened = open(count, requests, only);
     if (opened == 0) return real.Testany(count, requests, index, flag, status);
@@ -272,6 +279,7 @@ int on_Waitsome(Call call, int count, MPI_Request* requests, int* outcount, int*
     begin_completion(call);
     int only = 0;
     const int opened = open(count, requests, only);
+    if (session->tracer && opened > 1) session->tracer->by_chance();
     if (opened == 0) return real.Waitsome(count, requests, outcount, indices, statuses);
     if (replaying()) {
         recorded_some(outcount, indices, opened, only);
@@ -290,6 +298,7 @@ int on_Testsome(Call call, int count, MPI_Request* requests, int* outcount, int*
                 MPI_Status* statuses) {
     const Inside guard;
     begin_completion(call);
+    if (session->tracer) session->tracer->by_chance();
     int only = 0;
     const int opened = open(count, requests, only);
     if (opened == 0) return real.Testsome(count, requests, outcount, indices, statuses);
@@ -320,6 +329,7 @@ int on_Testsome(Call call, int count, MPI_Request* requests, int* outcount, int*
 int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
+    if (session->tracer) session->tracer->by_chance();
     if (!open(request)) return real.Request_get_status(request, flag, status);
     if (replaying()) {
         *flag = 0;

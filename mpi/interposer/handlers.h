@@ -5,7 +5,7 @@
 
 namespace cairn::mpi {
 
-enum class Shape { all, from_root, to_root };
+using causality::Shape;
 
 // Start and end: startup.cpp.
 int on_Init(Call call, int* argc, char*** argv);
@@ -65,6 +65,7 @@ int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, 
          MPI_Comm comm) {
     const Inside guard;
     begin(call, dest, comm, tag);
+    if (session->tracer) session->tracer->sends(comm, dest, tag);
     return real_send(buf, count, type, dest, tag, comm);
 }
 
@@ -73,7 +74,9 @@ int isend(Call call, F real_send, const void* buf, int count, MPI_Datatype type,
           MPI_Comm comm, MPI_Request* request) {
     const Inside guard;
     begin(call, dest, comm, tag);
-    return real_send(buf, count, type, dest, tag, comm, request);
+    const int result = real_send(buf, count, type, dest, tag, comm, request);
+    if (session->tracer && result == MPI_SUCCESS) session->tracer->sends(comm, dest, tag, *request);
+    return result;
 }
 
 template <class F>
@@ -85,22 +88,27 @@ int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype t
     if (result == MPI_SUCCESS) {
         Posted& posted = session->requests.add(bits(*request));
         posted.persistent = posted.send = true;
+        if (session->tracer) session->tracer->persistent(*request, comm, dest, tag, true);
     }
     return result;
 }
 
 template <class F>
-int coll(Call call, Shape, MPI_Comm comm, int root, const F& run) {
+int coll(Call call, Shape shape, MPI_Comm comm, int root, const F& run) {
     const Inside guard;
     begin(call, root, comm);
-    return run();
+    const int result = run();
+    if (session->tracer && result == MPI_SUCCESS) session->tracer->collective(comm, shape, root);
+    return result;
 }
 
 template <class F>
-int icoll(Call call, Shape, MPI_Comm comm, int root, MPI_Request*, const F& run) {
+int icoll(Call call, Shape shape, MPI_Comm comm, int root, MPI_Request* request, const F& run) {
     const Inside guard;
     begin(call, root, comm);
-    return run();
+    const int result = run();
+    if (session->tracer && result == MPI_SUCCESS) session->tracer->collective(comm, shape, root, *request);
+    return result;
 }
 
 template <class F>
@@ -108,13 +116,28 @@ int make_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, parent);
     const int result = run();
-    if (result == MPI_SUCCESS && *made != MPI_COMM_NULL) static_cast<void>(comm_number(*made));
+    if (result != MPI_SUCCESS) return result;
+    if (session->tracer) session->tracer->collective(parent, Shape::all, MPI_PROC_NULL);
+    if (*made != MPI_COMM_NULL) {
+        static_cast<void>(comm_number(*made));
+        if (session->tracer) session->tracer->made(parent, *made);
+    }
     return result;
 }
 
+// Those who aren't in the group don't call it.
 template <class F>
 int make_group_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
-    return make_comm(call, parent, made, run);
+    const Inside guard;
+    begin(call, MPI_PROC_NULL, parent);
+    const int result = run();
+    if (result != MPI_SUCCESS || *made == MPI_COMM_NULL) return result;
+    static_cast<void>(comm_number(*made));
+    if (session->tracer) {
+        session->tracer->made(parent, *made);
+        session->tracer->collective(*made, Shape::all, MPI_PROC_NULL);
+    }
+    return result;
 }
 
 template <class F>

@@ -37,7 +37,8 @@ extern Real real;
 // An MPI call on its way through a wrapper.
 struct Call {
     Fn fn;
-    void* at;  // where it returns to
+    void* at;     // where it returns to
+    void* frame;  // of the wrapper
 };
 
 #ifdef OPEN_MPI

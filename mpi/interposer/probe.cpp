@@ -29,6 +29,7 @@ int wait_for(int source, int tag, MPI_Status* status, const F& run) {
 template <class L, class W>
 int ask(int source, int tag, int* flag, MPI_Status* status, const L& look, const W& wait) {
     if (source == MPI_PROC_NULL) return look(status);
+    if (session->tracer) session->tracer->by_chance();
     if (replaying()) {
         *flag = recorded_answer() ? 1 : 0;
         if (*flag == 0) {
@@ -72,24 +73,35 @@ int on_Iprobe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Stat
 int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
-    return wait_for(source, tag, status, [&](int from, int with, MPI_Status* known) {
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const int result = wait_for(source, tag, seen, [&](int from, int with, MPI_Status* known) {
         return real.Mprobe(from, with, comm, message, known);
     });
+    if (session->tracer && result == MPI_SUCCESS)
+        session->tracer->matched(comm, *message, seen->MPI_SOURCE, seen->MPI_TAG);
+    return result;
 }
 
 int on_Improbe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Message* message,
                MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
-    return ask(
-        source, tag, flag, status,
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const int result = ask(
+        source, tag, flag, seen,
         [&](MPI_Status* known) { return real.Improbe(source, tag, comm, flag, message, known); },
         [&](int from, int with, MPI_Status* known) { return real.Mprobe(from, with, comm, message, known); });
+    if (session->tracer && result == MPI_SUCCESS && *flag != 0)
+        session->tracer->matched(comm, *message, seen->MPI_SOURCE, seen->MPI_TAG);
+    return result;
 }
 
 int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* message, MPI_Status* status) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    if (session->tracer) session->tracer->receives_matched(*message);
     return real.Mrecv(buf, count, type, message, status);
 }
 
@@ -97,7 +109,10 @@ int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* m
               MPI_Request* request) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
-    return real.Imrecv(buf, count, type, message, request);
+    const MPI_Message matched = *message;
+    const int result = real.Imrecv(buf, count, type, message, request);
+    if (session->tracer && result == MPI_SUCCESS) session->tracer->receives_matched(matched, *request);
+    return result;
 }
 
 }  // namespace cairn::mpi

@@ -14,10 +14,10 @@ bool truncated(int result) {
 
 // A receive that returns when it has its message. `run` gets source, tag and status to give to the MPI.
 template <class F>
-int blocking(int source, int tag, MPI_Status* status, const F& run) {
+int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const F& run) {
     Posted posted;
     post_receive(posted, source, tag);
-    if (!posted.wild() && !posted.dead) return run(source, tag, status);
+    if (!posted.wild() && !posted.dead && !session->tracer) return run(source, tag, status);
     MPI_Status own;
     MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
     if (posted.dead) {
@@ -27,14 +27,18 @@ int blocking(int source, int tag, MPI_Status* status, const F& run) {
         return run(source, tag, status);
     }
     const int result = run(posted.source, posted.tag, known);
-    if (result == MPI_SUCCESS || truncated(result))
+    if (result == MPI_SUCCESS || truncated(result)) {
         complete_receive(posted, *known);
-    else
+        if (session->tracer)
+            session->tracer->received(comm, known->MPI_SOURCE, known->MPI_TAG, posted.wild());
+    } else {
         failed_receive(posted);
+    }
     return result;
 }
 
 int start(MPI_Request* request) {
+    if (session->tracer) session->tracer->starts(*request);
     Posted* posted = session->requests.find(*request);
     if (posted == nullptr) return real.Start(request);
     posted->active = true;
@@ -59,7 +63,7 @@ int on_Recv(Call call, void* buf, int count, MPI_Datatype type, int source, int 
             MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
-    return blocking(source, tag, status, [&](int from, int with, MPI_Status* known) {
+    return blocking(comm, source, tag, status, [&](int from, int with, MPI_Status* known) {
         return real.Recv(buf, count, type, from, with, comm, known);
     });
 }
@@ -69,7 +73,8 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
                 MPI_Status* status) {
     const Inside guard;
     begin(call, dest, comm, sendtag);
-    return blocking(source, recvtag, status, [&](int from, int with, MPI_Status* known) {
+    if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    return blocking(comm, source, recvtag, status, [&](int from, int with, MPI_Status* known) {
         return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, from,
                              with, comm, known);
     });
@@ -79,7 +84,8 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
                         int recvtag, MPI_Comm comm, MPI_Status* status) {
     const Inside guard;
     begin(call, dest, comm, sendtag);
-    return blocking(source, recvtag, status, [&](int from, int with, MPI_Status* known) {
+    if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    return blocking(comm, source, recvtag, status, [&](int from, int with, MPI_Status* known) {
         return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
     });
 }
@@ -98,6 +104,7 @@ int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int
         failed_receive(posted);
         return result;
     }
+    if (session->tracer) session->tracer->posts_receive(comm, *request, posted.wild());
     Posted& kept = session->requests.add(bits(*request));
     posted.key = kept.key;
     posted.used = true;
@@ -115,6 +122,7 @@ int on_Recv_init(Call call, void* buf, int count, MPI_Datatype type, int source,
     const int result = replaying() && wild ? real.Recv_init(buf, 0, MPI_BYTE, 0, 0, session->own, request)
                                            : real.Recv_init(buf, count, type, source, tag, comm, request);
     if (result != MPI_SUCCESS) return result;
+    if (session->tracer) session->tracer->persistent(*request, comm, source, tag, false);
     Posted& posted = session->requests.add(bits(*request));
     posted.persistent = true;
     posted.buffer = buf;

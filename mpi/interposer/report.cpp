@@ -1,5 +1,4 @@
 // What is said to people, and what happens when the program leaves its record.
-#include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -41,8 +40,8 @@ void say(const std::string& text) {
 void depart(const std::string& expected, const std::string& happened) {
     const Session& s = *session;
     const char* same = expected == happened ? ", another call of this line" : "";
-    say(fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}{}", s.events, expected,
-                    happened, same));
+    say(fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}{}", s.events,
+                    expected, happened, same));
     const char* then = std::getenv("CAIRN_MPI_DEPARTED");
     if (then != nullptr && std::string_view(then) == "wait") {
         say(fmt::format("stopped; look at it with: gdb -p {}", ::getpid()));
@@ -65,23 +64,6 @@ void record_ends() {
     say(fmt::format("its record ends here, at event {} of {}: stopped; look at it with: gdb -p {}", s.events,
                     s.reader->begun(), ::getpid()));
     wait_here();
-}
-
-std::string place_of(const std::string& module, std::uint64_t offset) {
-    using Find = int (*)(const char*, std::uint64_t, char*, std::size_t);
-    static const Find find = [] {
-        Dl_info info{};
-        Find found = nullptr;
-        if (::dladdr(reinterpret_cast<void*>(&let_others_run), &info) == 0) return found;
-        std::string path = info.dli_fname;
-        path = path.substr(0, path.rfind('/') + 1) + "libcairn-mpi-places.so";
-        if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
-            found = reinterpret_cast<Find>(::dlsym(library, "cairn_mpi_place"));
-        return found;
-    }();
-    char text[1024];
-    if (find != nullptr && find(module.c_str(), offset, text, sizeof text) != 0) return text;
-    return fmt::format("{}+{:#x}", module.substr(module.rfind('/') + 1), offset);
 }
 
 void let_others_run() {

@@ -8,6 +8,7 @@
 
 #include "mpi/interposer/mpi_library.h"
 #include "mpi/interposer/requests.h"
+#include "mpi/interposer/trace.h"
 #include "mpi/record/matches.h"
 #include "mpi/record/predictor.h"
 
@@ -98,6 +99,7 @@ struct Session {
     unsigned polls = 0;
 
     std::vector<std::string> noted;
+    std::unique_ptr<Tracer> tracer;
 };
 extern Session* session;
 
@@ -110,6 +112,7 @@ class Inside {
     }
     ~Inside() {
         --inside;
+        if (session->tracer) session->tracer->end();
         if (session->job == Job::record) session->writer->end();
     }
     Inside(const Inside&) = delete;
@@ -144,6 +147,10 @@ void check_end();
 [[nodiscard]] std::string describe(const Site& site, const std::string& module, int peer, std::uint32_t comm);
 // "solver.c:88 (relax)", or "solver+0x1234" without debug information.
 [[nodiscard]] std::string place_of(const std::string& module, std::uint64_t offset);
+
+// Where the program makes this call, which may be behind the MPI's Fortran library.
+[[nodiscard]] void* caller(const Call& call);
+[[nodiscard]] causality::Place locate(void* at);
 
 void let_others_run();
 

@@ -159,6 +159,12 @@ void start_replay() {
     for (const std::string& remark : s.reader->remarks()) say("the record: " + remark);
 }
 
+void start_trace(const std::string& folder) {
+    auto tracer = Tracer::create(fmt::format("{}/trace.{}", folder, session->rank));
+    if (!tracer) say("not traced: " + tracer.error().what);
+    if (everywhere(tracer.has_value())) session->tracer = std::move(*tracer);
+}
+
 void forget_in_child() {
     if (session != nullptr && session->writer) session->writer->forget();
     live = false;
@@ -200,16 +206,18 @@ void start() {
     ++inside;
     if (job == "record") start_recording();
     if (job == "replay") start_replay();
+    if (const std::string folder = variable("CAIRN_MPI_TRACE"); !folder.empty()) start_trace(folder);
     --inside;
     static_cast<void>(comm_number(MPI_COMM_WORLD));
     static_cast<void>(comm_number(MPI_COMM_SELF));
     ::pthread_atfork(nullptr, nullptr, forget_in_child);
-    live = s.job != Job::nothing || job == "nothing";
+    live = s.job != Job::nothing || s.tracer;
 }
 
 void finish() {
     Session& s = *session;
     live = false;
+    if (s.tracer) s.tracer->close();
     if (s.job == Job::nothing) return;
     look_after_shadows();
     const bool recorded = s.job == Job::record;
@@ -262,10 +270,9 @@ int on_Init_thread(Call, int* argc, char*** argv, int required, int* provided) {
 
 int on_Finalize(Call call) {
     ++inside;
-    if (session->job != Job::nothing) {
-        begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
-        if (recording()) session->writer->end();
-    }
+    begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
+    if (session->tracer) session->tracer->end();
+    if (recording()) session->writer->end();
     finish();
     const int result = real.Finalize();
     --inside;

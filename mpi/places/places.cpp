@@ -5,7 +5,7 @@
 #include <elfutils/libdwfl.h>
 
 #include <cstdint>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -55,7 +55,7 @@ const char* function_at(Dwfl_Module* module, Dwarf_Addr address) {
 
 }  // namespace
 
-// Of the byte at `offset` from where `module` begins. 0: nothing is known of it. "solver.c:88 (relax)".
+// Of the byte at `offset` from where `module` begins. 0: nothing is known of it.
 extern "C" __attribute__((visibility("default"))) int cairn_mpi_locate(const char* module_path,
                                                                        std::uint64_t offset,
                                                                        const char** file, int* line,
@@ -74,20 +74,4 @@ extern "C" __attribute__((visibility("default"))) int cairn_mpi_locate(const cha
     *function = function_at(module, address);
     if (*file != nullptr) *file = base_name(*file);
     return *file != nullptr || *function != nullptr ? 1 : 0;
-}
-
-extern "C" __attribute__((visibility("default"))) int cairn_mpi_place(const char* module_path,
-                                                                      std::uint64_t offset, char* text,
-                                                                      std::size_t size) {
-    const char* file = nullptr;
-    const char* function = nullptr;
-    int line = 0;
-    if (cairn_mpi_locate(module_path, offset, &file, &line, &function) == 0) return 0;
-    if (file != nullptr && function != nullptr)
-        std::snprintf(text, size, "%s:%d (%s)", file, line, function);
-    else if (file != nullptr)
-        std::snprintf(text, size, "%s:%d", file, line);
-    else
-        std::snprintf(text, size, "%s in %s", function, base_name(module_path));
-    return 1;
 }

@@ -22,8 +22,8 @@ enum class Column : std::uint8_t {
     position,  // of each receive whose message could have been another, as it completes: how many of those
                // posted before it were still open, times 8; + 1 cancelled, + 2 source follows, + 4 tag
                // follows
-    source,        // ... whose message it got, where it asked for any
-    tag,           // ... with which tag, where it asked for any
+    source,    // ... whose message it got, where it asked for any
+    tag,       // ... with which tag, where it asked for any
     probe_source,  // the same of probes that found a message
     probe_tag,
     falses,     // how many tests and probes in a row said no before one said yes

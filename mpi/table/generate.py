@@ -75,7 +75,7 @@ def row_of(table, name):
 def body(row, name, parameters):
     arguments = ", ".join(p[1] for p in parameters)
     real = f"real.{name}"
-    call = f"Call{{Fn::{name}, __builtin_return_address(0)}}"
+    call = f"Call{{Fn::{name}, __builtin_return_address(0), __builtin_frame_address(0)}}"
     comma = ", " if arguments else ""
     if row.what == "own":
         return f"return on_{name}({call}{comma}{arguments});"

@@ -14,11 +14,12 @@ namespace cairn::mpi::tool {
 namespace {
 
 // Each process of the job comes by here; the first makes the folder.
-Result<> make_folder(const std::string& folder) {
+Result<> make_folder(const std::string& folder, const char* what = "record") {
     if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return fail_errno("making {}", folder);
-    if (::access(record_path(folder, 0).c_str(), F_OK) == 0)
-        return fail_code(ExitCode::refused, "{} has a record already: give another --out, or remove it",
-                         folder);
+    const std::string first = std::string(what) == "record" ? record_path(folder, 0) : folder + "/trace.0";
+    if (::access(first.c_str(), F_OK) == 0)
+        return fail_code(ExitCode::refused, "{} has a {} already: give another folder, or remove it", folder,
+                         what);
     return {};
 }
 
@@ -39,8 +40,21 @@ Result<> replay(const Options& options) {
                   .mpi = options.mpi,
                   .variables = {},
                   .command = options.command};
+    if (!options.trace.empty()) {
+        if (auto done = make_folder(options.trace, "trace"); !done) return done;
+        launch.variables.emplace_back("CAIRN_MPI_TRACE", options.trace);
+    }
     if (options.wait) launch.variables.emplace_back("CAIRN_MPI_DEPARTED", "wait");
     return run(std::move(launch));
+}
+
+Result<> trace(const Options& options) {
+    if (auto done = make_folder(options.folder, "trace"); !done) return done;
+    return run({.job = "nothing",
+                .folder = "",
+                .mpi = options.mpi,
+                .variables = {{"CAIRN_MPI_TRACE", options.folder}},
+                .command = options.command});
 }
 
 Result<> check(const Options& options) {
@@ -99,6 +113,7 @@ Result<> run_verb(std::span<char* const> words) {
     if (!options) return std::unexpected(options.error());
     if (options->verb == "record") return record(*options);
     if (options->verb == "replay") return replay(*options);
+    if (options->verb == "trace") return trace(*options);
     if (options->verb == "check") return check(*options);
     return run(
         {.job = "nothing", .folder = "", .mpi = options->mpi, .variables = {}, .command = options->command});

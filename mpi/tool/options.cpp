@@ -17,8 +17,10 @@ struct Verb {
 constexpr Verb verbs[] = {
     {"record", "record --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
      "run a program of an MPI job and write down what could have happened otherwise", false, true, "om"},
-    {"replay", "replay [--wait] [--mpi M] DIR PROGRAM [ARGUMENT...]",
-     "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wm"},
+    {"replay", "replay [--wait] [--trace OUT] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wtm"},
+    {"trace", "trace --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
+     "run it and write DIR/trace.N of each process, for `cairn causality`", false, true, "om"},
     {"check", "check [--json] DIR", "whether a record is whole, and what is in it", true, false, "j"},
     {"pass", "pass [--mpi M] PROGRAM [ARGUMENT...]",
      "run it with wrappers that do nothing: what the measurements are held against", false, true, "m"},
@@ -33,6 +35,7 @@ struct Option {
 constexpr Option all_options[] = {
     {'o', "--out", true, "DIR: the folder to write to; made if it isn't there"},
     {'m', "--mpi", true, "mpich or openmpi, where it can't be found out"},
+    {'t', "--trace", true, "OUT: write OUT/trace.N of each process as well"},
     {'w', "--wait", false,
      "a process that departs from the record waits for a debugger; else the job is ended"},
     {'j', "--json", false, "print one JSON object"},
@@ -42,6 +45,13 @@ const Verb* find(const std::string& name) {
     const auto* found =
         std::find_if(std::begin(verbs), std::end(verbs), [&](const Verb& v) { return name == v.name; });
     return found == std::end(verbs) ? nullptr : found;
+}
+
+void make_absolute(std::string& path) {
+    if (path.empty()) return;
+    std::error_code ignored;
+    path = std::filesystem::absolute(path, ignored).lexically_normal().string();
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
 }
 
 }  // namespace
@@ -118,6 +128,9 @@ Result<Options> read_options(std::span<char* const> words) {
             case 'm':
                 options.mpi = value;
                 break;
+            case 't':
+                options.trace = value;
+                break;
             case 'w':
                 options.wait = true;
                 break;
@@ -133,17 +146,15 @@ Result<Options> read_options(std::span<char* const> words) {
         options.folder = rest[0];
         rest.erase(rest.begin());
     }
-    if (options.verb == "record" && options.folder.empty()) return usage("--out: the folder to write to");
+    if ((options.verb == "record" || options.verb == "trace") && options.folder.empty())
+        return usage("--out: the folder to write to");
     if (verb->command && rest.empty()) return usage("which program?");
     if (!verb->command && !rest.empty()) return usage(fmt::format("what is '{}'?", rest[0]));
     if (!options.mpi.empty() && options.mpi != "mpich" && options.mpi != "openmpi")
         return usage(fmt::format("--mpi is mpich or openmpi, not '{}'", options.mpi));
     options.command = std::move(rest);
-    if (!options.folder.empty()) {
-        std::error_code ignored;
-        options.folder = std::filesystem::absolute(options.folder, ignored).lexically_normal().string();
-        while (options.folder.size() > 1 && options.folder.back() == '/') options.folder.pop_back();
-    }
+    make_absolute(options.folder);
+    make_absolute(options.trace);
     return options;
 }
 

@@ -14,6 +14,7 @@ struct Options {
     std::string folder;                // DIR, absolute
     std::vector<std::string> command;  // the program and its arguments
     std::string mpi;
+    std::string trace;  // folder for a trace, absolute
     bool contents = false;
     bool json = false;
     bool wait = false;  // a departure waits for a debugger

@@ -1,0 +1,281 @@
+#include "mpi/interposer/trace.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "mpi/interposer/session.h"
+
+namespace cairn::mpi {
+
+using causality::Event;
+using causality::Flag;
+using causality::Kind;
+using causality::Process;
+using causality::Shape;
+
+namespace {
+
+std::int64_t now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+std::vector<Process> world_ranks(MPI_Group group) {
+    MPI_Group world = MPI_GROUP_NULL;
+    ::PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    int size = 0;
+    ::PMPI_Group_size(group, &size);
+    std::vector<int> here(static_cast<std::size_t>(size)), there(here.size());
+    for (int i = 0; i < size; ++i) here[static_cast<std::size_t>(i)] = i;
+    ::PMPI_Group_translate_ranks(group, size, here.data(), world, there.data());
+    ::PMPI_Group_free(&world);
+    std::vector<Process> ranks;
+    for (const int rank : there) ranks.push_back(rank >= 0 ? static_cast<Process>(rank) : causality::none);
+    return ranks;
+}
+
+// Messages and requests are different kinds of handles.
+constexpr std::uint64_t of_message = std::uint64_t{1} << 63;
+
+}  // namespace
+
+Result<std::unique_ptr<Tracer>> Tracer::create(const std::string& path) {
+    auto writer = causality::TraceWriter::create(path, static_cast<Process>(session->size));
+    if (!writer) return std::unexpected(writer.error());
+    std::unique_ptr<Tracer> tracer(new Tracer(std::move(*writer)));
+    tracer->rank_ = static_cast<std::uint32_t>(session->rank);
+    Known world;
+    for (int i = 0; i < session->size; ++i) world.members.push_back(static_cast<Process>(i));
+    world.peers = world.members;
+    tracer->communicators_.emplace(bits(MPI_COMM_WORLD), world);
+    tracer->add(0, MPI_COMM_SELF);
+    return tracer;
+}
+
+void Tracer::failed(const Error& error) {
+    if (!stopped_) say("the trace ends here: " + error.what);
+    stopped_ = true;
+}
+
+std::uint32_t Tracer::place(void* at) {
+    const auto [found, is_new] = places_.try_emplace(at, 0);
+    if (!is_new) return found->second;
+    if (const auto number = writer_.place(locate(at)))
+        found->second = *number;
+    else
+        failed(number.error());
+    return found->second;
+}
+
+void Tracer::begin(const Call& call, void* at) {
+    place_ = place(at);
+    time_ = now();
+    first_ = true;
+    chance_ = false;
+    static_cast<void>(call);
+}
+
+void Tracer::emit(Event event) {
+    if (stopped_) return;
+    event.place = place_;
+    event.time = event.kind == Kind::send || event.kind == Kind::post ? time_ : now();
+    if (!first_) event.flags |= Flag::joined;
+    if (chance_) event.flags |= Flag::nondeterministic;
+    first_ = false;
+    ++events_;
+    if (const auto done = writer_.append(rank_, event); !done) failed(done.error());
+}
+
+void Tracer::end() {
+    if (first_) emit({.kind = Kind::internal});
+}
+
+std::uint32_t Tracer::new_id(std::uint64_t key) {
+    const std::uint64_t id = mix(key, ++times_[key]);
+    const auto folded = static_cast<std::uint32_t>(id ^ id >> 32);
+    return folded != 0 ? folded : 1;
+}
+
+// The same number in all members: what it was made from, who is in it, and how often the like was made, which
+// all of them count alike.
+const Tracer::Known& Tracer::add(std::uint32_t parent, MPI_Comm comm) {
+    Known known;
+    MPI_Group group = MPI_GROUP_NULL;
+    ::PMPI_Comm_group(comm, &group);
+    known.peers = known.members = world_ranks(group);
+    ::PMPI_Group_free(&group);
+    int inter = 0;
+    ::PMPI_Comm_test_inter(comm, &inter);
+    if (inter != 0) {
+        ::PMPI_Comm_remote_group(comm, &group);
+        known.peers = world_ranks(group);
+        ::PMPI_Group_free(&group);
+        known.members.insert(known.members.end(), known.peers.begin(), known.peers.end());
+        known.inter = true;
+        parent = 0;  // each side has its own
+    }
+    std::sort(known.members.begin(), known.members.end());
+    known.members.erase(std::unique(known.members.begin(), known.members.end()), known.members.end());
+    std::uint64_t key = mix(parent, inter != 0 ? 2 : 1);
+    for (const Process member : known.members) key = mix(key, member + std::uint64_t{1});
+    known.id = new_id(key);
+    define(known);
+    return communicators_.insert_or_assign(bits(comm), std::move(known)).first->second;
+}
+
+void Tracer::define(const Known& known) {
+    std::vector<Process> members = known.members;
+    std::erase(members, causality::none);
+    if (const auto done = writer_.communicator({known.id, members}); !done) failed(done.error());
+}
+
+const Tracer::Known& Tracer::known(MPI_Comm comm) {
+    const auto found = communicators_.find(bits(comm));
+    return found != communicators_.end() ? found->second : add(0, comm);
+}
+
+void Tracer::made(MPI_Comm parent, MPI_Comm comm) {
+    add(known(parent).id, comm);
+}
+
+void Tracer::duplicated(MPI_Comm parent, MPI_Comm comm) {
+    Known copy = known(parent);
+    copy.id = new_id(mix(copy.id, 3));
+    define(copy);
+    communicators_.insert_or_assign(bits(comm), std::move(copy));
+}
+
+Process Tracer::peer(const Known& known, int rank) {
+    if (rank < 0 || static_cast<std::size_t>(rank) >= known.peers.size()) return causality::none;
+    return known.peers[static_cast<std::size_t>(rank)];
+}
+
+std::uint32_t Tracer::open(std::uint64_t key, Open what) {
+    what.request = ++next_request_;
+    open_.emplace(key, what);
+    return what.request;
+}
+
+void Tracer::sends(MPI_Comm comm, int dest, int tag) {
+    const Known& where = known(comm);
+    const Process to = peer(where, dest);
+    if (to == causality::none) return;
+    emit({.kind = Kind::send, .peer = to, .communicator = where.id, .tag = tag});
+}
+
+void Tracer::sends(MPI_Comm comm, int dest, int tag, MPI_Request request) {
+    const Known& where = known(comm);
+    const Process to = peer(where, dest);
+    if (to == causality::none) return;
+    const std::uint32_t number = open(bits(request), {});
+    emit({.kind = Kind::send, .peer = to, .communicator = where.id, .tag = tag, .request = number});
+}
+
+void Tracer::received(MPI_Comm comm, int source, int tag, bool wild) {
+    const Known& where = known(comm);
+    const Process from = peer(where, source);
+    if (from == causality::none) return;
+    if (wild) chance_ = true;
+    emit({.kind = Kind::receive, .peer = from, .communicator = where.id, .tag = tag});
+}
+
+void Tracer::posts_receive(MPI_Comm comm, MPI_Request request, bool wild) {
+    Open what;
+    what.closes = Kind::receive;
+    what.comm = comm;
+    if (wild) what.event.flags = Flag::nondeterministic;
+    what.event.communicator = known(comm).id;
+    const std::uint32_t number = open(bits(request), what);
+    emit({.kind = Kind::post, .communicator = what.event.communicator, .request = number});
+}
+
+void Tracer::matched(MPI_Comm comm, MPI_Message message, int source, int tag) {
+    const Known& where = known(comm);
+    const Process from = peer(where, source);
+    if (from == causality::none) return;
+    Open what;
+    what.closes = Kind::receive;
+    what.event.peer = from;
+    what.event.tag = tag;
+    what.event.communicator = where.id;
+    const std::uint32_t number = open(bits(message) | of_message, what);
+    emit({.kind = Kind::post, .communicator = where.id, .request = number});
+}
+
+void Tracer::receives_matched(MPI_Message message) {
+    closed(bits(message) | of_message, MPI_Status());
+}
+
+void Tracer::receives_matched(MPI_Message message, MPI_Request request) {
+    auto node = open_.extract(bits(message) | of_message);
+    if (node.empty()) return;
+    node.key() = bits(request);
+    open_.insert(std::move(node));
+}
+
+void Tracer::collective(MPI_Comm comm, Shape shape, int root) {
+    const Known& where = known(comm);
+    // Between two groups data goes both ways, or from a root in one of them: all wait for all.
+    const Process from = where.inter ? causality::none : peer(where, root);
+    emit({.kind = Kind::collective,
+          .shape = from == causality::none ? Shape::all : shape,
+          .peer = shape == Shape::all ? causality::none : from,
+          .communicator = where.id});
+}
+
+void Tracer::collective(MPI_Comm comm, Shape shape, int root, MPI_Request request) {
+    const Known& where = known(comm);
+    const Process from = where.inter ? causality::none : peer(where, root);
+    Open what;
+    what.closes = Kind::collective;
+    what.comm = comm;
+    what.event.shape = from == causality::none ? Shape::all : shape;
+    what.event.peer = shape == Shape::all ? causality::none : from;
+    what.event.communicator = where.id;
+    const std::uint32_t number = open(bits(request), what);
+    emit({.kind = Kind::post, .flags = Flag::for_collective, .communicator = where.id, .request = number});
+}
+
+void Tracer::closed(std::uint64_t key, const MPI_Status& status) {
+    const auto found = open_.find(key);
+    if (found == open_.end()) return;
+    const Open what = found->second;
+    open_.erase(found);
+    Event event = what.event;
+    event.kind = what.closes;
+    event.request = what.request;
+    if (what.closes == Kind::receive && what.comm != MPI_COMM_NULL) {
+        int cancelled = 0;
+        ::PMPI_Test_cancelled(&status, &cancelled);
+        event.peer = cancelled != 0 ? causality::none : peer(known(what.comm), status.MPI_SOURCE);
+        event.tag = status.MPI_TAG;
+        if (event.peer == causality::none) {
+            event = {.kind = Kind::complete, .request = what.request};
+            event.flags = Flag::cancelled;
+        }
+    }
+    emit(event);
+}
+
+void Tracer::persistent(MPI_Request request, MPI_Comm comm, int rank, int tag, bool send) {
+    persistent_.insert_or_assign(bits(request), Persistent{comm, rank, tag, send});
+}
+
+void Tracer::starts(MPI_Request request) {
+    const auto found = persistent_.find(bits(request));
+    if (found == persistent_.end()) return;
+    const Persistent& what = found->second;
+    if (what.peer == MPI_PROC_NULL) return;
+    if (what.send)
+        sends(what.comm, what.peer, what.tag, request);
+    else
+        posts_receive(what.comm, request, what.peer == MPI_ANY_SOURCE || what.tag == MPI_ANY_TAG);
+}
+
+void Tracer::close() {
+    if (stopped_) return;
+    if (const auto done = writer_.close(); !done) failed(done.error());
+}
+
+}  // namespace cairn::mpi

@@ -1,0 +1,95 @@
+// Writes a trace for `cairn causality` (docs/trace-format.md): who sent to whom and received from whom, where
+// in the source.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "causality/trace_writer.h"
+#include "mpi/interposer/mpi_library.h"
+
+namespace cairn::mpi {
+
+// One process's. Each call of a wrapper is at least one event; further ones of the same call are joined to
+// the first.
+class Tracer {
+  public:
+    // The file `path` must not exist.
+    [[nodiscard]] static Result<std::unique_ptr<Tracer>> create(const std::string& path);
+
+    // Of each call: at its beginning and before it returns.
+    void begin(const Call& call, void* at);
+    void end();
+    // Another run may have something else here.
+    void by_chance() { chance_ = true; }
+
+    void sends(MPI_Comm comm, int dest, int tag);
+    void sends(MPI_Comm comm, int dest, int tag, MPI_Request request);
+    void received(MPI_Comm comm, int source, int tag, bool wild);
+    void posts_receive(MPI_Comm comm, MPI_Request request, bool wild);
+    void matched(MPI_Comm comm, MPI_Message message, int source, int tag);
+    void receives_matched(MPI_Message message);
+    void receives_matched(MPI_Message message, MPI_Request request);
+    void collective(MPI_Comm comm, causality::Shape shape, int root);
+    void collective(MPI_Comm comm, causality::Shape shape, int root, MPI_Request request);
+    // The MPI has completed what had this handle.
+    void closed(std::uint64_t key, const MPI_Status& status);
+    // As begun by MPI_Start: what it was made for.
+    void persistent(MPI_Request request, MPI_Comm comm, int peer, int tag, bool send);
+    void starts(MPI_Request request);
+
+    // A communicator was made from this one, or from these two processes' groups.
+    void made(MPI_Comm parent, MPI_Comm comm);
+    void duplicated(MPI_Comm parent, MPI_Comm comm);
+    void gone(MPI_Comm comm) { communicators_.erase(bits(comm)); }
+
+    // Events so far.
+    [[nodiscard]] std::uint64_t events() const { return events_; }
+    void close();
+
+  private:
+    struct Known {
+        std::uint32_t id = 0;
+        std::vector<causality::Process> peers;    // by rank: of the other group of an intercommunicator
+        std::vector<causality::Process> members;  // ascending
+        bool inter = false;
+    };
+    struct Open {
+        std::uint32_t request = 0;
+        causality::Kind closes = causality::Kind::complete;
+        causality::Event event;  // what closes it: a receive's peer and tag come from the status
+        MPI_Comm comm = MPI_COMM_NULL;
+    };
+    struct Persistent {
+        MPI_Comm comm;
+        int peer, tag;
+        bool send;
+    };
+    explicit Tracer(causality::TraceWriter writer) : writer_(std::move(writer)) {}
+    const Known& known(MPI_Comm comm);
+    const Known& add(std::uint32_t parent, MPI_Comm comm);
+    std::uint32_t new_id(std::uint64_t key);
+    void define(const Known& known);
+    causality::Process peer(const Known& known, int rank);
+    void emit(causality::Event event);
+    std::uint32_t open(std::uint64_t key, Open what);
+    std::uint32_t place(void* at);
+    void failed(const Error& error);
+
+    causality::TraceWriter writer_;
+    std::uint32_t rank_ = 0;
+    std::unordered_map<std::uint64_t, Known> communicators_;
+    std::map<std::uint64_t, std::uint32_t> times_;  // how often a communicator like this was made
+    std::unordered_multimap<std::uint64_t, Open> open_;
+    std::unordered_map<std::uint64_t, Persistent> persistent_;
+    std::unordered_map<void*, std::uint32_t> places_;
+    std::uint32_t next_request_ = 0;
+    std::uint32_t place_ = 0;
+    std::int64_t time_ = 0;
+    std::uint64_t events_ = 0;
+    bool chance_ = false, first_ = true, stopped_ = false;
+};
+
+}  // namespace cairn::mpi

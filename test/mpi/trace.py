@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""`cairn mpi trace` writes what `cairn causality` reads: nothing left over, places in the source, the same in a replay as in the record."""
+import json
+
+from mpi_job import expect, main
+
+
+def causality(job, verb, folder, *options, ranks=4):
+    traces = [f"{folder}/trace.{rank}" for rank in range(ranks)]
+    out, _ = job.run([job.cairn, "causality", verb, *options, *traces])
+    return out
+
+
+def lines(job, folder, ranks=4):
+    """The events of each process, without times, which differ from run to run."""
+    traces = [f"{folder}/trace.{rank}" for rank in range(ranks)]
+    out, _ = job.run([job.cairn, "causality", "convert", "--to", "lines", *traces, "-"])
+    events = [[] for _ in range(ranks)]
+    for line in out.splitlines():
+        event = json.loads(line)
+        if "p" in event:
+            event.pop("time", None)
+            events[event["p"]].append(event)
+    return events
+
+
+def test(job, given):
+    for name, arguments in (("heat", ["4", "16", "12"]), ("bitonic", ["100"]), ("farm", ["30", "10"])):
+        program = [job.program(name), *arguments]
+        job.run([*job.mpiexec(4), job.cairn, "mpi", "trace", "--out", f"t-{name}", *program])
+        summary = json.loads(causality(job, "check", f"t-{name}", "--json"))
+        expect(summary["in_transit"] == 0, f"{name}: messages are left over: {summary}")
+        expect(summary["receives"] == summary["sends"] and summary["sends"] > 0, f"{name}: {summary}")
+        job.record(4, f"r-{name}", program)
+        job.replay(4, f"r-{name}", program, options=["--trace", f"t1-{name}"])
+        job.replay(4, f"r-{name}", program, options=["--trace", f"t2-{name}"])
+        expect(lines(job, f"t1-{name}") == lines(job, f"t2-{name}"), f"{name}: two replays have other traces")
+    events = lines(job, "t-heat")
+    at = {event.get("at", "") for process in events for event in process}
+    expect(any(place.startswith("exchange@heat.c:") for place in at), f"no places in the source: {at}")
+    places = causality(job, "places", "t-heat")
+    expect("heat.c:" in places, f"no line for a checkpoint:\n{places}")
+
+
+main(test)
