@@ -169,7 +169,8 @@ int on_Request_free(Call call, MPI_Request* request) {
     Session& s = *session;
     Posted* posted = s.requests.find(*request);
     if (posted == nullptr) return real.Request_free(request);
-    if (recording() && posted->wild() && posted->open()) {
+    const bool asked_for = s.tracer || (recording() && posted->wild());
+    if (asked_for && posted->open() && !posted->send && !posted->dead && !posted->has_inner) {
         // Which message it gets is still to be seen.
         s.shadows.push_back(*request);
         *request = MPI_REQUEST_NULL;

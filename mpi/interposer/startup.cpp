@@ -185,6 +185,7 @@ void look_after_shadows() {
             continue;
         }
         if (recording()) complete_receive(kept, status, false);
+        if (s.tracer) s.tracer->closed(kept.key, status);
         s.requests.erase(kept.key);
         if (handle != MPI_REQUEST_NULL) real.Request_free(&handle);
     }
@@ -217,9 +218,9 @@ void start() {
 void finish() {
     Session& s = *session;
     live = false;
+    look_after_shadows();
     if (s.tracer) s.tracer->close();
     if (s.job == Job::nothing) return;
-    look_after_shadows();
     const bool recorded = s.job == Job::record;
     if (recorded) {
         s.writer->close();

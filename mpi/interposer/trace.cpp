@@ -47,7 +47,7 @@ Result<std::unique_ptr<Tracer>> Tracer::create(const std::string& path) {
     tracer->rank_ = static_cast<std::uint32_t>(session->rank);
     Known world;
     for (int i = 0; i < session->size; ++i) world.members.push_back(static_cast<Process>(i));
-    world.peers = world.members;
+    world.peers = std::make_shared<const std::vector<Process>>(world.members);
     tracer->communicators_.emplace(bits(MPI_COMM_WORLD), world);
     tracer->add(0, MPI_COMM_SELF);
     return tracer;
@@ -103,18 +103,19 @@ const Tracer::Known& Tracer::add(std::uint32_t parent, MPI_Comm comm) {
     Known known;
     MPI_Group group = MPI_GROUP_NULL;
     ::PMPI_Comm_group(comm, &group);
-    known.peers = known.members = world_ranks(group);
+    std::vector<Process> peers = known.members = world_ranks(group);
     ::PMPI_Group_free(&group);
     int inter = 0;
     ::PMPI_Comm_test_inter(comm, &inter);
     if (inter != 0) {
         ::PMPI_Comm_remote_group(comm, &group);
-        known.peers = world_ranks(group);
+        peers = world_ranks(group);
         ::PMPI_Group_free(&group);
-        known.members.insert(known.members.end(), known.peers.begin(), known.peers.end());
+        known.members.insert(known.members.end(), peers.begin(), peers.end());
         known.inter = true;
         parent = 0;  // each side has its own
     }
+    known.peers = std::make_shared<const std::vector<Process>>(std::move(peers));
     std::sort(known.members.begin(), known.members.end());
     known.members.erase(std::unique(known.members.begin(), known.members.end()), known.members.end());
     std::uint64_t key = mix(parent, inter != 0 ? 2 : 1);
@@ -146,9 +147,9 @@ void Tracer::duplicated(MPI_Comm parent, MPI_Comm comm) {
     communicators_.insert_or_assign(bits(comm), std::move(copy));
 }
 
-Process Tracer::peer(const Known& known, int rank) {
-    if (rank < 0 || static_cast<std::size_t>(rank) >= known.peers.size()) return causality::none;
-    return known.peers[static_cast<std::size_t>(rank)];
+Process Tracer::peer(const std::vector<Process>& peers, int rank) {
+    if (rank < 0 || static_cast<std::size_t>(rank) >= peers.size()) return causality::none;
+    return peers[static_cast<std::size_t>(rank)];
 }
 
 std::uint32_t Tracer::open(std::uint64_t key, Open what) {
@@ -183,7 +184,7 @@ void Tracer::received(MPI_Comm comm, int source, int tag, bool wild) {
 void Tracer::posts_receive(MPI_Comm comm, MPI_Request request, bool wild) {
     Open what;
     what.closes = Kind::receive;
-    what.comm = comm;
+    what.peers = known(comm).peers;
     if (wild) what.event.flags = Flag::nondeterministic;
     what.event.communicator = known(comm).id;
     const std::uint32_t number = open(bits(request), what);
@@ -229,7 +230,6 @@ void Tracer::collective(MPI_Comm comm, Shape shape, int root, MPI_Request reques
     const Process from = where.inter ? causality::none : peer(where, root);
     Open what;
     what.closes = Kind::collective;
-    what.comm = comm;
     what.event.shape = from == causality::none ? Shape::all : shape;
     what.event.peer = shape == Shape::all ? causality::none : from;
     what.event.communicator = where.id;
@@ -245,10 +245,10 @@ void Tracer::closed(std::uint64_t key, const MPI_Status& status) {
     Event event = what.event;
     event.kind = what.closes;
     event.request = what.request;
-    if (what.closes == Kind::receive && what.comm != MPI_COMM_NULL) {
+    if (what.closes == Kind::receive && what.peers) {
         int cancelled = 0;
         ::PMPI_Test_cancelled(&status, &cancelled);
-        event.peer = cancelled != 0 ? causality::none : peer(known(what.comm), status.MPI_SOURCE);
+        event.peer = cancelled != 0 ? causality::none : peer(*what.peers, status.MPI_SOURCE);
         event.tag = status.MPI_TAG;
         if (event.peer == causality::none) {
             event = {.kind = Kind::complete, .request = what.request};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -52,7 +53,8 @@ class Tracer {
   private:
     struct Known {
         std::uint32_t id = 0;
-        std::vector<causality::Process> peers;    // by rank: of the other group of an intercommunicator
+        // By rank: of the other group of an intercommunicator. Open requests outlive their communicators.
+        std::shared_ptr<const std::vector<causality::Process>> peers;
         std::vector<causality::Process> members;  // ascending
         bool inter = false;
     };
@@ -60,7 +62,8 @@ class Tracer {
         std::uint32_t request = 0;
         causality::Kind closes = causality::Kind::complete;
         causality::Event event;  // what closes it: a receive's peer and tag come from the status
-        MPI_Comm comm = MPI_COMM_NULL;
+        std::shared_ptr<const std::vector<causality::Process>>
+            peers;  // of a receive whose sender isn't known
     };
     struct Persistent {
         MPI_Comm comm;
@@ -72,7 +75,8 @@ class Tracer {
     const Known& add(std::uint32_t parent, MPI_Comm comm);
     std::uint32_t new_id(std::uint64_t key);
     void define(const Known& known);
-    causality::Process peer(const Known& known, int rank);
+    static causality::Process peer(const std::vector<causality::Process>& peers, int rank);
+    static causality::Process peer(const Known& known, int rank) { return peer(*known.peers, rank); }
     void emit(causality::Event event);
     std::uint32_t open(std::uint64_t key, Open what);
     std::uint32_t place(void* at);

@@ -25,7 +25,7 @@ def lines(job, folder, ranks=4):
 
 
 def test(job, given):
-    for name, arguments in (("heat", ["4", "16", "12"]), ("bitonic", ["100"]), ("farm", ["30", "10"])):
+    for name, arguments in (("heat", ["4", "16", "12"]), ("bitonic", ["100"]), ("farm", ["30", "10"]), ("rows", [])):
         program = [job.program(name), *arguments]
         job.run([*job.mpiexec(4), job.cairn, "mpi", "trace", "--out", f"t-{name}", *program])
         summary = json.loads(causality(job, "check", f"t-{name}", "--json"))

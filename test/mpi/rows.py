@@ -1,0 +1,35 @@
+#!/usr/bin/python3
+"""Every line of the table that is followed: called in all its variants by rows.c, recorded, replayed to the same answers (status
+fields, flags, indices, data, errors) and the same order. That rows.c leaves none out is read from its source and the table."""
+import os
+import re
+
+from mpi_job import expect, main, order
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def test(job, given):
+    with open(f"{HERE}/../../mpi/table/functions.txt", encoding="utf-8") as file:
+        rows = [line.split()[:2] for line in file if line.strip() and not line.startswith("#")]
+    with open(f"{HERE}/rows.c", encoding="utf-8") as file:
+        source = file.read()
+    for name, what in rows:
+        if what not in ("local", "noted", "refused") and name != "Abort":
+            expect(re.search(rf"\bMPI_{name}\b", source), f"rows.c doesn't call MPI_{name}")
+
+    for ranks in (3, 4) if given.soak else (4,):
+        for extra in ([], ["threads"]):
+            program = [job.program("rows"), *extra]
+            job.plain(ranks, program)
+            out, err = job.record(ranks, "rows", program)
+            expect("learned" in out, out)
+            if extra:
+                expect("gets MPI_THREAD_SERIALIZED" in err, err)
+            for i in range(20 if given.soak else given.rounds):
+                again, err2 = job.replay(ranks, "rows", program)
+                expect(again == out, f"replay {i}: learned\n{again}\nrecorded\n{out}")
+                expect(order(err2) == order(err), f"replay {i}: another order\n{err2}\n{err}")
+
+
+main(test)
