@@ -185,6 +185,16 @@ Result<> AgentRun::write_timer_ids(const std::vector<std::int32_t>& ids) {
                                 static_cast<std::uint32_t>(ids.size()));
 }
 
+Result<> AgentRun::write_detached(const std::vector<AgentSpan>& spans) {
+    if (!spans.empty())
+        if (auto done = ptrace::write_memory(process_->living, process_->door + offsetof(Door, detach),
+                                             std::as_bytes(std::span(spans)));
+            !done)
+            return done;
+    return ptrace::write_object(process_->living, process_->door + offsetof(Door, detach_count),
+                                static_cast<std::uint32_t>(spans.size()));
+}
+
 Result<AgentProcess> AgentRun::process_answers() const {
     return ptrace::read_object<AgentProcess>(process_->living, process_->door + offsetof(Door, process));
 }

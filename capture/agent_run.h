@@ -33,6 +33,7 @@ class AgentRun {
 
     [[nodiscard]] std::uint64_t scratch_size() const;  // bytes for the siblings, 0 if there are none
     [[nodiscard]] Result<> write_timer_ids(const std::vector<std::int32_t>& ids);
+    [[nodiscard]] Result<> write_detached(const std::vector<AgentSpan>& spans);  // see Door::detach
     [[nodiscard]] Result<AgentProcess> process_answers() const;
     [[nodiscard]] Result<std::vector<AgentThread>> thread_answers()
         const;  // in the order of StoppedProcess::threads

@@ -183,12 +183,16 @@ class Checkpoint {
         std::uint32_t index = 0;
         for (auto& [pid, process] : stopper_->processes()) {
             if (auto fine = refuse_unsupported(process); !fine) return fine;
-            if (region_.ids.used.load() != 0) leave_translations(process);
+            if (region_.ids.used.load() != 0 || region_.ipc.translated.load() != 0)
+                leave_translations(process);
+            else
+                leave_outcomes(process);
             settle(process);
             auto& member = members_.emplace_back();
             member.process = &process;
             member.holder = {pid, process.pidfd.get(), process.first_living().tid};
-            if (auto done = collect_threads(process, to_program_, member.image); !done) return done;
+            if (auto done = collect_threads(process, to_program_, region_.ipc, member.image); !done)
+                return done;
             member.agent.emplace(process, region_, index++, request_.capture);
             if (auto done = start_agent(member); !done)
                 return std::unexpected(std::move(done.error()).in(proc::label(pid)));
@@ -291,6 +295,12 @@ class Checkpoint {
             if (!map) return std::unexpected(std::move(map.error()));
             member.map = std::move(*map);
         }
+        if (auto done = objects_->system_v(region_.ipc); !done) return done;
+        const auto undo = promised_undo(region_.ipc);
+        for (auto& member : members_) {
+            const auto [begin, end] = undo.equal_range(member.process->pid);
+            for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
+        }
         if (!objects_writer_) {
             auto writer = ImageWriter::create(directory_.get(), "objects.image", ImageKind::objects);
             if (!writer) return std::unexpected(std::move(writer.error()));
@@ -309,6 +319,8 @@ class Checkpoint {
             auto writer = ImageWriter::create(directory_.get(), member.file, ImageKind::process);
             if (!writer) return std::unexpected(std::move(writer.error()));
             member.writer = std::make_unique<ImageWriter>(std::move(*writer));
+            if (auto done = member.agent->write_detached(attached_segments(member.map, *objects_)); !done)
+                return done;
             if (auto done = member.agent->ask(agent_snapshot, has_init_ ? 1 : 0); !done) return done;
         }
         for (auto& member : members_) {
@@ -331,6 +343,15 @@ class Checkpoint {
             if (auto done = store_early(member); !done) return done;
         }
         return {};
+    }
+
+    static std::vector<AgentSpan> attached_segments(const StillMap& map, const ObjectTable& objects) {
+        std::vector<AgentSpan> spans;
+        for (const auto& line : map.lines)
+            if (const auto object = map.objects.at(line.start);
+                object >= 0 && objects.object(object).type == "sysv" && spans.size() < max_detached)
+                spans.push_back({line.start, line.end - line.start});
+        return spans;
     }
 
     // Child subreapers of the group would inherit the copy-on-write children of others.

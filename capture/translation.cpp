@@ -9,6 +9,7 @@
 #include <array>
 #include <string>
 
+#include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/proc.h"
 
@@ -46,7 +47,7 @@ Code library_code(const StoppedProcess& process) {
 class Thread {
   public:
     Thread(const StoppedProcess& process, StoppedThread& thread, const Code& code)
-        : pid_(process.living), thread_(thread), code_(code) {}
+        : pid_(process.living), timing_tls_(process.slot->timing_tls.load()), thread_(thread), code_(code) {}
 
     void leave() {
         if (!inside() || asleep()) return;
@@ -62,8 +63,19 @@ class Thread {
     }
 
   private:
+    // A wrapper is about to note what a System V call has done: the frame of its note is this one, or that of
+    // a function that it has called.
+    [[nodiscard]] bool owes_outcome() const {
+        constexpr std::uint32_t depth = 512;
+        if (timing_tls_ == 0) return false;
+        const auto note = ptrace::read_object<TimingNote>(
+            pid_, thread_.registers.fs_base + static_cast<std::uint64_t>(timing_tls_));
+        return note && note->ipc_frame != 0 &&
+               note->ipc_frame - static_cast<std::uint32_t>(thread_.registers.rsp) < depth;
+    }
     // In the library, or with a return address of the library's near.
     [[nodiscard]] bool inside() const {
+        if (code_.end == 0) return owes_outcome();
         if (code_.holds(thread_.registers.rip)) return true;
         const auto words =
             ptrace::read_object<std::array<std::uint64_t, words_looked_at>>(pid_, thread_.registers.rsp);
@@ -75,6 +87,7 @@ class Thread {
         if (static_cast<std::int64_t>(registers.orig_rax) < 0) return false;
         const auto answer = static_cast<std::int64_t>(registers.rax);
         if (answer >= first_restart_code && answer <= last_restart_code) return true;
+        if (speaks_of_ipc(registers.orig_rax)) return answer == -EINTR;
         return !speaks_of_ids(registers.orig_rax);
     }
     // At the instruction `syscall`.
@@ -82,7 +95,7 @@ class Thread {
         auto& registers = thread_.registers;
         const auto code = ptrace::read_object<std::array<std::uint8_t, 2>>(pid_, registers.rip);
         if (!code || (*code)[0] != 0x0f || (*code)[1] != 0x05) return false;
-        if (!takes_ids(registers.rax)) return true;
+        if (!takes_ids(registers.rax) && ipc_kind_of_call(registers.rax) == IpcKind{}) return true;
         registers.orig_rax = registers.rax;
         registers.rax = static_cast<std::uint64_t>(restart_no_intr);
         registers.rip += 2;
@@ -115,6 +128,7 @@ class Thread {
     }
 
     pid_t pid_;
+    std::int64_t timing_tls_;
     StoppedThread& thread_;
     const Code& code_;
     int signal_ = 0;
@@ -134,6 +148,12 @@ void leave_translations(StoppedProcess& process) {
     if (code.end == 0 || ignores_traps(process.living)) return;
     for (auto& thread : process.threads)
         if (!thread.leader_dead) Thread(process, thread, code).leave();
+}
+
+void leave_outcomes(StoppedProcess& process) {
+    if (process.job_stopped || ignores_traps(process.living)) return;
+    for (auto& thread : process.threads)
+        if (!thread.leader_dead) Thread(process, thread, {}).leave();
 }
 
 }  // namespace cairn::capture

@@ -14,4 +14,9 @@ namespace cairn::capture {
 // thread of the group stands still; leaves them so.
 void leave_translations(StoppedProcess& process);
 
+// With no virtual ids there is still what System V calls have done and their wrapper has not yet noted in the
+// region (Region::ipc): a new id, a promise of SEM_UNDO. A thread that owes a note is stepped until it has
+// made it.
+void leave_outcomes(StoppedProcess& process);
+
 }  // namespace cairn::capture

@@ -15,8 +15,9 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 3;
+inline constexpr std::uint32_t agent_version = 4;
 inline constexpr std::uint32_t max_posix_timers = 128;
+inline constexpr std::uint32_t max_detached = 64;
 
 // Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
 // rewound.
@@ -85,6 +86,10 @@ enum AgentCommand : std::uint32_t {
     agent_peek = 7,       // what wait() will tell of a child that has ended, pid in argument
 };
 
+struct AgentSpan {
+    std::uint64_t start, length;
+};
+
 // In the hijack library's data. Written by the capture while the process is stopped.
 struct Door {
     std::uint64_t magic;  // set last, when the library is ready
@@ -93,6 +98,9 @@ struct Door {
     std::uint64_t entry;   // address of the agent's code; rdi = AgentThread*, stack: AgentThread::stack
     std::uint64_t finish;  // address of the code that finishes interrupted calls (hijack/agent/finish)
     std::uint64_t argument, argument2;
+    // What the copy-on-write child unmaps: attached System V segments, whose attachments the kernel counts.
+    AgentSpan detach[max_detached];
+    std::uint32_t detach_count, pad;
     AgentThread leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];  // the middle child's

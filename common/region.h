@@ -10,10 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/ipc_map.h"
+
 namespace cairn {
 
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
-inline constexpr std::uint32_t region_version = 2;
+inline constexpr std::uint32_t region_version = 3;
 inline constexpr std::uint32_t slot_count = 16384;
 inline constexpr std::uint32_t pid_hint_size = 32768;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
@@ -57,7 +59,9 @@ struct TimingNote {
     std::int64_t began_ns;   // CLOCK_MONOTONIC at the call's begin; 0: no call under way
     std::int64_t length_ns;  // relative timeout asked for, ns
     std::int32_t call;       // number of the system call
-    std::int32_t reserved;
+    // Low half of an address of the stack frame in which a wrapper makes a System V call whose outcome is not
+    // yet in Region::ipc; 0: none.
+    std::uint32_t ipc_frame;
 };
 
 // Virtual <-> real ids (pids, tids, process groups, sessions) of restored processes. Open addressing, linear
@@ -114,6 +118,7 @@ struct Region {
     alignas(64) Slot slots[slot_count];
     alignas(64) Talk talks[slot_count];
     alignas(64) IdMap ids;
+    alignas(64) IpcMap ipc;
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<SlotState>::is_always_lock_free);

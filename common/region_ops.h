@@ -75,6 +75,8 @@ inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
 // failed, the coordinator when the process has gone.
 inline void release_slot(Region& region, std::int32_t index) {
     Slot& slot = region.slots[index];
+    if (const std::int32_t pid = slot.pid.load(std::memory_order_relaxed); pid > 0)
+        forget_undo(region.ipc, pid);
     slot.pid.store(0, std::memory_order_relaxed);
     slot.parent_pid.store(0, std::memory_order_relaxed);
     slot.image.store(0, std::memory_order_relaxed);

@@ -95,6 +95,7 @@ Result<> Coordinator::start() {
 
     registry_.start(region_.adopted());
     if (registry_.members().empty() && group_.state() == Group::State::running) group_ = Group();
+    if (registry_.members().empty() && registry_.births() == 0) clear_ipc(region.ipc);
     if (Result<> listening = server_.listen(session_); !listening) return listening;
     write_small(session_.pid_file(), fmt::format("{}\n", ::getpid()));
     save_state();
@@ -154,7 +155,10 @@ void Coordinator::left(const Member& member) {
     if (group_.left(member.uid)) {
         note(fmt::format("{} ({}) was the last one; computation {} has ended", member.virtual_pid,
                          printable(member.name), cid));
-        if (registry_.births() == 0) clear_ids(region_->ids);
+        if (registry_.births() == 0) {
+            clear_ids(region_->ids);
+            clear_ipc(region_->ipc);
+        }
         save_state();
     }
     check_idle();

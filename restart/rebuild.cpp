@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,6 +19,7 @@
 #include <sstream>
 
 #include "common/fd.h"
+#include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/region.h"
 #include "common/siginfo.h"
@@ -86,6 +88,10 @@ const char* step_words(std::uint32_t step) {
             return "locking memory (mlock; `ulimit -l`?)";
         case restorer::step_locks:
             return "taking the lock or lease of a descriptor";
+        case restorer::step_attach:
+            return "attaching a System V segment";
+        case restorer::step_undo:
+            return "promising again to undo what was done to System V semaphores (SEM_UNDO)";
         default:
             return "?";
     }
@@ -178,17 +184,20 @@ Result<> Rebuild::enter() {
         if (is_special(line)) special += line.end - line.start;
 
     const auto reading_size = memory_.readers * restorer::reader_space;
+    const auto attaching_size = largest_segment();
 
     Block measure(0);
     if (auto done = fill(measure, *lines, 0); !done) return done;
     blob_size_ = whole_pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
     total_size_ = blob_size_ + whole_pages(measure.bytes().size() + page);
-    auto hole = find_hole(*lines, total_size_ + special + page + restorer::huge_page + reading_size);
+    auto hole =
+        find_hole(*lines, total_size_ + special + page + restorer::huge_page + reading_size + attaching_size);
     if (!hole) return std::unexpected(std::move(hole.error()));
     base_ = *hole;
     params_at_ = base_ + blob_size_;
     staging_ = base_ + total_size_;
     reader_spaces_ = (staging_ + special + restorer::huge_page) / restorer::huge_page * restorer::huge_page;
+    attach_at_ = reader_spaces_ + reading_size;
 
     const auto vdso = std::ranges::find(*lines, std::string("[vdso]"), &proc::MapLine::name);
     if (vdso == lines->end()) return fail("process {} has no vdso", pid_);
@@ -267,6 +276,7 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     fill_signals(block);
     fill_credentials(block);
     fill_descriptors(block);
+    fill_undo(block);
 
     const auto& layout = process().layout;
     const auto auxv = block.add(layout.auxv);
@@ -305,7 +315,7 @@ void Rebuild::fill_areas(Block& block) {
     std::map<std::int64_t, std::uint64_t> paths;
     for (const auto& area : process().areas) {
         if (is_special(area)) continue;
-        restorer::Area out = {area.start, area.end, area.prot, 0, -1, 0, 0, area.file_offset};
+        restorer::Area out = {area.start, area.end, area.prot, 0, -1, 0, 0, area.file_offset, -1, 0};
         using schema::AreaKind;
         const bool shared = area.kind == AreaKind::file_shared || area.kind == AreaKind::shared_memory ||
                             area.kind == AreaKind::region;
@@ -322,7 +332,10 @@ void Rebuild::fill_areas(Block& block) {
         flag(area.no_huge, restorer::area_no_huge);
         flag(area.mergeable, restorer::area_mergeable);
         flag(!area.pages.empty(), restorer::area_filled);
-        if (area.kind == AreaKind::region) {
+        if (const int segment = context_.system_v->segment(area.object); segment >= 0) {
+            out.segment = segment;
+            out.flags |= restorer::area_segment;
+        } else if (area.kind == AreaKind::region) {
             out.fd = context_.region_fd;
         } else if (area.kind != AreaKind::anonymous) {
             out.fd = context_.objects->fd_of(area.object);
@@ -485,6 +498,35 @@ void Rebuild::fill_descriptors(Block& block) {
     params.stopped_children_count = static_cast<std::uint32_t>(stopped_children_.size());
 }
 
+// An upper bound, whatever part of it is mapped.
+std::uint64_t Rebuild::largest_segment() const {
+    std::uint64_t largest = 0;
+    for (const auto& area : process().areas)
+        if (context_.system_v->segment(area.object) >= 0)
+            largest = std::max(largest, context_.system_v->size(area.object));
+    return whole_pages(largest);
+}
+
+void Rebuild::fill_undo(Block& block) {
+    std::vector<restorer::Undo> all;
+    for (const auto& undo : process().undo) {
+        restorer::Undo out = {};
+        out.semaphores = ipc_to_real(*context_.ipc, IpcKind::semaphores, undo.semaphores);
+        const auto number = static_cast<std::uint16_t>(undo.number);
+        const auto amount = static_cast<std::int16_t>(std::abs(undo.adjust));
+        // The kernel promises the opposite of what is done.
+        const auto up = static_cast<std::int16_t>(undo.adjust < 0 ? IPC_NOWAIT | SEM_UNDO : IPC_NOWAIT);
+        const auto down = static_cast<std::int16_t>(undo.adjust < 0 ? IPC_NOWAIT : IPC_NOWAIT | SEM_UNDO);
+        out.operations[0] = {number, amount, up};
+        out.operations[1] = {number, static_cast<std::int16_t>(-amount), down};
+        all.push_back(out);
+    }
+    const auto at = block.add(all);
+    block.params().undo = at;
+    block.params().undo_count = all.size();
+    block.params().attach_at = attach_at_;
+}
+
 Result<> Rebuild::failure() const {
     auto head = ptrace::read_object<std::array<std::uint64_t, 2>>(pid_, params_at_);
     if (!head) return {};
@@ -503,7 +545,7 @@ Result<> Rebuild::failure() const {
     std::string what = fmt::format("{:#x}", detail);
     if (step == restorer::step_thread || step == restorer::step_scheduling ||
         step == restorer::step_pending || step == restorer::step_signals || step == restorer::step_timers ||
-        step == restorer::step_locks)
+        step == restorer::step_locks || step == restorer::step_undo)
         what = fmt::format("{}", detail);
     if (step == restorer::step_open_file) {
         std::array<char, 256> path = {};
@@ -562,6 +604,8 @@ Result<> Rebuild::set_thread(std::size_t index) {
                          process().pid, thread.tid);
     std::memcpy(&registers, thread.registers.data(), sizeof registers);
     translate_pid_arguments(registers, context_.to_kernel);
+    translate_ipc_arguments(
+        registers, [this](IpcKind kind, std::int32_t id) { return ipc_to_real(*context_.ipc, kind, id); });
     constexpr std::int64_t restart_block = -516, restart_no_hand = -514;
     // The kernel's restart block has gone with the old thread: the call is made anew, with what is left of
     // its timeout.

@@ -11,6 +11,7 @@
 #include "common/schema/process.h"
 #include "restart/memory_plan.h"
 #include "restart/objects/objects.h"
+#include "restart/objects/system_v.h"
 #include "restart/tracee.h"
 
 namespace cairn::restart {
@@ -21,6 +22,8 @@ struct RebuildContext {
     int image_fd = -1;
     std::string image_path;  // for messages
     const ObjectSet* objects = nullptr;
+    const SystemV* system_v = nullptr;
+    IpcMap* ipc = nullptr;  // ids of System V objects
     int region_fd = -1;
     int close_from = 0;  // descriptors from here on are the restart's own
     bool exact_ids = false;
@@ -80,13 +83,15 @@ class Rebuild {
     void fill_signals(Block& block);
     void fill_credentials(Block& block);
     void fill_descriptors(Block& block);
+    void fill_undo(Block& block);
+    [[nodiscard]] std::uint64_t largest_segment() const;
     [[nodiscard]] Result<> set_thread(std::size_t index);
 
     pid_t pid_;
     RebuildContext context_;
     std::uint64_t base_ = 0, blob_size_ = 0, total_size_ = 0;
     std::uint64_t params_at_ = 0, threads_at_ = 0;
-    std::uint64_t staging_ = 0, reader_spaces_ = 0;
+    std::uint64_t staging_ = 0, reader_spaces_ = 0, attach_at_ = 0;
     MemoryPlan memory_;
     TakeUserFault take_user_fault_;
     bool handed_over_ = false;

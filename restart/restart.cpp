@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -28,6 +29,7 @@
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
 #include "restart/objects/locks.h"
+#include "restart/objects/system_v.h"
 #include "restart/pages/choice.h"
 #include "restart/pages/service.h"
 #include "restart/privileges.h"
@@ -92,7 +94,9 @@ class Restart {
         auto& list = computation_->objects.front().objects.objects;
         for (const auto& object : list)
             if (used.contains(object.id) && object.backing >= 0) used.insert(object.backing);
-        std::erase_if(list, [&](const schema::Object& object) { return !used.contains(object.id); });
+        std::erase_if(list, [&](const schema::Object& object) {
+            return !used.contains(object.id) && !is_system_v(object);
+        });
         name_objects();
     }
 
@@ -318,6 +322,7 @@ class Restart {
         if (!set) return std::unexpected(std::move(set.error()));
         objects_.emplace(std::move(*set));
         if (auto done = take_locks(*objects_, processes_); !done) return done;
+        if (auto done = open_system_v(); !done) return done;
         // images come after everything else, above the floor as well
         for (auto* image : living_) {
             image_fds_.emplace_back(::fcntl(image->reader.fd(), F_DUPFD, object_options_.floor));
@@ -326,6 +331,15 @@ class Restart {
         for (auto& note : notes_)
             if (!options_.quiet) fmt::print(stderr, "cairn: {}\n", note);
         return {};
+    }
+
+    // Each part of a computation makes all of them; the lock lets a second one find what the first has made.
+    Result<> open_system_v() {
+        if (std::ranges::none_of(objects().objects, is_system_v)) return {};
+        if (::flock(region_fd_.get(), LOCK_EX) != 0) return fail_errno("locking the session's region");
+        auto done = system_v_.open_all(objects(), computation_->objects.front().reader, region_->ipc, notes_);
+        ::flock(region_fd_.get(), LOCK_UN);
+        return done;
     }
 
     Result<> choose_memory() {
@@ -412,6 +426,8 @@ class Restart {
             context.image_fd = image_fds_[i].get();
             context.image_path = living_[i]->reader.path();
             context.objects = &*objects_;
+            context.system_v = &system_v_;
+            context.ipc = &region_->ipc;
             context.region_fd = region_fd_.get();
             context.close_from = object_options_.floor;
             context.exact_ids = exact_;
@@ -523,6 +539,11 @@ class Restart {
                 for (const auto& [image_tid, real_tid] : rebuild->thread_ids())
                     if (image_tid != real_tid && !insert_id(region_->ids, image_tid, real_tid))
                         return fail("the map of virtual ids is full");
+        for (const auto* image : living_)
+            for (const auto& undo : image->process.undo)
+                promise_undo(region_->ipc, forest_->real.at(image->process.pid),
+                             undo_key(undo.semaphores, static_cast<std::uint32_t>(undo.number)), undo.adjust);
+        system_v_.attached();
         region_->life.store(life_of(static_cast<std::uint64_t>(computation_->manifest.generation)),
                             std::memory_order_release);
         for (auto* image : living_) {
@@ -624,6 +645,7 @@ class Restart {
 
     void give_up() {
         if (forest_ && !released_) (void)forest_->kill_all();
+        if (!released_) system_v_.undo();
         if (region_ != nullptr && forest_ && !exact_)
             for (const auto& [old_id, new_id] : forest_->real) remove_id(region_->ids, old_id, new_id);
         for (const auto& [pid, index] : slot_of_) release_slot(*region_, index);
@@ -650,6 +672,7 @@ class Restart {
     std::int64_t clock_shift_ = 0;
     ObjectSetOptions object_options_;
     std::optional<ObjectSet> objects_;
+    SystemV system_v_;
     std::vector<Fd> image_fds_;
     std::optional<Stage> stage_;
     std::optional<forest::Forest> forest_;

@@ -7,6 +7,7 @@
 
 #include "capture/group.h"
 #include "common/agent.h"
+#include "common/ipc_map.h"
 #include "common/schema/process.h"
 
 namespace cairn::capture {
@@ -21,7 +22,7 @@ using ToProgram = std::function<pid_t(pid_t)>;
 // registers, masks, scheduling ... of each thread, and what is pending for the process. By ptrace: before the
 // agent runs.
 [[nodiscard]] Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program,
-                                       schema::Process& image);
+                                       IpcMap& ipc, schema::Process& image);
 
 // What only the thread itself can say.
 void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process& image);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "capture/collect/collect.h"
+#include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/siginfo.h"
 
@@ -76,7 +77,7 @@ Result<> refuse_differing(const StoppedProcess& process, pid_t tid, const Status
 }
 
 Result<schema::Thread> collect_thread(const StoppedProcess& process, const StoppedThread& thread,
-                                      const Status& first_status, const ToProgram& to_program) {
+                                      const Status& first_status, const ToProgram& to_program, IpcMap& ipc) {
     schema::Thread image;
     image.tid = to_program(thread.tid);
     image.leader_dead = thread.leader_dead;
@@ -90,6 +91,8 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.rseq_flags = sequence->flags;
     auto registers = thread.registers;
     translate_pid_arguments(registers, to_program);
+    translate_ipc_arguments(registers,
+                            [&](IpcKind kind, std::int32_t id) { return ipc_to_program(ipc, kind, id); });
     image.registers = bytes_of(&registers, sizeof registers);
     auto state = ptrace::xstate(thread.tid);
     if (!state) return std::unexpected(std::move(state.error()));
@@ -122,11 +125,12 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
 
 }  // namespace
 
-Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program, schema::Process& image) {
+Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
+                         schema::Process& image) {
     auto first = proc::status(process.pid, process.first_living().tid);
     if (!first) return std::unexpected(std::move(first.error()));
     for (const auto& stopped : process.threads) {
-        auto thread = collect_thread(process, stopped, *first, to_program);
+        auto thread = collect_thread(process, stopped, *first, to_program, ipc);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));
     }

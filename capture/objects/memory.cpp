@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/memfd.h>
+#include <sys/shm.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -138,6 +139,23 @@ Result<> read_descriptor(const schema::Object& object, int fd, Store& store) {
         at = (at + static_cast<off_t>(page) - 1) / static_cast<off_t>(page) * static_cast<off_t>(page);
     }
     return {};
+}
+
+// A System V segment, as a whole: not all of it need be mapped by anybody.
+Result<> read_segment(int id, const schema::Object& object, Store& store) {
+    void* const at = ::shmat(id, nullptr, SHM_RDONLY);
+    if (at == reinterpret_cast<void*>(-1))
+        return fail_errno("System V segment {} can't be attached", object.path);
+    const auto begin = reinterpret_cast<std::uint64_t>(at);
+    // For root only, and then its holes aren't filled by our look.
+    const Fd file(::open(
+        fmt::format("/proc/self/map_files/{:x}-{:x}", begin, begin + (object.size + page - 1) / page * page)
+            .c_str(),
+        O_RDONLY | O_CLOEXEC));
+    auto done = file ? read_descriptor(object, file.get(), store)
+                     : store.put(0, {static_cast<std::uint8_t*>(at), object.size});
+    ::shmdt(at);
+    return done;
 }
 
 // Which pages of a private mapping are the file's own: present, and of a file, or never touched.
@@ -290,10 +308,6 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
             if (::fstat(memory.readable.get(), &status) == 0 && object.type == "file" && status.st_nlink > 0)
                 object.deleted = locate(mapping.path, status).deleted;
         }
-        if (object.type == "sysv")
-            table.note(
-                "{}: the SysV segment {} will be memory without a segment id: shmat and shmctl won't find it",
-                name_of(holder), object.path);
     }
     if (mapping.shared && mapping.writable) object.flags = (object.flags & ~O_ACCMODE) | O_RDWR;
     memory.mappings.emplace_back(holder, mapping);
@@ -304,10 +318,16 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
     for (auto& [inode, memory] : table.memories) {
         schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
         Store store(writer, object);
-        auto done = memory.readable ? read_descriptor(object, memory.readable.get(), store)
-                                    : read_mappings(table, object, memory, store);
+        auto done = memory.readable         ? read_descriptor(object, memory.readable.get(), store)
+                    : object.type == "sysv" ? read_segment(static_cast<int>(inode.number), object, store)
+                                            : read_mappings(table, object, memory, store);
         if (!done) return done;
         std::ranges::sort(object.pages, {}, &schema::PageRun::address);
+    }
+    for (const auto& [id, segment] : table.unattached) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+        Store store(writer, object);
+        if (auto done = read_segment(segment, object, store); !done) return done;
     }
     return {};
 }

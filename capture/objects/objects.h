@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "common/error.h"
 #include "common/external_policy.h"
 #include "common/image/writer.h"
+#include "common/ipc_map.h"
 #include "common/schema/object.h"
 #include "common/schema/process.h"
 
@@ -98,6 +100,10 @@ class ObjectTable {
     [[nodiscard]] Result<std::int64_t> terminal_of(const Holder& holder, int tty_nr, pid_t session,
                                                    pid_t tpgid);
 
+    // System V objects that the session's programs have asked for, and segments that members have attached.
+    // After all mappings are known.
+    [[nodiscard]] Result<> system_v(IpcMap& map);
+
     // What only stands still now: what is in pipes and terminals, shared memory, unlinked files.
     [[nodiscard]] Result<> capture_contents(ImageWriter& writer);
 
@@ -120,5 +126,8 @@ class ObjectTable {
     void finish_identities();
     std::unique_ptr<Table> table_;
 };
+
+// What SEM_UNDO has promised, by process (kernel's id).
+[[nodiscard]] std::multimap<pid_t, schema::SemaphoreUndo> promised_undo(const IpcMap& map);
 
 }  // namespace cairn::capture

@@ -38,7 +38,8 @@ struct Table {
     std::map<Inode, std::vector<std::int64_t>> known;  // descriptions of an inode, in the order of kcmp
     std::map<std::pair<Inode, std::string>, std::int64_t> files;  // not descriptions: mapped, executed, cwd
     std::map<Inode, Memory> memories;
-    std::map<Inode, std::int64_t> pipes;      // id of the pipe
+    std::vector<std::pair<std::int64_t, int>> unattached;  // System V segments: object, kernel's id
+    std::map<Inode, std::int64_t> pipes;                   // id of the pipe
     std::map<dev_t, std::int64_t> terminals;  // device -> an object of kind terminal or pty_slave
     std::map<dev_t, std::int64_t> pairs;      // device of the slave -> Object::pty
     SockDiag sock_diag;

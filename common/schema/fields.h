@@ -53,6 +53,9 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(cap_permitted);
     CAIRN_FIELD(cap_inheritable);
     CAIRN_FIELD(cap_ambient);
+    CAIRN_FIELD(cpu_ns);
+    CAIRN_FIELD(memory_policy);
+    CAIRN_FIELD(memory_nodes);
 }
 
 template <Struct<SignalAction> S, class F>
@@ -79,6 +82,9 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(huge);
     CAIRN_FIELD(no_huge);
     CAIRN_FIELD(mergeable);
+    CAIRN_FIELD(huge_page);
+    CAIRN_FIELD(memory_policy);
+    CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(file_offset);
     CAIRN_FIELD(object);
     CAIRN_FIELD(name);
@@ -100,6 +106,13 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(type);
     CAIRN_FIELD(start);
     CAIRN_FIELD(length);
+}
+
+template <Struct<SemaphoreUndo> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(semaphores);
+    CAIRN_FIELD(number);
+    CAIRN_FIELD(adjust);
 }
 
 template <Struct<PosixTimer> S, class F>
@@ -180,6 +193,11 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(limits);
     CAIRN_FIELD(cpu_user_us);
     CAIRN_FIELD(cpu_system_us);
+    CAIRN_FIELD(cpu_children_user_us);
+    CAIRN_FIELD(cpu_children_system_us);
+    CAIRN_FIELD(cpu_ns);
+    CAIRN_FIELD(membarrier);
+    CAIRN_FIELD(io_uring_off);
     CAIRN_FIELD(actions);
     CAIRN_FIELD(pending);
     CAIRN_FIELD(itimers);
@@ -189,6 +207,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(threads);
     CAIRN_FIELD(descriptors);
     CAIRN_FIELD(locks);
+    CAIRN_FIELD(undo);
     CAIRN_FIELD(region_at);
     CAIRN_FIELD(door);
     CAIRN_FIELD(timing_tls);

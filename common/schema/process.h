@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/schema/lock.h"
+#include "common/schema/semaphore.h"
 
 namespace cairn::schema {
 
@@ -39,6 +40,9 @@ struct Thread {
     // The call that the thread sleeps in, where its relative timeout must be shortened: see TimingNote.
     std::int64_t timeout_left = -1;  // ns; -1: none known
     std::uint64_t cap_effective = 0, cap_permitted = 0, cap_inheritable = 0, cap_ambient = 0;
+    std::int64_t cpu_ns = 0;         // CLOCK_THREAD_CPUTIME_ID, as the program sees it
+    std::int32_t memory_policy = 0;  // set_mempolicy(2): mode with its flags; 0: MPOL_DEFAULT
+    Bytes memory_nodes;              // its nodes, a bit each, in words of 8 bytes
 };
 
 struct SignalAction {  // as rt_sigaction(2) gives it
@@ -68,6 +72,9 @@ struct Area {
     AreaKind kind = AreaKind::anonymous;
     bool grows_down = false, no_reserve = false, locked = false, lock_on_fault = false, dont_fork = false,
          wipe_on_fork = false, dont_dump = false, huge = false, no_huge = false, mergeable = false;
+    std::uint64_t huge_page = 0;     // MAP_HUGETLB: bytes of a page; 0: ordinary pages
+    std::int32_t memory_policy = 0;  // mbind(2), as Thread::memory_policy
+    Bytes memory_nodes;
     std::uint64_t file_offset = 0;
     std::int64_t object = -1;  // schema::Object id: the file or the memory object
     std::string name;          // as in /proc/PID/maps, "" for none
@@ -131,7 +138,12 @@ struct Process {
     std::int32_t lock_future = 0;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT for what is mapped from now on
     std::uint32_t personality = 0;
     std::vector<Limit> limits;  // index: RLIMIT_*
+    // As the program sees them: with what was used before an earlier restart.
     std::int64_t cpu_user_us = 0, cpu_system_us = 0;
+    std::int64_t cpu_children_user_us = 0, cpu_children_system_us = 0;  // of those waited for
+    std::int64_t cpu_ns = 0;                                            // CLOCK_PROCESS_CPUTIME_ID
+    std::uint32_t membarrier = 0;  // commands registered for, MEMBARRIER_CMD_REGISTER_*
+    bool io_uring_off = false;     // by the filter of `cairn launch --io-uring=enosys`
 
     std::vector<SignalAction> actions;   // index n-1 for signal n, 64 of them
     std::vector<Bytes> pending;          // siginfo_t, process-directed, oldest first
@@ -143,6 +155,7 @@ struct Process {
     std::vector<Thread> threads;  // the main thread first
     std::vector<Descriptor> descriptors;
     std::vector<FileLock> locks;
+    std::vector<SemaphoreUndo> undo;
 
     // The hijack library's place in this process.
     std::uint64_t region_at = 0;

@@ -102,6 +102,9 @@ void collect_process(AgentProcess& process) {
 // killed.
 [[noreturn]] void snapshot_main(AgentThread* self) {
     call(SYS_close_range, 0U, ~0U, close_range_unshare);
+    const auto* door = reinterpret_cast<const Door*>(self->door);
+    for (std::uint32_t i = 0; i < door->detach_count && i < max_detached; ++i)
+        call(SYS_munmap, door->detach[i].start, door->detach[i].length);
     call(SYS_prctl, PR_SET_NAME, "cairn-snapshot");
     call(SYS_setsid);  // a kill(-pgid) or a terminal's hang-up isn't meant for it
     Talk* talk = talk_of(self);

@@ -139,9 +139,3 @@ CAIRN_EXPORT int epoll_pwait2(int fd, struct epoll_event* events, int size, cons
     return noted(SYS_epoll_pwait2, Noted::nanoseconds(timeout),
                  [=] { return next<"epoll_pwait2">(&::epoll_pwait2)(fd, events, size, timeout, mask); });
 }
-
-CAIRN_EXPORT int semtimedop(int id, struct sembuf* operations, std::size_t count,
-                            const struct timespec* timeout) noexcept {
-    return noted(SYS_semtimedop, Noted::nanoseconds(timeout),
-                 [=] { return next<"semtimedop">(&::semtimedop)(id, operations, count, timeout); });
-}

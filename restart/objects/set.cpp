@@ -13,6 +13,7 @@
 #include "common/schema/fields.h"
 #include "restart/objects/other.h"
 #include "restart/objects/shared_array.h"
+#include "restart/objects/system_v.h"
 
 namespace cairn::restart {
 
@@ -107,7 +108,9 @@ std::map<std::int64_t, std::vector<const Object*>> grouped(const schema::Objects
 // Deleted executables can't be executed as long as anybody has them open for writing.
 Result<> make_read_only(Opening& opening) {
     for (const Object& object : opening.objects.objects) {
-        if (object.kind != ObjectKind::memory || (object.flags & O_ACCMODE) != O_RDONLY) continue;
+        if (object.kind != ObjectKind::memory || (object.flags & O_ACCMODE) != O_RDONLY ||
+            is_system_v(object))
+            continue;
         Fd& fd = opening.opened.at(object.id);
         const Fd again(::open(fd_path(fd.get()).c_str(), O_RDONLY | O_CLOEXEC));
         if (!again) return fail_errno("{}", object.path);
@@ -123,7 +126,7 @@ Result<> open_each(Opening& opening) {
             std::move(done.error()).in(object.path.empty() ? schema::name_of(object.kind) : object.path));
     };
     for (const Object& object : opening.objects.objects)
-        if (object.kind == ObjectKind::memory)
+        if (object.kind == ObjectKind::memory && !is_system_v(object))
             if (auto done = with_name(object, open_memory(opening, object)); !done) return done;
     for (const Object& object : opening.objects.objects)
         if (object.kind == ObjectKind::file)
@@ -134,7 +137,7 @@ Result<> open_each(Opening& opening) {
         if (auto done = open_pipe(opening, ends); !done) return done;
     }
     for (const Object& object : opening.objects.objects)
-        if (object.kind == ObjectKind::other)
+        if (object.kind == ObjectKind::other && !is_system_v(object))
             if (auto done = with_name(object, open_other(opening, object)); !done) return done;
     for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
         if (auto done = open_terminal(opening, ends); !done) return done;

@@ -50,7 +50,29 @@ void advise(Params* params, const Area& area, std::uint32_t flag, std::int32_t a
     if (result < 0 && result != error_invalid) give_up(params, step_advise, result, area.start);
 }
 
+// By shmat(2), or shmdt(2) wouldn't know it; it maps a segment as a whole, and with all rights that there
+// are.
+void attach_area(Params* params, const Area& area) {
+    constexpr long error_access = -13;
+    constexpr std::uint64_t read_only = 010000;  // SHM_RDONLY
+    long result = call(SYS_shmat, area.segment, params->attach_at, 0);
+    if (result == error_access) result = call(SYS_shmat, area.segment, params->attach_at, read_only);
+    must(params, step_attach, result, static_cast<std::uint64_t>(area.segment));
+    const auto length = area.end - area.start;
+    must(params, step_attach,
+         call(SYS_mremap, params->attach_at + area.offset, length, length, MREMAP_MAYMOVE | MREMAP_FIXED,
+              area.start),
+         area.start);
+    call(SYS_shmdt, params->attach_at);  // what is left of it; EINVAL if that is nothing
+    if (area.prot != (PROT_READ | PROT_WRITE))
+        must(params, step_protect, call(SYS_mprotect, area.start, length, area.prot), area.start);
+}
+
 void map_area(Params* params, const Area& area) {
+    if ((area.flags & area_segment) != 0) {
+        attach_area(params, area);
+        return;
+    }
     std::int32_t fd = area.fd;
     if (area.path != 0) {
         const long opened = call(SYS_open, area.path, area.open_flags | O_CLOEXEC, 0);

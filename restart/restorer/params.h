@@ -28,6 +28,7 @@ enum AreaFlags : std::uint32_t {
     area_mergeable = 512,
     area_filled = 1024,  // pages are read into it: mapped writable first
     area_lock_on_fault = 2048,
+    area_segment = 4096,
 };
 
 struct Area {
@@ -38,6 +39,7 @@ struct Area {
     std::int32_t open_flags;  // for path
     std::uint64_t path;       // address of the file's name, 0: anonymous
     std::uint64_t offset;
+    std::int32_t segment, pad;  // area_segment: the System V segment's id
 };
 
 struct Run {
@@ -108,6 +110,16 @@ struct Lock {
     std::int64_t start, length;
 };
 
+// A promise of SEM_UNDO: operations that leave the semaphore as it is.
+struct Undo {
+    std::int32_t semaphores, pad;
+    struct {
+        std::uint16_t number;
+        std::int16_t operation, flags;
+    } operations[2];  // struct sembuf
+    std::uint32_t pad2;
+};
+
 struct IntervalTimer {  // struct itimerval
     std::int64_t interval_sec, interval_usec, left_sec, left_usec;
 };
@@ -147,6 +159,8 @@ enum Step : std::uint32_t {
     step_lazy,
     step_locks,
     step_lock_memory,
+    step_attach,
+    step_undo,
 };
 
 struct Params {
@@ -189,6 +203,8 @@ struct Params {
     std::uint64_t cloexec;            // int32_t each
     std::uint64_t late, late_count;   // Late
     std::uint64_t locks, lock_count;  // Lock
+    std::uint64_t undo, undo_count;   // Undo
+    std::uint64_t attach_at;          // a free place for the largest segment that is attached
     std::uint64_t stopped_children;   // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, drop_child_signals;
     alignas(16) std::uint8_t stack[65536];

@@ -271,6 +271,24 @@ void take_locks(Params* params) {
     }
 }
 
+// semop(2) does all of a call's operations or none, and without waiting for anybody in between: up, then
+// down, or the other way round where there is no room above.
+void promise_undo(Params* params) {
+    constexpr long error_range = -34;
+    auto* undo = at<Undo>(params->undo);
+    for (std::uint64_t i = 0; i < params->undo_count; ++i) {
+        auto& operations = undo[i].operations;
+        long result = call(SYS_semop, undo[i].semaphores, operations, 2);
+        if (result == error_range) {
+            const auto first = operations[0];
+            operations[0] = operations[1];
+            operations[1] = first;
+            result = call(SYS_semop, undo[i].semaphores, operations, 2);
+        }
+        must(params, step_undo, result, static_cast<std::uint64_t>(undo[i].semaphores));
+    }
+}
+
 // Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is
 // told), so those in between are made and deleted again.
 std::int32_t real_tid(const Params* params, std::int32_t image_tid) {
@@ -348,6 +366,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params*
     create_timers(params);
     set_descriptors(params);
     take_locks(params);
+    promise_undo(params);
     trap();
 }
 
