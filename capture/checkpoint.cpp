@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <list>
 #include <map>
@@ -18,6 +19,7 @@
 #include "capture/collect/collect.h"
 #include "capture/host.h"
 #include "capture/memory/areas.h"
+#include "capture/memory/policies.h"
 #include "capture/memory/store.h"
 #include "capture/objects/objects.h"
 #include "capture/parts.h"
@@ -280,6 +282,7 @@ class Checkpoint {
             auto descriptors = objects_->descriptors(member.holder);
             if (!descriptors) return std::unexpected(std::move(descriptors.error()));
             image.descriptors = std::move(*descriptors);
+            if (auto done = find_notifications(member); !done) return done;
             image.locks = objects_->take_locks(member.holder);
             for (auto [link, id] :
                  {std::pair{"exe", &image.executable}, {"cwd", &image.cwd}, {"root", &image.root}}) {
@@ -307,6 +310,22 @@ class Checkpoint {
             objects_writer_ = std::make_unique<ImageWriter>(std::move(*writer));
         }
         return objects_->capture_contents(*objects_writer_);
+    }
+
+    Result<> find_notifications(const Member& member) {
+        const auto& descriptors = member.image.descriptors;
+        if (std::ranges::none_of(descriptors, [&](const schema::Descriptor& descriptor) {
+                return objects_->object(descriptor.object).type == "mqueue";
+            }))
+            return {};
+        auto known = ptrace::read_object<std::array<AgentNotification, max_notifications>>(
+            member.process->living, member.process->door + offsetof(Door, notifications));
+        if (!known) return std::unexpected(std::move(known.error()));
+        for (const auto& each : *known)
+            for (const auto& descriptor : descriptors)
+                if (each.notify >= 0 && descriptor.fd == each.queue && each.used != 0)
+                    objects_->notification(member.holder, descriptor.object, each.value);
+        return {};
     }
 
     // The program's pause is a fork: what the copy-on-write children show is written after the programs go
@@ -396,12 +415,30 @@ class Checkpoint {
         return {};
     }
 
+    static Result<> add_memory_policies(Member& member, pid_t source) {
+        auto any =
+            ptrace::read_object<std::uint32_t>(source, member.image.door + offsetof(Door, memory_policies));
+        if (!any) return std::unexpected(std::move(any.error()));
+        if (*any == 0) return {};
+        const auto living = std::ranges::find(member.image.threads, false, &schema::Thread::leader_dead);
+        auto policies = memory_policies(source, {living->memory_policy, living->memory_nodes});
+        if (!policies) return std::unexpected(std::move(policies.error()));
+        for (auto& area : member.image.areas) {
+            const auto found = policies->find(area.start);
+            if (found == policies->end()) continue;
+            area.memory_policy = found->second.mode;
+            area.memory_nodes = found->second.nodes;
+        }
+        return {};
+    }
+
     Result<> make_member_areas(Member& member, pid_t source) {
         auto flags = proc::maps(source, true);
         if (!flags) return std::unexpected(std::move(flags.error()));
         auto areas = make_areas(*member.process, member.map, *flags, member.scratch);
         if (!areas) return std::unexpected(std::move(areas.error()));
         member.image.areas = std::move(*areas);
+        if (auto done = add_memory_policies(member, source); !done) return done;
         for (auto& area : member.image.areas) {
             if (area.wipe_on_fork && member.snapshot != nullptr &&
                 std::ranges::none_of(member.wiped, [&](const Range& range) {

@@ -17,6 +17,7 @@
 #include "cli/say.h"
 #include "common/elf_check.h"
 #include "common/external_policy.h"
+#include "common/io_uring_filter.h"
 #include "common/layout.h"
 #include "common/preload.h"
 #include "common/reach_coordinator.h"
@@ -26,7 +27,7 @@ namespace cairn::cli {
 namespace {
 
 struct Options {
-    std::string session, coordinator;
+    std::string session, coordinator, io_uring;
     Wishes wishes;
     std::vector<char*> program;  // argv of the program, with the null at the end
 };
@@ -67,13 +68,18 @@ int read_options(int argc, char** argv, Options& options) {
     Wishes& wishes = options.wishes;
     options.session = session_name({});
     options.coordinator = environment("CAIRN_COORDINATOR");
+    options.io_uring = environment(env_io_uring);
     wishes = {environment("CAIRN_CKPTDIR"), environment("CAIRN_INTERVAL"), environment("CAIRN_KEEP"),
               is_yes(environment("CAIRN_SELF_CONTAINED")), environment("CAIRN_EXTERNAL")};
-    static const option known[] = {
-        {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
-        {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
-        {"keep", required_argument, nullptr, 'k'},     {"self-contained", no_argument, nullptr, 'C'},
-        {"external", required_argument, nullptr, 'E'}, {nullptr, 0, nullptr, 0}};
+    static const option known[] = {{"session", required_argument, nullptr, 's'},
+                                   {"ckptdir", required_argument, nullptr, 'd'},
+                                   {"interval", required_argument, nullptr, 'i'},
+                                   {"coordinator", required_argument, nullptr, 'c'},
+                                   {"keep", required_argument, nullptr, 'k'},
+                                   {"self-contained", no_argument, nullptr, 'C'},
+                                   {"external", required_argument, nullptr, 'E'},
+                                   {"io-uring", required_argument, nullptr, 'U'},
+                                   {nullptr, 0, nullptr, 0}};
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
     for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known, nullptr)) != -1;) {
@@ -99,6 +105,9 @@ int read_options(int argc, char** argv, Options& options) {
             case 'E':
                 wishes.external = optarg;
                 break;
+            case 'U':
+                options.io_uring = optarg;
+                break;
             case ':':
                 return wrong_usage(std::string("launch: ") + argv[optind - 1] + " needs a value");
             default:
@@ -113,6 +122,11 @@ int read_options(int argc, char** argv, Options& options) {
     if (!wishes.external.empty() && !external_policy(wishes.external))
         return wrong_usage("launch: --external: reset, refuse or keep-listening, not '" + wishes.external +
                            "'");
+    if (!options.io_uring.empty() && options.io_uring != io_uring_enosys && options.io_uring != "refuse")
+        return wrong_usage(
+            "launch: --io-uring: refuse (at the checkpoint) or enosys (the program is told that there is "
+            "none), not '" +
+            options.io_uring + "'");
     if (!wishes.keep.empty() && !is_count(wishes.keep))
         return wrong_usage("launch: --keep: 0 (all) to 999999 generations, not '" + wishes.keep + "'");
     if (!wishes.checkpoint_folder.empty() && wishes.checkpoint_folder[0] != '/') {
@@ -253,6 +267,17 @@ int launch(int argc, char** argv) {
     if (const std::string problem = set_preload(library, welcome.region); !problem.empty()) {
         complain("launch: " + problem);
         return exit_failed;
+    }
+    // The coordinator, whom join() may have started, does without the filter.
+    if (options.io_uring == io_uring_enosys) {
+        if (const int problem = turn_io_uring_off(); problem != 0) {
+            complain(std::string("launch: --io-uring=enosys: no seccomp filter can be had: ") +
+                     std::strerror(problem));
+            return exit_failed;
+        }
+        ::setenv(env_io_uring, io_uring_enosys, 1);
+    } else if (!io_uring_is_off()) {  // a program of a session with the filter can't be without it
+        ::unsetenv(env_io_uring);
     }
     return become(found, options.program);
 }

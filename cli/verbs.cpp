@@ -18,6 +18,8 @@ constexpr std::array table = {
          "  -k, --keep N          keep the newest N checkpoints, 0: all; 3 if not said ($CAIRN_KEEP)\n"
          "      --self-contained  images also hold the unmodified parts of mapped files\n"
          "                        ($CAIRN_SELF_CONTAINED=1)\n"
+         "      --io-uring HOW   refuse (a checkpoint of a program that uses it), or enosys (the program is\n"
+         "                       told that the kernel has none, and takes its other path)\n"
          "      --external POLICY connections to the outside: reset (by a restart), refuse (the\n"
          "                        checkpoint), keep-listening ($CAIRN_EXTERNAL)\n"
          "  -c, --coordinator H:P coordinator on another host ($CAIRN_COORDINATOR); not supported yet\n"

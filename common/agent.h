@@ -18,6 +18,8 @@ inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1
 inline constexpr std::uint32_t agent_version = 4;
 inline constexpr std::uint32_t max_posix_timers = 128;
 inline constexpr std::uint32_t max_detached = 64;
+inline constexpr std::uint32_t max_memory_nodes = 1024;
+inline constexpr std::uint32_t max_notifications = 16;
 
 // Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
 // rewound.
@@ -52,6 +54,9 @@ struct AgentThread {
     std::int32_t altstack_flags, death_signal;
     std::uint64_t clear_child_tid;
     std::uint64_t timerslack;
+    std::int64_t cpu_ns;  // CLOCK_THREAD_CPUTIME_ID as the program sees it
+    std::int32_t memory_policy, pad2;
+    std::uint64_t memory_nodes[max_memory_nodes / 64];
     alignas(16) std::uint8_t stack[3072];
 };
 
@@ -72,6 +77,10 @@ struct AgentProcess {
     std::uint32_t timer_count;
     std::int32_t subreaper, dumpable, keep_caps, securebits, thp_disable, tsc;
     std::int32_t lock_future;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT
+    std::uint32_t membarrier;  // registrations: MEMBARRIER_CMD_REGISTER_*
+    std::uint32_t pad;
+    std::int64_t cpu_ns;  // CLOCK_PROCESS_CPUTIME_ID, without CpuBase; so are these
+    std::int64_t children_user_us, children_system_us;
     std::uint64_t brk;
 };
 
@@ -90,6 +99,20 @@ struct AgentSpan {
     std::uint64_t start, length;
 };
 
+// CPU time used before a restart, which the kernel doesn't know of: the library adds it
+// (hijack/wrappers/clocks.cpp). Written by a restart; a child of fork begins with none.
+struct CpuBase {
+    std::int64_t process_ns;
+    std::int64_t user_us, system_us, children_user_us, children_system_us;
+};
+
+// What mq_notify(3) was given: written by the hijack library, read by a capture.
+struct AgentNotification {
+    std::uint32_t used;
+    std::int32_t queue, notify, signal;  // descriptor, SIGEV_*
+    std::uint64_t value;
+};
+
 // In the hijack library's data. Written by the capture while the process is stopped.
 struct Door {
     std::uint64_t magic;  // set last, when the library is ready
@@ -101,6 +124,11 @@ struct Door {
     // What the copy-on-write child unmaps: attached System V segments, whose attachments the kernel counts.
     AgentSpan detach[max_detached];
     std::uint32_t detach_count, pad;
+    AgentNotification notifications[max_notifications];
+    CpuBase cpu;
+    std::int64_t cpu_tls;           // offset from the thread pointer of the same for each thread, ns
+    std::uint32_t memory_policies;  // not 0: the program has set policies for parts of its memory (mbind(2))
+    std::uint32_t pad2;
     AgentThread leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];  // the middle child's

@@ -162,6 +162,7 @@ Region* map_region(const char* path) {
     if (region == nullptr) return;
     resident.region = region;
     resident.user = static_cast<std::uint32_t>(raw::call(SYS_geteuid));
+    cairn_door.cpu_tls = thread_cpu_base_offset();
     cairn_door_open();
     register_image(*region);
     ::pthread_atfork(nullptr, nullptr, births_in_libc_child);
@@ -183,6 +184,8 @@ std::int32_t own_slot_or_new() {
 }
 
 void register_child(Birthplace place) {
+    cairn_door.cpu = {};
+    thread_cpu_base = 0;
     Region& region = *resident.region;
     std::int32_t index = place.slot;
     const std::int32_t pid = raw::pid();

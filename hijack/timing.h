@@ -11,6 +11,10 @@ namespace cairn::hijack {
 
 extern thread_local constinit TimingNote timing_note;
 
+// CPU time that this thread had used before a restart, ns: see CpuBase in common/agent.h.
+extern thread_local constinit std::int64_t thread_cpu_base;
+std::int64_t thread_cpu_base_offset();  // from the thread pointer
+
 // From the thread pointer to the calling thread's note; the same in every thread.
 std::int64_t timing_note_offset();
 

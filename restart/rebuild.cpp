@@ -18,6 +18,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "common/agent.h"
 #include "common/fd.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
@@ -92,6 +93,8 @@ const char* step_words(std::uint32_t step) {
             return "attaching a System V segment";
         case restorer::step_undo:
             return "promising again to undo what was done to System V semaphores (SEM_UNDO)";
+        case restorer::step_notify:
+            return "asking for a notification (mq_notify) by the descriptor";
         default:
             return "?";
     }
@@ -303,6 +306,7 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     params.subreaper = process().subreaper ? 1 : 0;
     params.thp_disable = process().thp_disable ? 1 : 0;
     params.dumpable = process().dumpable;
+    params.membarrier = process().membarrier;
     params.lock_future = process().lock_future;
     params.personality = process().personality;
     params.root_fd = process().root >= 0 ? context_.objects->fd_of(process().root) : -1;
@@ -315,7 +319,18 @@ void Rebuild::fill_areas(Block& block) {
     std::map<std::int64_t, std::uint64_t> paths;
     for (const auto& area : process().areas) {
         if (is_special(area)) continue;
-        restorer::Area out = {area.start, area.end, area.prot, 0, -1, 0, 0, area.file_offset, -1, 0};
+        restorer::Area out = {area.start,
+                              area.end,
+                              area.prot,
+                              0,
+                              -1,
+                              0,
+                              0,
+                              area.file_offset,
+                              -1,
+                              area.memory_policy,
+                              area.memory_policy == 0 ? 0 : block.add(area.memory_nodes),
+                              area.memory_nodes.size() * 8 + 1};
         using schema::AreaKind;
         const bool shared = area.kind == AreaKind::file_shared || area.kind == AreaKind::shared_memory ||
                             area.kind == AreaKind::region;
@@ -413,6 +428,9 @@ void Rebuild::fill_threads(Block& block) {
             translate_sender(info, context_.to_kernel);
             infos.insert(infos.end(), info.begin(), info.end());
         }
+        out.memory_policy = thread.memory_policy;
+        out.memory_nodes = thread.memory_policy == 0 ? 0 : block.add(thread.memory_nodes);
+        out.node_count = thread.memory_nodes.size() * 8 + 1;
         out.pending = block.add(infos);
         out.pending_count = static_cast<std::uint32_t>(thread.pending.size());
         threads.push_back(out);
@@ -484,6 +502,10 @@ void Rebuild::fill_descriptors(Block& block) {
         locks.push_back(
             {lock.fd, lock.kind == schema::LockKind::lease ? 1 : 0, lock.type, lock.start, lock.length});
     const auto locks_at = block.add(locks);
+    std::vector<restorer::Notify> notifications;
+    for (const auto& each : context_.objects->notifications(process()))
+        notifications.push_back({each.fd, each.signal, each.notify, 0, each.value});
+    const auto notifications_at = block.add(notifications);
     const auto stopped_at = block.add(stopped_children_);
     auto& params = block.params();
     params.close_from = static_cast<std::uint32_t>(context_.close_from);
@@ -493,6 +515,8 @@ void Rebuild::fill_descriptors(Block& block) {
     params.late_count = late.size();
     params.locks = locks_at;
     params.lock_count = locks.size();
+    params.notifications = notifications_at;
+    params.notification_count = notifications.size();
     params.stopped_children = stopped_at;
     params.drop_child_signals = any_stopped_child_ ? 1 : 0;
     params.stopped_children_count = static_cast<std::uint32_t>(stopped_children_.size());
@@ -545,7 +569,7 @@ Result<> Rebuild::failure() const {
     std::string what = fmt::format("{:#x}", detail);
     if (step == restorer::step_thread || step == restorer::step_scheduling ||
         step == restorer::step_pending || step == restorer::step_signals || step == restorer::step_timers ||
-        step == restorer::step_locks || step == restorer::step_undo)
+        step == restorer::step_locks || step == restorer::step_undo || step == restorer::step_notify)
         what = fmt::format("{}", detail);
     if (step == restorer::step_open_file) {
         std::array<char, 256> path = {};
@@ -595,6 +619,36 @@ Result<> Rebuild::prepare_to_go() {
     return {};
 }
 
+// A new process for the kernel: what the image's had used is added by the library, from the moment on at
+// which it goes on. Whatever was spent on rebuilding isn't the program's.
+Result<> Rebuild::set_cpu_time() {
+    const auto stat = proc::stat(pid_);
+    if (!stat) return std::unexpected(stat.error());
+    constexpr std::int64_t second_us = 1'000'000, second_ns = 1'000'000'000;
+    const std::int64_t tick_us = second_us / ::sysconf(_SC_CLK_TCK);
+    const auto clock =
+        static_cast<clockid_t>(~static_cast<unsigned>(pid_) << 3 | 2);  // clock_getcpuclockid(3)
+    timespec used = {};
+    if (::clock_gettime(clock, &used) != 0) return fail_errno("process {}: its CPU clock", process().pid);
+    const CpuBase base = {process().cpu_ns - (used.tv_sec * second_ns + used.tv_nsec),
+                          process().cpu_user_us - static_cast<std::int64_t>(stat->utime) * tick_us,
+                          process().cpu_system_us - static_cast<std::int64_t>(stat->stime) * tick_us,
+                          process().cpu_children_user_us, process().cpu_children_system_us};
+    return ptrace::write_object(pid_, process().door + offsetof(Door, cpu), base);
+}
+
+Result<> Rebuild::set_thread_cpu_time(const schema::Thread& thread, pid_t tid,
+                                      const ptrace::Registers& registers) {
+    const auto offset = ptrace::read_object<std::int64_t>(pid_, process().door + offsetof(Door, cpu_tls));
+    if (!offset) return std::unexpected(offset.error());
+    if (*offset == 0) return {};
+    // "time on a processor, time waiting for one, slices", ns
+    const auto text = proc::read_file(fmt::format("/proc/{}/task/{}/schedstat", pid_, tid));
+    const std::int64_t used = text ? std::atoll(text->c_str()) : 0;
+    return ptrace::write_object(pid_, registers.fs_base + static_cast<std::uint64_t>(*offset),
+                                thread.cpu_ns - used);
+}
+
 Result<> Rebuild::set_thread(std::size_t index) {
     const auto& thread = process().threads[index];
     const pid_t tid = thread_ids_[index].second;
@@ -627,6 +681,7 @@ Result<> Rebuild::set_thread(std::size_t index) {
             if (auto done = ptrace::write_object(pid_, at, *note); !done) return done;
         }
     }
+    if (auto done = set_thread_cpu_time(thread, tid, registers); !done) return done;
     if (auto done = ptrace::set_xstate(tid, thread.xstate); !done) return done;
     if (auto done = ptrace::set_registers(tid, registers); !done) return done;
     return ptrace::set_mask(tid, thread.blocked);
@@ -640,6 +695,7 @@ Result<> Rebuild::set_threads() {
         if (auto done = set_thread(i); !done) return done;
     auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
     if (!call_at) return std::unexpected(std::move(call_at.error()));
+    if (auto done = set_cpu_time(); !done) return done;
     const std::array<std::uint64_t, 2> all = {base_, total_size_};
     auto unmapped = remote_call(pid_, *call_at, SYS_munmap, all);
     if (!unmapped || *unmapped != 0) return fail("process {}: the restorer can't be unmapped", process().pid);

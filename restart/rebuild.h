@@ -86,6 +86,9 @@ class Rebuild {
     void fill_undo(Block& block);
     [[nodiscard]] std::uint64_t largest_segment() const;
     [[nodiscard]] Result<> set_thread(std::size_t index);
+    [[nodiscard]] Result<> set_cpu_time();
+    [[nodiscard]] Result<> set_thread_cpu_time(const schema::Thread& thread, pid_t tid,
+                                               const ptrace::Registers& registers);
 
     pid_t pid_;
     RebuildContext context_;

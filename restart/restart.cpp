@@ -23,6 +23,7 @@
 #include <tuple>
 
 #include "common/client.h"
+#include "common/io_uring_filter.h"
 #include "common/region.h"
 #include "common/region_ops.h"
 #include "common/session.h"
@@ -393,6 +394,13 @@ class Restart {
         keep.erase(std::ranges::unique(keep).begin(), keep.end());
         if (auto done = objects_->install(process, keep, to_kernel_); !done) {
             stage_->report(index, done.error().what);
+            ::_exit(127);
+        }
+        if (const int problem = process.io_uring_off ? turn_io_uring_off() : 0; problem != 0) {
+            stage_->report(
+                index,
+                fmt::format("was launched with --io-uring=enosys, and no seccomp filter can be had: {}",
+                            std::strerror(problem)));
             ::_exit(127);
         }
         sigset_t all;

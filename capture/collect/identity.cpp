@@ -1,12 +1,16 @@
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
+#include <cstring>
 #include <sstream>
 
 #include "capture/collect/collect.h"
+#include "common/io_uring_filter.h"
 
 namespace cairn::capture {
 namespace {
@@ -14,6 +18,39 @@ namespace {
 void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
     std::istringstream words(text);
     for (auto& id : ids) words >> id;
+}
+
+// The filter of `cairn launch --io-uring=enosys`, which the agent's calls pass. Only root may read one
+// (CAP_SYS_ADMIN); for anybody else the environment has to tell.
+bool is_io_uring_filter(const StoppedProcess& process, int index) {
+    std::array<sock_filter, 4096> code = {};  // BPF_MAXINSNS
+    const pid_t tid = process.first_living().tid;
+    const long length = ::ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, code.data());
+    if (length >= 0)
+        return static_cast<std::size_t>(length) == io_uring_filter.size() &&
+               std::memcmp(code.data(), io_uring_filter.data(), sizeof io_uring_filter) == 0;
+    auto environment = proc::read_file(fmt::format("/proc/{}/environ", process.living));
+    const auto wanted = fmt::format("{}={}", env_io_uring, io_uring_enosys) + '\0';
+    return environment &&
+           (environment->starts_with(wanted) || environment->find('\0' + wanted) != std::string::npos);
+}
+
+Result<bool> has_io_uring_filter(const StoppedProcess& process, std::map<std::string, std::string>& status) {
+    if (status["Seccomp"] == "0") return false;
+    const auto refuse = [&](const char* what) {
+        return fail_code(ExitCode::refused, "{} has a seccomp filter{}, which can't be saved",
+                         proc::label(process.pid), what);
+    };
+    if (status["Seccomp"] != "2") return refuse(" (strict mode)");
+    auto own = proc::status(::getpid(), ::getpid());
+    if (!own) return std::unexpected(std::move(own.error()));
+    // Filters are only ever added, and inherited: who has as many as the coordinator has the coordinator's.
+    const int more =
+        std::atoi(status["Seccomp_filters"].c_str()) - std::atoi((*own)["Seccomp_filters"].c_str());
+    if (more == 0) return false;
+    if (more == 1 && is_io_uring_filter(process, std::atoi(status["Seccomp_filters"].c_str()) - 1))
+        return true;
+    return refuse(" of its own");
 }
 
 Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers,
@@ -27,6 +64,9 @@ Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& 
     for (std::uint32_t group = 0; groups >> group;) image.groups.push_back(group);
     image.cap_bounding = proc::hexadecimal(field["CapBnd"]);
     image.no_new_privs = field["NoNewPrivs"] == "1";
+    auto filtered = has_io_uring_filter(process, field);
+    if (!filtered) return std::unexpected(std::move(filtered.error()));
+    image.io_uring_off = *filtered;
     image.securebits = static_cast<std::uint32_t>(answers.securebits);
     image.keep_caps = answers.keep_caps == 1;
     image.dumpable = answers.dumpable;
@@ -110,9 +150,8 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
     const pid_t tid = process.first_living().tid;
     auto status = proc::status(process.pid, tid);
     if (!status) return std::unexpected(std::move(status.error()));
-    if ((*status)["Seccomp"] != "0")
-        return fail_code(ExitCode::refused, "{} has a seccomp filter, which can't be saved",
-                         proc::label(process.pid));
+    if (auto filtered = has_io_uring_filter(process, *status); !filtered)
+        return std::unexpected(std::move(filtered.error()));
     if ((*status)["x86_Thread_features"].find("shstk") != std::string::npos)
         return fail_code(ExitCode::refused,
                          "{} uses shadow stacks, which can't be saved; run it with "
@@ -143,8 +182,14 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.thp_disable = answers.thp_disable == 1;
     image.lock_future = answers.lock_future;
     const auto ticks = ::sysconf(_SC_CLK_TCK);
-    image.cpu_user_us = static_cast<std::int64_t>(stat.utime) * 1'000'000 / ticks;
-    image.cpu_system_us = static_cast<std::int64_t>(stat.stime) * 1'000'000 / ticks;
+    const auto before = ptrace::read_object<CpuBase>(process.living, process.door + offsetof(Door, cpu));
+    if (!before) return std::unexpected(before.error());
+    image.cpu_user_us = static_cast<std::int64_t>(stat.utime) * 1'000'000 / ticks + before->user_us;
+    image.cpu_system_us = static_cast<std::int64_t>(stat.stime) * 1'000'000 / ticks + before->system_us;
+    image.cpu_children_user_us = answers.children_user_us + before->children_user_us;
+    image.cpu_children_system_us = answers.children_system_us + before->children_system_us;
+    image.cpu_ns = answers.cpu_ns + before->process_ns;
+    image.membarrier = answers.membarrier;
     if (auto text = proc::read_file(fmt::format("/proc/{}/oom_score_adj", process.pid)))
         image.oom_score_adj = std::atoi(text->c_str());
     if (auto text = proc::read_file(fmt::format("/proc/{}/personality", process.living)))

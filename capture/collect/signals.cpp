@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "capture/collect/collect.h"
+#include "common/cpu_clock.h"
 
 namespace cairn::capture {
 namespace {
@@ -75,6 +76,8 @@ Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answ
             timer.overrun = answer.overrun;
         }
         if (timer.tid != 0) timer.tid = to_program(timer.tid);
+        if (names_task(timer.clock))
+            timer.clock = clock_of_task(timer.clock, to_program(task_of(timer.clock)));
         image.timers.push_back(timer);
     }
     return {};

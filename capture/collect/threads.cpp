@@ -24,6 +24,13 @@ schema::Bytes bytes_of(const void* data, std::size_t size) {
     return {begin, begin + size};
 }
 
+// Without the words behind the last node.
+schema::Bytes nodes_of(const AgentThread& answers) {
+    std::size_t words = std::size(answers.memory_nodes);
+    while (words > 0 && answers.memory_nodes[words - 1] == 0) --words;
+    return bytes_of(answers.memory_nodes, words * sizeof answers.memory_nodes[0]);
+}
+
 void collect_scheduling(pid_t tid, schema::Thread& image) {
     SchedAttributes attributes = {};
     if (::syscall(SYS_sched_getattr, tid, &attributes, sizeof attributes, 0) == 0) {
@@ -69,7 +76,8 @@ Result<> refuse_differing(const StoppedProcess& process, pid_t tid, const Status
     };
     for (const auto* field : {"Uid", "Gid", "Groups"})
         if (status.at(field) != first_status.at(field)) return refuse("user or group ids");
-    if (status.at("Seccomp") != first_status.at("Seccomp")) return refuse("a seccomp filter");
+    for (const auto* field : {"Seccomp", "Seccomp_filters"})
+        if (status.at(field) != first_status.at(field)) return refuse("a seccomp filter");
     if (::syscall(SYS_kcmp, first, tid, KCMP_FILES, 0, 0) > 0) return refuse("a descriptor table");
     if (::syscall(SYS_kcmp, first, tid, KCMP_FS, 0, 0) > 0)
         return refuse("a working directory, root directory or umask");
@@ -149,6 +157,9 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
         thread.clear_child_tid = answers[i].clear_child_tid;
         thread.timerslack = answers[i].timerslack;
         thread.death_signal = answers[i].death_signal;
+        thread.cpu_ns = answers[i].cpu_ns;
+        thread.memory_policy = answers[i].memory_policy;
+        if (thread.memory_policy != 0) thread.memory_nodes = nodes_of(answers[i]);
     }
 }
 

@@ -99,10 +99,7 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
     // A queue of mq_open(3) shows itself as a regular file, by its name in a mount that nobody sees.
     constexpr long mqueue_magic = 0x19800202;  // ipc/mqueue.c
     if ((place.deleted || place.path.starts_with("/dev/mqueue/")) && on(found.fd(), mqueue_magic))
-        return fail_code(
-            ExitCode::refused,
-            "is the POSIX message queue {}: this can't be saved yet; close it before a checkpoint",
-            found.link);
+        return describe_mqueue(table, found, object);
     if (found.is(S_IFREG)) {
         const bool in_memory =
             !place.deleted && place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC);

@@ -58,9 +58,9 @@ struct Refused {
 };
 constexpr Refused refused_kinds[] = {
     {"io_uring",
-     "what it has under way can't be read: tell the program to do without (UV_USE_IO_URING=0 for node), or "
-     "the system "
-     "(sysctl kernel.io_uring_disabled=2)"},
+     "what it has under way can't be read: launch the program with --io-uring=enosys, or tell it to do "
+     "without "
+     "(UV_USE_IO_URING=0 for node)"},
     {"userfaultfd", "the memory that it fills is another program's to provide"},
     {"perf_event", "what it has counted can't be set again"},
     {"bpf-map", "BPF objects belong to the system"},

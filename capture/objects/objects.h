@@ -76,6 +76,9 @@ class ObjectTable {
     // error that names process, descriptor and kind.
     [[nodiscard]] Result<std::vector<schema::Descriptor>> descriptors(const Holder& holder);
 
+    // What mq_notify(3) was given by this process for this queue; the kernel doesn't tell.
+    void notification(const Holder& holder, std::int64_t object, std::uint64_t value);
+
     // The locks that a process holds, of the descriptors that descriptors() has listed; each of those that
     // belong to an open file description is named once in the group.
     [[nodiscard]] std::vector<schema::FileLock> take_locks(const Holder& holder);

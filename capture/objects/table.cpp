@@ -130,6 +130,7 @@ Result<> ObjectTable::capture_contents(ImageWriter& writer) {
         return fail_code(ExitCode::refused, "connected to the outside (--external=refuse):\n{}",
                          fmt::join(table_->externals, "\n"));
     if (auto done = capture_pipes(*table_); !done) return done;
+    if (auto done = capture_mqueues(*table_); !done) return done;
     if (auto done = capture_terminals(*table_); !done) return done;
     if (auto done = capture_timerfds(*table_); !done) return done;
     if (auto done = capture_epolls(*table_); !done) return done;

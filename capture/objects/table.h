@@ -63,10 +63,12 @@ struct Table {
         std::vector<Watch> watches;
         std::vector<std::string> folders;  // where to look first
     };
-    std::vector<Watcher> watchers;                         // inotify
-    std::map<pid_t, std::vector<schema::FileLock>> locks;  // by process, kernel's id
-    std::set<Inode> leased;                                // opening one of these would break a lease
-    std::set<pid_t> members;                               // processes and zombies of the group
+    std::vector<Watcher> watchers;                      // inotify
+    std::map<ino_t, std::vector<std::int64_t>> queues;  // POSIX message queues: their descriptions
+    std::map<std::pair<pid_t, ino_t>, std::uint64_t> notifications;  // values that mq_notify(3) was given
+    std::map<pid_t, std::vector<schema::FileLock>> locks;            // by process, kernel's id
+    std::set<Inode> leased;   // opening one of these would break a lease
+    std::set<pid_t> members;  // processes and zombies of the group
 
     schema::Object& add(schema::ObjectKind kind);
     // The object of a description: the one that it was found as before, or a new one.
@@ -123,6 +125,8 @@ void add_locks(const Locks& found, bool new_in_group, std::vector<schema::FileLo
 [[nodiscard]] Result<> describe_timerfd(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> describe_pidfd(Table& table, const Description& found, schema::Object& object);
 void finish_pidfds(Table& table);
+[[nodiscard]] Result<> describe_mqueue(Table& table, const Description& found, schema::Object& object);
+[[nodiscard]] Result<> capture_mqueues(Table& table);
 [[nodiscard]] Result<> capture_timerfds(Table& table);
 [[nodiscard]] Result<> capture_epolls(Table& table);
 [[nodiscard]] Result<> describe_inotify(Table& table, const Description& found, schema::Object& object);

@@ -78,7 +78,7 @@ _cairn() {
         view) options+=' --failed --by-time --most' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --external --coordinator --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --external --coordinator --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --external --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --list --part --wait --ids --files --path-map --check --eager --lazy --quiet --help' ;;

@@ -2,6 +2,7 @@
 #include "common/agent.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <linux/prctl.h>
 #include <linux/wait.h>
 #include <sched.h>
@@ -47,6 +48,12 @@ void nap() {
     call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
 }
 
+std::int64_t cpu_time(clockid_t clock) {
+    timespec used = {};
+    call(SYS_clock_gettime, clock, &used);
+    return used.tv_sec * 1'000'000'000 + used.tv_nsec;
+}
+
 void collect_thread(AgentThread* self) {
     KernelStack stack = {};
     call(SYS_sigaltstack, nullptr, &stack);
@@ -56,6 +63,10 @@ void collect_thread(AgentThread* self) {
     call(SYS_prctl, PR_GET_PDEATHSIG, &self->death_signal);
     call(SYS_prctl, PR_GET_TID_ADDRESS, &self->clear_child_tid);
     self->timerslack = static_cast<std::uint64_t>(call(SYS_prctl, PR_GET_TIMERSLACK));
+    std::int64_t before = 0;
+    asm("mov %%fs:(%1), %0" : "=r"(before) : "r"(reinterpret_cast<const Door*>(self->door)->cpu_tls));
+    self->cpu_ns = before + cpu_time(CLOCK_THREAD_CPUTIME_ID);
+    call(SYS_get_mempolicy, &self->memory_policy, self->memory_nodes, max_memory_nodes, 0, 0);
 }
 
 // What mlockall(2) has said of memory to come is told by nothing but such memory: locked pages can't be
@@ -71,6 +82,30 @@ std::int32_t lock_future() {
     const bool locked = call(SYS_madvise, at, page, MADV_DONTNEED) == error_invalid;
     call(SYS_munmap, at, page);
     return !locked ? 0 : (resident & 1) != 0 ? MCL_FUTURE : MCL_FUTURE | MCL_ONFAULT;
+}
+
+// Since Linux 6.3 the kernel can be asked; before, who isn't registered for a command gets EPERM for it. It
+// does no harm.
+std::uint32_t membarrier_registrations() {
+    constexpr long get_registrations = 1 << 9;
+    if (const long known = call(SYS_membarrier, get_registrations, 0); known >= 0)
+        return static_cast<std::uint32_t>(known);
+    std::uint32_t registered = 0;
+    for (const long command : {MEMBARRIER_CMD_PRIVATE_EXPEDITED, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE,
+                               MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ})
+        if (call(SYS_membarrier, command, 0) == 0) registered |= static_cast<std::uint32_t>(command) << 1;
+    return registered;
+}
+
+void collect_usage(AgentProcess& process) {
+    struct {
+        std::int64_t user_s, user_us, system_s, system_us, rest[14];
+    } usage = {};  // struct rusage
+    constexpr long children = -1;
+    call(SYS_getrusage, children, &usage);
+    process.cpu_ns = cpu_time(CLOCK_PROCESS_CPUTIME_ID);
+    process.children_user_us = usage.user_s * 1'000'000 + usage.user_us;
+    process.children_system_us = usage.system_s * 1'000'000 + usage.system_us;
 }
 
 void collect_process(AgentProcess& process) {
@@ -95,6 +130,8 @@ void collect_process(AgentProcess& process) {
     call(SYS_prctl, PR_GET_TSC, &process.tsc);
     process.brk = static_cast<std::uint64_t>(call(SYS_brk, 0));
     process.lock_future = lock_future();
+    process.membarrier = membarrier_registrations();
+    collect_usage(process);
 }
 
 // The copy-on-write child. It shared the descriptor table with the program up to here, so that no descriptor

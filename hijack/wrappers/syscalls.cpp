@@ -6,11 +6,14 @@
 
 #include <cerrno>
 
+#include "common/agent.h"
 #include "hijack/ids.h"
 #include "hijack/raw.h"
 #include "hijack/timing.h"
 
 using namespace cairn::hijack;
+
+extern "C" [[gnu::visibility("hidden")]] cairn::Door cairn_door;
 
 namespace {
 
@@ -59,6 +62,7 @@ struct CallsToLookAt {
                                   SYS_futex,
                                   SYS_nanosleep,
                                   SYS_clock_nanosleep,
+                                  SYS_mbind,
                                   SYS_poll})
             has[number] = true;
     }
@@ -154,6 +158,9 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
             const Noted note(number, length);
             return call();
         }
+        case SYS_mbind:  // libc has no function for it; libnuma comes this way
+            cairn_door.memory_policies = 1;
+            return call();
         case SYS_perf_event_open:
             b = real_id(id(b));
             return call();

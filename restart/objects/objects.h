@@ -65,6 +65,14 @@ struct LateDescriptor {
     bool close_on_exec = false;
 };
 
+// mq_notify(3): only the process itself can ask for it.
+struct Notification {
+    int fd = -1;
+    int notify = 0, signal = 0;  // SIGEV_*
+    std::uint64_t value = 0;
+    std::uint64_t queue = 0;
+};
+
 // The lowest floor that will do for these processes.
 [[nodiscard]] int lowest_floor(std::span<const schema::Process> processes);
 
@@ -101,6 +109,9 @@ class ObjectSet {
     // has left a placeholder at each number.
     [[nodiscard]] std::vector<LateDescriptor> late_descriptors(const schema::Process& process,
                                                                const Translate& to_kernel) const;
+
+    // What the process has asked to be told of by its message queues.
+    [[nodiscard]] std::vector<Notification> notifications(const schema::Process& process) const;
 
     // In the tool, once all processes have mapped their memory: owners and signals of descriptions
     // (F_SETOWN), seals that would have forbidden the mapping, settings of terminals; timers run from here

@@ -1,6 +1,8 @@
 // Kinds of ObjectKind::other: a file each, beside its twin in capture/objects.
 #pragma once
 
+#include <optional>
+
 #include "common/proc.h"
 #include "restart/objects/opening.h"
 
@@ -36,6 +38,13 @@ using FindTarget = std::function<int(std::int64_t object)>;
 [[nodiscard]] Result<Fd> open_pidfd(const schema::Object& object,
                                     const Translate& to_kernel);  // in the process
 [[nodiscard]] Result<Fd> open_dead_pidfd(const schema::Object& object);
+
+[[nodiscard]] Result<Fd> open_mqueue(Opening& opening, const schema::Object& object);
+// That the next message is to be told to this process, if this is the description that says so; fd is not
+// filled in.
+[[nodiscard]] std::optional<Notification> notification_of(const schema::Object& object,
+                                                          const schema::Process& process);
+[[nodiscard]] std::uint64_t queue_of(const schema::Object& object);  // 0: no queue
 
 // After everything else: descriptors on their way through them may be anything.
 [[nodiscard]] Result<> open_unix_sockets(Opening& opening);

@@ -280,6 +280,20 @@ std::vector<LateDescriptor> ObjectSet::late_descriptors(const schema::Process& p
     return late;
 }
 
+std::vector<Notification> ObjectSet::notifications(const schema::Process& process) const {
+    std::vector<Notification> all;
+    for (const auto& [id, object] : state_->objects) {
+        auto found = notification_of(object, process);
+        if (!found) continue;
+        for (const schema::Descriptor& descriptor : process.descriptors)
+            if (const auto other = state_->objects.find(descriptor.object);
+                other != state_->objects.end() && queue_of(other->second) == found->queue)
+                found->fd = descriptor.fd;
+        if (found->fd >= 0) all.push_back(*found);
+    }
+    return all;
+}
+
 Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
                                  std::vector<std::string>& notes) {
     std::set<std::int64_t> terminals;

@@ -90,6 +90,9 @@ void map_area(Params* params, const Area& area) {
     if (static_cast<std::uint64_t>(result) != area.start) give_up(params, step_map, error_exists, area.start);
     if (area.path != 0) call(SYS_close, fd);
     advise(params, area, area_no_huge, MADV_NOHUGEPAGE);  // before pages come
+    if (area.memory_policy != 0)
+        call(SYS_mbind, area.start, area.end - area.start, area.memory_policy, area.memory_nodes,
+             area.node_count, 0);
 }
 
 // Reads the runs' bytes, which follow each other in the file, to where `to` says.

@@ -39,7 +39,9 @@ struct Area {
     std::int32_t open_flags;  // for path
     std::uint64_t path;       // address of the file's name, 0: anonymous
     std::uint64_t offset;
-    std::int32_t segment, pad;  // area_segment: the System V segment's id
+    std::int32_t segment;        // area_segment: the System V segment's id
+    std::int32_t memory_policy;  // mbind(2), as in Thread
+    std::uint64_t memory_nodes, node_count;
 };
 
 struct Run {
@@ -82,7 +84,10 @@ struct Thread {
     std::uint64_t affinity, affinity_size;  // address, bytes; 0: leave
     std::uint64_t cap_effective, cap_permitted, cap_inheritable, cap_ambient;
     std::uint64_t pending;  // address of siginfo_t, 128 bytes each
-    std::uint32_t pending_count, pad;
+    std::uint32_t pending_count;
+    std::int32_t memory_policy;  // set_mempolicy(2)
+    std::uint64_t memory_nodes;  // address of its nodes
+    std::uint64_t node_count;    // how many the bits there stand for, and one: as the call wants it
     alignas(16) std::uint8_t stack[4096];
 };
 
@@ -118,6 +123,11 @@ struct Undo {
         std::int16_t operation, flags;
     } operations[2];  // struct sembuf
     std::uint32_t pad2;
+};
+
+struct Notify {  // mq_notify(2)
+    std::int32_t fd, signal, notify, pad;
+    std::uint64_t value;
 };
 
 struct IntervalTimer {  // struct itimerval
@@ -161,6 +171,7 @@ enum Step : std::uint32_t {
     step_lock_memory,
     step_attach,
     step_undo,
+    step_notify,
 };
 
 struct Params {
@@ -194,18 +205,19 @@ struct Params {
     IntervalTimer itimers[3];
     Action actions[64];
     Credentials credentials;
-    std::uint32_t umask, subreaper, thp_disable;
+    std::uint32_t umask, subreaper, thp_disable, membarrier;
     std::int32_t dumpable, lock_future;
     std::uint64_t personality;
     std::int32_t root_fd, cwd_fd;  // root_fd -1: leave
     std::uint32_t close_from;      // descriptors of the restart from here on
     std::uint32_t cloexec_count;
-    std::uint64_t cloexec;            // int32_t each
-    std::uint64_t late, late_count;   // Late
-    std::uint64_t locks, lock_count;  // Lock
-    std::uint64_t undo, undo_count;   // Undo
-    std::uint64_t attach_at;          // a free place for the largest segment that is attached
-    std::uint64_t stopped_children;   // int32_t pids whose stop the program has already waited for
+    std::uint64_t cloexec;                            // int32_t each
+    std::uint64_t late, late_count;                   // Late
+    std::uint64_t locks, lock_count;                  // Lock
+    std::uint64_t undo, undo_count;                   // Undo
+    std::uint64_t notifications, notification_count;  // Notify
+    std::uint64_t attach_at;                          // a free place for the largest segment that is attached
+    std::uint64_t stopped_children;  // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, drop_child_signals;
     alignas(16) std::uint8_t stack[65536];
 };

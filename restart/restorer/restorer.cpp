@@ -16,6 +16,7 @@
 
 #include <cstddef>
 
+#include "common/cpu_clock.h"
 #include "restart/restorer/blob.h"
 
 // The compiler calls these by name; there is no libc.
@@ -174,6 +175,9 @@ void set_up_thread(Params* params, Thread& thread) {
     }
     set_credentials(params, thread);
     call(SYS_prctl, PR_SET_TIMERSLACK, thread.timerslack, 0, 0, 0);
+    // A machine with other nodes keeps the default: it is about speed.
+    if (thread.memory_policy != 0)
+        call(SYS_set_mempolicy, thread.memory_policy, thread.memory_nodes, thread.node_count);
     // cleared by every change of credentials, so it comes last
     if (thread.death_signal != 0) call(SYS_prctl, PR_SET_PDEATHSIG, thread.death_signal, 0, 0, 0);
     if (params->credentials.no_new_privs != 0) call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -225,6 +229,8 @@ void set_process(Params* params) {
     call(SYS_umask, params->umask);
     if (params->subreaper != 0) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     call(SYS_personality, params->personality);
+    for (std::uint32_t bit = 1; bit != 0; bit <<= 1)
+        if ((params->membarrier & bit) != 0) call(SYS_membarrier, bit, 0);
     if (params->lock_future != 0) must(params, step_lock_memory, call(SYS_mlockall, params->lock_future), 0);
     if (params->root_fd >= 0) {
         must(params, step_root, call(SYS_fchdir, params->root_fd), 0);
@@ -289,6 +295,18 @@ void promise_undo(Params* params) {
     }
 }
 
+void ask_for_notifications(Params* params) {
+    const auto* all = at<Notify>(params->notifications);
+    for (std::uint64_t i = 0; i < params->notification_count; ++i) {
+        const struct {
+            std::uint64_t value;
+            std::int32_t signal, notify, pad[12];
+        } event = {all[i].value, all[i].signal, all[i].notify, {}};
+        must(params, step_notify, call(SYS_mq_notify, all[i].fd, &event),
+             static_cast<std::uint64_t>(all[i].fd));
+    }
+}
+
 // Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is
 // told), so those in between are made and deleted again.
 std::int32_t real_tid(const Params* params, std::int32_t image_tid) {
@@ -306,9 +324,12 @@ void create_timers(Params* params) {
             std::uint64_t value;
             std::int32_t signal, notify, tid, pad[11];
         } event = {timer.value, timer.signal, timer.notify, real_tid(params, timer.tid), {}};
+        const std::int32_t clock = names_task(timer.clock)
+                                       ? clock_of_task(timer.clock, real_tid(params, task_of(timer.clock)))
+                                       : timer.clock;
         for (;;) {
             std::int32_t id = -1;
-            must(params, step_timers, call(SYS_timer_create, timer.clock, &event, &id),
+            must(params, step_timers, call(SYS_timer_create, clock, &event, &id),
                  static_cast<std::uint64_t>(timer.id));
             if (id == timer.id) break;
             call(SYS_timer_delete, id);
@@ -367,6 +388,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params*
     set_descriptors(params);
     take_locks(params);
     promise_undo(params);
+    ask_for_notifications(params);
     trap();
 }
 

@@ -94,7 +94,10 @@ int main(int argc, char** argv) {
         const std::string name = "/cairn-test-" + std::to_string(getpid());
         const mqd_t queue = mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600, nullptr);
         if (queue < 0) test::skip("no POSIX message queues");
-        CHECK(mq_unlink(name.c_str()) == 0);
+        sigevent event{};
+        event.sigev_notify = SIGEV_THREAD;
+        event.sigev_notify_function = [](sigval) {};
+        CHECK(mq_unlink(name.c_str()) == 0 && mq_notify(queue, &event) == 0);
         ready = true;
     } else if (kind == "huge pages") {
         // Nothing is touched: no page of the pool is needed.

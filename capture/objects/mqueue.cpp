@@ -1,0 +1,135 @@
+// POSIX message queues (mq_open). No look leaves the messages where they are: they are taken and put back in
+// the order in which they came, which for the kernel is the same queue (ipc/mqueue.c sorts by priority, then
+// by arrival).
+#include <fcntl.h>
+#include <mqueue.h>
+#include <signal.h>
+
+#include <sstream>
+
+#include "capture/objects/table.h"
+#include "common/schema/extra.h"
+
+namespace cairn::capture {
+namespace {
+
+struct Status {
+    pid_t waiting = 0;  // who is to be notified (kernel's id), 0: nobody
+    int how = 0, signal = 0;
+};
+
+// "QSIZE:6          NOTIFY:0     SIGNO:10    NOTIFY_PID:10110": what reading a queue as a file gives.
+Status status_of(int fd) {
+    char text[256] = "";
+    Status status;
+    if (::pread(fd, text, sizeof text - 1, 0) <= 0) return status;
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+        const auto colon = word.find(':');
+        if (colon == std::string::npos) continue;
+        const int number = std::atoi(word.c_str() + colon + 1);
+        if (word.starts_with("NOTIFY:")) status.how = number;
+        if (word.starts_with("SIGNO:")) status.signal = number;
+        if (word.starts_with("NOTIFY_PID:")) status.waiting = number;
+    }
+    return status;
+}
+
+// A queue that was emptied, and so tells who asked to be notified of its next message when that is put back.
+std::unexpected<Error> not_now(const Description& found) {
+    auto error =
+        fail_code(ExitCode::refused,
+                  "{}: somebody waits for a notification of {}, and it has messages: these can't be read "
+                  "without notifying him; once that is over it can be saved",
+                  found.who(), found.link);
+    error.error().passing = true;
+    return error;
+}
+
+Result<> take_and_put_back(int fd, const mq_attr& attributes, nlohmann::json& messages) {
+    struct Message {
+        std::vector<char> text;
+        unsigned priority;
+    };
+    std::vector<Message> taken;
+    std::vector<char> buffer(static_cast<std::size_t>(attributes.mq_msgsize));
+    for (long i = 0; i < attributes.mq_curmsgs; ++i) {
+        unsigned priority = 0;
+        const ssize_t size = ::mq_receive(fd, buffer.data(), buffer.size(), &priority);
+        if (size < 0) break;
+        taken.push_back({{buffer.begin(), buffer.begin() + size}, priority});
+    }
+    for (const Message& message : taken) {
+        if (::mq_send(fd, message.text.data(), message.text.size(), message.priority) != 0)
+            return fail_errno("a message of {} bytes can't be put back", message.text.size());
+        messages.push_back({{"priority", message.priority},
+                            {"text", schema::binary(message.text.data(), message.text.size())}});
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<> describe_mqueue(Table& table, const Description& found, schema::Object& object) {
+    object.kind = schema::ObjectKind::other;
+    object.type = "mqueue";
+    object.path = object.path.substr(object.path.rfind('/'));
+    object.deleted = found.status.st_nlink == 0;
+    mq_attr attributes{};
+    if (::mq_getattr(found.fd(), &attributes) != 0) return fail_errno("is the message queue {}", found.link);
+    table.queues[found.status.st_ino].push_back(object.id);
+    object.extra = schema::pack({{"queue", found.status.st_ino},
+                                 {"mode", found.status.st_mode & 07777},
+                                 {"uid", found.status.st_uid},
+                                 {"gid", found.status.st_gid},
+                                 {"messages_at_most", attributes.mq_maxmsg},
+                                 {"bytes_at_most", attributes.mq_msgsize}});
+    return {};
+}
+
+void ObjectTable::notification(const Holder& holder, std::int64_t object, std::uint64_t value) {
+    const auto found = table_->descriptions.find(object);
+    if (found != table_->descriptions.end())
+        table_->notifications[{holder.pid, found->second.status.st_ino}] = value;
+}
+
+Result<> capture_mqueues(Table& table) {
+    for (const auto& [inode, objects] : table.queues) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(objects.front())];
+        const Description& found = table.descriptions.at(object.id);
+        auto extra = schema::unpack(object.extra);
+        if (!extra) return std::unexpected(std::move(extra.error()));
+        const Fd both = reopen(found.fd(), O_RDWR | O_NONBLOCK);
+        if (!both) return fail_errno("{}: the message queue {} can't be read", found.who(), found.link);
+        const Status status = status_of(both.get());
+        mq_attr attributes{};
+        if (::mq_getattr(both.get(), &attributes) != 0) return fail_errno("{}: {}", found.who(), found.link);
+        if (attributes.mq_curmsgs != 0 && status.waiting != 0) return not_now(found);
+        if (attributes.mq_curmsgs != 0) {
+            nlohmann::json messages = nlohmann::json::array();
+            if (auto done = take_and_put_back(both.get(), attributes, messages); !done)
+                return std::unexpected(std::move(done.error()).in(found.link).in(found.who()));
+            (*extra)["messages"] = std::move(messages);
+        }
+        if (status.waiting != 0 && table.members.contains(status.waiting)) {
+            if (status.how == SIGEV_THREAD)
+                return fail_code(
+                    ExitCode::refused,
+                    "{}: process {} is to be notified of {} by a thread (SIGEV_THREAD), which is libc's "
+                    "own business and can't be saved; let it ask for a signal",
+                    found.who(), status.waiting, found.link);
+            const auto value = table.notifications.find({status.waiting, inode});
+            if (value == table.notifications.end())
+                table.note("{}: with what value {} is to be notified isn't known: 0 is assumed", found.who(),
+                           status.waiting);
+            (*extra)["notify_pid"] = table.to_program(status.waiting);
+            (*extra)["notify"] = status.how;
+            (*extra)["signal"] = status.signal;
+            (*extra)["value"] = value == table.notifications.end() ? 0 : value->second;
+        }
+        object.extra = schema::pack(*extra);
+    }
+    return {};
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""A seccomp filter that the coordinator has too, as everybody in a container has."""
+import ctypes
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import check, main
+from cairn_test.repeated import expect
+
+
+def add_filter():
+    """One that allows everything, for this process and its children."""
+    class Instruction(ctypes.Structure):
+        _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint)]
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.POINTER(Instruction))]
+
+    allow = (Instruction * 1)(Instruction(0x06, 0, 0, 0x7fff0000))
+    libc = ctypes.CDLL(None, use_errno=True)
+    set_no_new_privs, set_seccomp, mode_filter = 38, 22, 2
+    if os.getuid() != 0:
+        check(libc.prctl(set_no_new_privs, 1, 0, 0, 0) == 0, "prctl")
+    program = Program(1, allow)
+    check(libc.prctl(set_seccomp, mode_filter, ctypes.byref(program), 0, 0) == 0,
+          f"seccomp: {os.strerror(ctypes.get_errno())}")
+
+
+def test(t):
+    add_filter()
+    path = os.path.join(t.build, "test", "checkpoint", "eventfd")
+    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
+    program.expect(r"^READY\r?\n")
+    for number in range(t.rounds):
+        program, _ = t.cycle(program, number)
+        t.order(f"check {number}")
+        expect(program, f"CHECKED {number}")
+        if number == 1:
+            add_filter()  # the last round's coordinator and programs have one more
+    t.order("go")
+    expect(program, "EXIT-SUCCESS")
+    program.expect_exit(0)
+
+
+main(test)
