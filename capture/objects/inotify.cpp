@@ -11,7 +11,6 @@
 #include "common/schema/extra.h"
 
 namespace cairn::capture {
-namespace {
 
 // "fhandle-bytes:8 fhandle-type:1 f_handle:7e9e0000640d1b6d"
 void read_handle(const std::string& line, WantedInode& wanted) {
@@ -32,8 +31,6 @@ void read_handle(const std::string& line, WantedInode& wanted) {
 dev_t superblock_device(unsigned kernels) {
     return ::makedev(kernels >> 20, kernels & 0xfffff);  // MAJOR, MINOR of linux/kdev_t.h
 }
-
-}  // namespace
 
 Result<> describe_inotify(Table& table, const Description& found, schema::Object& object) {
     int waiting = 0;
@@ -74,6 +71,7 @@ Result<> describe_inotify(Table& table, const Description& found, schema::Object
 void watch_open_files(Table& table) {
     for (Table::Watcher& watcher : table.watchers) {
         for (Table::Watch& watch : watcher.watches) {
+            if (!watch.place.empty()) continue;
             for (const schema::Object& object : table.objects) {
                 if (object.kind != schema::ObjectKind::file || object.identity.inode != watch.wanted.inode)
                     continue;
@@ -91,13 +89,20 @@ Result<> finish_watches(Table& table) {
     for (const Table::Watcher& watcher : table.watchers) {
         std::vector<WantedInode> wanted;
         for (const Table::Watch& watch : watcher.watches)
-            if (watch.object < 0) wanted.push_back(watch.wanted);
+            if (watch.object < 0 && watch.place.empty()) wanted.push_back(watch.wanted);
         find_paths(wanted, watcher.folders);
         nlohmann::json watches = nlohmann::json::array();
         auto next = wanted.begin();
         for (const Table::Watch& watch : watcher.watches) {
             nlohmann::json entry{{"wd", watch.number}, {"mask", watch.mask}};
-            if (watch.object >= 0) {
+            if (watch.mark)
+                entry = {{"of", watch.of},
+                         {"flags", watch.mark_flags},
+                         {"mask", watch.mask},
+                         {"ignored", watch.ignored}};
+            if (!watch.place.empty()) {
+                entry["path"] = watch.place;
+            } else if (watch.object >= 0) {
                 entry["object"] = watch.object;
             } else {
                 const WantedInode& found = *next++;
@@ -107,16 +112,18 @@ Result<> finish_watches(Table& table) {
                     continue;
                 }
                 if (found.path.empty())
-                    return fail_code(
-                        ExitCode::refused,
-                        "{}: watch {} of an inotify is of inode {} on device {}:{}, and no path to it can "
-                        "be found (as root, any can)",
-                        watcher.who, watch.number, found.inode, major(found.device), minor(found.device));
+                    return fail_code(ExitCode::refused,
+                                     "{}: watch {} is of inode {} on device {}:{}, and no path to it can "
+                                     "be found (as root, any can)",
+                                     watcher.who, watch.number, found.inode, major(found.device),
+                                     minor(found.device));
                 entry["path"] = found.path;
             }
             watches.push_back(std::move(entry));
         }
-        table.objects[static_cast<std::size_t>(watcher.object)].extra = schema::pack({{"watches", watches}});
+        nlohmann::json extra = watcher.extra;
+        extra["watches"] = std::move(watches);
+        table.objects[static_cast<std::size_t>(watcher.object)].extra = schema::pack(extra);
     }
     return {};
 }

@@ -49,6 +49,7 @@ constexpr Nameless nameless_kinds[] = {
     {"eventfd", "eventfd", describe_eventfd}, {"eventpoll", "epoll", nullptr},
     {"timerfd", "timerfd", describe_timerfd}, {"signalfd", "signalfd", describe_signalfd},
     {"pidfd", "pidfd", describe_pidfd},       {"inotify", "inotify", describe_inotify},
+    {"fanotify", "fanotify", describe_fanotify},
 };
 
 // What never can be, and why.

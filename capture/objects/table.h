@@ -10,6 +10,7 @@
 #include "capture/objects/description.h"
 #include "capture/objects/find_inode.h"
 #include "capture/objects/sock_diag.h"
+#include "common/schema/extra.h"
 
 namespace cairn::capture {
 
@@ -56,14 +57,20 @@ struct Table {
         std::uint32_t mask = 0;
         WantedInode wanted;
         std::int64_t object = -1;  // of a file without a name
+        // A mark of a fanotify: FAN_MARK_MOUNT, FAN_MARK_FILESYSTEM or 0 (an inode), where it is mounted,
+        // how.
+        bool mark = false;
+        unsigned of = 0, mark_flags = 0, ignored = 0;
+        std::string place;
     };
     struct Watcher {
         std::int64_t object = -1;
         std::string who;
         std::vector<Watch> watches;
         std::vector<std::string> folders;  // where to look first
+        nlohmann::json extra = nlohmann::json::object();
     };
-    std::vector<Watcher> watchers;                      // inotify
+    std::vector<Watcher> watchers;                      // inotify, fanotify
     std::map<ino_t, std::vector<std::int64_t>> queues;  // POSIX message queues: their descriptions
     std::map<std::pair<pid_t, ino_t>, std::uint64_t> notifications;  // values that mq_notify(3) was given
     std::map<pid_t, std::vector<schema::FileLock>> locks;            // by process, kernel's id
@@ -130,8 +137,11 @@ void finish_pidfds(Table& table);
 [[nodiscard]] Result<> capture_timerfds(Table& table);
 [[nodiscard]] Result<> capture_epolls(Table& table);
 [[nodiscard]] Result<> describe_inotify(Table& table, const Description& found, schema::Object& object);
-void watch_open_files(Table& table);                  // when all descriptors are known
-[[nodiscard]] Result<> finish_watches(Table& table);  // takes long
+[[nodiscard]] Result<> describe_fanotify(Table& table, const Description& found, schema::Object& object);
+void read_handle(const std::string& line, WantedInode& wanted);  // of a line of fdinfo
+[[nodiscard]] dev_t superblock_device(unsigned kernels);         // as fdinfo shows it
+void watch_open_files(Table& table);                             // when all descriptors are known
+[[nodiscard]] Result<> finish_watches(Table& table);             // takes long
 [[nodiscard]] Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> capture_unix_sockets(Table& table);
 [[nodiscard]] Result<> describe_tcp_socket(Table& table, const Description& found, schema::Object& object);

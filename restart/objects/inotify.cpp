@@ -75,7 +75,7 @@ std::vector<std::string> missing_watched(const schema::Object& object, const Obj
         if (watch.path.starts_with("/proc/self/fd/")) continue;
         if (::stat(watch.path.c_str(), &status) != 0)
             missing.push_back(
-                fmt::format("{}: {}; it was watched by an inotify at the checkpoint (--path-map OLD=NEW if "
+                fmt::format("{}: {}; it was watched at the checkpoint (--path-map OLD=NEW if "
                             "it is elsewhere now)",
                             watch.path, std::strerror(errno)));
     }

@@ -142,7 +142,7 @@ Result<> check_files(const schema::Objects& objects, const ObjectSetOptions& opt
                      std::vector<std::string>& notes) {
     std::vector<std::string> refused;
     for (const schema::Object& object : objects.objects) {
-        if (object.type == "inotify")
+        if (object.type == "inotify" || object.type == "fanotify")
             std::ranges::move(missing_watched(object, options), std::back_inserter(refused));
         Verdict verdict = judge(object, options);
         if (verdict.action == Action::fine) continue;

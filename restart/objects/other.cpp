@@ -19,6 +19,7 @@ Result<> open_other(Opening& opening, const schema::Object& object) {
         : object.type == "epoll"    ? open_epoll(object)
         : object.type == "netlink"  ? open_netlink(opening, object)
         : object.type == "inotify"  ? open_inotify()
+        : object.type == "fanotify" ? open_fanotify(object)
         : object.type == "mqueue"   ? open_mqueue(opening, object)
         : object.type == "pidfd"
             ? open_dead_pidfd(object)

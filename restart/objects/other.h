@@ -27,6 +27,9 @@ using FindTarget = std::function<int(std::int64_t object)>;
 // there, and a signalfd tells of the signals of who adds it.
 [[nodiscard]] Result<> watch(const schema::Object& object, int epoll, int floor, const FindTarget& find);
 
+[[nodiscard]] Result<Fd> open_fanotify(const schema::Object& object);
+[[nodiscard]] Result<> mark_files(const schema::Object& object, int fd, const ObjectSetOptions& options,
+                                  const std::function<int(std::int64_t)>& fd_of);  // as watch_files
 [[nodiscard]] Result<Fd> open_inotify();
 // Last of all: what a restart opens and closes must not be an event. `fd_of` gives an object's descriptor.
 [[nodiscard]] Result<> watch_files(const schema::Object& object, int fd, const ObjectSetOptions& options,

@@ -326,7 +326,8 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
 Result<> ObjectSet::start_watching() {
     const auto is_watcher = [&](std::int64_t id) {
         const auto object = state_->objects.find(id);
-        return object != state_->objects.end() && object->second.type == "inotify";
+        return object != state_->objects.end() &&
+               (object->second.type == "inotify" || object->second.type == "fanotify");
     };
     const auto is_watched_nameless = [&](std::int64_t id) {
         const auto object = state_->objects.find(id);
@@ -341,8 +342,10 @@ Result<> ObjectSet::start_watching() {
     for (const auto& [id, fd] : state_->opened) {
         if (!is_watcher(id)) continue;
         const auto find = [this](std::int64_t object) { return fd_of(object); };
-        if (auto done = watch_files(state_->objects.at(id), fd.get(), state_->options, find); !done)
-            return done;
+        const Object& watcher = state_->objects.at(id);
+        auto done = watcher.type == "inotify" ? watch_files(watcher, fd.get(), state_->options, find)
+                                              : mark_files(watcher, fd.get(), state_->options, find);
+        if (!done) return done;
     }
     return {};
 }
