@@ -18,11 +18,11 @@
 namespace cairn::capture {
 namespace {
 
-constexpr std::string_view deleted_mark = " (deleted)";
+constexpr std::string_view deleted_suffix = " (deleted)";
 constexpr std::uint64_t page = image_page;
 
 std::string without_mark(std::string path) {
-    if (path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
+    if (path.ends_with(deleted_suffix)) path.resize(path.size() - deleted_suffix.size());
     return path;
 }
 
@@ -284,7 +284,7 @@ Result<std::int64_t> back(Table& table, const Description& found, const Located&
 bool ObjectTable::is_shared_memory(const Mapping& mapping) {
     if (!mapping.shared) return false;
     const std::string& path = mapping.path;
-    return mapping.deleted || path.ends_with(deleted_mark) || type_of(path) != "file" ||
+    return mapping.deleted || path.ends_with(deleted_suffix) || type_of(path) != "file" ||
            path.starts_with("/dev/shm/");
 }
 
