@@ -43,7 +43,9 @@ Result<> mark_files(const schema::Object& object, int fd, const ObjectSetOptions
     if (!extra) return std::unexpected(std::move(extra.error()));
     const auto marks = extra->find("watches");
     if (marks == extra->end() || !marks->is_array()) return {};
-    for (const auto& mark : *marks) {
+    // The kernel tells the newest first.
+    for (auto each = marks->rbegin(); each != marks->rend(); ++each) {
+        const auto& mark = *each;
         const auto path = schema::text(mark, "path");
         const auto place = path.empty() ? fd_path(fd_of(schema::number<std::int64_t>(mark, "object")))
                                         : mapped_path(path, options);
