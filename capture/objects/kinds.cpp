@@ -46,9 +46,9 @@ struct Nameless {
 };
 // epoll is described when all others are known: capture_epolls().
 constexpr Nameless nameless_kinds[] = {
-    {"eventfd", "eventfd", describe_eventfd}, {"eventpoll", "epoll", nullptr},
-    {"timerfd", "timerfd", describe_timerfd}, {"signalfd", "signalfd", describe_signalfd},
-    {"pidfd", "pidfd", describe_pidfd},       {"inotify", "inotify", describe_inotify},
+    {"eventfd", "eventfd", describe_eventfd},    {"eventpoll", "epoll", nullptr},
+    {"timerfd", "timerfd", describe_timerfd},    {"signalfd", "signalfd", describe_signalfd},
+    {"pidfd", "pidfd", describe_pidfd},          {"inotify", "inotify", describe_inotify},
     {"fanotify", "fanotify", describe_fanotify},
 };
 
