@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@ extern "C" int __setpgid(pid_t, pid_t) noexcept;
 extern "C" int __sched_getparam(pid_t, struct sched_param*) noexcept;
 extern "C" int __sched_getscheduler(pid_t) noexcept;
 extern "C" int __sched_setscheduler(pid_t, int, const struct sched_param*) noexcept;
+extern "C" long cairn_syscall_with_ids(long number, long a, long b, long c, long d, long e, long f);
 
 CAIRN_EXPORT pid_t getpid() noexcept {
     return virtual_id(next<"getpid">(&::getpid)());
@@ -86,6 +88,17 @@ id_t real_who(int which, id_t who) {
 }
 
 }  // namespace
+
+// <sys/capability.h> is libcap's: libc has these without a declaration.
+CAIRN_EXPORT int capget(void* header, void* data) noexcept {
+    return static_cast<int>(cairn_syscall_with_ids(SYS_capget, reinterpret_cast<long>(header),
+                                                   reinterpret_cast<long>(data), 0, 0, 0, 0));
+}
+
+CAIRN_EXPORT int capset(void* header, const void* data) noexcept {
+    return static_cast<int>(cairn_syscall_with_ids(SYS_capset, reinterpret_cast<long>(header),
+                                                   reinterpret_cast<long>(data), 0, 0, 0, 0));
+}
 
 CAIRN_EXPORT int getpriority(__priority_which_t which, id_t who) noexcept {
     return next<"getpriority">(&::getpriority)(which, real_who(which, who));

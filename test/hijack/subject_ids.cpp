@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/kcmp.h>
 #include <pty.h>
 #include <sched.h>
@@ -34,6 +35,10 @@
 extern "C" int pidfd_open(pid_t, unsigned) noexcept;
 
 namespace raw = cairn::hijack::raw;
+
+// libc's, declared by libcap only.
+extern "C" int capget(cap_user_header_t header, cap_user_data_t data) noexcept;
+extern "C" int capset(cap_user_header_t header, const __user_cap_data_struct* data) noexcept;
 
 namespace subject {
 
@@ -222,6 +227,17 @@ void scheduling() {
     EXPECT(syscall(SYS_kcmp, getpid(), child.id, KCMP_FILE, 2, 2) == 0);
     clockid_t clock;
     EXPECT(clock_getcpuclockid(child.id, &clock) == 0);
+    for (const pid_t who_has : {getpid(), child.id, pid_t{0}}) {
+        __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, who_has};
+        __user_cap_data_struct data[2] = {};
+        EXPECT(capget(&header, data) == 0 && header.pid == who_has);
+        EXPECT(syscall(SYS_capget, &header, data) == 0);
+        if (who_has == getpid()) EXPECT(capset(&header, data) == 0);
+        header.version = 1;  // unknown: the kernel writes the one that it likes
+        EXPECT(capget(&header, nullptr) == 0 && header.version == _LINUX_CAPABILITY_VERSION_3);
+    }
+    errno = 0;
+    EXPECT(capget(reinterpret_cast<cap_user_header_t>(8), nullptr) == -1 && errno == EFAULT);
     EXPECT(ptrace(PTRACE_SEIZE, child.id, nullptr, nullptr) == 0);
     EXPECT(ptrace(PTRACE_INTERRUPT, child.id, nullptr, nullptr) == 0);
     int status = 0;
