@@ -171,6 +171,7 @@ void Stopper::execed(pid_t pid) {
 void Stopper::look_after_silent() {
     if (Clock::now() - looked_after_silent_ < std::chrono::milliseconds(5)) return;
     looked_after_silent_ = Clock::now();
+    drain_events();  // who has ended while a seize waited is known, and no sign of an exec
     std::set<pid_t> execed;
     for (auto entry = tasks_.begin(); entry != tasks_.end();) {
         const auto [tid, task] = *entry;
