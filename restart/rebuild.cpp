@@ -687,6 +687,17 @@ Result<> Rebuild::set_thread(std::size_t index) {
     return ptrace::set_mask(tid, thread.blocked);
 }
 
+// The restorer, which traps, can't have one of these wait. Who has sent it is lost.
+bool Rebuild::has_pending_trap() const {
+    const auto is_trap = [](const schema::Bytes& info) {
+        std::int32_t signal = 0;
+        std::memcpy(&signal, info.data(), std::min(info.size(), sizeof signal));
+        return signal == SIGTRAP;
+    };
+    return std::ranges::any_of(process().pending, is_trap) ||
+           std::ranges::any_of(process().threads[0].pending, is_trap);
+}
+
 Result<> Rebuild::set_threads() {
     // The main thread unmaps the blob, by the vdso in its place; it is the last to get its registers.
     const auto vdso = std::ranges::find(process().areas, schema::AreaKind::vdso, &schema::Area::kind);
@@ -699,7 +710,11 @@ Result<> Rebuild::set_threads() {
     const std::array<std::uint64_t, 2> all = {base_, total_size_};
     auto unmapped = remote_call(pid_, *call_at, SYS_munmap, all);
     if (!unmapped || *unmapped != 0) return fail("process {}: the restorer can't be unmapped", process().pid);
-    if (!process().threads[0].leader_dead) return set_thread(0);
+    if (!process().threads[0].leader_dead) {
+        auto done = set_thread(0);
+        if (done && has_pending_trap()) ::syscall(SYS_tgkill, pid_, pid_, SIGTRAP);
+        return done;
+    }
     // its main thread had exited: let it do so again
     auto registers = ptrace::registers(pid_);
     if (!registers) return std::unexpected(std::move(registers.error()));

@@ -52,6 +52,7 @@ class Rebuild {
     // After the barrier: timers and pending signals. Waits for it (microseconds).
     [[nodiscard]] Result<> prepare_to_go();
     // Registers and masks of every thread; the blob is unmapped.
+    [[nodiscard]] bool has_pending_trap() const;
     [[nodiscard]] Result<> set_threads();
     // What is set from outside, and last, because it could be in the way before: limits, oom_score_adj. Notes
     // what this user may not set.

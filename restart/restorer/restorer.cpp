@@ -352,6 +352,8 @@ void arm_timers(Params* params) {
              static_cast<std::uint64_t>(which));
 }
 
+constexpr std::int32_t trap_signal = 5;
+
 void queue_pending(Params* params) {
     constexpr std::uint64_t info_size = 128;
     const auto queue = [&](std::uint64_t infos, std::uint32_t count, std::int32_t tid) {
@@ -359,6 +361,7 @@ void queue_pending(Params* params) {
         for (std::uint32_t i = 0; i < count; ++i) {
             const std::uint64_t info = infos + i * info_size;
             const std::int32_t signal = *at<std::int32_t>(info);
+            if (signal == trap_signal && (tid == 0 || tid == pid)) continue;  // the tool's: we trap
             const long result = tid == 0 ? call(SYS_rt_sigqueueinfo, pid, signal, info)
                                          : call(SYS_rt_tgsigqueueinfo, pid, tid, signal, info);
             must(params, step_pending, result, static_cast<std::uint64_t>(signal));
@@ -404,6 +407,11 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_go(Params* para
     }
     queue_pending(params);
     arm_timers(params);
+    // A trap while its signal is blocked takes the program's handler away (force_sig): our first has done so,
+    // and has unblocked it, so that the next ones don't.
+    const std::uint64_t trapped = std::uint64_t{1} << (trap_signal - 1);
+    call(SYS_rt_sigprocmask, 1, &trapped, nullptr, sizeof trapped);  // SIG_UNBLOCK
+    call(SYS_rt_sigaction, trap_signal, &params->actions[trap_signal - 1], nullptr, sizeof trapped);
     // last: the tool, unless privileged, can't reach our memory from here on
     call(SYS_prctl, PR_SET_DUMPABLE, params->dumpable == 1 ? 1 : 0, 0, 0, 0);
     trap();

@@ -67,13 +67,14 @@ int main() {
     simple.sa_handler = other;
     simple.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
     CHECK(sigaction(SIGUSR2, &simple, nullptr) == 0);
+    CHECK(sigaction(SIGTRAP, &action, nullptr) == 0);  // a restart traps
     struct sigaction ignore {};
     ignore.sa_handler = SIG_IGN;
     CHECK(sigaction(SIGPIPE, &ignore, nullptr) == 0);
 
     sigset_t mask;
     sigemptyset(&mask);
-    for (const int signal : {SIGTERM, SIGQUIT, SIGRTMIN + 1, SIGRTMIN + 2, SIGRTMAX})
+    for (const int signal : {SIGTERM, SIGQUIT, SIGTRAP, SIGRTMIN + 1, SIGRTMIN + 2, SIGRTMAX})
         sigaddset(&mask, signal);
     CHECK(pthread_sigmask(SIG_SETMASK, &mask, nullptr) == 0);
     // Three queued ones of one number keep their order and values; a standard one is there once.
@@ -81,6 +82,7 @@ int main() {
     CHECK(sigqueue(getpid(), SIGRTMAX, sigval{.sival_ptr = &last_info}) == 0);
     CHECK(kill(getpid(), SIGTERM) == 0);
     CHECK(raise(SIGQUIT) == 0);
+    CHECK(raise(SIGTRAP) == 0);
 
     pthread_t thread;
     CHECK(pthread_create(&thread, nullptr, blocked_thread, nullptr) == 0);
@@ -97,6 +99,7 @@ int main() {
         CHECK((now.sa_flags & SA_RESTART) != 0 && (static_cast<unsigned>(now.sa_flags) & SA_RESETHAND) != 0);
         CHECK(sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_IGN);
         CHECK(sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_DFL);
+        CHECK(sigaction(SIGTRAP, nullptr, &now) == 0 && now.sa_sigaction == handler);
         sigset_t is;
         CHECK(pthread_sigmask(SIG_SETMASK, nullptr, &is) == 0);
         for (int signal = 1; signal < 65; ++signal)
@@ -106,7 +109,8 @@ int main() {
         for (int signal = 1; signal < 65; ++signal)
             if (signal < 32 || signal > 33)
                 CHECK(sigismember(&pending, signal) == (signal == SIGTERM || signal == SIGQUIT ||
-                                                        signal == SIGRTMIN + 1 || signal == SIGRTMAX));
+                                                        signal == SIGTRAP || signal == SIGRTMIN + 1 ||
+                                                        signal == SIGRTMAX));
         stack_t stack{};
         CHECK(sigaltstack(nullptr, &stack) == 0 && stack.ss_sp == altstack &&
               stack.ss_size == sizeof altstack);
