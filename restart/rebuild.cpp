@@ -583,7 +583,7 @@ Result<bool> Rebuild::trapped(pid_t) {
     if (auto fine = failure(); !fine) return std::unexpected(std::move(fine.error()));
     if (!memory_.lazy_areas.empty() && !handed_over_) {
         handed_over_ = true;
-        const auto there =
+        auto there =
             ptrace::read_object<std::int32_t>(pid_, params_at_ + offsetof(restorer::Params, lazy_fault));
         if (!there) return std::unexpected(std::move(there.error()));
         if (auto done = take_user_fault_(*there); !done) return std::unexpected(std::move(done.error()));

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""An MPICH job of four ranks under mpirun, over POSIX shared memory."""
+"""An MPICH job of four ranks under mpirun, over POSIX shared memory and, as root with exact ids, over its default (System V as well)."""
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -8,9 +8,13 @@ from cairn_test.mpi import job
 
 
 def test(t):
-    # Not with its default, which has System V segments as well: they are saved as memory without their ids, and it says so when it
-    # detaches them. Not over TCP: there this MPICH hangs now and then, undisturbed.
-    job(t, "mpich", {"POSIX shared memory": ["-genv", "UCX_TLS", "posix,self"]})
+    # The default elsewhere: a job that was saved in the middle of MPI_Init attaches segments by ids that it had got from another rank
+    # before, and these have others after a restart that can't choose them. Not over TCP: there this MPICH hangs now and then,
+    # undisturbed.
+    transports = {"POSIX shared memory": ["-genv", "UCX_TLS", "posix,self"]}
+    if t.mode == "exact":
+        transports["default"] = []
+    job(t, "mpich", transports)
 
 
 main(test)
