@@ -1,6 +1,7 @@
 // What is done with each function: handlers of their own, and those that many share.
 #pragma once
 
+#include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -66,6 +67,7 @@ int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, 
     const Inside guard;
     begin(call, dest, comm, tag);
     if (session->tracer) session->tracer->sends(comm, dest, tag);
+    if (session->breaking) return send_aside(buf, count, type, dest, tag, comm);
     return real_send(buf, count, type, dest, tag, comm);
 }
 
@@ -74,7 +76,9 @@ int isend(Call call, F real_send, const void* buf, int count, MPI_Datatype type,
           MPI_Comm comm, MPI_Request* request) {
     const Inside guard;
     begin(call, dest, comm, tag);
-    const int result = real_send(buf, count, type, dest, tag, comm, request);
+    int result = session->breaking ? send_aside(buf, count, type, dest, tag, comm)
+                                   : real_send(buf, count, type, dest, tag, comm, request);
+    if (session->breaking && result == MPI_SUCCESS) result = finished_request(request);
     if (session->tracer && result == MPI_SUCCESS) session->tracer->sends(comm, dest, tag, *request);
     return result;
 }
@@ -88,6 +92,12 @@ int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype t
     if (result == MPI_SUCCESS) {
         Posted& posted = session->requests.add(bits(*request));
         posted.persistent = posted.send = true;
+        posted.buffer = const_cast<void*>(buf);
+        posted.count = count;
+        posted.type = type;
+        posted.tag = tag;
+        posted.source = dest;
+        posted.comm = comm;
         if (session->tracer) session->tracer->persistent(*request, comm, dest, tag, true);
     }
     return result;

@@ -43,6 +43,12 @@ int start(MPI_Request* request) {
     if (posted == nullptr) return real.Start(request);
     posted->active = true;
     posted->cancel = false;
+    if (posted->send && session->breaking) {
+        posted->has_inner = true;
+        const int result = send_aside(posted->buffer, posted->count, posted->type, posted->source,
+                                      posted->tag, posted->comm);
+        return result == MPI_SUCCESS ? finished_request(&posted->inner) : result;
+    }
     if (posted->send) return real.Start(request);
     const int source = posted->source, tag = posted->tag;
     Posted now;
@@ -74,7 +80,14 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
     const Inside guard;
     begin(call, dest, comm, sendtag);
     if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    if (session->breaking) {
+        if (const int result = send_aside(sendbuf, sendcount, sendtype, dest, sendtag, comm);
+            result != MPI_SUCCESS)
+            return result;
+        stop_if_due();
+    }
     return blocking(comm, source, recvtag, status, [&](int from, int with, MPI_Status* known) {
+        if (session->breaking) return real.Recv(recvbuf, recvcount, recvtype, from, with, comm, known);
         return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, from,
                              with, comm, known);
     });
@@ -85,7 +98,13 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
     const Inside guard;
     begin(call, dest, comm, sendtag);
     if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    if (session->breaking) {
+        if (const int result = send_aside(buf, count, type, dest, sendtag, comm); result != MPI_SUCCESS)
+            return result;
+        stop_if_due();
+    }
     return blocking(comm, source, recvtag, status, [&](int from, int with, MPI_Status* known) {
+        if (session->breaking) return real.Recv(buf, count, type, from, with, comm, known);
         return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
     });
 }
@@ -146,8 +165,10 @@ int on_Startall(Call call, int count, MPI_Request* requests) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD, count);
     // In the order of their indices, which is the order in which they match.
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; ++i) {
+        if (i > 0 && session->breaking) stop_if_due();
         if (const int result = start(&requests[i]); result != MPI_SUCCESS) return result;
+    }
     return MPI_SUCCESS;
 }
 

@@ -19,8 +19,9 @@ bool crowded() {
     return answer;
 }
 
-// Until the job is ended by somebody else, or a debugger moves this process.
-[[noreturn]] void wait_here() {
+}  // namespace
+
+void wait_here() {
     for (;;) {
         int flag = 0;
         real.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, session->own, &flag, MPI_STATUS_IGNORE);
@@ -28,8 +29,6 @@ bool crowded() {
         ::nanosleep(&moment, nullptr);
     }
 }
-
-}  // namespace
 
 void say(const std::string& text) {
     const std::string line = fmt::format("cairn mpi: rank {}: {}\n", session->rank, text);

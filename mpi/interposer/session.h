@@ -100,8 +100,16 @@ struct Session {
 
     std::vector<std::string> noted;
     std::unique_ptr<Tracer> tracer;
+
+    // A breakpoint (breakpoint.h): stop after so many events of the trace; `enter`: the next is a collective
+    // that others have left, which is entered and not left.
+    bool breaking = false, enter = false;
+    std::uint64_t stop = 0;
 };
 extern Session* session;
+
+void stop_if_due();
+void stop_inside_if_due();
 
 // Guards the MPI's own calls of its functions, and counts the event as returned.
 class Inside {
@@ -113,6 +121,7 @@ class Inside {
     ~Inside() {
         --inside;
         if (session->tracer) session->tracer->end();
+        if (session->breaking) stop_if_due();
         if (session->job == Job::record) session->writer->end();
     }
     Inside(const Inside&) = delete;
@@ -141,6 +150,8 @@ void say(const std::string& text);
 // The record ends here: waits for the end of the job.
 [[noreturn]] void record_ends();
 void check_end();
+// Keeps the MPI moving until the job is ended by somebody else, or a debugger moves this process.
+[[noreturn]] void wait_here();
 
 // "MPI_Recv from 2 at solver.c:88 (relax)".
 [[nodiscard]] std::string describe(const KnownCall& call);

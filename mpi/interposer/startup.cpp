@@ -208,6 +208,11 @@ void start() {
     if (job == "record") start_recording();
     if (job == "replay") start_replay();
     if (const std::string folder = variable("CAIRN_MPI_TRACE"); !folder.empty()) start_trace(folder);
+    if (const std::string stops = variable("CAIRN_MPI_STOP"); !stops.empty() && s.job == Job::replay) {
+        read_stop(stops);
+        start_trace(s.folder + "/stopped");
+        if (s.tracer) stop_if_due();
+    }
     --inside;
     static_cast<void>(comm_number(MPI_COMM_WORLD));
     static_cast<void>(comm_number(MPI_COMM_SELF));
@@ -273,6 +278,7 @@ int on_Finalize(Call call) {
     ++inside;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     if (session->tracer) session->tracer->end();
+    if (session->breaking) stop_if_due();
     if (recording()) session->writer->end();
     finish();
     const int result = real.Finalize();

@@ -78,6 +78,7 @@ void Tracer::begin(const Call& call, void* at) {
 
 void Tracer::emit(Event event) {
     if (stopped_) return;
+    if (event.kind == Kind::collective) stop_inside_if_due();
     event.place = place_;
     event.time = event.kind == Kind::send || event.kind == Kind::post ? time_ : now();
     if (!first_) event.flags |= Flag::joined;

@@ -7,6 +7,7 @@
 
 #include "common/human.h"
 #include "mpi/record/reader.h"
+#include "mpi/tool/breakpoint.h"
 #include "mpi/tool/launch.h"
 #include "mpi/tool/options.h"
 
@@ -114,6 +115,8 @@ Result<> run_verb(std::span<char* const> words) {
     if (options->verb == "record") return record(*options);
     if (options->verb == "replay") return replay(*options);
     if (options->verb == "trace") return trace(*options);
+    if (options->verb == "break") return break_at(*options);
+    if (options->verb == "where") return where(*options);
     if (options->verb == "check") return check(*options);
     return run(
         {.job = "nothing", .folder = "", .mpi = options->mpi, .variables = {}, .command = options->command});

@@ -21,6 +21,10 @@ constexpr Verb verbs[] = {
      "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wtm"},
     {"trace", "trace --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and write DIR/trace.N of each process, for `cairn causality`", false, true, "om"},
+    {"break", "break --rank R --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] DIR PROGRAM [ARGUMENT...]",
+     "run it again until all stand at the earliest state consistent with that event of rank R", true, true,
+     "Ram"},
+    {"where", "where [--json] DIR", "where the processes stand at the breakpoint", true, false, "j"},
     {"check", "check [--json] DIR", "whether a record is whole, and what is in it", true, false, "j"},
     {"pass", "pass [--mpi M] PROGRAM [ARGUMENT...]",
      "run it with wrappers that do nothing: what the measurements are held against", false, true, "m"},
@@ -36,6 +40,8 @@ constexpr Option all_options[] = {
     {'o', "--out", true, "DIR: the folder to write to; made if it isn't there"},
     {'m', "--mpi", true, "mpich or openmpi, where it can't be found out"},
     {'t', "--trace", true, "OUT: write OUT/trace.N of each process as well"},
+    {'R', "--rank", true, "R: the process that the breakpoint is in"},
+    {'a', "--at", true, "a call by its number, from 1, or by where it is in the source; the COUNT-th there"},
     {'w', "--wait", false,
      "a process that departs from the record waits for a debugger; else the job is ended"},
     {'j', "--json", false, "print one JSON object"},
@@ -131,6 +137,15 @@ Result<Options> read_options(std::span<char* const> words) {
             case 't':
                 options.trace = value;
                 break;
+            case 'R':
+                if (value.empty() || value.size() > 9 ||
+                    value.find_first_not_of("0123456789") != std::string::npos)
+                    return usage(fmt::format("--rank is a number, not '{}'", value));
+                options.rank = std::atoi(value.c_str());
+                break;
+            case 'a':
+                options.at = value;
+                break;
             case 'w':
                 options.wait = true;
                 break;
@@ -148,6 +163,8 @@ Result<Options> read_options(std::span<char* const> words) {
     }
     if ((options.verb == "record" || options.verb == "trace") && options.folder.empty())
         return usage("--out: the folder to write to");
+    if (options.verb == "break" && (options.rank < 0 || options.at.empty()))
+        return usage("--rank and --at: which event?");
     if (verb->command && rest.empty()) return usage("which program?");
     if (!verb->command && !rest.empty()) return usage(fmt::format("what is '{}'?", rest[0]));
     if (!options.mpi.empty() && options.mpi != "mpich" && options.mpi != "openmpi")

@@ -15,7 +15,8 @@ struct Options {
     std::vector<std::string> command;  // the program and its arguments
     std::string mpi;
     std::string trace;  // folder for a trace, absolute
-    bool contents = false;
+    int rank = -1;
+    std::string at;
     bool json = false;
     bool wait = false;  // a departure waits for a debugger
     bool quiet = false;

@@ -1,0 +1,21 @@
+// A causal breakpoint: every process stops at the earliest state that is consistent with one event of one
+// process. Where that is, `cairn mpi break` has found in a trace of the same record; here each process goes
+// as far as it says, and no farther.
+//
+// A process must get there although others already stand still. Sends are the problem: one that waits for its
+// receiver would wait for ever. So each is copied and started, and the program goes on at once, as if the MPI
+// had buffered it.
+#pragma once
+
+#include "mpi/interposer/session.h"
+
+namespace cairn::mpi {
+
+// Takes CAIRN_MPI_STOP, one item for each rank: N or N+ (see Session::enter).
+void read_stop(const std::string& stops);
+
+int send_aside(const void* buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm);
+// A request that is complete.
+int finished_request(MPI_Request* request);
+
+}  // namespace cairn::mpi

@@ -1,0 +1,11 @@
+// `cairn mpi break` and `where`: where each process stops, and where it stands.
+#pragma once
+
+#include "mpi/tool/options.h"
+
+namespace cairn::mpi::tool {
+
+[[nodiscard]] Result<> break_at(const Options& options);
+[[nodiscard]] Result<> where(const Options& options);
+
+}  // namespace cairn::mpi::tool
