@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`cairn mpi break` stops every process where `cairn causality cuts` says: at the earliest state consistent with an event. --soak: for
 every event of every rank of small runs."""
+import contextlib
 import json
 import os
 import signal
@@ -42,7 +43,8 @@ def stop_at(job, name, program, ranks, rank, at):
         # mpiexec ends by itself when its processes are gone.
         for each in where(job, name)[1]:
             if each.get("stopped"):
-                os.kill(each["pid"], signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # mpiexec was first
+                    os.kill(each["pid"], signal.SIGKILL)
         try:
             running.wait(10)
         except subprocess.TimeoutExpired:
