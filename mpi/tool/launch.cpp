@@ -40,7 +40,7 @@ std::string which(const std::string& name) {
 std::string linked_with(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-    if (bytes.compare(0, SELFMAG, ELFMAG) != 0) return "";
+    if (!bytes.starts_with(ELFMAG)) return "";
     // Names of needed libraries are whole strings of the dynamic string table.
     const auto has = [&](const char* name) {
         return bytes.find(std::string(1, '\0') + name + '\0') != std::string::npos;
