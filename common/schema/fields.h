@@ -82,7 +82,6 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(huge);
     CAIRN_FIELD(no_huge);
     CAIRN_FIELD(mergeable);
-    CAIRN_FIELD(huge_page);
     CAIRN_FIELD(memory_policy);
     CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(file_offset);

@@ -72,7 +72,6 @@ struct Area {
     AreaKind kind = AreaKind::anonymous;
     bool grows_down = false, no_reserve = false, locked = false, lock_on_fault = false, dont_fork = false,
          wipe_on_fork = false, dont_dump = false, huge = false, no_huge = false, mergeable = false;
-    std::uint64_t huge_page = 0;     // MAP_HUGETLB: bytes of a page; 0: ordinary pages
     std::int32_t memory_policy = 0;  // mbind(2), as Thread::memory_policy
     Bytes memory_nodes;
     std::uint64_t file_offset = 0;
