@@ -394,6 +394,7 @@ void Rebuild::fill_threads(Block& block) {
     for (const auto& thread : process().threads) {
         restorer::Thread out = {};
         out.image_tid = thread.tid;
+        out.old_tid = thread.kernel_tid;
         out.tid = context_.exact_ids && !threads.empty() ? thread.tid : 0;
         out.altstack_base = thread.altstack_base;
         out.altstack_size = thread.altstack_size;

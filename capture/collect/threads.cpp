@@ -88,6 +88,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
                                       const Status& first_status, const ToProgram& to_program, IpcMap& ipc) {
     schema::Thread image;
     image.tid = to_program(thread.tid);
+    image.kernel_tid = thread.tid;
     image.leader_dead = thread.leader_dead;
     if (thread.leader_dead) return image;
 

@@ -22,6 +22,7 @@ concept Struct = std::same_as<std::remove_const_t<S>, T>;
 template <Struct<Thread> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(tid);
+    CAIRN_FIELD(kernel_tid);
     CAIRN_FIELD(leader_dead);
     CAIRN_FIELD(registers);
     CAIRN_FIELD(xstate);

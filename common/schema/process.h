@@ -20,11 +20,12 @@ enum class Run { running, stopped, zombie };
 
 struct Thread {
     std::int32_t tid = 0;
-    bool leader_dead = false;    // the main thread has exited, others live: nothing but tid is meaningful
-    Bytes registers;             // struct user_regs_struct (NT_PRSTATUS), orig_rax included
-    Bytes xstate;                // NT_X86_XSTATE, whole XSAVE area
-    std::uint64_t blocked = 0;   // signal mask, bit n-1 for signal n
-    std::vector<Bytes> pending;  // siginfo_t, signals sent to this thread, oldest first
+    std::int32_t kernel_tid = 0;  // at the checkpoint: what the words of robust mutexes held by it say
+    bool leader_dead = false;     // the main thread has exited, others live: nothing but tid is meaningful
+    Bytes registers;              // struct user_regs_struct (NT_PRSTATUS), orig_rax included
+    Bytes xstate;                 // NT_X86_XSTATE, whole XSAVE area
+    std::uint64_t blocked = 0;    // signal mask, bit n-1 for signal n
+    std::vector<Bytes> pending;   // siginfo_t, signals sent to this thread, oldest first
     std::uint64_t altstack_base = 0, altstack_size = 0;
     std::int32_t altstack_flags = 2;  // SS_DISABLE
     std::uint64_t clear_child_tid = 0;

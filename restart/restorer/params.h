@@ -69,6 +69,7 @@ constexpr std::uint64_t reader_stack_at = huge_page + unit_buffer, reader_stack_
 struct Thread {
     std::int32_t tid;              // as the kernel is to name it; 0: any. First one: the process itself
     std::int32_t image_tid;        // as the program knows it
+    std::int32_t old_tid;          // as the kernel named it at the checkpoint
     std::int32_t real_tid;         // filled in by the blob
     std::uint32_t set_scheduling;  // 0: what it inherits is right
     std::uint64_t altstack_base, altstack_size;

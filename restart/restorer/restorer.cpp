@@ -114,8 +114,14 @@ void set_credentials(Params* params, const Thread& thread) {
 // The robust mutexes that a thread holds say who holds them by the tid that it had in the kernel; when it
 // dies the kernel looks for the tid that it has now. Read and written by calls that fail on a bad address:
 // the list is the program's, the kernel doesn't trust it either (kernel/futex, exit_robust_list).
+//
+// What is on it need not be a mutex: a program may set a copy of its list's head (stress-ng does), and the
+// words before glibc's own head are pointers. So a word has to say the tid of the checkpoint, or, where a
+// thread slept in lock over an earlier restart and wrote the tid from before, look like a robust mutex all
+// through.
 void rename_robust_owner(const Thread& thread) {
     constexpr std::uint32_t tid_bits = 0x3fffffff, limit = 2048;  // FUTEX_TID_MASK, ROBUST_LIST_LIMIT
+    constexpr std::uint32_t last_tid = 1 << 22, robust_kind = 16, kinds = 512;  // PID_MAX_LIMIT; pthread.h
     const auto self = call(SYS_getpid);
     const auto copy = [&](long direction, std::uint64_t at, void* data, std::uint64_t size) {
         const std::uint64_t here[2] = {reinterpret_cast<std::uint64_t>(data), size}, there[2] = {at, size};
@@ -129,17 +135,19 @@ void rename_robust_owner(const Thread& thread) {
     if (!copy(SYS_process_vm_readv, thread.robust_list, &head, sizeof head)) return;
     std::uint64_t entry = head.next & ~1ULL;  // bit 0: priority inheriting
     for (std::uint32_t n = 0; n < limit && entry != thread.robust_list; ++n) {
-        std::uint32_t mutex[3] = {};  // glibc's pthread_mutex_t begins with lock, count, owner
+        std::uint32_t mutex[5] = {};  // glibc's pthread_mutex_t: lock, count, owner, users, kind
         const std::uint64_t at = entry + static_cast<std::uint64_t>(head.offset);
         std::uint64_t next = 0;
         if (!copy(SYS_process_vm_readv, entry, &next, sizeof next) ||
             !copy(SYS_process_vm_readv, at, mutex, sizeof mutex))
             return;
         const std::uint32_t was = mutex[0] & tid_bits;
-        if (was != 0 && was != static_cast<std::uint32_t>(thread.real_tid)) {
+        const bool robust =
+            mutex[2] == was && was <= last_tid && (mutex[4] & robust_kind) != 0 && mutex[4] < kinds;
+        if (was != 0 && (was == static_cast<std::uint32_t>(thread.old_tid) || robust)) {
             if (mutex[2] == was) mutex[2] = static_cast<std::uint32_t>(thread.real_tid);
             mutex[0] = (mutex[0] & ~tid_bits) | static_cast<std::uint32_t>(thread.real_tid);
-            copy(SYS_process_vm_writev, at, mutex, sizeof mutex);
+            copy(SYS_process_vm_writev, at, mutex, 3 * sizeof mutex[0]);
         }
         entry = next & ~1ULL;
     }

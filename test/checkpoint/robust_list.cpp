@@ -1,16 +1,40 @@
 // A robust mutex that a child of fork took through libc before the checkpoint, killed by SIGKILL after the
-// restart: nobody but the kernel can tell the next owner.
+// restart: nobody but the kernel can tell the next owner. And a thread whose list leads to what is no mutex.
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <initializer_list>
 
 #include "support.h"
 
+namespace {
+
+// The kernel is given a copy of the list's head. It leads to the head that libc made, which has pointers of
+// libc's where a mutex would say who holds it.
+void* with_copied_head(void* done) {
+    robust_list_head* head = nullptr;
+    std::size_t size = 0;
+    CHECK(syscall(SYS_get_robust_list, 0, &head, &size) == 0);
+    robust_list_head copy = *head;
+    CHECK(copy.list.next == &head->list);
+    CHECK(syscall(SYS_set_robust_list, &copy, size) == 0);
+    while (!static_cast<std::atomic<bool>*>(done)->load()) test::nap(1);
+    CHECK(syscall(SYS_set_robust_list, head, size) == 0);
+    return nullptr;
+}
+
+}  // namespace
+
 int main() {
+    std::atomic<bool> done = false;
+    pthread_t thread = {};
+    CHECK(pthread_create(&thread, nullptr, with_copied_head, &done) == 0);
     struct Shared {
         pthread_mutex_t mutex[2];
         std::atomic<bool> held;
@@ -34,6 +58,8 @@ int main() {
     test::serve([&](bool last) {
         for (auto& mutex : shared->mutex) CHECK(pthread_mutex_trylock(&mutex) == EBUSY);
         if (!last) return;
+        done = true;
+        CHECK(pthread_join(thread, nullptr) == 0);  // takes it off libc's list
         CHECK(kill(child, SIGKILL) == 0);
         int status = 0;
         CHECK(waitpid(child, &status, 0) == child && WTERMSIG(status) == SIGKILL);
