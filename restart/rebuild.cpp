@@ -593,10 +593,12 @@ Result<bool> Rebuild::trapped(pid_t) {
     }
     if (++ready_ < expected_) return false;
     for (std::size_t i = 0; i < expected_; ++i) {
-        auto ids = ptrace::read_object<std::array<std::int32_t, 3>>(
-            pid_, threads_at_ + i * sizeof(restorer::Thread));
-        if (!ids) return std::unexpected(std::move(ids.error()));
-        thread_ids_.emplace_back((*ids)[1], (*ids)[2]);
+        const auto at = threads_at_ + i * sizeof(restorer::Thread);
+        auto image = ptrace::read_object<std::int32_t>(pid_, at + offsetof(restorer::Thread, image_tid));
+        if (!image) return std::unexpected(std::move(image.error()));
+        auto real = ptrace::read_object<std::int32_t>(pid_, at + offsetof(restorer::Thread, real_tid));
+        if (!real) return std::unexpected(std::move(real.error()));
+        thread_ids_.emplace_back(*image, *real);
     }
     return true;
 }
