@@ -1,5 +1,7 @@
 // What is said to people, and what happens when the program leaves its record.
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,6 +19,19 @@ bool crowded() {
         return CPU_COUNT(&set) < session->size;
     }();
     return answer;
+}
+
+// mpiexec hears of an abort by another way than of what was said before, and ends everybody at once (Hydra):
+// what it has not taken from the pipe by then is lost. At most a second.
+void wait_until_heard() {
+    struct stat where = {};
+    if (::fstat(STDERR_FILENO, &where) != 0 || !S_ISFIFO(where.st_mode)) return;
+    for (int i = 0; i < 500; ++i) {
+        int left = 0;
+        if (::ioctl(STDERR_FILENO, FIONREAD, &left) != 0 || left == 0) return;
+        const timespec moment{.tv_sec = 0, .tv_nsec = 2'000'000};
+        ::nanosleep(&moment, nullptr);
+    }
 }
 
 }  // namespace
@@ -46,6 +61,7 @@ void depart(const std::string& expected, const std::string& happened) {
         say(fmt::format("stopped; look at it with: gdb -p {}", ::getpid()));
         wait_here();
     }
+    wait_until_heard();
     real.Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::refused));
     ::_exit(static_cast<int>(ExitCode::refused));
 }
