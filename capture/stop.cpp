@@ -414,6 +414,22 @@ Result<> Stopper::read_registers(StoppedProcess& process) {
     return {};
 }
 
+// False: some have to be stopped anew. A main thread that stood still is gone without a word when a sibling
+// execs that wasn't seized yet: who goes by its id now isn't ours (ESRCH).
+Result<bool> Stopper::read_all_registers() {
+    std::vector<pid_t> execed;
+    for (auto& [pid, process] : processes_) {
+        auto done = read_registers(process);
+        if (!done && done.error().number != ESRCH) return std::unexpected(std::move(done.error()));
+        if (!done) execed.push_back(pid);
+    }
+    for (const pid_t pid : execed) {
+        release(pid);
+        candidates_.insert(pid);
+    }
+    return execed.empty();
+}
+
 // Two processes with one memory have one door between them.
 Result<> Stopper::check_shared_memory() const {
     for (const auto& [pid, process] : processes_)
@@ -500,7 +516,12 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
         if (settled && candidates_.empty()) {
             auto births = look_for_births();
             if (!births) return std::unexpected(std::move(births.error()));
-            if (!*births && no_more_children()) break;
+            if (!*births && no_more_children()) {
+                auto done = read_all_registers();
+                if (!done) return std::unexpected(std::move(done.error()));
+                if (*done) break;
+                continue;
+            }
         }
         auto fine = reporter_.may_go_on([this] { return waiting_for(); });
         if (!fine) return fine;
@@ -513,8 +534,6 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             look_after_silent();
         }
     }
-    for (auto& [pid, process] : processes_)
-        if (auto done = read_registers(process); !done) return done;
     // A parent that was killed while it stood still leaves its zombies to others.
     std::erase_if(zombies_, [](Zombie& zombie) {
         auto stat = proc::stat(zombie.pid);

@@ -65,6 +65,7 @@ class Stopper {
     [[nodiscard]] bool orphan_on_its_way();
     void release(pid_t pid);
     [[nodiscard]] Result<> read_registers(StoppedProcess& process);
+    [[nodiscard]] Result<bool> read_all_registers();
     [[nodiscard]] Result<> check_shared_memory() const;
     [[nodiscard]] std::string waiting_for() const;
     [[nodiscard]] Slot* slot_of(pid_t pid) const;
