@@ -112,7 +112,7 @@ Result<bool> Stopper::seize_new_threads(pid_t pid) {
 // gives EPERM as one does that we may not trace. The latter stays.
 Result<> Stopper::refuse_tracing(pid_t pid, pid_t tid, const Error& why) {
     const auto [since, first] = refused_since_.try_emplace(tid, Clock::now());
-    if (first || Clock::now() - since->second < std::chrono::milliseconds(50)) return {};
+    if (first || Clock::now() - since->second < std::chrono::milliseconds(500)) return {};
     auto status = proc::status(pid, tid);
     if (status && (*status)["TracerPid"] != "0")
         return fail_code(ExitCode::refused, "{} is being traced by {}: a debugged process can't be saved",
