@@ -48,6 +48,7 @@ std::string set_preload(const std::string& library, const std::string& region) {
 void forget_preload() {
     ::unsetenv(env_region);
     ::unsetenv(env_library);
+    ::unsetenv(env_gate);
     const std::string before = current();
     if (before.empty()) return;
     const std::string rest = others(before);

@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
-inline constexpr std::uint32_t region_version = 3;
+inline constexpr std::uint32_t region_version = 5;
 inline constexpr std::uint32_t slot_count = 16384;
 inline constexpr std::uint32_t pid_hint_size = 32768;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
@@ -115,6 +115,10 @@ struct Region {
     char ckptdir[1024];
     char path[1024];  // of this file: what CAIRN_REGION is in the environment of whatever a member execs. A
                       // restored program's own environment still names the session that it was started in
+    // Where a member that execs as another user asks for this file, which it may not open by its path: an
+    // abstract Unix socket of the coordinator's (coordinator/gate.h). "" if there is none.
+    char gate[64];
+    std::uint32_t owner;  // effective uid of the coordinator
     alignas(64) Slot slots[slot_count];
     alignas(64) Talk talks[slot_count];
     alignas(64) IdMap ids;
@@ -126,6 +130,8 @@ static_assert(sizeof(Slot) == 128);
 
 // Environment of a launched program. Kept in every exec inside the group by the hijack library.
 inline constexpr const char* env_region = "CAIRN_REGION";  // path of the region file
+// OWNER:NAME of the gate, for what is executed by another user than the session's.
+inline constexpr const char* env_gate = "CAIRN_GATE";
 inline constexpr const char* env_library =
     "CAIRN_LIBRARY";  // path of libcairn.so, what LD_PRELOAD begins with
 

@@ -49,6 +49,9 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
                 {.joined = [this](const Member& member) { joined(member); },
                  .left = [this](const Member& member) { left(member); },
                  .warning = [this](const std::string& text) { note(text); }}),
+      gate_(
+          io, *region_, [this](pid_t pid) { return registry_.is_kin(pid); },
+          [this](const std::string& text) { note(text); }),
       barrier_(
           group_, registry_, [this](const std::string& text) { note(text); },
           [this] {
@@ -96,6 +99,7 @@ Result<> Coordinator::start() {
     registry_.start(region_.adopted());
     if (registry_.members().empty() && group_.state() == Group::State::running) group_ = Group();
     if (registry_.members().empty() && registry_.births() == 0) clear_ipc(region.ipc);
+    if (Result<> listening = gate_.open(); !listening) return listening;
     if (Result<> listening = server_.listen(session_); !listening) return listening;
     write_small(session_.pid_file(), fmt::format("{}\n", ::getpid()));
     save_state();
@@ -277,6 +281,7 @@ void Coordinator::finish() {
     }
     console_.stop();
     server_.stop();
+    gate_.close();
     signals_.cancel();
     // Under the lock: the next coordinator makes these anew. The region stays while somebody uses it.
     ::unlink(session_.socket().c_str());

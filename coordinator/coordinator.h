@@ -13,6 +13,7 @@
 #include "common/session.h"
 #include "coordinator/checkpointer.h"
 #include "coordinator/console.h"
+#include "coordinator/gate.h"
 #include "coordinator/group.h"
 #include "coordinator/json.h"
 #include "coordinator/region_file.h"
@@ -78,6 +79,7 @@ class Coordinator {
     RegionFile region_;
     Group group_;
     Registry registry_;
+    Gate gate_;
     RestartBarrier barrier_;
     Checkpointer checkpointer_;
     Server server_;

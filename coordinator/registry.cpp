@@ -391,6 +391,20 @@ Result<> Registry::restore(const RestoredMember& member) {
     return {};
 }
 
+bool Registry::is_kin(pid_t pid) {
+    scan();
+    // A member's pid is its own as long as it lives: its pidfd says so.
+    const auto lives = [this](pid_t member) {
+        const auto slot = slot_of_.find(member);
+        if (slot == slot_of_.end()) return false;
+        const auto watch = watches_.find(slot->second);
+        return watch != watches_.end() && pidfd_signal(watch->second->descriptor.native_handle(), 0) == 0;
+    };
+    if (lives(pid)) return true;
+    const auto info = process_info(pid);
+    return info && lives(info->parent);
+}
+
 std::size_t Registry::kill_all() {
     std::size_t killed = 0;
     for (const auto& [index, watch] : watches_)

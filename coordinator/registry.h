@@ -66,6 +66,9 @@ class Registry {
     // Fills the slot of a process that a restart has rebuilt.
     [[nodiscard]] Result<> restore(const RestoredMember& member);
 
+    // Is this process a member, or a child of one that has not registered (yet)?
+    [[nodiscard]] bool is_kin(pid_t pid);
+
     // SIGKILL for everybody, those included whose births are known by pid. Returns how many got it.
     std::size_t kill_all();
 

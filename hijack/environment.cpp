@@ -45,6 +45,26 @@ bool holds_ours(const char* preload) {
     return found;
 }
 
+// "OWNER:NAME", what the new image wants to know of the gate. Empty where there is none.
+struct GateText {
+    char text[sizeof(Region::gate) + 16];
+};
+
+GateText gate_text() {
+    GateText result = {};
+    if (region()->gate[0] == '\0') return result;
+    char* to = result.text;
+    char digits[12];
+    int count = 0;
+    for (std::uint32_t left = region()->owner; left != 0 || count == 0; left /= 10)
+        digits[count++] = static_cast<char>('0' + left % 10);
+    while (count > 0) *to++ = digits[--count];
+    *to++ = ':';
+    for (std::size_t i = 0; i < sizeof(Region::gate) && region()->gate[i] != '\0'; ++i)
+        *to++ = region()->gate[i];
+    return result;
+}
+
 char* put(char* to, const char* text) {
     const std::size_t length = std::strlen(text);
     std::memcpy(to, text, length);
@@ -69,7 +89,11 @@ const char* variable(char* const* environment, const char* name) {
 }
 
 EnvironmentPlan plan_environment(char* const* given, Membership membership) {
-    EnvironmentPlan plan = {given, membership, false, nullptr, 0, false, false, false};
+    EnvironmentPlan plan = {};
+    plan.given = given;
+    plan.membership = membership;
+    plan.wants_gate = membership == Membership::member && region()->gate[0] != '\0' && elsewhere();
+    const GateText gate = gate_text();
     std::size_t count = 0;
     for (; given != nullptr && given[count] != nullptr; ++count) {
         if (given[count][0] != 'L' && given[count][0] != 'C') continue;
@@ -81,13 +105,19 @@ EnvironmentPlan plan_environment(char* const* given, Membership membership) {
             plan.right_region = std::strcmp(value, region_path()) == 0;
         }
         plan.has_library |= value_of(given[count], env_library) != nullptr;
+        if (const char* value = value_of(given[count], env_gate)) {
+            plan.has_gate = true;
+            plan.right_gate = std::strcmp(value, gate.text) == 0;
+        }
     }
     const bool ours = plan.preload != nullptr && holds_ours(plan.preload);
-    plan.complete = membership == Membership::member ? ours && plan.right_region && plan.has_library
-                                                     : !ours && !plan.has_region && !plan.has_library;
+    plan.complete =
+        membership == Membership::member
+            ? ours && plan.right_region && plan.has_library && (!plan.wants_gate || plan.right_gate)
+            : !ours && !plan.has_region && !plan.has_library && !plan.has_gate;
     const std::size_t preload_length = plan.preload == nullptr ? 0 : std::strlen(plan.preload);
-    plan.bytes = (count + 4) * sizeof(char*) + preload_length + 2 * std::strlen(resident.library_path) +
-                 std::strlen(region_path()) + 64;
+    plan.bytes = (count + 5) * sizeof(char*) + preload_length + 2 * std::strlen(resident.library_path) +
+                 std::strlen(region_path()) + sizeof gate.text + 96;
     return plan;
 }
 
@@ -98,11 +128,12 @@ char** build_environment(const EnvironmentPlan& plan, void* memory) {
         const bool outside = plan.membership == Membership::outside;
         if (value_of(*entry, env_preload) != nullptr ||
             (value_of(*entry, env_region) != nullptr && (outside || !plan.right_region)) ||
-            (value_of(*entry, env_library) != nullptr && outside))
+            (value_of(*entry, env_library) != nullptr && outside) ||
+            (value_of(*entry, env_gate) != nullptr && (outside || !plan.right_gate)))
             continue;
         built[count++] = *entry;
     }
-    auto* text = reinterpret_cast<char*>(built + count + 4);
+    auto* text = reinterpret_cast<char*>(built + count + 5);
     const auto add = [&](const char* name, const char* first, const char* second) {
         built[count++] = text;
         text = put_variable(text, name, first, second);
@@ -112,6 +143,7 @@ char** build_environment(const EnvironmentPlan& plan, void* memory) {
         add(env_preload, holds_ours(theirs) ? "" : resident.library_path, theirs);
         if (!plan.right_region) add(env_region, region_path(), "");
         if (!plan.has_library) add(env_library, resident.library_path, "");
+        if (plan.wants_gate && !plan.right_gate) add(env_gate, gate_text().text, "");
     } else {
         char* const begin = text;
         char* end = put(text, "LD_PRELOAD=");
@@ -142,6 +174,7 @@ void complete_environ() {
     }
     ::setenv(env_region, region_path(), 1);
     ::setenv(env_library, resident.library_path, 0);
+    if (plan.wants_gate) ::setenv(env_gate, gate_text().text, 1);
 }
 
 }  // namespace cairn::hijack

@@ -21,6 +21,9 @@ struct EnvironmentPlan {
     const char* preload;  // value of LD_PRELOAD, null: none
     std::size_t bytes;    // memory that build_environment needs
     bool has_region, right_region, has_library;
+    // The new image runs as another user than the session's, or under another root, and can't open the region
+    // by its path.
+    bool wants_gate, has_gate, right_gate;
 };
 
 // `given` may be null: an empty environment, as execve(2) has it.

@@ -50,13 +50,13 @@ ExecMark::ExecMark(const ProgramCheck* outside) : slot_(own_slot_or_new()) {
         slot.state.store(SlotState::running, std::memory_order_release);
         return;
     }
-    const bool moved = resident.root_changed.load(std::memory_order_relaxed) ||
-                       raw::call(SYS_geteuid) != static_cast<long>(resident.user);
-    if (!moved) {
+    if (!elsewhere()) {
         slot.state.store(SlotState::exec, std::memory_order_release);
         return;
     }
-    if (!reachable(region_path(), R_OK | W_OK) || !reachable(resident.library_path, R_OK))
+    if (!reachable(resident.library_path, R_OK))
+        explain(slot, "execed with a user or root that can't read libcairn.so");
+    else if (region()->gate[0] == '\0' && !reachable(region_path(), R_OK | W_OK))
         explain(slot, "execed with a user or root that can't reach the session");
     slot.state.store(SlotState::exec, std::memory_order_release);
 }

@@ -13,6 +13,7 @@
 #include "common/agent.h"
 #include "hijack/births.h"
 #include "hijack/environment.h"
+#include "hijack/gate.h"
 #include "hijack/raw.h"
 #include "hijack/threads.h"
 #include "hijack/timing.h"
@@ -134,8 +135,9 @@ const char* keep_path(char*& room, char** environment, const char* name) {
     return copy;
 }
 
-Region* map_region(const char* path) {
-    const long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+Region* map_region(const char* path, const char* gate) {
+    long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    if (raw::failed(fd) && gate != nullptr) fd = ask_at_gate(gate);
     if (raw::failed(fd)) return nullptr;
     struct stat status = {};
     long at = -1;
@@ -158,10 +160,9 @@ Region* map_region(const char* path) {
     if (library == nullptr || path == nullptr) return;
     resident.library_path = library;
     resident.region_path = path;
-    Region* region = map_region(path);
+    Region* region = map_region(path, variable(environment, env_gate));
     if (region == nullptr) return;
     resident.region = region;
-    resident.user = static_cast<std::uint32_t>(raw::call(SYS_geteuid));
     cairn_door.cpu_tls = thread_cpu_base_offset();
     cairn_door_open();
     register_image(*region);
@@ -169,6 +170,11 @@ Region* map_region(const char* path) {
 }
 
 }  // namespace
+
+bool elsewhere() {
+    return resident.root_changed.load(std::memory_order_relaxed) ||
+           raw::call(SYS_geteuid) != static_cast<long>(region()->owner);
+}
 
 std::int32_t own_slot() {
     return find_slot(*resident.region, raw::pid());

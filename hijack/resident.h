@@ -15,7 +15,6 @@ struct Resident {
     Region* region = nullptr;
     const char* region_path = "";
     const char* library_path = "";
-    std::uint32_t user = 0;                  // effective uid when this image began
     std::atomic<bool> root_changed = false;  // chroot was called
     char paths[8192] = {};                   // one after the other, so that both are on one page as a rule
 };
@@ -30,6 +29,9 @@ inline Region* region() {
 inline const char* region_path() {
     return region()->path[0] != '\0' ? region()->path : resident.region_path;
 }
+
+// May the region be out of reach of what this process executes: as another user, or under another root?
+bool elsewhere();
 
 // The slot of this process, or no_slot. Looked up by the pid, never remembered: a child of a raw clone has
 // the memory of its parent, and a restart may have given the process another slot.

@@ -1,15 +1,47 @@
 #!/usr/bin/python3
 """A restart while another group is being served is refused; a copy in another session works; so does a second
-restart of the same checkpoint later."""
+restart of the same checkpoint later. Another user's process that is no member's child doesn't get the session's region."""
 import os
+import re
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import Terminal, check, main, processes
 from cairn_test.ticking import Ticking
 
 
+ASK = """
+import socket, sys
+for _ in range(300):
+    asked = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    asked.settimeout(20)
+    asked.connect("\\0" + sys.argv[1])
+    data, descriptors, _, _ = socket.recv_fds(asked, 100, 4)
+    if data or descriptors:
+        sys.exit("the gate has opened")
+"""
+
+
+def knock(t):
+    """Asks as a stranger for what only children of members get (coordinator/gate.h)."""
+    owned = set()
+    folder = f"/proc/{t.coordinator_pid()}/fd"
+    for name in os.listdir(folder):
+        found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(os.path.join(folder, name)))
+        owned.update(found.groups() if found else ())
+    with open("/proc/net/unix") as file:
+        gates = [words[7][1:] for words in map(str.split, file) if len(words) == 8 and words[6] in owned and words[7].startswith("@")]
+    check(len(gates) == 1, f"gates of the session: {gates}")
+    user = t.own_by_user()
+    code, out, err = t.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", sys.executable, "-c", ASK, gates[0]])
+    check(code == 0, f"a stranger at the gate: {code} {out}{err}")
+    with open(os.path.join(t.env["CAIRN_RUNDIR"], t.name, "coordinator.log")) as file:
+        check("is no child of a member" in file.read(), "nothing is said of the stranger")
+
+
 def test(t):
     group = Ticking(t, children=1)
+    if t.mode in ("exact", "virtual"):
+        knock(t)
     group.checkpoint_works("before")
     script = os.path.join(t.ckptdir, "restart.sh")
     # The group itself still runs.

@@ -17,7 +17,7 @@ USER = "cairntest"
 _MARK = "CAIRN_TEST_MODE"
 
 
-def _ensure_user():
+def ordinary_user():
     try:
         return pwd.getpwnam(USER)
     except KeyError:
@@ -33,7 +33,7 @@ def _as_user(command):
     """An ordinary user without any capability, a login's environment and no open descriptor of ours."""
     if os.getuid() != 0:
         return command
-    user = _ensure_user()
+    user = ordinary_user()
     kept = [f"{key}={value}" for key, value in os.environ.items() if key.startswith(("CAIRN_TEST", "CAIRN_BUILD"))]
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "--inh-caps=-all",
             "--bounding-set=-all", "env", "-i", f"PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={user.pw_dir}",

@@ -1,0 +1,140 @@
+#include "coordinator/gate.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "coordinator/process_info.h"
+
+namespace cairn::coordinator {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+namespace {
+
+#ifndef SO_PEERPIDFD
+constexpr int SO_PEERPIDFD = 77;  // asm-generic/socket.h, since Linux 6.5
+#endif
+
+// A name that nobody can have taken before us.
+std::string fresh_name() {
+    std::array<unsigned char, 16> bytes{};
+    if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return {};
+    std::string name = "cairn-gate-";
+    for (const unsigned char byte : bytes) name += fmt::format("{:02x}", byte);
+    return name;
+}
+
+bool bind_name(int fd, std::string_view name) {
+    sockaddr_un address{};
+    if (name.empty() || name.size() >= sizeof address.sun_path) return false;
+    address.sun_family = AF_UNIX;
+    std::memcpy(&address.sun_path[1], name.data(), name.size());
+    return ::bind(fd, reinterpret_cast<const sockaddr*>(&address),
+                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())) == 0;
+}
+
+// Is the process that connected still the one that has this pid? It might have ended, with the connection in
+// a child's hands, and the pid be a member's by now. Kernels that can't tell are taken at their word.
+bool still_there(const Fd& socket) {
+    int number = -1;
+    socklen_t size = sizeof number;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &number, &size) != 0)
+        return errno == ENOPROTOOPT;
+    const Fd process(number);
+    return ::syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0U) == 0;
+}
+
+void hand_over(const Fd& socket, const Fd& region) {
+    char byte = 0;
+    iovec place = {&byte, 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
+    msghdr message{};
+    message.msg_iov = &place;
+    message.msg_iovlen = 1;
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+    cmsghdr* part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof(int));
+    const int number = region.get();
+    std::memcpy(CMSG_DATA(part), &number, sizeof number);
+    // Who doesn't take it has gone.
+    [[maybe_unused]] const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace
+
+Gate::Gate(asio::io_context& io, Region& region, std::function<bool(pid_t)> admits,
+           std::function<void(const std::string&)> note)
+    : io_(io), region_(region), admits_(std::move(admits)), note_(std::move(note)), pause_(io) {}
+
+Result<> Gate::open() {
+    region_.owner = ::geteuid();
+    if (::geteuid() != 0) return {};
+    Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd) return fail_errno("socket");
+    std::string name(&region_.gate[0], ::strnlen(&region_.gate[0], sizeof region_.gate));
+    if (!bind_name(fd.get(), name)) {
+        name = fresh_name();
+        if (!bind_name(fd.get(), name)) return fail_errno("the session's gate: bind");
+    }
+    if (::listen(fd.get(), 256) != 0) return fail_errno("the session's gate: listen");
+    std::memset(&region_.gate[0], 0, sizeof region_.gate);
+    std::memcpy(&region_.gate[0], name.data(), std::min(name.size(), sizeof region_.gate - 1));
+    listener_ = std::make_unique<asio::posix::stream_descriptor>(io_, fd.release());
+    accept();
+    return {};
+}
+
+void Gate::close() {
+    listener_.reset();
+    pause_.cancel();
+}
+
+void Gate::accept() {
+    listener_->async_wait(
+        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
+            if (error || !listener_) return;
+            const Fd socket(
+                ::accept4(listener_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            if (socket) {
+                answer(socket);
+            } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                // The connection stays in the backlog: asked at once again, it would be a busy loop.
+                pause_.expires_after(200ms);
+                pause_.async_wait([this](const boost::system::error_code& stopped) {
+                    if (!stopped && listener_) accept();
+                });
+                return;
+            }
+            accept();
+        });
+}
+
+void Gate::answer(const Fd& socket) {
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return;
+    if (!admits_(who.pid) || !still_there(socket)) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - noted_ < 1s) return;
+        noted_ = now;
+        note_(fmt::format("{} (user {}) has asked for the session's region, and is no child of a member",
+                          describe(who.pid), who.uid));
+        return;
+    }
+    const Fd region(::open(&region_.path[0], O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (region) hand_over(socket, region);
+}
+
+}  // namespace cairn::coordinator

@@ -1,0 +1,48 @@
+// Where a process that runs as another user gets the session's region.
+//
+// The session's folder is its owner's alone. A member that changes its user (su, sshd, a server that gives
+// root up) keeps the region that it has mapped; what it executes then has to get it anew, and may not open
+// it. So the coordinator listens on an abstract Unix socket and hands a descriptor to who connects, if the
+// kernel says that it is a member, or a child of one. Nothing is read from it, nobody is waited for.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/region.h"
+
+namespace cairn::coordinator {
+
+class Gate {
+  public:
+    // `admits`: whether this process may have the region.
+    Gate(boost::asio::io_context& io, Region& region, std::function<bool(pid_t)> admits,
+         std::function<void(const std::string&)> note);
+
+    // Listens, by the name that the region has from an earlier coordinator (a program that is executed right
+    // now knows it) or a new one. Only root's processes can become another user's: for others nothing is
+    // done.
+    [[nodiscard]] Result<> open();
+    void close();
+
+  private:
+    void accept();
+    void answer(const Fd& socket);
+
+    boost::asio::io_context& io_;
+    Region& region_;
+    std::function<bool(pid_t)> admits_;
+    std::function<void(const std::string&)> note_;
+    std::unique_ptr<boost::asio::posix::stream_descriptor> listener_;
+    boost::asio::steady_timer pause_;
+    std::chrono::steady_clock::time_point noted_{};  // a stranger; one of them each second is told of
+};
+
+}  // namespace cairn::coordinator

@@ -1,0 +1,11 @@
+// How a program that runs as another user than the session's gets at the region.
+#pragma once
+
+namespace cairn::hijack {
+
+// A descriptor (close-on-exec) of the region's file from the coordinator, or -errno. `gate` is OWNER:NAME:
+// what answers has to be a process of OWNER's, as anybody may take an abstract name that is free. Waits for
+// some seconds at most: the one place where a program waits for the coordinator, and only to begin.
+long ask_at_gate(const char* gate);
+
+}  // namespace cairn::hijack
