@@ -222,7 +222,7 @@ void Registry::remove(std::uint32_t index) {
     listener_.left(member);
 }
 
-void Registry::await_end(std::shared_ptr<Watch> watch) {
+void Registry::await_end(const std::shared_ptr<Watch>& watch) {
     auto& descriptor = watch->descriptor;
     descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
                           [this, weak = std::weak_ptr(watch)](const boost::system::error_code& error) {

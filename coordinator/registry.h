@@ -88,7 +88,7 @@ class Registry {
     void look_at(std::uint32_t index, SlotState state);
     void add(std::uint32_t index, pid_t pid, std::uint64_t born_ns);
     void remove(std::uint32_t index);
-    void await_end(std::shared_ptr<Watch> watch);
+    void await_end(const std::shared_ptr<Watch>& watch);
     void ended(const std::shared_ptr<Watch>& watch);
     void check_births();
     void search();
