@@ -1,6 +1,7 @@
 // The row of calls: foreseen, recorded where it can't be, held against the record in replay.
 #include <dlfcn.h>
 
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -184,6 +185,9 @@ void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
     s.order = mix(s.order, static_cast<std::uint64_t>(static_cast<std::uint32_t>(tag)));
     if (s.job == Job::record) record_call(call, peer, number);
     if (s.job == Job::replay) check_call(call, peer, number);
+    if (s.shadows.empty()) return;
+    if (s.storing) store_shadows();
+    if (s.alone) fed_shadows();
 }
 
 std::string describe(const Site& site, const std::string& module, int peer, std::uint32_t comm) {

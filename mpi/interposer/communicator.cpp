@@ -2,6 +2,7 @@
 // path.
 #include <algorithm>
 
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/handlers.h"
 
 namespace cairn::mpi {
@@ -37,7 +38,14 @@ void comm_gone(MPI_Comm comm) {
 int on_Comm_idup(Call call, MPI_Comm comm, MPI_Comm* made, MPI_Request* request) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, comm);
-    const int result = real.Comm_idup(comm, made, request);
+    int result = MPI_SUCCESS;
+    if (session->alone) {
+        result = real.Comm_dup(comm, made);
+        fed_started({}, *request = placeholder());
+    } else {
+        result = real.Comm_idup(comm, made, request);
+        if (session->storing) store_started({}, Shape::all, comm, MPI_PROC_NULL, *request);
+    }
     if (session->tracer && result == MPI_SUCCESS) {
         session->tracer->collective(comm, Shape::all, MPI_PROC_NULL, *request);
         session->tracer->duplicated(comm, *made);
@@ -49,7 +57,17 @@ int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm pe
                         int tag, MPI_Comm* made) {
     const Inside guard;
     begin(call, local_leader, local, tag);
-    const int result = real.Intercomm_create(local, local_leader, peer, remote_leader, tag, made);
+    int result = MPI_SUCCESS;
+    if (session->alone) {
+        result = fed_result(local);
+        if (result == MPI_SUCCESS) *made = fed_made(local);
+    } else {
+        result = real.Intercomm_create(local, local_leader, peer, remote_leader, tag, made);
+    }
+    if (session->storing) {
+        store_result(result);
+        if (result == MPI_SUCCESS) store_made(*made);
+    }
     if (result != MPI_SUCCESS || *made == MPI_COMM_NULL) return result;
     static_cast<void>(comm_number(*made));
     if (session->tracer) {
@@ -83,6 +101,12 @@ int on_Comm_disconnect(Call call, MPI_Comm* comm) {
 
 void note(const Call& call, const char* what, bool refused) {
     Session& s = *session;
+    const std::string_view kind = what;
+    if (s.alone && kind != "files" && kind != "generalized-requests") {
+        say(fmt::format("{} at {}: {} need the other ranks, so this one can't go on alone", name(call.fn),
+                        causality::describe(locate(caller(call))), what));
+        stop_alone();
+    }
     if (s.job == Job::nothing) return;
     if (std::find(s.noted.begin(), s.noted.end(), what) != s.noted.end()) return;
     s.noted.emplace_back(what);

@@ -2,6 +2,7 @@
 // several was first, replay waits for that one.
 #include <vector>
 
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -31,12 +32,21 @@ int open(int count, const MPI_Request* requests, int& only) {
     return found;
 }
 
+Buffer buffer_of(const Posted& posted) {
+    return {posted.buffer, posted.count, posted.type};
+}
+
 // The MPI has completed the request that had this handle.
-void completed(std::uint64_t key, const MPI_Status& status) {
-    if (session->tracer) session->tracer->closed(key, status);
-    Posted* posted = session->requests.find(key);
+void completed(std::uint64_t key, const MPI_Status& status, int error) {
+    Session& s = *session;
+    if (s.tracer) s.tracer->closed(key, status);
+    Posted* posted = s.requests.find(key);
     if (posted == nullptr || !posted->open()) return;
-    if (!posted->send) complete_receive(*posted, status);
+    const bool receive = !posted->send && !posted->collective;
+    if (s.storing && receive) store_received(error, status, buffer_of(*posted));
+    if (s.storing && posted->collective) store_finished(key);
+    if (receive) complete_receive(*posted, status);
+    if (!posted->persistent && (s.storing || s.alone)) drop(posted->type);
     if (posted->persistent) {
         posted->active = false;
         posted->has_inner = false;
@@ -46,7 +56,28 @@ void completed(std::uint64_t key, const MPI_Status& status) {
     }
 }
 
+// Alone: as the record has it.
+int feed_one(MPI_Request* request, MPI_Status* status) {
+    Posted* posted = known(*request);
+    // Nothing, what never goes anywhere, and generalized requests.
+    if (posted == nullptr) return real.Wait(request, status);
+    if (posted->dead && !posted->cancel) record_ends();
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    clear_status(*seen);
+    const std::uint64_t key = bits(*request);
+    int error = MPI_SUCCESS;
+    if (posted->collective) fed_finished(key);
+    if (!posted->send && !posted->collective) error = fed_received(posted->comm, *seen, buffer_of(*posted));
+    if (error == MPI_ERR_PENDING) return error;
+    const bool persistent = posted->persistent;
+    completed(key, *seen, error);
+    if (!persistent) real.Request_free(request);
+    return error;
+}
+
 int wait_one(MPI_Request* request, MPI_Status* status) {
+    if (session->alone) return feed_one(request, status);
     Posted* posted = known(*request);
     if (posted == nullptr && !session->tracer) return real.Wait(request, status);
     if (posted != nullptr && posted->dead && !posted->cancel) record_ends();
@@ -54,7 +85,7 @@ int wait_one(MPI_Request* request, MPI_Status* status) {
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     const std::uint64_t key = bits(*request);
     const int result = real.Wait(posted != nullptr && posted->has_inner ? &posted->inner : request, seen);
-    completed(key, *seen);
+    completed(key, *seen, result);
     return result;
 }
 
@@ -90,17 +121,27 @@ class Many {
         }
         for (std::size_t i = 0; i < keys_.size(); ++i) {
             if (keys_[i] == 0) continue;
-            if (result != MPI_SUCCESS && statuses()[i].MPI_ERROR == MPI_ERR_PENDING) continue;
-            completed(keys_[i], statuses()[i]);
+            const int error = error_of(result, statuses()[i]);
+            if (error == MPI_ERR_PENDING) {
+                const Posted* posted = session->requests.find(keys_[i]);
+                if (session->storing && posted != nullptr && !posted->send && !posted->collective)
+                    store_result(error);
+                continue;
+            }
+            completed(keys_[i], statuses()[i], error);
         }
     }
     // The i-th has been, its status is the k-th.
-    void complete_one(int i, int k) {
+    void complete_one(int result, int i, int k) {
         if (!keys_.empty() && keys_[static_cast<std::size_t>(i)] != 0)
-            completed(keys_[static_cast<std::size_t>(i)], statuses()[k]);
+            completed(keys_[static_cast<std::size_t>(i)], statuses()[k], error_of(result, statuses()[k]));
     }
 
   private:
+    static int error_of(int result, const MPI_Status& status) {
+        return result == MPI_ERR_IN_STATUS ? status.MPI_ERROR : result;
+    }
+
     std::size_t count_;
     MPI_Request* requests_;
     MPI_Status* statuses_;
@@ -110,7 +151,22 @@ class Many {
     bool waits_for_dead_ = false;
 };
 
+// One after the other, as their completions were recorded.
+int feed_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+    int result = MPI_SUCCESS;
+    std::vector<int> errors;
+    for (int i = 0; i < count; ++i) {
+        errors.push_back(
+            feed_one(&requests[i], statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]));
+        if (errors.back() != MPI_SUCCESS) result = MPI_ERR_IN_STATUS;
+    }
+    for (int i = 0; i < count && result != MPI_SUCCESS && statuses != MPI_STATUSES_IGNORE; ++i)
+        statuses[i].MPI_ERROR = errors[static_cast<std::size_t>(i)];
+    return result;
+}
+
 int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
+    if (session->alone) return feed_all(count, requests, statuses);
     Many many(count, requests, statuses);
     if (many.waits_for_dead()) record_ends();
     const int result = real.Waitall(count, many.requests(), many.statuses());
@@ -187,7 +243,7 @@ int on_Test(Call call, MPI_Request* request, int* flag, MPI_Status* status) {
     const int result = real.Test(request, flag, seen);
     record_answer(*flag != 0);
     if (*flag != 0)
-        completed(key, *seen);
+        completed(key, *seen, result);
     else
         let_others_run();
     return result;
@@ -234,7 +290,7 @@ int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Stat
     const int result = real.Waitany(count, requests, index, seen);
     if (*index < 0 || *index >= count) return result;
     if (opened > 1) record_number(*index);
-    many.complete_one(*index, 0);
+    many.complete_one(result, *index, 0);
     return result;
 }
 
@@ -269,7 +325,7 @@ int on_Testany(Call call, int count, MPI_Request* requests, int* index, int* fla
         return result;
     }
     if (opened > 1) record_number(*index);
-    many.complete_one(*index, 0);
+    many.complete_one(result, *index, 0);
     return result;
 }
 
@@ -290,7 +346,7 @@ int on_Waitsome(Call call, int count, MPI_Request* requests, int* outcount, int*
     const int result = real.Waitsome(count, requests, outcount, indices, many.statuses());
     if (*outcount < 0) return result;
     some_came_to(*outcount, indices, opened);
-    for (int k = 0; k < *outcount; ++k) many.complete_one(indices[k], k);
+    for (int k = 0; k < *outcount; ++k) many.complete_one(result, indices[k], k);
     return result;
 }
 
@@ -322,7 +378,7 @@ int on_Testsome(Call call, int count, MPI_Request* requests, int* outcount, int*
         return result;
     }
     some_came_to(*outcount, indices, opened);
-    for (int k = 0; k < *outcount; ++k) many.complete_one(indices[k], k);
+    for (int k = 0; k < *outcount; ++k) many.complete_one(result, indices[k], k);
     return result;
 }
 
@@ -339,6 +395,14 @@ int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status*
         }
         Posted* posted = known(request);
         if (posted != nullptr && posted->dead && !posted->cancel) record_ends();
+        if (session->alone && posted != nullptr) {
+            *flag = 1;
+            MPI_Status own;
+            MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+            clear_status(*seen);
+            if (posted->send || posted->collective) return MPI_SUCCESS;
+            return fed_received(posted->comm, *seen, buffer_of(*posted));
+        }
         const MPI_Request asked = posted != nullptr && posted->has_inner ? posted->inner : request;
         int result = MPI_SUCCESS;
         while (*flag == 0 && result == MPI_SUCCESS) {
@@ -348,8 +412,14 @@ int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status*
         return result;
     }
     *flag = 0;
-    const int result = real.Request_get_status(request, flag, status);
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const int result = real.Request_get_status(request, flag, seen);
     record_answer(*flag != 0);
+    // The operation is complete, so its data may be looked at before the request is.
+    if (const Posted* posted = known(request);
+        session->storing && *flag != 0 && posted != nullptr && !posted->send && !posted->collective)
+        store_received(result, *seen, buffer_of(*posted));
     if (*flag == 0) let_others_run();
     return result;
 }

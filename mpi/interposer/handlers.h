@@ -1,7 +1,9 @@
 // What is done with each function: handlers of their own, and those that many share.
 #pragma once
 
+#include "mpi/interposer/answers.h"
 #include "mpi/interposer/breakpoint.h"
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -68,7 +70,10 @@ int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, 
     begin(call, dest, comm, tag);
     if (session->tracer) session->tracer->sends(comm, dest, tag);
     if (session->breaking) return send_aside(buf, count, type, dest, tag, comm);
-    return real_send(buf, count, type, dest, tag, comm);
+    if (session->alone) return fed_result(comm);
+    const int result = real_send(buf, count, type, dest, tag, comm);
+    if (session->storing) store_result(result);
+    return result;
 }
 
 template <class F>
@@ -76,9 +81,17 @@ int isend(Call call, F real_send, const void* buf, int count, MPI_Datatype type,
           MPI_Comm comm, MPI_Request* request) {
     const Inside guard;
     begin(call, dest, comm, tag);
+    if (session->alone) {
+        const int recorded = fed_result(comm);
+        if (recorded != MPI_SUCCESS) return recorded;
+        *request = placeholder();
+        session->requests.add(bits(*request)).send = true;
+        return recorded;
+    }
     int result = session->breaking ? send_aside(buf, count, type, dest, tag, comm)
                                    : real_send(buf, count, type, dest, tag, comm, request);
     if (session->breaking && result == MPI_SUCCESS) result = finished_request(request);
+    if (session->storing) store_result(result);
     if (session->tracer && result == MPI_SUCCESS) session->tracer->sends(comm, dest, tag, *request);
     return result;
 }
@@ -88,7 +101,10 @@ int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype t
               MPI_Comm comm, MPI_Request* request) {
     const Inside guard;
     begin(call, dest, comm, tag);
-    const int result = real_init(buf, count, type, dest, tag, comm, request);
+    const int result =
+        session->alone ? fed_result(comm) : real_init(buf, count, type, dest, tag, comm, request);
+    if (session->alone && result == MPI_SUCCESS) *request = placeholder();
+    if (session->storing) store_result(result);
     if (result == MPI_SUCCESS) {
         Posted& posted = session->requests.add(bits(*request));
         posted.persistent = posted.send = true;
@@ -104,20 +120,59 @@ int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype t
 }
 
 template <class F>
-int coll(Call call, Shape shape, MPI_Comm comm, int root, const F& run) {
+int coll(Call call, Shape shape, MPI_Comm comm, int root, const Output& output, const F& run) {
     const Inside guard;
     begin(call, root, comm);
+    if (session->alone) {
+        const int recorded = fed_result(comm);
+        if (recorded == MPI_SUCCESS) fed_collective(output);
+        return recorded;
+    }
     const int result = run();
+    if (session->storing) {
+        store_result(result);
+        if (result == MPI_SUCCESS) store_collective(output, shape, comm, root);
+    }
     if (session->tracer && result == MPI_SUCCESS) session->tracer->collective(comm, shape, root);
     return result;
 }
 
 template <class F>
-int icoll(Call call, Shape shape, MPI_Comm comm, int root, MPI_Request* request, const F& run) {
+int icoll(Call call, Shape shape, MPI_Comm comm, int root, MPI_Request* request, const Output& output,
+          const F& run) {
     const Inside guard;
     begin(call, root, comm);
+    if (session->alone) {
+        const int recorded = fed_result(comm);
+        if (recorded == MPI_SUCCESS) fed_started(output, *request = placeholder());
+        return recorded;
+    }
     const int result = run();
+    if (session->storing) {
+        store_result(result);
+        if (result == MPI_SUCCESS) store_started(output, shape, comm, root, *request);
+    }
     if (session->tracer && result == MPI_SUCCESS) session->tracer->collective(comm, shape, root, *request);
+    return result;
+}
+
+// A communicator that is made from this one.
+template <class F>
+int made_by(Fn fn, MPI_Comm parent, MPI_Comm* made, const F& run) {
+    if (session->alone) {
+        const int recorded = fed_result(parent);
+        if (recorded != MPI_SUCCESS) return recorded;
+        *made = fed_made(parent);
+        if (fn != Fn::Comm_dup && fn != Fn::Comm_dup_with_info) return recorded;
+        // With its attributes.
+        real.Comm_free(made);
+        return run();
+    }
+    const int result = run();
+    if (session->storing) {
+        store_result(result);
+        if (result == MPI_SUCCESS) store_made(*made);
+    }
     return result;
 }
 
@@ -125,7 +180,7 @@ template <class F>
 int make_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, parent);
-    const int result = run();
+    const int result = made_by(call.fn, parent, made, run);
     if (result != MPI_SUCCESS) return result;
     if (session->tracer) session->tracer->collective(parent, Shape::all, MPI_PROC_NULL);
     if (*made != MPI_COMM_NULL) {
@@ -140,7 +195,7 @@ template <class F>
 int make_group_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, parent);
-    const int result = run();
+    const int result = made_by(call.fn, parent, made, run);
     if (result != MPI_SUCCESS || *made == MPI_COMM_NULL) return result;
     static_cast<void>(comm_number(*made));
     if (session->tracer) {

@@ -1,5 +1,6 @@
 // Probes: whether there is a message, and which. A probe that matches (Mprobe, Improbe) takes it away at
 // once, so nothing is left to chance for the receive behind it.
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -12,8 +13,14 @@ bool wild(int source, int tag) {
 
 // `run` probes for source and tag into a status.
 template <class F>
-int wait_for(int source, int tag, MPI_Status* status, const F& run) {
-    if (!wild(source, tag)) return run(source, tag, status);
+int wait_for(MPI_Comm comm, int source, int tag, MPI_Status* status, const F& run) {
+    const Session& s = *session;
+    if (source == MPI_PROC_NULL || (!wild(source, tag) && !s.storing && !s.alone))
+        return run(source, tag, status);
+    if (s.alone) {
+        if (wild(source, tag)) static_cast<void>(recorded_probe(source, tag));
+        return fed_probe(comm, status);
+    }
     MPI_Status own;
     MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
     if (replaying()) {
@@ -21,13 +28,15 @@ int wait_for(int source, int tag, MPI_Status* status, const F& run) {
         return run(found.source, found.tag, known);
     }
     const int result = run(source, tag, known);
-    if (result == MPI_SUCCESS) record_probe(source, tag, {known->MPI_SOURCE, known->MPI_TAG});
+    if (result == MPI_SUCCESS && wild(source, tag))
+        record_probe(source, tag, {known->MPI_SOURCE, known->MPI_TAG});
+    if (s.storing) store_probe(result, *known);
     return result;
 }
 
 // `look` may say no; `wait` is the same call that waits.
 template <class L, class W>
-int ask(int source, int tag, int* flag, MPI_Status* status, const L& look, const W& wait) {
+int ask(MPI_Comm comm, int source, int tag, int* flag, MPI_Status* status, const L& look, const W& wait) {
     if (source == MPI_PROC_NULL) return look(status);
     if (session->tracer) session->tracer->by_chance();
     if (replaying()) {
@@ -36,7 +45,7 @@ int ask(int source, int tag, int* flag, MPI_Status* status, const L& look, const
             let_others_run();
             return MPI_SUCCESS;
         }
-        return wait_for(source, tag, status, wait);
+        return wait_for(comm, source, tag, status, wait);
     }
     MPI_Status own;
     MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
@@ -48,6 +57,7 @@ int ask(int source, int tag, int* flag, MPI_Status* status, const L& look, const
         let_others_run();
     else if (wild(source, tag))
         record_probe(source, tag, {known->MPI_SOURCE, known->MPI_TAG});
+    if (*flag != 0 && session->storing) store_probe(result, *known);
     return result;
 }
 
@@ -56,7 +66,7 @@ int ask(int source, int tag, int* flag, MPI_Status* status, const L& look, const
 int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
-    return wait_for(source, tag, status, [&](int from, int with, MPI_Status* known) {
+    return wait_for(comm, source, tag, status, [&](int from, int with, MPI_Status* known) {
         return real.Probe(from, with, comm, known);
     });
 }
@@ -65,7 +75,7 @@ int on_Iprobe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Stat
     const Inside guard;
     begin(call, source, comm, tag);
     return ask(
-        source, tag, flag, status,
+        comm, source, tag, flag, status,
         [&](MPI_Status* known) { return real.Iprobe(source, tag, comm, flag, known); },
         [&](int from, int with, MPI_Status* known) { return real.Probe(from, with, comm, known); });
 }
@@ -75,9 +85,10 @@ int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* messag
     begin(call, source, comm, tag);
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
-    const int result = wait_for(source, tag, seen, [&](int from, int with, MPI_Status* known) {
+    const int result = wait_for(comm, source, tag, seen, [&](int from, int with, MPI_Status* known) {
         return real.Mprobe(from, with, comm, message, known);
     });
+    if (session->alone && result == MPI_SUCCESS && source != MPI_PROC_NULL) *message = placeholder_message();
     if (session->tracer && result == MPI_SUCCESS)
         session->tracer->matched(comm, *message, seen->MPI_SOURCE, seen->MPI_TAG);
     return result;
@@ -90,9 +101,11 @@ int on_Improbe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Mes
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     const int result = ask(
-        source, tag, flag, seen,
+        comm, source, tag, flag, seen,
         [&](MPI_Status* known) { return real.Improbe(source, tag, comm, flag, message, known); },
         [&](int from, int with, MPI_Status* known) { return real.Mprobe(from, with, comm, message, known); });
+    if (session->alone && result == MPI_SUCCESS && *flag != 0 && source != MPI_PROC_NULL)
+        *message = placeholder_message();
     if (session->tracer && result == MPI_SUCCESS && *flag != 0)
         session->tracer->matched(comm, *message, seen->MPI_SOURCE, seen->MPI_TAG);
     return result;
@@ -102,7 +115,17 @@ int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* me
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     if (session->tracer) session->tracer->receives_matched(*message);
-    return real.Mrecv(buf, count, type, message, status);
+    if ((!session->storing && !session->alone) || *message == MPI_MESSAGE_NO_PROC)
+        return real.Mrecv(buf, count, type, message, status);
+    MPI_Status own;
+    MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
+    if (session->alone) {
+        real.Mrecv(nullptr, 0, MPI_BYTE, message, MPI_STATUS_IGNORE);
+        return fed_received(MPI_COMM_WORLD, *known, {buf, count, type});
+    }
+    const int result = real.Mrecv(buf, count, type, message, known);
+    store_received(result, *known, {buf, count, type});
+    return result;
 }
 
 int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* message,
@@ -110,7 +133,21 @@ int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* m
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     const MPI_Message matched = *message;
-    const int result = real.Imrecv(buf, count, type, message, request);
+    if (session->alone && matched != MPI_MESSAGE_NO_PROC) {
+        real.Mrecv(nullptr, 0, MPI_BYTE, message, MPI_STATUS_IGNORE);
+        *request = placeholder();
+    }
+    const int result = session->alone && matched != MPI_MESSAGE_NO_PROC
+                           ? fed_result(MPI_COMM_WORLD)
+                           : real.Imrecv(buf, count, type, message, request);
+    if (session->storing && matched != MPI_MESSAGE_NO_PROC) store_result(result);
+    if ((session->storing || session->alone) && result == MPI_SUCCESS && matched != MPI_MESSAGE_NO_PROC) {
+        Posted& posted = session->requests.add(bits(*request));
+        posted.buffer = buf;
+        posted.count = count;
+        posted.type = keep(type);
+        posted.comm = MPI_COMM_WORLD;
+    }
     if (session->tracer && result == MPI_SUCCESS) session->tracer->receives_matched(matched, *request);
     return result;
 }

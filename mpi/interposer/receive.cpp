@@ -1,5 +1,6 @@
 // Receives: which message each gets is written down where it could be another, and asked for by name in
 // replay.
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -14,12 +15,19 @@ bool truncated(int result) {
 
 // A receive that returns when it has its message. `run` gets source, tag and status to give to the MPI.
 template <class F>
-int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const F& run) {
+int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const Buffer& into, const F& run) {
     Posted posted;
     post_receive(posted, source, tag);
-    if (!posted.wild() && !posted.dead && !session->tracer) return run(source, tag, status);
+    const bool storing = session->storing;
+    if (!posted.wild() && !posted.dead && !session->tracer && !storing && !session->alone)
+        return run(source, tag, status);
     MPI_Status own;
     MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
+    if (session->alone) {
+        const int kind = fed_received(comm, *known, into);
+        if (kind == MPI_SUCCESS || kind == MPI_ERR_TRUNCATE) complete_receive(posted, *known);
+        return kind;
+    }
     if (posted.dead) {
         // Either the MPI refused its arguments, then it does so again; or it was waiting when the record
         // ends.
@@ -27,6 +35,7 @@ int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const F& ru
         return run(source, tag, status);
     }
     const int result = run(posted.source, posted.tag, known);
+    if (storing) store_received(result, *known, into);
     if (result == MPI_SUCCESS || truncated(result)) {
         complete_receive(posted, *known);
         if (session->tracer)
@@ -40,6 +49,17 @@ int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const F& ru
 int start(MPI_Request* request) {
     if (session->tracer) session->tracer->starts(*request);
     Posted* posted = session->requests.find(*request);
+    if (session->alone && posted != nullptr) {
+        posted->active = true;
+        posted->cancel = posted->dead = false;
+        if (posted->send || posted->source == MPI_PROC_NULL) return MPI_SUCCESS;
+        Posted now;
+        post_receive(now, posted->source, posted->tag);
+        posted->post = now.post;
+        posted->match = now.match;
+        posted->dead = now.dead;
+        return MPI_SUCCESS;
+    }
     if (posted == nullptr) return real.Start(request);
     posted->active = true;
     posted->cancel = false;
@@ -69,9 +89,10 @@ int on_Recv(Call call, void* buf, int count, MPI_Datatype type, int source, int 
             MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
-    return blocking(comm, source, tag, status, [&](int from, int with, MPI_Status* known) {
-        return real.Recv(buf, count, type, from, with, comm, known);
-    });
+    return blocking(comm, source, tag, status, {buf, count, type},
+                    [&](int from, int with, MPI_Status* known) {
+                        return real.Recv(buf, count, type, from, with, comm, known);
+                    });
 }
 
 int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
@@ -86,11 +107,13 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
             return result;
         stop_if_due();
     }
-    return blocking(comm, source, recvtag, status, [&](int from, int with, MPI_Status* known) {
-        if (session->breaking) return real.Recv(recvbuf, recvcount, recvtype, from, with, comm, known);
-        return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, from,
-                             with, comm, known);
-    });
+    return blocking(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
+                    [&](int from, int with, MPI_Status* known) {
+                        if (session->breaking)
+                            return real.Recv(recvbuf, recvcount, recvtype, from, with, comm, known);
+                        return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                             recvtype, from, with, comm, known);
+                    });
 }
 
 int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int dest, int sendtag, int source,
@@ -103,10 +126,11 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
             return result;
         stop_if_due();
     }
-    return blocking(comm, source, recvtag, status, [&](int from, int with, MPI_Status* known) {
-        if (session->breaking) return real.Recv(buf, count, type, from, with, comm, known);
-        return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
-    });
+    return blocking(
+        comm, source, recvtag, status, {buf, count, type}, [&](int from, int with, MPI_Status* known) {
+            if (session->breaking) return real.Recv(buf, count, type, from, with, comm, known);
+            return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
+        });
 }
 
 int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -116,9 +140,16 @@ int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int
     if (source == MPI_PROC_NULL) return real.Irecv(buf, count, type, source, tag, comm, request);
     Posted posted;
     post_receive(posted, source, tag);
-    // Not to be matched, but to be refused where the MPI refuses it.
-    const int result = posted.dead ? post_dead(buf, count, type, request)
-                                   : real.Irecv(buf, count, type, posted.source, posted.tag, comm, request);
+    int result = MPI_SUCCESS;
+    if (session->alone) {
+        result = fed_result(comm);
+        if (result == MPI_SUCCESS) *request = placeholder();
+    } else {
+        // Not to be matched, but to be refused where the MPI refuses it.
+        result = posted.dead ? post_dead(buf, count, type, request)
+                             : real.Irecv(buf, count, type, posted.source, posted.tag, comm, request);
+    }
+    if (session->storing) store_result(result);
     if (result != MPI_SUCCESS) {
         failed_receive(posted);
         return result;
@@ -127,6 +158,10 @@ int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int
     Posted& kept = session->requests.add(bits(*request));
     posted.key = kept.key;
     posted.used = true;
+    posted.buffer = buf;
+    posted.count = count;
+    posted.comm = comm;
+    if (session->storing || session->alone) posted.type = keep(type);
     kept = posted;
     return result;
 }
@@ -138,15 +173,22 @@ int on_Recv_init(Call call, void* buf, int count, MPI_Datatype type, int source,
     const bool wild = source != MPI_PROC_NULL && (source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG);
     // In replay the program holds a request that is never started; each start posts a receive of its own
     // behind it.
-    const int result = replaying() && wild ? real.Recv_init(buf, 0, MPI_BYTE, 0, 0, session->own, request)
-                                           : real.Recv_init(buf, count, type, source, tag, comm, request);
+    int result = MPI_SUCCESS;
+    if (session->alone) {
+        result = fed_result(comm);
+        if (result == MPI_SUCCESS) *request = placeholder();
+    } else {
+        result = replaying() && wild ? real.Recv_init(buf, 0, MPI_BYTE, 0, 0, session->own, request)
+                                     : real.Recv_init(buf, count, type, source, tag, comm, request);
+    }
+    if (session->storing) store_result(result);
     if (result != MPI_SUCCESS) return result;
     if (session->tracer) session->tracer->persistent(*request, comm, source, tag, false);
     Posted& posted = session->requests.add(bits(*request));
     posted.persistent = true;
     posted.buffer = buf;
     posted.count = count;
-    posted.type = type;
+    posted.type = session->storing || session->alone ? keep(type) : type;
     posted.source = source;
     posted.tag = tag;
     posted.comm = comm;
@@ -180,6 +222,7 @@ int on_Cancel(Call call, MPI_Request* request) {
     Posted* posted = session->requests.find(*request);
     if (posted == nullptr || posted->send || !posted->open()) return MPI_SUCCESS;
     posted->cancel = true;
+    if (session->alone) return MPI_SUCCESS;
     if (replaying() && !posted->dead) return MPI_SUCCESS;  // it got its message in spite of it
     return real.Cancel(posted->has_inner ? &posted->inner : request);
 }
@@ -190,8 +233,9 @@ int on_Request_free(Call call, MPI_Request* request) {
     Session& s = *session;
     Posted* posted = s.requests.find(*request);
     if (posted == nullptr) return real.Request_free(request);
-    const bool asked_for = s.tracer || (recording() && posted->wild());
-    if (asked_for && posted->open() && !posted->send && !posted->dead && !posted->has_inner) {
+    const bool asked_for = s.tracer || s.storing || s.alone || (recording() && posted->wild());
+    if (asked_for && posted->open() && !posted->send && !posted->collective && !posted->dead &&
+        !posted->has_inner) {
         // Which message it gets is still to be seen.
         s.shadows.push_back(*request);
         *request = MPI_REQUEST_NULL;

@@ -1,11 +1,13 @@
 // What is said to people, and what happens when the program leaves its record.
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 
 #include "mpi/interposer/outcomes.h"
 
@@ -34,7 +36,20 @@ void wait_until_heard() {
     }
 }
 
+// A debugger is attached.
+bool traced() {
+    std::ifstream file("/proc/self/status");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("TracerPid:")) return std::atoi(line.c_str() + 10) != 0;
+    return false;
+}
+
 }  // namespace
+
+void stop_alone() {
+    if (traced()) ::raise(SIGTRAP);
+    ::_exit(static_cast<int>(ExitCode::refused));
+}
 
 void wait_here() {
     for (;;) {
@@ -56,6 +71,7 @@ void depart(const std::string& expected, const std::string& happened) {
     const char* same = expected == happened ? ", another call of this line" : "";
     say(fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}{}", s.events,
                     expected, happened, same));
+    if (s.alone) stop_alone();
     const char* then = std::getenv("CAIRN_MPI_DEPARTED");
     if (then != nullptr && std::string_view(then) == "wait") {
         say(fmt::format("stopped; look at it with: gdb -p {}", ::getpid()));
@@ -76,6 +92,10 @@ void record_ends() {
     const Session& s = *session;
     if (s.reader->closed())
         depart("the end of the record", fmt::format("event {}, which it doesn't have", s.events));
+    if (s.alone) {
+        say(fmt::format("its record ends here, at event {} of {}", s.events, s.reader->begun()));
+        stop_alone();
+    }
     say(fmt::format("its record ends here, at event {} of {}: stopped; look at it with: gdb -p {}", s.events,
                     s.reader->begun(), ::getpid()));
     wait_here();

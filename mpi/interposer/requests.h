@@ -15,9 +15,10 @@ struct Posted {
     bool any_source = false, any_tag = false;
     bool cancel = false;  // MPI_Cancel was called
     bool persistent = false, active = false;
-    bool send = false;  // persistent
-    bool dead = false;  // replay: it gets no message in the record, and is a receive that never will
-    // A persistent receive's arguments; in replay what was started in its place.
+    bool send = false;        // persistent; alone any
+    bool collective = false;  // with contents: it brings something
+    bool dead = false;        // replay: it gets no message in the record, and is a receive that never will
+    // A receive's arguments, with contents or if it is persistent; in replay what was started in its place.
     void* buffer = nullptr;
     int count = 0, source = 0, tag = 0;
     MPI_Datatype type = MPI_DATATYPE_NULL;

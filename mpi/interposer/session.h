@@ -68,6 +68,8 @@ class Calls {
 struct Session {
     Job job = Job::nothing;
     bool contents = false;
+    bool storing = false;  // recording with contents
+    bool alone = false;    // replaying without the other ranks: contents.h
     std::string folder;
     int rank = 0, size = 1;
 
@@ -128,6 +130,15 @@ class Inside {
     Inside& operator=(const Inside&) = delete;
 };
 
+// Only guards: for calls that are no events.
+class Within {
+  public:
+    Within() { ++inside; }
+    ~Within() { --inside; }
+    Within(const Within&) = delete;
+    Within& operator=(const Within&) = delete;
+};
+
 // Each dependent event begins with this: counts it, records it or holds it against the record.
 void begin(const Call& call, int peer, MPI_Comm comm, int tag = 0);
 // What an event came to that could have come to something else, for the predictor and the order's hash.
@@ -149,6 +160,8 @@ void say(const std::string& text);
 [[noreturn]] void depart(const std::string& expected, const std::string& happened);
 // The record ends here: waits for the end of the job.
 [[noreturn]] void record_ends();
+// Without the other ranks there is no way on: a debugger is given the process, else it ends.
+[[noreturn]] void stop_alone();
 void check_end();
 // Keeps the MPI moving until the job is ended by somebody else, or a debugger moves this process.
 [[noreturn]] void wait_here();

@@ -104,6 +104,7 @@ void start_recording() {
     }
     s.writer = std::move(*writer);
     s.job = Job::record;
+    s.storing = s.contents;
 }
 
 Result<> open_record() {
@@ -112,6 +113,11 @@ Result<> open_record() {
     if (!reader) return std::unexpected(reader.error());
     s.reader = std::move(*reader);
     const Identity& recorded = s.reader->identity();
+    if (s.alone && !recorded.contents)
+        return fail_code(ExitCode::refused,
+                         "{} has no contents, which a rank needs to run alone: record it with --contents",
+                         s.folder);
+    if (s.alone) s.size = recorded.size;
     if (recorded.size != s.size)
         return fail_code(ExitCode::refused, "{} is a record of {} ranks; these are {}. Start it with -n {}",
                          s.folder, recorded.size, s.size, recorded.size);
@@ -167,7 +173,7 @@ void start_trace(const std::string& folder) {
 
 void forget_in_child() {
     if (session != nullptr && session->writer) session->writer->forget();
-    live = false;
+    live = answering = false;
 }
 
 // Which messages requests got that the program gave up.
@@ -192,6 +198,17 @@ void look_after_shadows() {
     s.shadows.clear();
 }
 
+// The order of events as in the record, or not.
+void finish_alone() {
+    const Session& s = *session;
+    const std::uint64_t recorded = fed_number();
+    if (recorded != s.order)
+        depart(fmt::format("order {:016x}", recorded), fmt::format("order {:016x}", s.order));
+    std::fprintf(stderr, "cairn mpi: replayed rank %d of %d alone, %llu events; order %016llx, as recorded\n",
+                 s.rank, s.size, static_cast<unsigned long long>(s.events),
+                 static_cast<unsigned long long>(s.order));
+}
+
 }  // namespace
 
 void start() {
@@ -203,6 +220,14 @@ void start() {
     ::PMPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
     ::PMPI_Comm_size(MPI_COMM_WORLD, &s.size);
     s.folder = variable("CAIRN_MPI_DIR");
+    if (const std::string alone = variable("CAIRN_MPI_ALONE"); !alone.empty() && job == "replay") {
+        if (s.size != 1) {
+            say("a rank that is replayed alone is started without mpiexec");
+            ::_exit(static_cast<int>(ExitCode::usage));
+        }
+        s.alone = true;
+        s.rank = std::atoi(alone.c_str());
+    }
     s.contents = !variable("CAIRN_MPI_CONTENTS").empty();
     ++inside;
     if (job == "record") start_recording();
@@ -218,11 +243,14 @@ void start() {
     static_cast<void>(comm_number(MPI_COMM_SELF));
     ::pthread_atfork(nullptr, nullptr, forget_in_child);
     live = s.job != Job::nothing || s.tracer;
+    answering = s.storing || s.alone;
 }
 
 void finish() {
     Session& s = *session;
-    live = false;
+    live = answering = false;
+    if (s.alone) return finish_alone();
+    if (s.storing) store_number(s.order);
     look_after_shadows();
     if (s.tracer) s.tracer->close();
     if (s.job == Job::nothing) return;

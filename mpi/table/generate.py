@@ -72,6 +72,41 @@ def row_of(table, name):
     raise SystemExit(f"functions.txt: no line for MPI_{name}")
 
 
+def output(row, parameters):
+    """Where a collective puts what this process gets, by the roles behind that of the buffer."""
+    fields = []
+    at = next((i for i, role in enumerate(row.roles) if role.split("[")[0] in ("out", "inout")), None)
+    if at is None:
+        return "Output{}"
+    names = {"count": "count", "counts": "counts", "displs": "displs", "type": "type", "types": "types"}
+    found = {"out": parameters[at][1]}
+    for (kind, parameter, _), role in list(zip(parameters, row.roles))[at + 1:]:
+        if role not in names or names[role] in found:
+            break
+        found["far" if role == "displs" and "MPI_Aint" in kind else names[role]] = parameter
+    found["each"] = "true" if row.roles[at].endswith("[n]") else "false"
+    found["neighbours"] = "true" if "eighbor" in row.name else "false"
+    for field in ("out", "each", "neighbours", "count", "counts", "displs", "far", "type", "types"):
+        default = {"count": "0", "type": "MPI_DATATYPE_NULL"}.get(field, "nullptr")
+        fields.append(f".{field} = {found.get(field, default)}")
+    return f"Output{{{', '.join(fields)}}}"
+
+
+def answer(row, name, parameters, real):
+    """A question that is answered from the record in a process that is replayed alone."""
+    values = []
+    for (_, parameter, _), role in zip(parameters, row.roles):
+        if role == "newgroup+":
+            return f"return answer_group(Fn::{name}, [&] {{ return {real}; }}, {parameter});"
+        if match := re.fullmatch(r"list\[(\d+)\]\+", role):
+            values.append(f"{{{parameter}, {parameters[int(match[1]) - 1][1]}}}")
+        elif role == "value+":
+            values.append(f"{{{parameter}, 1}}")
+    if not values:
+        raise SystemExit(f"functions.txt: MPI_{name} answers nothing")
+    return f"return answer(Fn::{name}, [&] {{ return {real}; }}, {{{', '.join(values)}}});"
+
+
 def body(row, name, parameters):
     arguments = ", ".join(p[1] for p in parameters)
     real = f"real.{name}"
@@ -83,12 +118,14 @@ def body(row, name, parameters):
         return f"return {row.what}({call}, {real}, {arguments});"
     if row.what in ("noted", "refused"):
         return f'return {row.what}({call}, "{row.detail}", [&] {{ return {real}({arguments}); }});'
+    if row.what == "answer":
+        return answer(row, name, parameters, f"{real}({arguments})")
     comm = row.argument(parameters, "comm")
     root = row.argument(parameters, "root") or "MPI_PROC_NULL"
     if row.what in ("coll", "icoll"):
         request = row.argument(parameters, "request")
         extra = f", {request}" if row.what == "icoll" else ""
-        return f"return {row.what}({call}, Shape::{row.detail}, {comm}, {root}{extra}, [&] {{ return {real}({arguments}); }});"
+        return f"return {row.what}({call}, Shape::{row.detail}, {comm}, {root}{extra}, {output(row, parameters)}, [&] {{ return {real}({arguments}); }});"
     if row.what in ("comm", "group_comm"):
         made = row.argument(parameters, "newcomm")
         return f"return make_{row.what}({call}, {comm}, {made}, [&] {{ return {real}({arguments}); }});"
@@ -117,7 +154,8 @@ def main():
         declared = ", ".join(f"{kind} {p}{suffix}" for kind, p, suffix in parameters) or "void"
         arguments = ", ".join(p[1] for p in parameters)
         always = name in ("Init", "Init_thread")
-        first = "" if always else f"    if (!live || inside != 0) [[unlikely]] return real.{name}({arguments});\n"
+        condition = "!answering" if row.what == "answer" else "!live"
+        first = "" if always else f"    if ({condition} || inside != 0) [[unlikely]] return real.{name}({arguments});\n"
         wrappers.append(f"WRAPPER int MPI_{name}({declared}) {{\n{first}    {body(row, name, parameters)}\n}}\n"
                         f'WRAPPER int PMPI_{name}({declared}) __attribute__((alias("MPI_{name}")));\n')
     for file, lines in (("functions.inc", names), ("real.inc", reals), ("wrappers.inc", wrappers)):

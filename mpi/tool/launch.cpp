@@ -81,11 +81,11 @@ Result<> run(Launch launch) {
                          launch.mpi);
     std::vector<std::string> passed = {"LD_PRELOAD", "CAIRN_MPI", "CAIRN_MPI_DIR"};
     const char* preload = std::getenv("LD_PRELOAD");
+    const std::string preloaded =
+        library + (preload != nullptr && *preload != 0 ? std::string(":") + preload : "");
     // Under mpiexec we may be called within what already has it.
-    if (preload == nullptr || std::strstr(preload, name.c_str()) == nullptr)
-        ::setenv("LD_PRELOAD",
-                 (library + (preload != nullptr && *preload != 0 ? std::string(":") + preload : "")).c_str(),
-                 1);
+    if (!launch.gdb && (preload == nullptr || std::strstr(preload, name.c_str()) == nullptr))
+        ::setenv("LD_PRELOAD", preloaded.c_str(), 1);
     ::setenv("CAIRN_MPI", launch.job.c_str(), 1);
     ::setenv("CAIRN_MPI_DIR", launch.folder.c_str(), 1);
     for (const auto& [key, value] : launch.variables) {
@@ -102,6 +102,14 @@ Result<> run(Launch launch) {
             words.push_back(each);
         }
         launch.command.insert(launch.command.begin() + 1, words.begin(), words.end());
+    }
+    if (launch.gdb) {
+        // For the program only, and without a shell in between that would get it, too.
+        std::vector<std::string> words = {"gdb",   "-q",
+                                          "-iex",  "set startup-with-shell off",
+                                          "-ex",   "set environment LD_PRELOAD " + preloaded,
+                                          "--args"};
+        launch.command.insert(launch.command.begin(), words.begin(), words.end());
     }
     std::vector<char*> arguments;
     for (std::string& word : launch.command) arguments.push_back(word.data());

@@ -14,6 +14,7 @@ struct Launch {
     std::string mpi;     // "mpich", "openmpi"; "" to find out
     std::vector<std::pair<std::string, std::string>> variables;
     std::vector<std::string> command;
+    bool gdb = false;  // the command under gdb
 };
 
 // Which MPI a command runs under: the one that started us, else that of mpiexec, if the command is one, else

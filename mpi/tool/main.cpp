@@ -29,13 +29,32 @@ Result<> record(const Options& options) {
     return run({.job = "record",
                 .folder = options.folder,
                 .mpi = options.mpi,
-                .variables = {},
+                .variables = {{"CAIRN_MPI_CONTENTS", options.contents ? "1" : ""}},
                 .command = options.command});
+}
+
+// One process, as its own job. The MPI of the record, since the program may be an interpreter.
+Result<> replay_alone(const Options& options, const Identity& identity) {
+    if (options.rank >= identity.size)
+        return fail_code(ExitCode::usage, "--rank {}: the ranks are 0 to {}", options.rank,
+                         identity.size - 1);
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+        if (const char* value = std::getenv(name); value != nullptr)
+            return fail_code(ExitCode::usage, "a rank that is replayed alone is started without mpiexec");
+    return run({.job = "replay",
+                .folder = options.folder,
+                .mpi = options.mpi.empty() ? identity.mpi : options.mpi,
+                // Open MPI would start a daemon for processes that may be spawned.
+                .variables = {{"CAIRN_MPI_ALONE", std::to_string(options.rank)},
+                              {"OMPI_MCA_ess_singleton_isolated", "1"}},
+                .command = options.command,
+                .gdb = options.gdb});
 }
 
 Result<> replay(const Options& options) {
     const auto first = RecordReader::open(options.folder, 0);
     if (!first) return std::unexpected(first.error());
+    if (options.rank >= 0) return replay_alone(options, (*first)->identity());
     Launch launch{.job = "replay",
                   .folder = options.folder,
                   .mpi = options.mpi,

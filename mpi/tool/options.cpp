@@ -15,10 +15,10 @@ struct Verb {
 };
 
 constexpr Verb verbs[] = {
-    {"record", "record --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
-     "run a program of an MPI job and write down what could have happened otherwise", false, true, "om"},
-    {"replay", "replay [--wait] [--trace OUT] [--mpi M] DIR PROGRAM [ARGUMENT...]",
-     "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wtm"},
+    {"record", "record --out DIR [--contents] [--mpi M] PROGRAM [ARGUMENT...]",
+     "run a program of an MPI job and write down what could have happened otherwise", false, true, "ocm"},
+    {"replay", "replay [--wait] [--trace OUT] [--rank R [--gdb]] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wtrgm"},
     {"trace", "trace --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and write DIR/trace.N of each process, for `cairn causality`", false, true, "om"},
     {"break", "break --rank R --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] DIR PROGRAM [ARGUMENT...]",
@@ -40,6 +40,10 @@ constexpr Option all_options[] = {
     {'o', "--out", true, "DIR: the folder to write to; made if it isn't there"},
     {'m', "--mpi", true, "mpich or openmpi, where it can't be found out"},
     {'t', "--trace", true, "OUT: write OUT/trace.N of each process as well"},
+    {'c', "--contents", false,
+     "write down what each process receives, too, so that it can be replayed without the others"},
+    {'r', "--rank", true, "R: this process alone, without the others and without mpiexec; needs --contents"},
+    {'g', "--gdb", false, "under gdb: say `run` there"},
     {'R', "--rank", true, "R: the process that the breakpoint is in"},
     {'a', "--at", true, "a call by its number, from 1, or by where it is in the source; the COUNT-th there"},
     {'w', "--wait", false,
@@ -137,6 +141,13 @@ Result<Options> read_options(std::span<char* const> words) {
             case 't':
                 options.trace = value;
                 break;
+            case 'c':
+                options.contents = true;
+                break;
+            case 'g':
+                options.gdb = true;
+                break;
+            case 'r':
             case 'R':
                 if (value.empty() || value.size() > 9 ||
                     value.find_first_not_of("0123456789") != std::string::npos)
@@ -163,6 +174,9 @@ Result<Options> read_options(std::span<char* const> words) {
     }
     if ((options.verb == "record" || options.verb == "trace") && options.folder.empty())
         return usage("--out: the folder to write to");
+    if (options.verb == "replay" && options.rank < 0 && options.gdb) return usage("--gdb: which --rank?");
+    if (options.verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
+        return usage("--rank goes with neither --wait nor --trace");
     if (options.verb == "break" && (options.rank < 0 || options.at.empty()))
         return usage("--rank and --at: which event?");
     if (verb->command && rest.empty()) return usage("which program?");

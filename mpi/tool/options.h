@@ -18,8 +18,9 @@ struct Options {
     int rank = -1;
     std::string at;
     bool json = false;
-    bool wait = false;  // a departure waits for a debugger
-    bool quiet = false;
+    bool wait = false;      // a departure waits for a debugger
+    bool contents = false;  // record what is received, too
+    bool gdb = false;
 };
 
 [[nodiscard]] Result<Options> read_options(std::span<char* const> words);
