@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """`record --contents`, then each rank alone, with no other and without mpiexec: it prints what it printed, and its events come in the same
 order. Also under gdb, and up to where it was killed. --soak: more ranks, more rounds."""
+import os
+import re
 import subprocess
 
 from mpi_job import expect, main
@@ -23,7 +25,22 @@ def gdb(job, rank, name, program, commands):
     return done.stdout + done.stderr
 
 
+def test_rows():
+    """The programs ask every question that the table has."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    asked = ""
+    for name in ("given.c", "rows.c"):
+        with open(f"{here}/{name}", encoding="utf-8") as file:
+            asked += file.read()
+    with open(f"{here}/../../mpi/table/functions.txt", encoding="utf-8") as file:
+        for line in file:
+            words = line.split()
+            if len(words) > 1 and words[0] != "#" and words[1] == "answer":
+                expect(re.search(rf"\bMPI_{words[0]}\b", asked), f"no program asks MPI_{words[0]}")
+
+
 def test(job, given):
+    test_rows()
     for ranks in (4, 8) if given.soak else (4,):
         for name, arguments in (("rows", ["each"]), ("given", [])):
             program = [job.program(name), *arguments]
