@@ -185,10 +185,7 @@ class Checkpoint {
         std::uint32_t index = 0;
         for (auto& [pid, process] : stopper_->processes()) {
             if (auto fine = refuse_unsupported(process); !fine) return fine;
-            if (region_.ids.used.load() != 0 || region_.ipc.translated.load() != 0)
-                leave_translations(process);
-            else
-                leave_outcomes(process);
+            leave_translations(process);
             settle(process);
             auto& member = members_.emplace_back();
             member.process = &process;

@@ -1,14 +1,14 @@
 #include "capture/translation.h"
 
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <cstddef>
 
+#include "common/agent.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/proc.h"
@@ -18,7 +18,7 @@ namespace {
 
 // linux/errno.h, not for user space: make the call again, whatever else happens.
 constexpr std::int64_t restart_no_intr = -513, first_restart_code = -516, last_restart_code = -512;
-constexpr int most_steps = 3000;  // a wrapper is some hundred instructions
+constexpr int most_steps = 10'000;  // a wrapper is some hundred instructions, or a walk through a full table
 constexpr std::size_t words_looked_at = 64;
 
 struct Code {
@@ -26,31 +26,19 @@ struct Code {
     [[nodiscard]] bool holds(std::uint64_t address) const { return address >= start && address < end; }
 };
 
-// The hijack library's code: it lies in one mapping (hijack/CMakeLists.txt), the door in another of the same
-// file.
 Code library_code(const StoppedProcess& process) {
-    const auto lines = proc::maps(process.living, false);
-    if (!lines) return {};
-    const auto door = std::ranges::find_if(*lines, [&](const proc::MapLine& line) {
-        return process.door >= line.start && process.door < line.end;
-    });
-    if (door == lines->end()) return {};
-    // The door may lie in the anonymous pages behind the data: the file's mapping is right below then.
-    auto of_file = door;
-    while (of_file->inode == 0 && of_file != lines->begin()) --of_file;
-    for (const auto& line : *lines)
-        if (line.inode == of_file->inode && line.inode != 0 && (line.prot & PROT_EXEC) != 0)
-            return {line.start, line.end};
-    return {};
+    const auto code = ptrace::read_object<std::array<std::uint64_t, 2>>(
+        process.living, process.door + offsetof(Door, code_begin));
+    return code ? Code{(*code)[0], (*code)[1]} : Code{};
 }
 
 class Thread {
   public:
     Thread(const StoppedProcess& process, StoppedThread& thread, const Code& code)
-        : pid_(process.living), timing_tls_(process.slot->timing_tls.load()), thread_(thread), code_(code) {}
+        : pid_(process.living), thread_(thread), code_(code) {}
 
     void leave() {
-        if (!inside() || asleep()) return;
+        if (asleep() || !inside() || ignores_traps()) return;
         // The kernel would put SIGTRAP's action to its default if the thread blocked it.
         (void)ptrace::set_mask(thread_.tid, thread_.mask & ~(std::uint64_t{1} << (SIGTRAP - 1)));
         bool stepped = false;
@@ -63,23 +51,18 @@ class Thread {
     }
 
   private:
-    // A wrapper is about to note what a System V call has done: the frame of its note is this one, or that of
-    // a function that it has called.
-    [[nodiscard]] bool owes_outcome() const {
-        constexpr std::uint32_t depth = 512;
-        if (timing_tls_ == 0) return false;
-        const auto note = ptrace::read_object<TimingNote>(
-            pid_, thread_.registers.fs_base + static_cast<std::uint64_t>(timing_tls_));
-        return note && note->ipc_frame != 0 &&
-               note->ipc_frame - static_cast<std::uint32_t>(thread_.registers.rsp) < depth;
-    }
     // In the library, or with a return address of the library's near.
     [[nodiscard]] bool inside() const {
-        if (code_.end == 0) return owes_outcome();
         if (code_.holds(thread_.registers.rip)) return true;
         const auto words =
             ptrace::read_object<std::array<std::uint64_t, words_looked_at>>(pid_, thread_.registers.rsp);
         return words && std::ranges::any_of(*words, [&](std::uint64_t word) { return code_.holds(word); });
+    }
+    // The kernel would put its action to the default.
+    [[nodiscard]] bool ignores_traps() const {
+        auto status = proc::status(pid_, pid_);
+        if (!status) return true;
+        return (std::strtoull((*status)["SigIgn"].c_str(), nullptr, 16) >> (SIGTRAP - 1) & 1) != 0;
     }
     // In a system call that is to be made again, or that settle() has to judge (capture/settle.cpp).
     [[nodiscard]] bool asleep() const {
@@ -128,32 +111,18 @@ class Thread {
     }
 
     pid_t pid_;
-    std::int64_t timing_tls_;
     StoppedThread& thread_;
     const Code& code_;
     int signal_ = 0;
 };
-
-bool ignores_traps(pid_t pid) {
-    auto status = proc::status(pid, pid);
-    if (!status) return true;
-    return (std::strtoull((*status)["SigIgn"].c_str(), nullptr, 16) >> (SIGTRAP - 1) & 1) != 0;
-}
 
 }  // namespace
 
 void leave_translations(StoppedProcess& process) {
     if (process.job_stopped) return;  // by job control it can stop in no wrapper but at a call
     const Code code = library_code(process);
-    if (code.end == 0 || ignores_traps(process.living)) return;
     for (auto& thread : process.threads)
         if (!thread.leader_dead) Thread(process, thread, code).leave();
-}
-
-void leave_outcomes(StoppedProcess& process) {
-    if (process.job_stopped || ignores_traps(process.living)) return;
-    for (auto& thread : process.threads)
-        if (!thread.leader_dead) Thread(process, thread, {}).leave();
 }
 
 }  // namespace cairn::capture

@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 4;
+inline constexpr std::uint32_t agent_version = 5;
 inline constexpr std::uint32_t max_posix_timers = 128;
 inline constexpr std::uint32_t max_detached = 64;
 inline constexpr std::uint32_t max_memory_nodes = 1024;
@@ -120,6 +120,7 @@ struct Door {
     std::uint32_t size;    // sizeof(Door)
     std::uint64_t entry;   // address of the agent's code; rdi = AgentThread*, stack: AgentThread::stack
     std::uint64_t finish;  // address of the code that finishes interrupted calls (hijack/agent/finish)
+    std::uint64_t code_begin, code_end;  // where the library's code lies: one mapping
     std::uint64_t argument, argument2;
     // What the copy-on-write child unmaps: attached System V segments, whose attachments the kernel counts.
     AgentSpan detach[max_detached];

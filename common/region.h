@@ -59,9 +59,7 @@ struct TimingNote {
     std::int64_t began_ns;   // CLOCK_MONOTONIC at the call's begin; 0: no call under way
     std::int64_t length_ns;  // relative timeout asked for, ns
     std::int32_t call;       // number of the system call
-    // Low half of an address of the stack frame in which a wrapper makes a System V call whose outcome is not
-    // yet in Region::ipc; 0: none.
-    std::uint32_t ipc_frame;
+    std::uint32_t pad;
 };
 
 // Virtual <-> real ids (pids, tids, process groups, sessions) of restored processes. Open addressing, linear

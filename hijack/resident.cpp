@@ -1,5 +1,6 @@
 #include "hijack/resident.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -21,6 +22,8 @@
 // agent/agent.cpp: where a capture runs the agent in this process.
 extern "C" cairn::Door cairn_door;
 extern "C" void cairn_door_open();
+// Where the linker has put the headers of this library.
+extern "C" [[gnu::visibility("hidden")]] const Elf64_Ehdr __ehdr_start;
 
 namespace cairn::hijack {
 
@@ -153,6 +156,16 @@ Region* map_region(const char* path, const char* gate) {
     return nullptr;
 }
 
+void note_code(Door& door) {
+    const auto base = reinterpret_cast<std::uint64_t>(&__ehdr_start);
+    const auto* headers = reinterpret_cast<const Elf64_Phdr*>(base + __ehdr_start.e_phoff);
+    for (unsigned i = 0; i < __ehdr_start.e_phnum; ++i) {
+        if (headers[i].p_type != PT_LOAD || (headers[i].p_flags & PF_X) == 0) continue;
+        door.code_begin = base + headers[i].p_vaddr;
+        door.code_end = door.code_begin + headers[i].p_memsz;
+    }
+}
+
 [[gnu::constructor]] void enter(int /*argc*/, char** /*argv*/, char** environment) {
     char* room = resident.paths;
     const char* library = keep_path(room, environment, env_library);
@@ -164,6 +177,7 @@ Region* map_region(const char* path, const char* gate) {
     if (region == nullptr) return;
     resident.region = region;
     cairn_door.cpu_tls = thread_cpu_base_offset();
+    note_code(cairn_door);
     cairn_door_open();
     register_image(*region);
     ::pthread_atfork(nullptr, nullptr, births_in_libc_child);

@@ -1,5 +1,9 @@
 // System V objects: ids as the programs know them, which ids they use, who used one last, and what SEM_UNDO
 // has promised: none of that can be asked of the kernel.
+//
+// A thread that is stopped between a translation and its call, or between a call and the note of its outcome,
+// is stepped over the gap (capture/translation.h). It is stepped to the next system call at the most, so none
+// may stand in a gap.
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
@@ -18,26 +22,6 @@ using namespace cairn::hijack;
 
 namespace {
 
-// While it stands a call's outcome is not in the region yet: a capture leads the thread out of it
-// (capture/translation.h).
-class Outcome {
-  public:
-    Outcome() : before_(timing_note.ipc_frame) {
-        timing_note.ipc_frame = static_cast<std::uint32_t>(
-            reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) & 0xffffffffU);
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-    }
-    Outcome(const Outcome&) = delete;
-    Outcome& operator=(const Outcome&) = delete;
-    ~Outcome() {
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        timing_note.ipc_frame = before_;
-    }
-
-  private:
-    std::uint32_t before_;
-};
-
 int real(IpcKind kind, int id) {
     return region() != nullptr ? ipc_to_real(region()->ipc, kind, id) : id;
 }
@@ -49,7 +33,6 @@ int program(IpcKind kind, int id) {
 template <class Get>
 int meet(IpcKind kind, Get get) {
     if (region() == nullptr) return get();
-    const Outcome outcome;
     const int id = get();
     return id >= 0 ? meet_ipc(region()->ipc, kind, id) : id;
 }
@@ -73,20 +56,19 @@ bool promises(const struct sembuf* operations, std::size_t count) {
 template <class Operate>
 int operate(int id, const struct sembuf* operations, std::size_t count, Operate call) {
     constexpr std::size_t most = 500;  // SEMOPM: with more the kernel doesn't look at them, nor do we
-    const int kernels = real(IpcKind::semaphores, id);
-    if (region() == nullptr || operations == nullptr || count > most) return call(kernels);
-    // No system call may come between the outcome and its note: nobody steps over one
-    // (capture/translation.h).
-    const std::int32_t pid = raw::pid();
+    if (region() == nullptr || operations == nullptr || count > most)
+        return call(real(IpcKind::semaphores, id));
+    // The kernel's pid may be another one when the call returns.
+    const std::int32_t self = virtual_id(raw::pid());
     // A bad address is the kernel's to find out: looked at only when it has been accepted.
-    const Outcome outcome;
-    const int result = call(kernels);
+    const int result = call(real(IpcKind::semaphores, id));
     if (result != 0) return result;
     used(IpcKind::semaphores, id);
     if (!promises(operations, count)) return result;
     for (std::size_t i = 0; i < count; ++i)
         if ((operations[i].sem_flg & SEM_UNDO) != 0)
-            promise_undo(region()->ipc, pid, undo_key(id, operations[i].sem_num), -operations[i].sem_op);
+            promise_undo(region()->ipc, real_id(self), undo_key(id, operations[i].sem_num),
+                         -operations[i].sem_op);
     return result;
 }
 
@@ -176,7 +158,6 @@ CAIRN_EXPORT int semctl(int id, int number, int command, ...) noexcept {
                                          argument);
     };
     if (region() == nullptr) return call();
-    const Outcome outcome;
     const int result = call();
     if (result < 0) return result;
     switch (command) {

@@ -36,17 +36,20 @@ int value(int set, int number) {
 // Takes the lock with a promise to give it back, and one that SETVAL makes void; keeps both over an exec.
 pid_t start_holder(const char* self, int set) {
     const pid_t child = fork();
-    if (child != 0) return child;
+    if (child > 0) return child;
     const std::string id = std::to_string(set);
+    CHECK(child == 0);
     execl(self, self, "promise", id.c_str(), nullptr);
-    _exit(2);
+    CHECK(!"execl");
+    return 0;
 }
 
 // Takes and gives all the time, with promises: wherever a checkpoint finds it, the promise must be known to
 // the last one.
 pid_t start_busy(int set, long* counters) {
     const pid_t child = fork();
-    if (child != 0) return child;
+    CHECK(child >= 0);
+    if (child > 0) return child;
     for (;;) {
         CHECK(operate(set, busy, -1, SEM_UNDO) == 0);
         CHECK(counters[0] == counters[1]);
@@ -164,6 +167,7 @@ int main(int argc, char** argv) {
         if (std::strcmp(argv[1], "promise") == 0) {
             CHECK(operate(set, lock, -1, SEM_UNDO) == 0 && operate(set, voided, 3, SEM_UNDO) == 0);
             execl(argv[0], argv[0], "hold", argv[2], nullptr);
+            CHECK(!"execl");
         }
         CHECK(operate(set, holding, 1) == 0);
         for (;;) pause();
