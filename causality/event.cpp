@@ -20,8 +20,9 @@ const char* name(Shape shape) {
 }
 
 std::string describe(const Place& place) {
-    if (place.file.empty() && place.function.empty()) return {};
-    std::string text = fmt::format("{}:{}", place.file, place.line);
+    if (place.file.empty() && place.function.empty()) return place.call;
+    std::string text = place.call.empty() ? "" : place.call + " at ";
+    text += fmt::format("{}:{}", place.file, place.line);
     if (!place.function.empty()) text += fmt::format(" ({})", place.function);
     return text;
 }
@@ -29,7 +30,9 @@ std::string describe(const Place& place) {
 std::string describe(const Event& event) {
     std::string text = name(event.kind);
     if (event.kind == Kind::send) text += fmt::format(" to {}", event.peer);
-    if (event.kind == Kind::receive) text += fmt::format(" from {}", event.peer);
+    if (event.kind == Kind::receive ||
+        (event.peer != none && (event.kind == Kind::internal || event.kind == Kind::post)))
+        text += fmt::format(" from {}", event.peer);
     if (event.kind == Kind::collective) text += fmt::format(" {}", name(event.shape));
     if (event.peer != none && event.kind == Kind::collective) text += fmt::format(" {}", event.peer);
     if (event.communicator != 0) text += fmt::format(", communicator {}", event.communicator);

@@ -54,7 +54,8 @@ struct Event {
     Kind kind = Kind::internal;
     Shape shape = Shape::alone;
     std::uint8_t flags = 0;
-    Process peer = none;             // send: destination; receive: source; rooted collective: the root
+    Process peer = none;             // send: destination; receive: source; rooted collective: the root;
+                                     // internal, post: a probe that found a message: its source
     std::uint32_t communicator = 0;  // 0: everybody
     std::int32_t tag = 0;
     std::uint32_t request = 0;  // 0: none; a number may be used again once it is closed
@@ -80,6 +81,7 @@ struct Place {
     std::string file;
     std::uint32_t line = 0;
     std::string function;
+    std::string call;  // what is called there, such as "MPI_Recv"
     auto operator<=>(const Place&) const = default;
 };
 
@@ -91,7 +93,7 @@ struct Communicator {
 
 [[nodiscard]] const char* name(Kind kind);
 [[nodiscard]] const char* name(Shape shape);
-// "solver.c:88 (relax)"; "" for one that isn't known.
+// "MPI_Recv at solver.c:88 (relax)"; "" for one that isn't known.
 [[nodiscard]] std::string describe(const Place& place);
 // "receive from 3, tag 7": without process and position.
 [[nodiscard]] std::string describe(const Event& event);

@@ -19,7 +19,9 @@ bool plausible(const Event& event, Process processes, std::size_t places, const 
         return wrong("collective events, and no others, have a shape");
     if (message && event.peer >= processes) return wrong("its peer is no process of the trace");
     if (rooted && event.peer >= processes) return wrong("its root is no process of the trace");
-    if (!message && !rooted && event.peer != none) return wrong("an event of its kind has no peer");
+    const bool probe = event.kind == Kind::internal || event.kind == Kind::post;
+    if (!message && !rooted && event.peer != none && (!probe || event.peer >= processes))
+        return wrong("an event of its kind has no peer");
     if (event.message != 0 && !message) return wrong("an event of its kind has no message number");
     if (event.place >= places) return wrong("its place in the source is not defined");
     if ((event.kind == Kind::post || event.kind == Kind::complete) && event.request == 0)

@@ -155,7 +155,7 @@ bool EventCoder::decode(ByteReader& in, Event& event) {
 }
 
 void encode_place(std::vector<std::uint8_t>& out, const Place& place) {
-    for (const std::string* text : {&place.file, &place.function}) {
+    for (const std::string* text : {&place.file, &place.function, &place.call}) {
         put_varint(out, text->size());
         out.insert(out.end(), text->begin(), text->end());
     }
@@ -166,6 +166,7 @@ bool decode_place(ByteReader& in, Place& place) {
     constexpr std::size_t longest = 1U << 16;
     place.file = in.text(longest);
     place.function = in.text(longest);
+    place.call = in.text(longest);
     place.line = in.varint32();
     return in.ok();
 }

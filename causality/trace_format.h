@@ -14,7 +14,7 @@
 namespace cairn::causality {
 
 inline constexpr std::uint64_t trace_magic = 0x4352544e52494143;  // "CAIRNTRC"
-inline constexpr std::uint32_t trace_version = 1;
+inline constexpr std::uint32_t trace_version = 2;
 inline constexpr std::uint32_t block_magic = 0x4b4c4243;  // "CBLK"
 inline constexpr std::uint32_t most_block_bytes = 16U << 20;
 inline constexpr std::uint32_t most_block_events = 1U << 20;

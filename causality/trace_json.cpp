@@ -89,6 +89,10 @@ bool parse_place(const std::string& text, Place& place) {
     return true;
 }
 
+const char* peer_name(Kind kind) {
+    return kind == Kind::send ? "to" : kind == Kind::collective ? "root" : "from";
+}
+
 void parse_event(Members& members, TraceLine& line) {
     Event& event = line.event;
     std::string kind, shape, at;
@@ -109,7 +113,7 @@ void parse_event(Members& members, TraceLine& line) {
             known = true;
         }
     if (!known) members.complain("shape", "is none of all, from_root, to_root");
-    const char* peer = event.kind == Kind::send ? "to" : event.kind == Kind::receive ? "from" : "root";
+    const char* peer = peer_name(event.kind);
     members.number(peer, event.peer, 0, most_processes - 1);
     members.number("communicator", event.communicator, 0, most_id);
     members.number("tag", event.tag, INT32_MIN, INT32_MAX);
@@ -122,6 +126,7 @@ void parse_event(Members& members, TraceLine& line) {
     members.flag("cancelled", event.flags, Flag::cancelled);
     members.flag("for_collective", event.flags, Flag::for_collective);
     members.text("at", at);
+    members.text("call", line.place.call);
     if (!at.empty() && !parse_place(at, line.place))
         members.complain("at", "is not FILE:LINE or FUNCTION@FILE:LINE");
 }
@@ -189,9 +194,7 @@ std::string trace_line(const TraceLine& line) {
             const Event& event = line.event;
             out = {{"p", line.process}, {"e", name(event.kind)}};
             if (event.shape != Shape::alone) out["shape"] = name(event.shape);
-            const char* peer = event.kind == Kind::send      ? "to"
-                               : event.kind == Kind::receive ? "from"
-                                                             : "root";
+            const char* peer = peer_name(event.kind);
             if (event.peer != none) out[peer] = event.peer;
             if (event.communicator != 0) out["communicator"] = event.communicator;
             if (event.tag != 0) out["tag"] = event.tag;
@@ -203,7 +206,8 @@ std::string trace_line(const TraceLine& line) {
             if (event.has(Flag::forced)) out["forced"] = true;
             if (event.has(Flag::cancelled)) out["cancelled"] = true;
             if (event.has(Flag::for_collective)) out["for_collective"] = true;
-            if (line.place != Place{})
+            if (!line.place.call.empty()) out["call"] = line.place.call;
+            if (!line.place.file.empty() || !line.place.function.empty())
                 out["at"] =
                     line.place.function.empty()
                         ? fmt::format("{}:{}", line.place.file, line.place.line)

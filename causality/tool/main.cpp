@@ -3,19 +3,15 @@
 #include <exception>
 
 #include "causality/tool/verbs.h"
+#include "common/verb_options.h"
 
 namespace cairn::causality::tool {
 namespace {
 
 Result<> run(std::span<char* const> words) {
-    const auto asks_help = [](std::string_view word) { return word == "--help" || word == "-h"; };
-    std::string verb;
-    for (const char* word : words) {
-        if (asks_help(word) || (verb.empty() && std::string_view(word) == "help")) {
-            std::fputs(help(verb.empty() && words.size() > 1 ? words[1] : verb).c_str(), stdout);
-            return {};
-        }
-        if (verb.empty()) verb = word;
+    if (const auto verb = asks_help(words)) {
+        std::fputs(help(*verb).c_str(), stdout);
+        return {};
     }
     const auto options = read_options(words);
     if (!options) return std::unexpected(options.error());

@@ -1,13 +1,15 @@
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <cmath>
 
 #include "causality/tool/verbs.h"
+#include "common/verb_options.h"
 
 namespace cairn::causality::tool {
 namespace {
 
 namespace po = boost::program_options;
+
+constexpr const char* tool = "cairn causality";
 
 struct Verb {
     const char* name;
@@ -31,12 +33,6 @@ constexpr Verb verbs[] = {
     {"view", "view [--failed P,...] [--by-time] [--most N] TRACE... OUT.html",
      "the space-time diagram, as one HTML file", "fmv"},
 };
-
-const Verb* find(const std::string& name) {
-    const auto* found =
-        std::find_if(std::begin(verbs), std::end(verbs), [&](const Verb& v) { return name == v.name; });
-    return found == std::end(verbs) ? nullptr : found;
-}
 
 po::options_description known_options(const Verb& verb, Options& into) {
     po::options_description known;
@@ -138,47 +134,30 @@ Result<> numbers(const std::string& text, const char* option, std::vector<T>& in
 }  // namespace
 
 std::string help(const std::string& name) {
-    std::string text;
-    const Verb* verb = find(name);
-    if (verb == nullptr) {
-        text = "usage: cairn causality VERB [OPTIONS] TRACE...\n\n";
-        for (const Verb& each : verbs) text += fmt::format("  {:<15}{}\n", each.name, each.text);
-        return text +
+    const Verb* verb = find_verb(verbs, name);
+    if (verb == nullptr)
+        return "usage: cairn causality VERB [OPTIONS] TRACE...\n\n" + list_of_verbs(verbs) +
                "\nA TRACE is binary (one file, or one for each process) or JSON lines (- is standard input); "
                "docs/trace-format.md.\n"
                "Events and checkpoints are P:N, the N-th of process P, from 0.\n"
                "Exit codes: 0 done, or yes; 1 failed; 2 wrong usage; 3 the answer to --is, --extends, --from "
                "is no;\n"
                "            4 the trace is damaged or contradicts itself.\n";
-    }
     Options ignored;
-    text = fmt::format("usage: cairn causality {}\n\n{}\n\n", verb->synopsis, verb->text);
-    const po::options_description known = known_options(*verb, ignored);
-    for (const auto& option : known.options())
-        text += fmt::format("  {:<22} {}\n", option->format_name(), option->description());
-    return text;
+    return help_of_verb(tool, *verb, known_options(*verb, ignored));
 }
 
 Result<Options> read_options(std::span<char* const> words) {
     Options options;
     options.verb = words.empty() ? "" : words[0];
-    const Verb* verb = find(options.verb);
-    const auto usage = [&](const std::string& why) {
-        return fail_code(ExitCode::usage, "{}; see `cairn causality{}{} --help`", why,
-                         verb != nullptr ? " " : "", verb != nullptr ? verb->name : "");
-    };
-    if (verb == nullptr)
-        return usage(options.verb.empty() ? "which verb?"
-                                          : fmt::format("there is no verb '{}'", options.verb));
+    const Verb* verb = find_verb(verbs, options.verb);
+    if (verb == nullptr) return unknown_verb<Verb>(tool, options.verb);
+    const auto usage = [&](const std::string& why) { return usage_error(tool, verb, why); };
     po::options_description known = known_options(*verb, options);
     known.add_options()("file", po::value(&options.files));
-    po::positional_options_description positional;
-    positional.add("file", -1);
     po::variables_map given;
     try {
-        const std::vector<std::string> rest(words.begin() + 1, words.end());
-        po::store(po::command_line_parser(rest).options(known).positional(positional).run(), given);
-        po::notify(given);
+        given = parse_words(words.subspan(1), known, "file");
     } catch (const po::error& problem) {
         return usage(problem.what());
     }

@@ -62,7 +62,24 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
     fi
+    what='record replay trace break continue where check pass'
+    if [[ $verb == mpi && COMP_CWORD -eq 2 && $word != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
+        return
+    fi
     case $verb in
+    mpi)
+        options='--help'
+        case ${COMP_WORDS[2]} in
+        record) options+=' --out --contents --mpi' ;;
+        replay) options+=' --wait --trace --rank --gdb --mpi' ;;
+        trace) options+=' --out --mpi' ;;
+        break) options+=' --rank --at --mpi' ;;
+        continue) options+=' --rank --at --end' ;;
+        where | check) options+=' --json' ;;
+        pass) options+=' --mpi' ;;
+        esac
+        ;;
     causality)
         options='--json --help'
         case ${COMP_WORDS[2]} in
@@ -93,7 +110,7 @@ _cairn() {
     case $verb in
     launch) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
     restart) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
-    inspect | causality) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    inspect | causality | mpi) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
 }
 

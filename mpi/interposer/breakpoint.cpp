@@ -34,23 +34,7 @@ std::string stack() {
     return walk.text;
 }
 
-[[noreturn]] void stop_here() {
-    const Session& s = *session;
-    // Under its name only when it is whole.
-    const std::string path = fmt::format("{}/stopped/state.{}", s.folder, s.rank), temporary = path + ".new";
-    {
-        std::ofstream file(temporary);
-        file << fmt::format("pid {}\nevent {}\nposition {}\ninside {}\n", ::getpid(), s.events,
-                            s.tracer->events(), s.enter ? 1 : 0)
-             << stack();
-    }
-    if (::rename(temporary.c_str(), path.c_str()) != 0) say("can't write " + path);
-    wait_here();
-}
-
-}  // namespace
-
-void read_stop(const std::string& stops) {
+void take(const std::string& stops) {
     Session& s = *session;
     const char* at = stops.c_str();
     for (int rank = 0; rank < s.rank && *at != 0; ++at)
@@ -58,30 +42,78 @@ void read_stop(const std::string& stops) {
     char* end = nullptr;
     s.stop = std::strtoull(at, &end, 10);
     s.enter = *end == '+';
-    s.breaking = true;
-    ::unlink(fmt::format("{}/stopped/state.{}", s.folder, s.rank).c_str());
+}
+
+std::string state_path() {
+    return fmt::format("{}/stopped/state.{}", session->folder, session->rank);
+}
+
+// Until `cairn mpi continue` says how far to go now.
+void stop_here() {
+    Session& s = *session;
+    ++s.stops;
+    // Under its name only when it is whole.
+    const std::string path = state_path(), temporary = path + ".new";
+    {
+        std::ofstream file(temporary);
+        file << fmt::format("pid {}\nevent {}\nposition {}\ninside {}\nstop {}\n", ::getpid(), s.events,
+                            s.tracer->events(), s.enter ? 1 : 0, s.stops)
+             << stack();
+    }
+    if (::rename(temporary.c_str(), path.c_str()) != 0) say("can't write " + path);
+    const std::string next = fmt::format("{}/stopped/next.{}", s.folder, s.stops);
+    while (::access(next.c_str(), F_OK) != 0) keep_moving();
+    ::unlink(path.c_str());
+    std::string stops;
+    std::getline(std::ifstream(next), stops);
+    take(stops);
+}
+
+}  // namespace
+
+void read_stop(const std::string& stops) {
+    const Session& s = *session;
+    take(stops);
+    session->breaking = true;
+    ::unlink(state_path().c_str());
     ::unlink(fmt::format("{}/stopped/trace.{}", s.folder, s.rank).c_str());
 }
 
 void stop_if_due() {
     const Session& s = *session;
-    if (!s.enter && s.tracer && s.tracer->events() >= s.stop) stop_here();
+    while (!s.enter && s.tracer && s.tracer->events() >= s.stop) stop_here();
 }
 
 void stop_inside_if_due() {
     const Session& s = *session;
-    if (s.breaking && s.enter && s.tracer->events() == s.stop) stop_here();
+    while (s.breaking && s.enter && s.tracer->events() == s.stop) stop_here();
+}
+
+void finish_sends() {
+    Session& s = *session;
+    // Whoever stands at no breakpoint any more takes what was sent to it. Seconds, for sends without a
+    // receive.
+    for (int i = 0; i < 2000 && !s.aside.empty(); ++i) {
+        std::erase_if(s.aside, [](auto& each) {
+            int flag = 0;
+            real.Test(&each.first, &flag, MPI_STATUS_IGNORE);
+            if (flag != 0) std::free(each.second);
+            return flag != 0;
+        });
+        if (!s.aside.empty()) keep_moving();
+    }
 }
 
 int send_aside(const void* buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
     int size = 0, used = 0;
     if (const int result = ::PMPI_Pack_size(count, type, comm, &size); result != MPI_SUCCESS) return result;
-    // Never given back: the process stops soon, and nobody asks whether it has been sent.
     auto* copy = static_cast<char*>(std::malloc(static_cast<std::size_t>(size) + 1));
     if (const int result = ::PMPI_Pack(buf, count, type, copy, size, &used, comm); result != MPI_SUCCESS)
         return result;
-    MPI_Request request;
-    return real.Isend(copy, used, MPI_PACKED, dest, tag, comm, &request);
+    MPI_Request request = MPI_REQUEST_NULL;
+    const int result = real.Isend(copy, used, MPI_PACKED, dest, tag, comm, &request);
+    session->aside.emplace_back(request, copy);
+    return result;
 }
 
 int finished_request(MPI_Request* request) {

@@ -1,6 +1,6 @@
 // A causal breakpoint: every process stops at the earliest state that is consistent with one event of one
 // process. Where that is, `cairn mpi break` has found in a trace of the same record; here each process goes
-// as far as it says, and no farther.
+// as far as it says, and no farther. `cairn mpi continue` tells all of them the next such state.
 //
 // A process must get there although others already stand still. Sends are the problem: one that waits for its
 // receiver would wait for ever. So each is copied and started, and the program goes on at once, as if the MPI
@@ -13,6 +13,9 @@ namespace cairn::mpi {
 
 // Takes CAIRN_MPI_STOP, one item for each rank: N or N+ (see Session::enter).
 void read_stop(const std::string& stops);
+
+// Sends that were copied: completed before MPI_Finalize, if their receivers take them.
+void finish_sends();
 
 int send_aside(const void* buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm);
 // A request that is complete.

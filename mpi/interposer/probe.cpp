@@ -66,18 +66,28 @@ int ask(MPI_Comm comm, int source, int tag, int* flag, MPI_Status* status, const
 int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
-    return wait_for(comm, source, tag, status, [&](int from, int with, MPI_Status* known) {
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const int result = wait_for(comm, source, tag, seen, [&](int from, int with, MPI_Status* known) {
         return real.Probe(from, with, comm, known);
     });
+    if (session->tracer && result == MPI_SUCCESS)
+        session->tracer->found(comm, seen->MPI_SOURCE, seen->MPI_TAG);
+    return result;
 }
 
 int on_Iprobe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
-    return ask(
-        comm, source, tag, flag, status,
+    MPI_Status own;
+    MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const int result = ask(
+        comm, source, tag, flag, seen,
         [&](MPI_Status* known) { return real.Iprobe(source, tag, comm, flag, known); },
         [&](int from, int with, MPI_Status* known) { return real.Probe(from, with, comm, known); });
+    if (session->tracer && result == MPI_SUCCESS && *flag != 0)
+        session->tracer->found(comm, seen->MPI_SOURCE, seen->MPI_TAG);
+    return result;
 }
 
 int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* message, MPI_Status* status) {

@@ -51,13 +51,15 @@ void stop_alone() {
     ::_exit(static_cast<int>(ExitCode::refused));
 }
 
+void keep_moving() {
+    int flag = 0;
+    real.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, session->own, &flag, MPI_STATUS_IGNORE);
+    const timespec moment{.tv_sec = 0, .tv_nsec = 2'000'000};
+    ::nanosleep(&moment, nullptr);
+}
+
 void wait_here() {
-    for (;;) {
-        int flag = 0;
-        real.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, session->own, &flag, MPI_STATUS_IGNORE);
-        const timespec moment{.tv_sec = 0, .tv_nsec = 2'000'000};
-        ::nanosleep(&moment, nullptr);
-    }
+    for (;;) keep_moving();
 }
 
 void say(const std::string& text) {

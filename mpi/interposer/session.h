@@ -107,6 +107,8 @@ struct Session {
     // that others have left, which is entered and not left.
     bool breaking = false, enter = false;
     std::uint64_t stop = 0;
+    unsigned stops = 0;                                // breakpoints come to
+    std::vector<std::pair<MPI_Request, void*>> aside;  // copied sends
 };
 extern Session* session;
 
@@ -165,6 +167,8 @@ void say(const std::string& text);
 void check_end();
 // Keeps the MPI moving until the job is ended by somebody else, or a debugger moves this process.
 [[noreturn]] void wait_here();
+// For two milliseconds.
+void keep_moving();
 
 // "MPI_Recv from 2 at solver.c:88 (relax)".
 [[nodiscard]] std::string describe(const KnownCall& call);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -251,6 +252,7 @@ void finish() {
     live = answering = false;
     if (s.alone) return finish_alone();
     if (s.storing) store_number(s.order);
+    if (s.breaking) finish_sends();
     look_after_shadows();
     if (s.tracer) s.tracer->close();
     if (s.job == Job::nothing) return;

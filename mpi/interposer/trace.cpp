@@ -58,10 +58,13 @@ void Tracer::failed(const Error& error) {
     stopped_ = true;
 }
 
-std::uint32_t Tracer::place(void* at) {
-    const auto [found, is_new] = places_.try_emplace(at, 0);
+std::uint32_t Tracer::place(const Call& call, void* at) {
+    const auto [found, is_new] = places_.try_emplace(
+        mix(reinterpret_cast<std::uintptr_t>(at), static_cast<std::uint64_t>(call.fn)), 0);
     if (!is_new) return found->second;
-    if (const auto number = writer_.place(locate(at)))
+    causality::Place where = locate(at);
+    where.call = name(call.fn);
+    if (const auto number = writer_.place(where))
         found->second = *number;
     else
         failed(number.error());
@@ -69,11 +72,11 @@ std::uint32_t Tracer::place(void* at) {
 }
 
 void Tracer::begin(const Call& call, void* at) {
-    place_ = place(at);
+    place_ = place(call, at);
     time_ = now();
     first_ = true;
     chance_ = false;
-    static_cast<void>(call);
+    alone_ = {};
 }
 
 void Tracer::emit(Event event) {
@@ -89,7 +92,13 @@ void Tracer::emit(Event event) {
 }
 
 void Tracer::end() {
-    if (first_) emit({.kind = Kind::internal});
+    if (first_) emit(alone_);
+}
+
+void Tracer::found(MPI_Comm comm, int source, int tag) {
+    const Known& where = known(comm);
+    if (const Process from = peer(where, source); from != causality::none)
+        alone_ = {.peer = from, .communicator = where.id, .tag = tag};
 }
 
 std::uint32_t Tracer::new_id(std::uint64_t key) {
@@ -202,7 +211,7 @@ void Tracer::matched(MPI_Comm comm, MPI_Message message, int source, int tag) {
     what.event.tag = tag;
     what.event.communicator = where.id;
     const std::uint32_t number = open(bits(message) | of_message, what);
-    emit({.kind = Kind::post, .communicator = where.id, .request = number});
+    emit({.kind = Kind::post, .peer = from, .communicator = where.id, .tag = tag, .request = number});
 }
 
 void Tracer::receives_matched(MPI_Message message) {

@@ -25,6 +25,8 @@ class Tracer {
     void end();
     // Another run may have something else here.
     void by_chance() { chance_ = true; }
+    // It is a probe that found this message.
+    void found(MPI_Comm comm, int source, int tag);
 
     void sends(MPI_Comm comm, int dest, int tag);
     void sends(MPI_Comm comm, int dest, int tag, MPI_Request request);
@@ -79,7 +81,7 @@ class Tracer {
     static causality::Process peer(const Known& known, int rank) { return peer(*known.peers, rank); }
     void emit(causality::Event event);
     std::uint32_t open(std::uint64_t key, Open what);
-    std::uint32_t place(void* at);
+    std::uint32_t place(const Call& call, void* at);
     void failed(const Error& error);
 
     causality::TraceWriter writer_;
@@ -88,11 +90,12 @@ class Tracer {
     std::map<std::uint64_t, std::uint32_t> times_;  // how often a communicator like this was made
     std::unordered_multimap<std::uint64_t, Open> open_;
     std::unordered_map<std::uint64_t, Persistent> persistent_;
-    std::unordered_map<void*, std::uint32_t> places_;
+    std::unordered_map<std::uint64_t, std::uint32_t> places_;  // by address and function
     std::uint32_t next_request_ = 0;
     std::uint32_t place_ = 0;
     std::int64_t time_ = 0;
     std::uint64_t events_ = 0;
+    causality::Event alone_;  // what a call is that has no other event
     bool chance_ = false, first_ = true, stopped_ = false;
 };
 

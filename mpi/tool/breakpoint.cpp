@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -52,54 +53,182 @@ Result<causality::Computation> load(const std::string& folder, int ranks) {
     return causality::Computation::load(trace);
 }
 
-// The last event of the call that --at means.
-Result<causality::Index> find(const causality::Computation& c, Process rank, const std::string& at) {
-    std::string place = at;
-    std::uint64_t count = 1, event = 0;
+using causality::Computation;
+using causality::Cut;
+using causality::Index;
+
+// Which call --at means.
+struct Spot {
+    std::uint64_t event = 0;  // by its number; else by place:
+    std::string function, file;
+    std::uint64_t line = 0, count = 1;
+    bool counted = false;
+    [[nodiscard]] bool is_at(const causality::Place& where) const {
+        if (!file.empty()) return where.file == file && where.line == line;
+        return where.function == function || where.call == function;
+    }
+};
+
+Result<Spot> read_spot(const std::string& at) {
+    Spot spot;
     const auto number = [](const std::string& text, std::uint64_t& into) {
         if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return false;
         into = std::strtoull(text.c_str(), nullptr, 10);
         return true;
     };
-    const bool by_number = number(at, event);
-    std::string file;
-    std::uint64_t line = 0;
-    if (!by_number) {
-        // FUNCTION, FUNCTION:COUNT, FILE:LINE, FILE:LINE:COUNT: names of files have a dot.
-        const std::size_t colon = place.find(':');
-        const std::string first = place.substr(0, colon),
-                          rest = colon == std::string::npos ? "" : place.substr(colon + 1);
+    if (number(at, spot.event)) return spot;
+    // FUNCTION, FUNCTION:COUNT, FILE:LINE, FILE:LINE:COUNT: names of files have a dot.
+    const std::size_t colon = at.find(':');
+    const std::string first = at.substr(0, colon),
+                      rest = colon == std::string::npos ? "" : at.substr(colon + 1);
+    bool good = !first.empty();
+    if (first.find('.') == std::string::npos) {
+        spot.function = first;
+        if (!rest.empty()) good = good && (spot.counted = number(rest, spot.count));
+    } else {
         const std::size_t second = rest.find(':');
-        if (first.find('.') != std::string::npos) {
-            file = first;
-            if (!number(rest.substr(0, second), line) ||
-                (second != std::string::npos && !number(rest.substr(second + 1), count)))
-                return fail_code(ExitCode::usage, "--at {}: EVENT, FILE:LINE[:COUNT] or FUNCTION[:COUNT]",
-                                 at);
-        } else {
-            place = first;
-            if (!rest.empty() && !number(rest, count))
-                return fail_code(ExitCode::usage, "--at {}: EVENT, FILE:LINE[:COUNT] or FUNCTION[:COUNT]",
-                                 at);
-        }
+        spot.file = first;
+        good = number(rest.substr(0, second), spot.line);
+        if (second != std::string::npos)
+            good = good && (spot.counted = number(rest.substr(second + 1), spot.count));
     }
+    if (!good || spot.count == 0)
+        return fail_code(ExitCode::usage, "--at {}: EVENT, FILE:LINE[:COUNT] or FUNCTION[:COUNT]", at);
+    return spot;
+}
+
+// The last event of that call; without a count the first behind `passed` of this process's events.
+Result<Index> find(const Computation& c, Process rank, const std::string& at, causality::Position passed) {
+    const auto spot = read_spot(at);
+    if (!spot) return std::unexpected(spot.error());
     std::uint64_t calls = 0, seen = 0;
     for (causality::Position i = 0; i < c.size(rank); ++i) {
-        const causality::Index index = c.first(rank) + i;
-        const Event& e = c.event(index);
-        if (e.has(causality::Flag::joined)) continue;
+        const Index index = c.first(rank) + i;
+        if (c.event(index).has(causality::Flag::joined)) continue;
         ++calls;
-        const causality::Place& where = c.place(index);
-        const bool here = by_number      ? calls == event
-                          : file.empty() ? where.function == place
-                                         : where.file == file && where.line == line;
-        if (!here || (!by_number && ++seen < count)) continue;
-        causality::Index last = index;
+        if (spot->event != 0 ? calls != spot->event : !spot->is_at(c.place(index))) continue;
+        ++seen;
+        if (spot->event == 0 && (spot->counted ? seen < spot->count : i < passed)) continue;
+        Index last = index;
         while (last + 1 < c.first(rank) + c.size(rank) && c.event(last + 1).has(causality::Flag::joined))
             ++last;
         return last;
     }
-    return fail("rank {} has no event {} in this record: {} calls, {} of them there", rank, at, calls, seen);
+    return fail_code(ExitCode::refused,
+                     "rank {} has no event {}{} in this record: {} calls, {} of them there", rank, at,
+                     passed > 0 ? " behind this one" : "", calls, seen);
+}
+
+// The send of the message that this probe has found: the one that the next receive with its envelope got
+// that was posted behind it; of a probe that took the message away, its own.
+Index found_by(const Computation& c, Index probe) {
+    const Event& found = c.event(probe);
+    const Index end = c.first(c.process_of(probe)) + c.size(c.process_of(probe));
+    const auto closing = [&](Index opening) {
+        for (Index i = opening + 1; i < end; ++i)
+            if (c.event(i).closes() && c.event(i).request == c.event(opening).request) return i;
+        return causality::none;
+    };
+    const auto is_it = [&](Index i) {
+        const Event& e = c.event(i);
+        return e.kind == Kind::receive && e.peer == found.peer && e.communicator == found.communicator &&
+               e.tag == found.tag;
+    };
+    if (found.kind == Kind::post) {
+        const Index receive = closing(probe);
+        return receive != causality::none ? c.partner(receive) : causality::none;
+    }
+    for (Index i = probe + 1; i < end; ++i) {
+        Index receive = i;
+        if (c.event(i).kind == Kind::post) receive = closing(i);
+        if (c.event(i).kind == Kind::receive && c.event(i).request != 0) continue;
+        if (receive != causality::none && is_it(receive)) return c.partner(receive);
+    }
+    return causality::none;
+}
+
+// The earliest consistent cut that has all of this one and what its probes have found, which happened before
+// as well but isn't an order that messages make.
+Cut with_probes(const Computation& c, const causality::ClockTable& clocks, Cut cut) {
+    Cut looked_at(cut.size());
+    for (bool more = true; more;) {
+        more = false;
+        for (Process p = 0; p < c.processes(); ++p)
+            for (; looked_at[p] < cut[p]; ++looked_at[p]) {
+                const Index at = c.first(p) + looked_at[p];
+                const Event& e = c.event(at);
+                if (e.peer == causality::none || (e.kind != Kind::internal && e.kind != Kind::post)) continue;
+                const Index sent = found_by(c, at);
+                if (sent == causality::none || c.id(sent).position < cut[c.id(sent).process]) continue;
+                cut = causality::join(cut, earliest_after(c, clocks, sent));
+                more = true;
+            }
+    }
+    return cut;
+}
+
+// How far each process goes: N events, and with + into the next one, which is a collective that others have
+// left, so all have entered it.
+std::string stops_of(const Computation& c, const Cut& cut) {
+    std::string stops;
+    for (Process p = 0; p < c.processes(); ++p) {
+        bool enter = false;
+        if (cut[p] < c.size(p)) {
+            const Index next = c.first(p) + cut[p];
+            if (c.event(next).kind == Kind::collective)
+                for (const Index member : c.group(next).members)
+                    enter = enter || c.id(member).position < cut[c.id(member).process];
+        }
+        stops += fmt::format("{}{}{}", p > 0 ? "," : "", cut[p], enter ? "+" : "");
+    }
+    return stops;
+}
+
+// What `continue` without --at goes on with.
+std::string last_path(const std::string& folder) {
+    return folder + "/stopped/at";
+}
+
+Result<> write_whole(const std::string& path, const std::string& text) {
+    {
+        std::ofstream file(path + ".new");
+        file << text;
+        if (!file.flush()) return fail("writing {}.new: {}", path, std::strerror(errno));
+    }
+    if (::rename((path + ".new").c_str(), path.c_str()) != 0) return fail_errno("renaming {}.new", path);
+    return {};
+}
+
+// Each process of the job comes by here, so each writes a name of its own.
+Result<> remember(const Options& options) {
+    const std::string own = fmt::format("{}.{}", last_path(options.folder), ::getpid());
+    if (auto done = write_whole(own, fmt::format("{}\n{}\n", options.rank, options.at)); !done) return done;
+    if (::rename(own.c_str(), last_path(options.folder).c_str()) != 0) return fail_errno("renaming {}", own);
+    return {};
+}
+
+struct Standing {
+    std::uint64_t pid = 0, event = 0, position = 0, inside = 0, stop = 0;
+    bool there = false;  // the process lives
+    std::vector<std::string> stack;
+};
+
+Standing standing(const std::string& folder, int rank) {
+    Standing state;
+    std::ifstream file(fmt::format("{}/stopped/state.{}", folder, rank));
+    for (std::string line; std::getline(file, line);) {
+        const std::size_t space = line.find(' ');
+        const std::string key = line.substr(0, space), value = line.substr(space + 1);
+        const std::uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
+        if (key == "frame") state.stack.push_back(value);
+        if (key == "pid") state.pid = number;
+        if (key == "event") state.event = number;
+        if (key == "position") state.position = number;
+        if (key == "inside") state.inside = number;
+        if (key == "stop") state.stop = number;
+    }
+    state.there = state.pid != 0 && ::access(fmt::format("/proc/{}", state.pid).c_str(), F_OK) == 0;
+    return state;
 }
 
 }  // namespace
@@ -112,29 +241,73 @@ Result<> break_at(const Options& options) {
         return fail_code(ExitCode::usage, "--rank {}: the ranks are 0 to {}", options.rank, ranks - 1);
     const auto c = load(options.folder, ranks);
     if (!c) return std::unexpected(c.error());
-    const auto event = find(*c, static_cast<Process>(options.rank), options.at);
+    const auto event = find(*c, static_cast<Process>(options.rank), options.at, 0);
     if (!event) return std::unexpected(event.error());
     const causality::ClockTable clocks(*c);
-    const causality::Cut cut = earliest_after(*c, clocks, *event);
-    std::string stops;
-    for (Process p = 0; p < c->processes(); ++p) {
-        // A collective that somebody has left before the cut has been entered by all.
-        bool enter = false;
-        if (cut[p] < c->size(p)) {
-            const causality::Index next = c->first(p) + cut[p];
-            if (c->event(next).kind == Kind::collective)
-                for (const causality::Index member : c->group(next).members)
-                    enter = enter || c->id(member).position < cut[c->id(member).process];
-        }
-        stops += fmt::format("{}{}{}", p > 0 ? "," : "", cut[p], enter ? "+" : "");
-    }
+    const std::string stops = stops_of(*c, with_probes(*c, clocks, earliest_after(*c, clocks, *event)));
     const std::string stopped = options.folder + "/stopped";
     if (::mkdir(stopped.c_str(), 0777) != 0 && errno != EEXIST) return fail_errno("making {}", stopped);
+    // Of another run. Nobody of this one waits for them before all have come by here.
+    std::error_code ignored;
+    for (const auto& each : std::filesystem::directory_iterator(stopped, ignored))
+        if (each.path().filename().string().starts_with("next."))
+            std::filesystem::remove(each.path(), ignored);
+    if (auto done = remember(options); !done) return done;
     return run({.job = "replay",
                 .folder = options.folder,
                 .mpi = options.mpi,
                 .variables = {{"CAIRN_MPI_STOP", stops}},
                 .command = options.command});
+}
+
+Result<> go_on(const Options& options) {
+    const auto record = RecordReader::open(options.folder, 0);
+    if (!record) return std::unexpected(record.error());
+    const int ranks = (*record)->identity().size;
+    Cut now;
+    std::uint64_t stop = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+        const Standing state = standing(options.folder, rank);
+        if (!state.there || (rank > 0 && state.stop != stop))
+            return fail_code(ExitCode::refused,
+                             "rank {} doesn't stand at the breakpoint (yet?): see `cairn mpi where {}`", rank,
+                             options.folder);
+        stop = state.stop;
+        now.push_back(static_cast<causality::Position>(state.position));
+    }
+    Options at = options;
+    if (options.at.empty()) {
+        std::ifstream file(last_path(options.folder));
+        std::string rank;
+        if (!std::getline(file, rank) || !std::getline(file, at.at))
+            return fail("{} can't be read: say --rank and --at", last_path(options.folder));
+        at.rank = std::atoi(rank.c_str());
+        // Its next pass, whichever it was.
+        if (const auto spot = read_spot(at.at); spot && spot->event == 0 && spot->counted)
+            at.at = at.at.substr(0, at.at.rfind(':'));
+    }
+    if (at.rank >= ranks)
+        return fail_code(ExitCode::usage, "--rank {}: the ranks are 0 to {}", at.rank, ranks - 1);
+    const std::string next = fmt::format("{}/stopped/next.{}", options.folder, stop);
+    const auto to_the_end = [&] {
+        std::string stops;
+        for (int rank = 0; rank < ranks; ++rank)
+            stops += fmt::format("{}{}", rank > 0 ? "," : "", std::numeric_limits<std::uint64_t>::max());
+        return write_whole(next, stops + "\n");
+    };
+    if (options.end) return to_the_end();
+    const auto c = load(options.folder, ranks);
+    if (!c) return std::unexpected(c.error());
+    const auto process = static_cast<Process>(at.rank);
+    const auto event = find(*c, process, at.at, now[process]);
+    if (!event) return std::unexpected(event.error());
+    if (c->id(*event).position < now[process])
+        return fail_code(ExitCode::refused, "rank {} is behind event {} already", at.rank, at.at);
+    if (auto done = remember(at); !done) return done;
+    const causality::ClockTable clocks(*c);
+    // Joined with where they stand: a state that is consistent, too.
+    const Cut cut = with_probes(*c, clocks, causality::join(now, earliest_after(*c, clocks, *event)));
+    return write_whole(next, stops_of(*c, cut) + "\n");
 }
 
 Result<> where(const Options& options) {
@@ -143,37 +316,28 @@ Result<> where(const Options& options) {
     const int ranks = (*record)->identity().size;
     nlohmann::json out = nlohmann::json::array();
     std::string text;
-    int standing = 0;
+    int standing_there = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-        std::ifstream file(fmt::format("{}/stopped/state.{}", options.folder, rank));
-        nlohmann::json state = {{"rank", rank}, {"stopped", false}, {"stack", nlohmann::json::array()}};
-        for (std::string line; std::getline(file, line);) {
-            const std::size_t space = line.find(' ');
-            const std::string key = line.substr(0, space), value = line.substr(space + 1);
-            if (key == "frame")
-                state["stack"].push_back(value);
-            else
-                state[key] = std::strtoull(value.c_str(), nullptr, 10);
-        }
-        if (state.contains("pid")) {
-            const bool there =
-                ::access(fmt::format("/proc/{}", state["pid"].get<std::uint64_t>()).c_str(), F_OK) == 0;
-            state["stopped"] = there;
-        }
-        if (!state["stopped"].get<bool>()) {
+        const Standing state = standing(options.folder, rank);
+        out.push_back({{"rank", rank}, {"stopped", state.there}, {"stack", state.stack}});
+        if (state.pid != 0)
+            out.back().update({{"pid", state.pid},
+                               {"event", state.event},
+                               {"position", state.position},
+                               {"inside", state.inside},
+                               {"stop", state.stop}});
+        if (!state.there) {
             text += fmt::format("rank {}: not stopped\n", rank);
-        } else {
-            ++standing;
-            text += fmt::format("rank {}: event {}{}, gdb -p {}\n", rank, state["event"].get<std::uint64_t>(),
-                                state["inside"].get<std::uint64_t>() != 0 ? " (in the call)" : "",
-                                state["pid"].get<std::uint64_t>());
-            for (const auto& frame : state["stack"]) text += fmt::format("  {}\n", frame.get<std::string>());
+            continue;
         }
-        out.push_back(std::move(state));
+        ++standing_there;
+        text += fmt::format("rank {}: event {}{}, gdb -p {}\n", rank, state.event,
+                            state.inside != 0 ? " (in the call)" : "", state.pid);
+        for (const std::string& frame : state.stack) text += fmt::format("  {}\n", frame);
     }
     fmt::print("{}", options.json ? out.dump() + "\n" : text);
-    if (standing < ranks)
-        return fail_code(ExitCode::refused, "{} of {} ranks stand at the breakpoint", standing, ranks);
+    if (standing_there < ranks)
+        return fail_code(ExitCode::refused, "{} of {} ranks stand at the breakpoint", standing_there, ranks);
     return {};
 }
 

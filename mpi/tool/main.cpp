@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/human.h"
+#include "common/verb_options.h"
 #include "mpi/record/reader.h"
 #include "mpi/tool/breakpoint.h"
 #include "mpi/tool/launch.h"
@@ -120,13 +121,8 @@ Result<> check(const Options& options) {
 }
 
 Result<> run_verb(std::span<char* const> words) {
-    const auto asks_help = [](std::string_view word) { return word == "--help" || word == "-h"; };
-    if (!words.empty() && (asks_help(words[0]) || std::string_view(words[0]) == "help")) {
-        std::fputs(help(words.size() > 1 ? words[1] : "").c_str(), stdout);
-        return {};
-    }
-    if (words.size() > 1 && asks_help(words[1])) {
-        std::fputs(help(words[0]).c_str(), stdout);
+    if (const auto verb = asks_help(words)) {
+        std::fputs(help(*verb).c_str(), stdout);
         return {};
     }
     const auto options = read_options(words);
@@ -135,6 +131,7 @@ Result<> run_verb(std::span<char* const> words) {
     if (options->verb == "replay") return replay(*options);
     if (options->verb == "trace") return trace(*options);
     if (options->verb == "break") return break_at(*options);
+    if (options->verb == "continue") return go_on(*options);
     if (options->verb == "where") return where(*options);
     if (options->verb == "check") return check(*options);
     return run(

@@ -1,10 +1,15 @@
 #include "mpi/tool/options.h"
 
-#include <algorithm>
 #include <filesystem>
+
+#include "common/verb_options.h"
 
 namespace cairn::mpi::tool {
 namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* tool = "cairn mpi";
 
 struct Verb {
     const char* name;
@@ -24,37 +29,63 @@ constexpr Verb verbs[] = {
     {"break", "break --rank R --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] DIR PROGRAM [ARGUMENT...]",
      "run it again until all stand at the earliest state consistent with that event of rank R", true, true,
      "Ram"},
+    {"continue", "continue [[--rank R] --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] | --end] DIR",
+     "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
+     "Rae"},
     {"where", "where [--json] DIR", "where the processes stand at the breakpoint", true, false, "j"},
     {"check", "check [--json] DIR", "whether a record is whole, and what is in it", true, false, "j"},
     {"pass", "pass [--mpi M] PROGRAM [ARGUMENT...]",
      "run it with wrappers that do nothing: what the measurements are held against", false, true, "m"},
 };
 
-struct Option {
-    char letter;
-    const char* name;
-    bool value;
-    const char* text;
-};
-constexpr Option all_options[] = {
-    {'o', "--out", true, "DIR: the folder to write to; made if it isn't there"},
-    {'m', "--mpi", true, "mpich or openmpi, where it can't be found out"},
-    {'t', "--trace", true, "OUT: write OUT/trace.N of each process as well"},
-    {'c', "--contents", false,
-     "write down what each process receives, too, so that it can be replayed without the others"},
-    {'r', "--rank", true, "R: this process alone, without the others and without mpiexec; needs --contents"},
-    {'g', "--gdb", false, "under gdb: say `run` there"},
-    {'R', "--rank", true, "R: the process that the breakpoint is in"},
-    {'a', "--at", true, "a call by its number, from 1, or by where it is in the source; the COUNT-th there"},
-    {'w', "--wait", false,
-     "a process that departs from the record waits for a debugger; else the job is ended"},
-    {'j', "--json", false, "print one JSON object"},
-};
-
-const Verb* find(const std::string& name) {
-    const auto* found =
-        std::find_if(std::begin(verbs), std::end(verbs), [&](const Verb& v) { return name == v.name; });
-    return found == std::end(verbs) ? nullptr : found;
+po::options_description known_options(const Verb& verb, Options& into) {
+    po::options_description known;
+    auto add = known.add_options();
+    for (const char* letter = verb.options; *letter != 0; ++letter) switch (*letter) {
+            case 'o':
+                add("out,o", po::value(&into.folder), "DIR: the folder to write to; made if it isn't there");
+                break;
+            case 'c':
+                add("contents,c", po::bool_switch(&into.contents),
+                    "write down what each process receives, too, so that it can be replayed without the "
+                    "others");
+                break;
+            case 'm':
+                add("mpi,m", po::value(&into.mpi), "mpich or openmpi, where it can't be found out");
+                break;
+            case 't':
+                add("trace,t", po::value(&into.trace), "OUT: write OUT/trace.N of each process as well");
+                break;
+            case 'r':
+                add("rank,r", po::value(&into.rank),
+                    "R: this process alone, without the others and without mpiexec; needs --contents");
+                break;
+            case 'g':
+                add("gdb,g", po::bool_switch(&into.gdb), "under gdb: say `run` there");
+                break;
+            case 'R':
+                add("rank,r", po::value(&into.rank), "R: the process that the breakpoint is in");
+                break;
+            case 'a':
+                add("at,a", po::value(&into.at),
+                    "a call by its number, from 1, or by where it is in the source, or by what is called; "
+                    "the "
+                    "COUNT-th there");
+                break;
+            case 'e':
+                add("end,e", po::bool_switch(&into.end), "to the end of the program");
+                break;
+            case 'w':
+                add("wait,w", po::bool_switch(&into.wait),
+                    "a process that departs from the record waits for a debugger; else the job is ended");
+                break;
+            case 'j':
+                add("json,j", po::bool_switch(&into.json), "print one JSON object");
+                break;
+            default:
+                break;
+        }
+    return known;
 }
 
 void make_absolute(std::string& path) {
@@ -64,126 +95,67 @@ void make_absolute(std::string& path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
 }
 
+// nullptr, or what these options lack.
+const char* lacks(const Options& options) {
+    const std::string& verb = options.verb;
+    if ((verb == "record" || verb == "trace") && options.folder.empty())
+        return "--out: the folder to write to";
+    if (verb == "break" && (options.rank < 0 || options.at.empty())) return "--rank and --at: which event?";
+    if (verb == "continue" && options.rank >= 0 && options.at.empty())
+        return "--rank needs --at: which event?";
+    if (verb == "continue" && options.end && !options.at.empty()) return "--end or --at?";
+    if (verb == "replay" && options.rank < 0 && options.gdb) return "--gdb: which --rank?";
+    if (verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
+        return "--rank goes with neither --wait nor --trace";
+    return nullptr;
+}
+
 }  // namespace
 
 std::string help(const std::string& name) {
-    const Verb* verb = find(name);
-    std::string text;
-    if (verb == nullptr) {
-        text = "usage: mpiexec -n N cairn mpi VERB [OPTIONS] ...\n\n";
-        for (const Verb& each : verbs) text += fmt::format("  {:<8}{}\n", each.name, each.text);
-        return text +
+    const Verb* verb = find_verb(verbs, name);
+    if (verb == nullptr)
+        return "usage: mpiexec -n N cairn mpi VERB [OPTIONS] ...\n\n" + list_of_verbs(verbs) +
                "\n`cairn mpi VERB [OPTIONS] mpiexec -n N PROGRAM...` does the same. For MPICH and Open MPI; "
                "docs/mpi.md.\n"
                "Exit codes: those of the program; 2 wrong usage; 3 another program, number of ranks or path "
                "than\n"
                "            recorded; 4 the record is damaged.\n";
-    }
-    text = fmt::format("usage: cairn mpi {}\n\n{}\n\n", verb->synopsis, verb->text);
-    for (const Option& option : all_options)
-        if (std::string_view(verb->options).find(option.letter) != std::string_view::npos)
-            text += fmt::format("  {:<8} {}\n", option.name, option.text);
-    return text;
+    Options ignored;
+    return help_of_verb(tool, *verb, known_options(*verb, ignored));
 }
 
 Result<Options> read_options(std::span<char* const> words) {
     Options options;
     options.verb = words.empty() ? "" : words[0];
-    const Verb* verb = find(options.verb);
-    const auto usage = [&](const std::string& why) {
-        return fail_code(ExitCode::usage, "{}; see `cairn mpi{}{} --help`", why, verb != nullptr ? " " : "",
-                         verb != nullptr ? verb->name : "");
-    };
-    if (verb == nullptr)
-        return usage(options.verb.empty() ? "which verb?"
-                                          : fmt::format("there is no verb '{}'", options.verb));
-    std::size_t at = 1;
+    const Verb* verb = find_verb(verbs, options.verb);
+    if (verb == nullptr) return unknown_verb<Verb>(tool, options.verb);
+    const auto usage = [&](const std::string& why) { return usage_error(tool, verb, why); };
+    po::options_description known = known_options(*verb, options);
+    const auto own = words.subspan(1);
+    const std::size_t folders = verb->folder ? 1 : 0;
+    const std::size_t begin = verb->command ? begin_of_command(own, folders, known) : own.size();
     std::vector<std::string> rest;
-    for (; at < words.size(); ++at) {
-        std::string word = words[at];
-        // Options of ours end where the program begins.
-        if (!rest.empty() && (rest.size() > (verb->folder ? 1 : 0))) {
-            rest.push_back(word);
-            continue;
-        }
-        if (word == "--") {
-            for (++at; at < words.size(); ++at) rest.emplace_back(words[at]);
-            break;
-        }
-        if (word.size() < 2 || word[0] != '-') {
-            rest.push_back(word);
-            continue;
-        }
-        std::string value;
-        bool has_value = false;
-        if (const std::size_t equals = word.find('='); equals != std::string::npos) {
-            value = word.substr(equals + 1);
-            word = word.substr(0, equals);
-            has_value = true;
-        }
-        const auto* option =
-            std::find_if(std::begin(all_options), std::end(all_options), [&](const Option& o) {
-                return (word == o.name || word == std::string("-") + o.letter) &&
-                       std::string_view(verb->options).find(o.letter) != std::string_view::npos;
-            });
-        if (option == std::end(all_options)) return usage(fmt::format("there is no option '{}'", word));
-        if (option->value && !has_value) {
-            if (at + 1 == words.size()) return usage(fmt::format("{} needs a value", word));
-            value = words[++at];
-        }
-        switch (option->letter) {
-            case 'o':
-                options.folder = value;
-                break;
-            case 'm':
-                options.mpi = value;
-                break;
-            case 't':
-                options.trace = value;
-                break;
-            case 'c':
-                options.contents = true;
-                break;
-            case 'g':
-                options.gdb = true;
-                break;
-            case 'r':
-            case 'R':
-                if (value.empty() || value.size() > 9 ||
-                    value.find_first_not_of("0123456789") != std::string::npos)
-                    return usage(fmt::format("--rank is a number, not '{}'", value));
-                options.rank = std::atoi(value.c_str());
-                break;
-            case 'a':
-                options.at = value;
-                break;
-            case 'w':
-                options.wait = true;
-                break;
-            case 'j':
-                options.json = true;
-                break;
-            default:
-                break;
-        }
+    known.add_options()("folder", po::value(&rest));
+    try {
+        static_cast<void>(parse_words(own.first(begin), known, "folder"));
+    } catch (const po::error& problem) {
+        return usage(problem.what());
     }
-    if (verb->folder) {
-        if (rest.empty()) return usage("which record?");
-        options.folder = rest[0];
-        rest.erase(rest.begin());
+    options.command.assign(own.begin() + static_cast<std::ptrdiff_t>(begin), own.end());
+    if (!options.command.empty() && options.command[0] == "--")
+        options.command.erase(options.command.begin());
+    if (verb->folder && rest.empty() && !options.command.empty()) {
+        rest.push_back(options.command[0]);  // behind --
+        options.command.erase(options.command.begin());
     }
-    if ((options.verb == "record" || options.verb == "trace") && options.folder.empty())
-        return usage("--out: the folder to write to");
-    if (options.verb == "replay" && options.rank < 0 && options.gdb) return usage("--gdb: which --rank?");
-    if (options.verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
-        return usage("--rank goes with neither --wait nor --trace");
-    if (options.verb == "break" && (options.rank < 0 || options.at.empty()))
-        return usage("--rank and --at: which event?");
-    if (verb->command && rest.empty()) return usage("which program?");
-    if (!verb->command && !rest.empty()) return usage(fmt::format("what is '{}'?", rest[0]));
+    if (verb->folder && rest.empty()) return usage("which record?");
+    if (rest.size() > folders) return usage(fmt::format("what is '{}'?", rest[folders]));
+    if (verb->folder) options.folder = rest[0];
+    if (const char* what = lacks(options)) return usage(what);
+    if (verb->command && options.command.empty()) return usage("which program?");
     if (!options.mpi.empty() && options.mpi != "mpich" && options.mpi != "openmpi")
         return usage(fmt::format("--mpi is mpich or openmpi, not '{}'", options.mpi));
-    options.command = std::move(rest);
     make_absolute(options.folder);
     make_absolute(options.trace);
     return options;

@@ -21,6 +21,7 @@ struct Options {
     bool wait = false;      // a departure waits for a debugger
     bool contents = false;  // record what is received, too
     bool gdb = false;
+    bool end = false;  // continue: to the end of the program
 };
 
 [[nodiscard]] Result<Options> read_options(std::span<char* const> words);

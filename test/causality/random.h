@@ -121,7 +121,8 @@ inline causality::MemoryTrace random_trace(Random& random, const TraceShape& sha
     const auto add = [&](Process p, Event event) {
         event.time = now += 1 + random.below(100);
         if (shape.lines > 0)
-            event.place = trace.place({.file = "a.c", .line = 1 + random.below(shape.lines), .function = ""});
+            event.place = trace.place(
+                {.file = "a.c", .line = 1 + random.below(shape.lines), .function = "", .call = "MPI_Send"});
         if (shape.nondeterministic && random.chance(8)) event.flags |= Flag::nondeterministic;
         if (random.chance(4) && !trace.events(p).empty()) event.flags |= Flag::joined;
         trace.append(p, event);

@@ -17,6 +17,15 @@ for verb in launch checkpoint list status interval kill quit; do
         [[ $option == -- ]] || says "$option" "$offered"
     done
 done
+for tool in causality mpi; do
+    offered=$(complete_bash cairn "$tool" '')
+    for verb in $(cairn "$tool" --help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
+        says "$verb" "$offered"
+        options=$(complete_bash cairn "$tool" "$verb" --)
+        for option in $(cairn "$tool" "$verb" --help | sed -n 's/^  \(-. \[ \)\?\(--[a-z-]*\).*/\2/p'); do says "$option" "$options"; done
+        says "'$verb:" "$(<"$folder/_cairn")"
+    done
+done
 holds zsh -n "$folder/_cairn"
 for verb in $verbs; do says "'$verb:" "$(<"$folder/_cairn")"; done
 rm -rf "$CAIRN_RUNDIR"

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """`cairn mpi trace` writes what `cairn causality` reads: nothing left over, places in the source, the same in a replay as in the record."""
 import json
+import re
 
 from mpi_job import expect, main
 
@@ -38,6 +39,12 @@ def test(job, given):
     events = lines(job, "t-heat")
     at = {event.get("at", "") for process in events for event in process}
     expect(any(place.startswith("exchange@heat.c:") for place in at), f"no places in the source: {at}")
+    expect({"MPI_Waitany", "MPI_Isend", "MPI_Testsome"} <= {event.get("call") for process in events for event in process}, "no names of calls")
+    # The picture has both.
+    traces = [f"t-heat/trace.{rank}" for rank in range(4)]
+    job.run([job.cairn, "causality", "view", *traces, "heat.html"])
+    with open(f"{job.folder}/heat.html", encoding="utf-8") as file:
+        expect(re.search(r'"MPI_Waitany at heat\.c:\d+ \(exchange\)"', file.read()), "the picture doesn't say what is called where")
     places = causality(job, "places", "t-heat")
     expect("heat.c:" in places, f"no line for a checkpoint:\n{places}")
 
