@@ -96,7 +96,7 @@ Result<> Coordinator::start() {
     if (region_.adopted()) load_state();
     std::strncpy(region.ckptdir, settings_.ckptdir.c_str(), sizeof region.ckptdir - 1);
 
-    registry_.start(region_.adopted());
+    if (Result<> started = registry_.start(region_.adopted()); !started) return started;
     if (registry_.members().empty() && group_.state() == Group::State::running) group_ = Group();
     if (registry_.members().empty() && registry_.births() == 0) clear_ipc(region.ipc);
     if (Result<> listening = gate_.open(); !listening) return listening;

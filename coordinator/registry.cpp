@@ -10,6 +10,7 @@
 #include <boost/asio/post.hpp>
 #include <climits>
 #include <cstdlib>
+#include <system_error>
 
 #include "common/human.h"
 #include "common/region_ops.h"
@@ -70,7 +71,7 @@ Registry::~Registry() {
     stop();
 }
 
-void Registry::start(bool adopted) {
+Result<> Registry::start(bool adopted) {
     verify_ = adopted;
     scan();
     verify_ = false;
@@ -78,7 +79,16 @@ void Registry::start(bool adopted) {
         search();
         schedule_search(search_pause);
     }
-    futex_thread_ = std::thread([this] { watch_futex(); });
+    try {
+        futex_thread_ = std::thread([this] { watch_futex(); });
+    } catch (const std::system_error& problem) {
+        return fail(
+            "the coordinator can't begin a thread: {} (as many processes and threads run as the user may "
+            "have: see "
+            "`ulimit -u`)",
+            problem.code().message());
+    }
+    return {};
 }
 
 void Registry::stop() {

@@ -52,7 +52,7 @@ class Registry {
     ~Registry();
 
     // Reads all slots and begins to watch. `adopted`: looks for processes without a slot as well.
-    void start(bool adopted);
+    Result<> start(bool adopted);
     void stop();
 
     // Reads the slots now. Called by itself when Region::changes was raised; before a decision call it

@@ -108,7 +108,9 @@ Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::s
     ::posix_spawnattr_destroy(&attributes);
     if (problem != 0) {
         errno = problem;
-        return fail_errno("{} can't be started", program);
+        return fail_errno(
+            "{} can't be started{}", program,
+            problem == EAGAIN ? " (as many processes run as the user may have: see `ulimit -u`)" : "");
     }
     // Ours and not reaped: the pid can't have been given away.
     const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));

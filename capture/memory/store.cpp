@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
+#include "common/helper_threads.h"
 #include "common/image/hash.h"
 
 namespace cairn::capture {
@@ -94,7 +94,8 @@ Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64
                      std::uint64_t total) {
     Store store(jobs, reporter, already, total);
     {
-        std::jthread other([&] { store.work(false); });
+        const auto help = [&store] { store.work(false); };
+        const auto other = helper_threads(1, help);
         store.work(true);
     }
     auto result = store.result();

@@ -1,11 +1,12 @@
 #include <fcntl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <optional>
-#include <thread>
 
+#include "common/helper_threads.h"
 #include "common/image/hash.h"
 #include "common/image/reader.h"
 
@@ -50,8 +51,8 @@ Result<> verify_pages(const ImageReader& reader, std::span<const schema::PageRun
             }
     };
     {
-        std::vector<std::jthread> helpers;
-        for (unsigned i = 1; i < threads && i < runs.size(); ++i) helpers.emplace_back(work);
+        const auto useful = std::min<std::size_t>(threads, runs.size());
+        const auto helpers = helper_threads(useful > 0 ? useful - 1 : 0, work);
         work();
     }
     if (first) return std::unexpected(*std::move(first));
