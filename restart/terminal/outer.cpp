@@ -117,8 +117,9 @@ Result<int> OuterTerminal::stay(pid_t first, const Ended& ended) {
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     if (!relay_) {
         terminal_.reset(shared_ ? terminal_.release() : -1);
-        // Whoever wants to end the job knows the tool only: the shell's `kill %1`, a hang-up.
+        // Whoever wants to end or stop the job knows the tool only: the shell's `kill %1`, a hang-up.
         for (const int signal : ending) sigaddset(&set, signal);
+        if (shared_) sigaddset(&set, SIGTSTP);  // the stop of the programs comes back to us (follow_stop)
         ::sigprocmask(SIG_BLOCK, &set, nullptr);
         while (reap(first, ended)) {
             int signal = 0;

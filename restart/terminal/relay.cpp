@@ -152,7 +152,7 @@ void Relay::close_slave() {
 
 Result<Relay::End> Relay::run(const Watcher& watcher) {
     State& state = *state_;
-    const SignalMask mask{SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT};
+    const SignalMask mask{SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT, SIGTSTP};
     const Fd signals(::signalfd(-1, &mask.set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals) return fail_errno("signalfd");
     state.enter_raw();
@@ -182,6 +182,11 @@ Result<Relay::End> Relay::run(const Watcher& watcher) {
                 // Closing the master is what a hang-up is: SIGHUP and SIGCONT to the inner session.
                 state.master.reset();
                 return info.ssi_signo == SIGHUP ? End::hung_up : End::terminated;
+            }
+            // kill(1): a Ctrl-Z typed here is the inner session's. Who stops the job wants his terminal as it was.
+            if (info.ssi_signo == SIGTSTP) {
+                state.leave_raw();
+                ::kill(::getpid(), SIGSTOP);
             }
             // Somebody stopped us for a while: the settings are the shell's again.
             if (info.ssi_signo == SIGCONT) {

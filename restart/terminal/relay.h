@@ -53,7 +53,7 @@ class Relay {
     void close_slave();
 
     // Carries until the watcher says finish, or a hang-up. Sets the real terminal raw meanwhile. Blocks
-    // SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT for the call (reads them by signalfd): no other thread may
+    // SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT, SIGTSTP for the call (reads them by signalfd): no other thread may
     // take them. Call close_slave() first.
     [[nodiscard]] Result<End> run(const Watcher& watcher);
 

@@ -2,9 +2,10 @@
 """A restart from the shell that leads the terminal's session, and one that leads it: job control, Ctrl-C, resize and
 hang-up reach the programs in both."""
 import os
+import signal
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main
+from cairn_test import check, main, processes
 
 PROGRAM = r"""
 import os, signal, sys, time
@@ -71,6 +72,18 @@ def alive(t, shell, how):
     t.say(f"{how}: reads, and sees the size")
 
 
+def stopped_by_kill(t, shell, how):
+    """Somebody stops the restart tool, which is all that he knows of the job."""
+    tools = [pid for pid in processes.descendants() if (processes.stat(pid) or [""])[0] == "cairn-restart"]
+    check(len(tools) >= 1, "no restart tool runs")
+    for pid in tools:
+        os.kill(pid, signal.SIGTSTP)
+    shell.bash.expect(r"\[1\]\+ +Stopped.*PROMPT> ")
+    shell.type("stty -a | tr ' ;' '\\n\\n' | grep -E '^-?(icanon|echo)$' | xargs", r"(?<!-)icanon (?<!-)echo\r?\n.*PROMPT> ")
+    shell.type("fg", r"continued" if how.startswith("led by the shell") else r"cairn")
+    alive(t, shell.bash, f"{how}, after kill -TSTP and fg")
+
+
 def restarted(t, shell, stops, how):
     """The line for the restart has been typed into the shell."""
     bash = shell.bash
@@ -84,6 +97,7 @@ def restarted(t, shell, stops, how):
             shell.type("echo at the $((6*7))", r"at the 42.*PROMPT> ")
             shell.type("fg", r"continued")
             alive(t, bash, f"{how}, after Ctrl-Z and fg")
+    stopped_by_kill(t, shell, how)
     bash.send("\x03")
     bash.expect(r"interrupted.*PROMPT> ")
     shell.type("echo code $?", r"code 42\r?\n.*PROMPT> ")
