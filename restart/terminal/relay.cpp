@@ -183,7 +183,8 @@ Result<Relay::End> Relay::run(const Watcher& watcher) {
                 state.master.reset();
                 return info.ssi_signo == SIGHUP ? End::hung_up : End::terminated;
             }
-            // kill(1): a Ctrl-Z typed here is the inner session's. Who stops the job wants his terminal as it was.
+            // kill(1): a Ctrl-Z typed here is the inner session's. Who stops the job wants his terminal as it
+            // was.
             if (info.ssi_signo == SIGTSTP) {
                 state.leave_raw();
                 ::kill(::getpid(), SIGSTOP);

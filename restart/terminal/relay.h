@@ -53,8 +53,8 @@ class Relay {
     void close_slave();
 
     // Carries until the watcher says finish, or a hang-up. Sets the real terminal raw meanwhile. Blocks
-    // SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT, SIGTSTP for the call (reads them by signalfd): no other thread may
-    // take them. Call close_slave() first.
+    // SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT, SIGTSTP for the call (reads them by signalfd): no other
+    // thread may take them. Call close_slave() first.
     [[nodiscard]] Result<End> run(const Watcher& watcher);
 
   private:
