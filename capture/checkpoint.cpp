@@ -152,7 +152,7 @@ class Checkpoint {
         manifest_.generation = request_.generation;
         for (const pid_t pid : request_.members)
             if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty())
-                wiped_[pid] = std::move(*wiped);
+                wipes_.insert(pid);
         return {};
     }
 
@@ -385,8 +385,13 @@ class Checkpoint {
         }
         auto lines = proc::maps(member.snapshot->pid(), false);
         if (!lines) return std::unexpected(std::move(lines.error()));
-        if (const auto wiped = wiped_.find(member.process->pid); wiped != wiped_.end())
-            member.wiped = wiped->second;
+        // Who marks memory at all may have marked other memory since; now it stands still.
+        if (wipes_.contains(member.process->pid) ||
+            std::ranges::find(request_.members, member.process->pid) == request_.members.end()) {
+            auto wiped = ranges_with_flag(member.process->living, "wf");
+            if (!wiped) return std::unexpected(std::move(wiped.error()));
+            member.wiped = std::move(*wiped);
+        }
         std::vector<StoreJob> jobs;
         for (const auto& range : not_copied(member.map, *lines, member.wiped)) {
             auto& area = member.early.emplace_back();
@@ -543,7 +548,7 @@ class Checkpoint {
     Fd directory_;
     std::optional<Stopper> stopper_;
     ToProgram to_program_;
-    std::map<pid_t, std::vector<Range>> wiped_;
+    std::set<pid_t> wipes_;  // whose memory is marked MADV_WIPEONFORK
     std::list<Member> members_;
     std::vector<schema::Process> zombies_;
     std::optional<ObjectTable> objects_;

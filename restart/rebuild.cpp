@@ -701,6 +701,20 @@ bool Rebuild::has_pending_trap() const {
            std::ranges::any_of(process().threads[0].pending, is_trap);
 }
 
+// Where SIGTRAP is ignored, the last trap of the blob has made it the default.
+Result<> Rebuild::ignore_traps(std::uint64_t call_at) {
+    const auto& actions = process().actions;
+    constexpr std::size_t trap = SIGTRAP - 1;
+    if (actions.size() <= trap || actions[trap].handler != reinterpret_cast<std::uint64_t>(SIG_IGN)) return {};
+    const std::array<std::uint64_t, 4> arguments = {
+        SIGTRAP, params_at_ + offsetof(restorer::Params, actions) + trap * sizeof(restorer::Action), 0,
+        sizeof(std::uint64_t)};
+    auto done = remote_call(pid_, call_at, SYS_rt_sigaction, arguments);
+    if (!done) return std::unexpected(std::move(done.error()));
+    if (*done != 0) return fail("process {}: SIGTRAP can't be ignored again", process().pid);
+    return {};
+}
+
 Result<> Rebuild::set_threads() {
     // The main thread unmaps the blob, by the vdso in its place; it is the last to get its registers.
     const auto vdso = std::ranges::find(process().areas, schema::AreaKind::vdso, &schema::Area::kind);
@@ -710,9 +724,13 @@ Result<> Rebuild::set_threads() {
     auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
     if (!call_at) return std::unexpected(std::move(call_at.error()));
     if (auto done = set_cpu_time(); !done) return done;
+    if (auto done = ignore_traps(*call_at); !done) return done;
     const std::array<std::uint64_t, 2> all = {base_, total_size_};
     auto unmapped = remote_call(pid_, *call_at, SYS_munmap, all);
-    if (!unmapped || *unmapped != 0) return fail("process {}: the restorer can't be unmapped", process().pid);
+    if (!unmapped) return std::unexpected(std::move(unmapped.error()).in("the restorer can't be unmapped"));
+    if (*unmapped != 0)
+        return fail("process {}: the restorer can't be unmapped: {}", process().pid,
+                    std::strerror(static_cast<int>(-*unmapped)));
     if (!process().threads[0].leader_dead) {
         auto done = set_thread(0);
         if (done && has_pending_trap()) ::syscall(SYS_tgkill, pid_, pid_, SIGTRAP);

@@ -53,6 +53,7 @@ class Rebuild {
     [[nodiscard]] Result<> prepare_to_go();
     // Registers and masks of every thread; the blob is unmapped.
     [[nodiscard]] bool has_pending_trap() const;
+    [[nodiscard]] Result<> ignore_traps(std::uint64_t call_at);
     [[nodiscard]] Result<> set_threads();
     // What is set from outside, and last, because it could be in the way before: limits, oom_score_adj. Notes
     // what this user may not set.

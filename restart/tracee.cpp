@@ -77,11 +77,14 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
     registers->r9 = given[5];
     if (auto done = ptrace::set_registers(tid, *registers); !done)
         return std::unexpected(std::move(done.error()));
-    if (auto done = ptrace::step(tid, 0); !done) return std::unexpected(std::move(done.error()));
-    int status = 0;
-    if (::waitpid(tid, &status, __WALL) != tid) return fail_errno("waiting for {}", tid);
-    if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)
-        return fail("process {} died in system call {} of its restart (status {:#x})", tid, number, status);
+    for ([[maybe_unused]] const bool leaving : {false, true}) {
+        if (::ptrace(PTRACE_SYSCALL, tid, nullptr, nullptr) != 0)
+            return fail_errno("ptrace: system call {} of {}", number, tid);
+        int status = 0;
+        if (::waitpid(tid, &status, __WALL) != tid) return fail_errno("waiting for {}", tid);
+        if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP || status >> 16 != 0)
+            return fail("process {} died in system call {} of its restart (status {:#x})", tid, number, status);
+    }
     registers = ptrace::registers(tid);
     if (!registers) return std::unexpected(std::move(registers.error()));
     return static_cast<std::int64_t>(registers->rax);

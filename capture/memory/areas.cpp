@@ -113,7 +113,12 @@ std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLi
         if (line.shared || special(line.name)) continue;
         while (copy != child.end() && copy->end <= line.start) ++copy;
         // MADV_DONTFORK works on whole areas: one is there or it isn't
-        if (copy == child.end() || copy->start > line.start) ranges.push_back({line.start, line.end});
+        if (copy != child.end() && copy->start <= line.start) continue;
+        // It may be marked as both.
+        std::erase_if(ranges, [&](const Range& range) {
+            return line.start <= range.start && range.end <= line.end;
+        });
+        ranges.push_back({line.start, line.end});
     }
     return ranges;
 }

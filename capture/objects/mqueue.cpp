@@ -4,6 +4,9 @@
 #include <fcntl.h>
 #include <mqueue.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <sstream>
 
@@ -46,26 +49,96 @@ std::unexpected<Error> not_now(const Description& found) {
     return error;
 }
 
-Result<> take_and_put_back(int fd, const mq_attr& attributes, nlohmann::json& messages) {
-    struct Message {
-        std::vector<char> text;
-        unsigned priority;
-    };
-    std::vector<Message> taken;
-    std::vector<char> buffer(static_cast<std::size_t>(attributes.mq_msgsize));
-    for (long i = 0; i < attributes.mq_curmsgs; ++i) {
-        unsigned priority = 0;
-        const ssize_t size = ::mq_receive(fd, buffer.data(), buffer.size(), &priority);
+struct Message {
+    std::vector<char> text;
+    unsigned priority = 0;
+};
+
+// 0 or errno.
+int take_and_put_back(int fd, const mq_attr& attributes, std::vector<Message>& taken) {
+    const auto longest = static_cast<std::size_t>(attributes.mq_msgsize);
+    taken.resize(static_cast<std::size_t>(attributes.mq_curmsgs));  // no message is held that has no place
+    std::size_t count = 0;
+    for (; count < taken.size(); ++count) {
+        Message& message = taken[count];
+        message.text.resize(longest);
+        const ssize_t size = ::mq_receive(fd, message.text.data(), message.text.size(), &message.priority);
         if (size < 0) break;
-        taken.push_back({{buffer.begin(), buffer.begin() + size}, priority});
+        message.text.resize(static_cast<std::size_t>(size));
+        message.text.shrink_to_fit();
     }
+    taken.resize(count);
+    for (const Message& message : taken)
+        if (::mq_send(fd, message.text.data(), message.text.size(), message.priority) != 0) return errno;
+    return 0;
+}
+
+bool write_whole(int fd, const void* data, std::size_t size) {
+    const auto* at = static_cast<const char*>(data);
+    for (ssize_t done = 0; size > 0; at += done, size -= static_cast<std::size_t>(done))
+        if ((done = ::write(fd, at, size)) <= 0) return false;
+    return true;
+}
+
+bool read_whole(int fd, void* data, std::size_t size) {
+    auto* at = static_cast<char*>(data);
+    for (ssize_t done = 0; size > 0; at += done, size -= static_cast<std::size_t>(done))
+        if ((done = ::read(fd, at, size)) <= 0) return false;
+    return true;
+}
+
+struct Head {
+    std::uint64_t size;
+    unsigned priority;
+};
+
+// The process that has the messages in its hands while they are in no queue. Whoever ends the capture, by its
+// pid or its process group, doesn't end this one; and what it has to tell it tells when they are back.
+[[noreturn]] void guard(int queue, const mq_attr& attributes, int to) {
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    ::setsid();
+    ::prctl(PR_SET_NAME, "cairn-messages", 0, 0, 0);
+    std::vector<Message> taken;
+    const int error = take_and_put_back(queue, attributes, taken);
+    bool told = write_whole(to, &error, sizeof error);
     for (const Message& message : taken) {
-        if (::mq_send(fd, message.text.data(), message.text.size(), message.priority) != 0)
-            return fail_errno("a message of {} bytes can't be put back", message.text.size());
-        messages.push_back({{"priority", message.priority},
-                            {"text", schema::binary(message.text.data(), message.text.size())}});
+        const Head head = {message.text.size(), message.priority};
+        told = told && write_whole(to, &head, sizeof head) &&
+               write_whole(to, message.text.data(), message.text.size());
     }
-    return {};
+    ::_exit(told ? 0 : 1);
+}
+
+Result<nlohmann::json> messages_of(int queue, const mq_attr& attributes) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
+    Fd from(ends[0]), to(ends[1]);
+    const pid_t child = ::fork();
+    if (child < 0) return fail_errno("fork");
+    if (child == 0) {
+        from.reset();
+        guard(queue, attributes, to.get());
+    }
+    to.reset();
+    int error = 0;
+    bool whole = read_whole(from.get(), &error, sizeof error);
+    nlohmann::json messages = nlohmann::json::array();
+    std::vector<char> text;
+    for (Head head{}; whole && read_whole(from.get(), &head, sizeof head);) {
+        text.resize(head.size);
+        whole = read_whole(from.get(), text.data(), text.size());
+        messages.push_back(
+            {{"priority", head.priority}, {"text", schema::binary(text.data(), text.size())}});
+    }
+    int status = 0;
+    while (::waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
+    }
+    errno = error;
+    if (error != 0) return fail_errno("a message can't be put back");
+    if (!whole || status != 0) return fail("the process that read its messages was ended");
+    return messages;
 }
 
 }  // namespace
@@ -106,10 +179,10 @@ Result<> capture_mqueues(Table& table) {
         if (::mq_getattr(both.get(), &attributes) != 0) return fail_errno("{}: {}", found.who(), found.link);
         if (attributes.mq_curmsgs != 0 && status.waiting != 0) return not_now(found);
         if (attributes.mq_curmsgs != 0) {
-            nlohmann::json messages = nlohmann::json::array();
-            if (auto done = take_and_put_back(both.get(), attributes, messages); !done)
-                return std::unexpected(std::move(done.error()).in(found.link).in(found.who()));
-            (*extra)["messages"] = std::move(messages);
+            auto messages = messages_of(both.get(), attributes);
+            if (!messages)
+                return std::unexpected(std::move(messages.error()).in(found.link).in(found.who()));
+            (*extra)["messages"] = std::move(*messages);
         }
         if (status.waiting != 0 && table.members.contains(status.waiting)) {
             if (status.how == SIGEV_THREAD)

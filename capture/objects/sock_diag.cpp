@@ -124,21 +124,41 @@ Result<> SockDiag::ask(const void* request, std::size_t size) {
     return {};
 }
 
-Result<UnixDiagnosis> SockDiag::unix_socket(ino_t inode, bool listening) {
-    struct {
-        nlmsghdr header{};
-        unix_diag_req body{};
-    } request;
+namespace {
+
+struct UnixRequest {
+    nlmsghdr header{};
+    unix_diag_req body{};
+};
+
+UnixRequest unix_request(int flags) {
+    UnixRequest request;
     request.header.nlmsg_len = sizeof request;
     request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    request.header.nlmsg_flags = NLM_F_REQUEST;
+    request.header.nlmsg_flags = static_cast<__u16>(NLM_F_REQUEST | flags);
     request.body.sdiag_family = AF_UNIX;
     request.body.udiag_states = ~0U;
-    request.body.udiag_ino = static_cast<__u32>(inode);
     request.body.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_PEER | UDIAG_SHOW_VFS | UDIAG_SHOW_RQLEN;
+    request.body.udiag_cookie[0] = request.body.udiag_cookie[1] = ~0U;  // any
+    return request;
+}
+
+}  // namespace
+
+// To find one by its inode the kernel looks through all sockets of the machine: with ten thousand of them half
+// a millisecond for each. Who asks often gets the list instead.
+Result<UnixDiagnosis> SockDiag::unix_socket(ino_t inode, bool listening) {
+    constexpr int often = 64;
+    if (!listening && ++asked_ == often)
+        if (auto done = list_unix_sockets(); !done) return std::unexpected(std::move(done.error()));
+    if (!listening)
+        if (const auto known = unix_sockets_.find(static_cast<std::uint32_t>(inode));
+            known != unix_sockets_.end())
+            return known->second;
+    auto request = unix_request(0);
+    request.body.udiag_ino = static_cast<__u32>(inode);
     // With a long list of pending connections the answer may be too long for the kernel to give at all.
     if (listening) request.body.udiag_show |= UDIAG_SHOW_ICONS;
-    request.body.udiag_cookie[0] = request.body.udiag_cookie[1] = ~0U;  // any
     if (auto done = ask(&request, sizeof request); !done) return std::unexpected(std::move(done.error()));
     const ssize_t length = ::recv(netlink_.get(), answer_.data(), answer_.size(), 0);
     if (length < static_cast<ssize_t>(sizeof(nlmsghdr))) return fail_errno("sock_diag");
@@ -149,6 +169,37 @@ Result<UnixDiagnosis> SockDiag::unix_socket(ino_t inode, bool listening) {
         return fail_errno("sock_diag doesn't know this socket (it may be in another network namespace)");
     }
     return unix_of(body);
+}
+
+Result<> SockDiag::list_unix_sockets() {
+    const auto request = unix_request(NLM_F_DUMP);
+    return list(&request, sizeof request, [this](std::span<const char> body) {
+        unix_sockets_[read_as<unix_diag_msg>(body).udiag_ino] = unix_of(body);
+    });
+}
+
+Result<> SockDiag::list(const void* request, std::size_t size,
+                        const std::function<void(std::span<const char>)>& take) {
+    if (auto done = ask(request, size); !done) return done;
+    for (;;) {
+        const ssize_t length = ::recv(netlink_.get(), answer_.data(), answer_.size(), 0);
+        if (length < 0) return fail_errno("sock_diag");
+        if (length == 0) return {};
+        std::span<const char> rest(answer_.data(), static_cast<std::size_t>(length));
+        while (rest.size() >= sizeof(nlmsghdr)) {
+            const auto header = read_as<nlmsghdr>(rest);
+            if (header.nlmsg_len < sizeof header || header.nlmsg_len > rest.size()) break;
+            const auto body = rest.subspan(sizeof header, header.nlmsg_len - sizeof header);
+            if (header.nlmsg_type == NLMSG_DONE) return {};
+            if (header.nlmsg_type == NLMSG_ERROR) {
+                errno = -read_as<nlmsgerr>(body).error;
+                if (errno == ENOENT) return {};  // a kernel without this family
+                return fail_errno("sock_diag: sockets can't be listed");
+            }
+            take(body);
+            rest = rest.subspan(std::min(rest.size(), aligned(header.nlmsg_len)));
+        }
+    }
 }
 
 Result<std::vector<InternetDiagnosis>> SockDiag::tcp_sockets() {
@@ -165,29 +216,9 @@ Result<std::vector<InternetDiagnosis>> SockDiag::tcp_sockets() {
         request.body.sdiag_protocol = IPPROTO_TCP;
         request.body.idiag_ext = 1 << (INET_DIAG_INFO - 1);
         request.body.idiag_states = ~0U;
-        if (auto done = ask(&request, sizeof request); !done) return std::unexpected(std::move(done.error()));
-        for (bool more = true; more;) {
-            const ssize_t length = ::recv(netlink_.get(), answer_.data(), answer_.size(), 0);
-            if (length < 0) return fail_errno("sock_diag");
-            std::span<const char> rest(answer_.data(), static_cast<std::size_t>(length));
-            while (more && rest.size() >= sizeof(nlmsghdr)) {
-                const auto header = read_as<nlmsghdr>(rest);
-                if (header.nlmsg_len < sizeof header || header.nlmsg_len > rest.size()) break;
-                const auto body = rest.subspan(sizeof header, header.nlmsg_len - sizeof header);
-                if (header.nlmsg_type == NLMSG_DONE) {
-                    more = false;
-                } else if (header.nlmsg_type == NLMSG_ERROR) {
-                    errno = -read_as<nlmsgerr>(body).error;
-                    more = false;
-                    if (errno == ENOENT) break;  // a kernel without IPv6
-                    return fail_errno("sock_diag: TCP sockets can't be listed");
-                } else {
-                    found.push_back(internet_of(body));
-                }
-                rest = rest.subspan(std::min(rest.size(), aligned(header.nlmsg_len)));
-            }
-            if (length == 0) break;
-        }
+        auto done = list(&request, sizeof request,
+                         [&](std::span<const char> body) { found.push_back(internet_of(body)); });
+        if (!done) return std::unexpected(std::move(done.error()));
     }
     return found;
 }

@@ -6,7 +6,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "common/error.h"
@@ -49,8 +52,14 @@ class SockDiag {
 
   private:
     [[nodiscard]] Result<> ask(const void* request, std::size_t size);
+    [[nodiscard]] Result<> list(const void* request, std::size_t size,
+                                const std::function<void(std::span<const char>)>& take);
+    [[nodiscard]] Result<> list_unix_sockets();
+
     Fd netlink_;
     std::vector<char> answer_;
+    int asked_ = 0;
+    std::unordered_map<std::uint32_t, UnixDiagnosis> unix_sockets_;  // by the lower half of their inodes
 };
 
 }  // namespace cairn::capture

@@ -101,6 +101,7 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
     auto numbers = list_descriptors(holder);
     if (!numbers) return std::unexpected(numbers.error());
     std::vector<schema::Descriptor> result;
+    std::set<std::int64_t> seen;
     for (const int number : *numbers) {
         bool close_on_exec = false;
         auto found = describe(holder, number, close_on_exec);
@@ -109,7 +110,7 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
         const Locks locks = locks_of(*found);
         auto id = table.enter(std::move(*found));
         if (!id) return std::unexpected(std::move(id.error()));
-        if (std::ranges::find(result, *id, &schema::Descriptor::object) == result.end())
+        if (seen.insert(*id).second)
             add_locks(locks, static_cast<std::size_t>(*id) >= before, table.locks[holder.pid]);
         schema::Object& object = table.objects[static_cast<std::size_t>(*id)];
         if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;

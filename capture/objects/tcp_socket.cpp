@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "capture/objects/socket.h"
 #include "capture/objects/table.h"
@@ -192,20 +193,24 @@ class TcpSockets {
         auto all = table_.sock_diag.tcp_sockets();
         if (!all) return std::unexpected(std::move(all.error()));
         all_ = std::move(*all);
+        // There may be ten thousands, and each is asked for.
+        for (const InternetDiagnosis& each : *all_) {
+            if (each.state != TCP_LISTEN) all_by_connection_[connection(each.own, each.peer)] = &each;
+            if (each.inode != 0) all_by_inode_[each.inode] = &each;
+        }
+        for (const auto& [id, socket] : sockets_)
+            if (socket.state == TCP_LISTEN) listeners_.push_back(id);
         return {};
     }
 
     [[nodiscard]] const InternetDiagnosis* other_end(const Socket& socket) const {
-        const std::string key = connection(socket.peer, socket.own);
-        const InternetDiagnosis* best = nullptr;
-        for (const InternetDiagnosis& each : *all_)
-            if (each.state != TCP_LISTEN && connection(each.own, each.peer) == key) best = &each;
-        return best;
+        const auto found = all_by_connection_.find(connection(socket.peer, socket.own));
+        return found == all_by_connection_.end() ? nullptr : found->second;
     }
 
     [[nodiscard]] std::int64_t listener_of(const std::string& address) const {
-        for (const auto& [id, socket] : sockets_) {
-            if (socket.state != TCP_LISTEN) continue;
+        for (const std::int64_t id : listeners_) {
+            const Socket& socket = sockets_.at(id);
             const std::string own = plain(socket.own), to = plain(address);
             const std::string any(own.size() - 2, 0);
             const bool same_port = own.substr(own.size() - 2) == to.substr(to.size() - 2);
@@ -281,8 +286,8 @@ class TcpSockets {
 
     Result<> connecting(Socket& socket) {
         if (auto done = know_all(); !done) return done;
-        for (const InternetDiagnosis& each : *all_)
-            if (each.inode == socket.found->status.st_ino) socket.peer = each.peer;
+        if (const auto known = all_by_inode_.find(socket.found->status.st_ino); known != all_by_inode_.end())
+            socket.peer = known->second->peer;
         if (socket.peer.empty())
             return fail("is a TCP socket that is being connected: sock_diag doesn't say to whom");
         socket.extra["connecting"] = true;
@@ -338,6 +343,9 @@ class TcpSockets {
     std::map<std::int64_t, Socket> sockets_;
     std::map<std::string, std::int64_t> by_connection_;
     std::optional<std::vector<InternetDiagnosis>> all_;
+    std::unordered_map<std::string, const InternetDiagnosis*> all_by_connection_;
+    std::unordered_map<ino_t, const InternetDiagnosis*> all_by_inode_;
+    std::vector<std::int64_t> listeners_;  // known when all_ is
 };
 
 }  // namespace

@@ -179,8 +179,13 @@ Result<> describe_unix_socket(Table& table, const Description& found, schema::Ob
     const bool listening = socket_option<int>(found.fd(), SOL_SOCKET, SO_ACCEPTCONN) != 0;
     auto diagnosis = table.sock_diag.unix_socket(found.status.st_ino, listening);
     if (!diagnosis) return std::unexpected(std::move(diagnosis.error()).in("is a Unix socket"));
-    if (style == SOCK_STREAM && has_urgent_byte(found.fd()))
-        return fail_code(ExitCode::refused, "is a Unix socket with an urgent byte in it (MSG_OOB)");
+    if (style == SOCK_STREAM && has_urgent_byte(found.fd())) {
+        auto error = fail_code(
+            ExitCode::refused,
+            "is a Unix socket with an urgent byte in it (MSG_OOB); once that is read it can be saved");
+        error.error().passing = true;
+        return error;
+    }
     object.identity = identity_of(found.status);
     json extra = {{"style", style}, {"shutdown", diagnosis->shutdown}, {"listening", listening}};
     if (!diagnosis->name.empty()) {

@@ -133,6 +133,9 @@ int main() {
     unsigned char* wiped = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     fill(wiped, page, 16);
     CHECK(madvise(wiped, page, MADV_WIPEONFORK) == 0);
+    unsigned char* both = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    fill(both, page, 18);
+    CHECK(madvise(both, page, MADV_WIPEONFORK) == 0 && madvise(both, page, MADV_DONTFORK) == 0);
     unsigned char* locked = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     CHECK(mlock(locked, 4 * page) == 0);
     fill(locked, 4 * page, 17);
@@ -191,7 +194,7 @@ int main() {
         CHECK(more != reinterpret_cast<unsigned char*>(-1) && zero(more, 16 * page));
         fill(more, 16 * page, 18);
         CHECK(sbrk(-16 * static_cast<intptr_t>(page)) != reinterpret_cast<void*>(-1));
-        CHECK(holds(fork_off, page, 15) && holds(wiped, page, 16) && holds(locked, 4 * page, 17));
+        CHECK(holds(fork_off, page, 15) && holds(wiped, page, 16) && holds(both, page, 18) && holds(locked, 4 * page, 17));
         // The advice is still in force: a child sees neither.
         const pid_t child = fork();
         CHECK(child >= 0);
