@@ -151,8 +151,7 @@ class Checkpoint {
         manifest_.session = request_.session;
         manifest_.generation = request_.generation;
         for (const pid_t pid : request_.members)
-            if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty())
-                wipes_.insert(pid);
+            if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty()) wipes_.insert(pid);
         return {};
     }
 

@@ -705,7 +705,8 @@ bool Rebuild::has_pending_trap() const {
 Result<> Rebuild::ignore_traps(std::uint64_t call_at) {
     const auto& actions = process().actions;
     constexpr std::size_t trap = SIGTRAP - 1;
-    if (actions.size() <= trap || actions[trap].handler != reinterpret_cast<std::uint64_t>(SIG_IGN)) return {};
+    if (actions.size() <= trap || actions[trap].handler != reinterpret_cast<std::uint64_t>(SIG_IGN))
+        return {};
     const std::array<std::uint64_t, 4> arguments = {
         SIGTRAP, params_at_ + offsetof(restorer::Params, actions) + trap * sizeof(restorer::Action), 0,
         sizeof(std::uint64_t)};

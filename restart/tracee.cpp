@@ -83,7 +83,8 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
         int status = 0;
         if (::waitpid(tid, &status, __WALL) != tid) return fail_errno("waiting for {}", tid);
         if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP || status >> 16 != 0)
-            return fail("process {} died in system call {} of its restart (status {:#x})", tid, number, status);
+            return fail("process {} died in system call {} of its restart (status {:#x})", tid, number,
+                        status);
     }
     registers = ptrace::registers(tid);
     if (!registers) return std::unexpected(std::move(registers.error()));

@@ -115,9 +115,8 @@ std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLi
         // MADV_DONTFORK works on whole areas: one is there or it isn't
         if (copy != child.end() && copy->start <= line.start) continue;
         // It may be marked as both.
-        std::erase_if(ranges, [&](const Range& range) {
-            return line.start <= range.start && range.end <= line.end;
-        });
+        std::erase_if(ranges,
+                      [&](const Range& range) { return line.start <= range.start && range.end <= line.end; });
         ranges.push_back({line.start, line.end});
     }
     return ranges;

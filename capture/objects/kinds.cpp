@@ -80,6 +80,7 @@ std::string socket_name(int fd) {
     if (internet && style == SOCK_STREAM) return fmt::format("TCP{} socket", version);
     if (internet && style == SOCK_DGRAM) return fmt::format("UDP{} socket", version);
     if (domain == AF_NETLINK) return "netlink socket";
+    if (domain == AF_PACKET) return "packet socket";
     return fmt::format("socket of family {}, type {}", domain, style);
 }
 

@@ -14,6 +14,7 @@
 #include "capture/objects/table.h"
 #include "common/file_identity.h"
 #include "common/image/hash.h"
+#include "common/proc.h"
 
 namespace cairn::capture {
 namespace {
@@ -147,6 +148,14 @@ Result<> read_segment(int id, const schema::Object& object, Store& store) {
     if (at == reinterpret_cast<void*>(-1))
         return fail_errno("System V segment {} can't be attached", object.path);
     const auto begin = reinterpret_cast<std::uint64_t>(at);
+    // Of huge pages the pool may have none for a look at it: that would be SIGBUS. Nothing else tells.
+    const auto lines = proc::maps(::getpid(), true).value_or(std::vector<proc::MapLine>{});
+    const auto line = std::ranges::find(lines, begin, &proc::MapLine::start);
+    if (line != lines.end() && line->flags.find(" ht") != std::string::npos) {
+        ::shmdt(at);
+        return fail_code(ExitCode::refused,
+                         "System V segment {} is made of hugetlb pages, which can't be saved", object.path);
+    }
     // For root only, and then its holes aren't filled by our look.
     const Fd file(::open(
         fmt::format("/proc/self/map_files/{:x}-{:x}", begin, begin + (object.size + page - 1) / page * page)

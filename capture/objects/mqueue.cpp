@@ -129,8 +129,7 @@ Result<nlohmann::json> messages_of(int queue, const mq_attr& attributes) {
     for (Head head{}; whole && read_whole(from.get(), &head, sizeof head);) {
         text.resize(head.size);
         whole = read_whole(from.get(), text.data(), text.size());
-        messages.push_back(
-            {{"priority", head.priority}, {"text", schema::binary(text.data(), text.size())}});
+        messages.push_back({{"priority", head.priority}, {"text", schema::binary(text.data(), text.size())}});
     }
     int status = 0;
     while (::waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
@@ -180,8 +179,7 @@ Result<> capture_mqueues(Table& table) {
         if (attributes.mq_curmsgs != 0 && status.waiting != 0) return not_now(found);
         if (attributes.mq_curmsgs != 0) {
             auto messages = messages_of(both.get(), attributes);
-            if (!messages)
-                return std::unexpected(std::move(messages.error()).in(found.link).in(found.who()));
+            if (!messages) return std::unexpected(std::move(messages.error()).in(found.link).in(found.who()));
             (*extra)["messages"] = std::move(*messages);
         }
         if (status.waiting != 0 && table.members.contains(status.waiting)) {

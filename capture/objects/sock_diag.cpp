@@ -145,8 +145,8 @@ UnixRequest unix_request(int flags) {
 
 }  // namespace
 
-// To find one by its inode the kernel looks through all sockets of the machine: with ten thousand of them half
-// a millisecond for each. Who asks often gets the list instead.
+// To find one by its inode the kernel looks through all sockets of the machine: with ten thousand of them
+// half a millisecond for each. Who asks often gets the list instead.
 Result<UnixDiagnosis> SockDiag::unix_socket(ino_t inode, bool listening) {
     constexpr int often = 64;
     if (!listening && ++asked_ == often)

@@ -194,7 +194,8 @@ int main() {
         CHECK(more != reinterpret_cast<unsigned char*>(-1) && zero(more, 16 * page));
         fill(more, 16 * page, 18);
         CHECK(sbrk(-16 * static_cast<intptr_t>(page)) != reinterpret_cast<void*>(-1));
-        CHECK(holds(fork_off, page, 15) && holds(wiped, page, 16) && holds(both, page, 18) && holds(locked, 4 * page, 17));
+        CHECK(holds(fork_off, page, 15) && holds(wiped, page, 16) && holds(both, page, 18) &&
+              holds(locked, 4 * page, 17));
         // The advice is still in force: a child sees neither.
         const pid_t child = fork();
         CHECK(child >= 0);

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -21,6 +23,7 @@
 namespace {
 std::string_view kind;
 std::atomic<bool> ready{false};
+int segment = -1;
 
 void seccomp() {
     sock_filter allow[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
@@ -105,6 +108,25 @@ int main(int argc, char** argv) {
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) test::skip("no huge pages");
         ready = true;
+    } else if (kind == "huge memfd") {
+        const int file = memfd_create("huge", MFD_HUGETLB);
+        if (file < 0) test::skip("no huge pages");
+        void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+        if (memory == MAP_FAILED) test::skip("no huge pages");
+        close(file);
+        ready = true;
+    } else if (kind == "huge segment") {
+        const int id = shmget(IPC_PRIVATE, 1 << 21, IPC_CREAT | SHM_HUGETLB | SHM_NORESERVE | 0600);
+        if (id < 0) test::skip("no huge pages in System V segments for this user");
+        segment = id;
+        ready = true;
+    } else if (kind == "packet socket") {
+        if (socket(AF_PACKET, SOCK_DGRAM, 0) < 0) test::skip("packet sockets are not allowed");
+        ready = true;
+    } else if (kind == "socket of another family") {
+        if (socket(AF_ALG, SOCK_SEQPACKET, 0) < 0 && socket(AF_VSOCK, SOCK_STREAM, 0) < 0)
+            test::skip("neither AF_ALG nor AF_VSOCK is there");
+        ready = true;
     } else if (kind == "userfaultfd") {
         constexpr int user_mode_only = 1;
         if (syscall(SYS_userfaultfd, user_mode_only) < 0) test::skip("userfaultfd is not allowed");
@@ -122,5 +144,6 @@ int main(int argc, char** argv) {
     test::serve([&](bool last) {
         if (child > 0) CHECK(waitpid(child, nullptr, WNOHANG) == 0);
         if (last && child > 0) kill(child, SIGKILL);
+        if (last && segment >= 0) CHECK(shmctl(segment, IPC_RMID, nullptr) == 0);
     });
 }
