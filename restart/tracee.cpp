@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 namespace cairn::restart {
 namespace {
@@ -77,7 +78,9 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
     registers->r9 = given[5];
     if (auto done = ptrace::set_registers(tid, *registers); !done)
         return std::unexpected(std::move(done.error()));
-    for ([[maybe_unused]] const bool leaving : {false, true}) {
+    // A stop before the call and one behind it, and perhaps one for a trap that was on its way.
+    constexpr int most_stops = 20;
+    for (int stops = 0; stops < most_stops; ++stops) {
         if (::ptrace(PTRACE_SYSCALL, tid, nullptr, nullptr) != 0)
             return fail_errno("ptrace: system call {} of {}", number, tid);
         int status = 0;
@@ -85,10 +88,13 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
         if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP || status >> 16 != 0)
             return fail("process {} died in system call {} of its restart (status {:#x})", tid, number,
                         status);
+        registers = ptrace::registers(tid);
+        if (!registers) return std::unexpected(std::move(registers.error()));
+        const bool called = registers->rip != syscall_at && static_cast<long>(registers->orig_rax) == number;
+        const bool entering = static_cast<std::int64_t>(registers->rax) == -ENOSYS;
+        if (called && !entering) return static_cast<std::int64_t>(registers->rax);
     }
-    registers = ptrace::registers(tid);
-    if (!registers) return std::unexpected(std::move(registers.error()));
-    return static_cast<std::int64_t>(registers->rax);
+    return fail("process {}: system call {} of its restart doesn't end", tid, number);
 }
 
 }  // namespace cairn::restart
