@@ -66,7 +66,7 @@ while last != "go":
 
 
 CLONE_NEWIPC = 0x08000000
-COUNT = 5000
+COUNT = 2000  # what a user may have in all queues together is enough for five of these
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -108,8 +108,10 @@ def test(t):
     t.wait_members(1)
     queue = libc.mq_open(name.encode(), os.O_RDONLY)
     check(queue >= 0, "mq_open")
-    killed = 0
-    for number in range(60 if t.soak else 12):
+    killed = number = 0
+    while killed < (40 if t.soak else 5):
+        number += 1
+        check(number < 1000, f"of {number} captures {killed} were hit")
         events = Events(t)
         events.ask({"verb": "checkpoint"})
         hit = kill_in_the_middle(queue, events)
@@ -119,7 +121,6 @@ def test(t):
         t.order(f"check {number}")
         expect(program, f"CHECKED {number}")
     t.say(f"{killed} captures were killed with messages in their hands")
-    check(killed > 3, "hardly any capture was hit")
     program, _ = t.cycle(program, 0)
     t.order("check last")
     expect(program, "CHECKED last")
