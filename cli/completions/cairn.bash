@@ -71,7 +71,7 @@ _cairn() {
     mpi)
         options='--help'
         case ${COMP_WORDS[2]} in
-        record) options+=' --out --contents --mpi' ;;
+        record) options+=' --out --contents --clock --mpi' ;;
         replay) options+=' --wait --trace --rank --gdb --mpi' ;;
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;

@@ -55,6 +55,9 @@ int on_Testsome(Call call, int count, MPI_Request* requests, int* outcount, int*
                 MPI_Status* statuses);
 int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status* status);
 
+// clock.cpp
+double on_Wtime();
+
 // communicator.cpp
 int on_Comm_idup(Call call, MPI_Comm comm, MPI_Comm* made, MPI_Request* request);
 int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm peer, int remote_leader,

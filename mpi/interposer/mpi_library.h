@@ -33,6 +33,7 @@ struct Real {
 #undef REAL
 };
 extern Real real;
+extern double (*real_wtime)();
 
 // An MPI call on its way through a wrapper.
 struct Call {

@@ -68,8 +68,10 @@ class Calls {
 struct Session {
     Job job = Job::nothing;
     bool contents = false;
-    bool storing = false;  // recording with contents
-    bool alone = false;    // replaying without the other ranks: contents.h
+    bool clock = false;      // MPI_Wtime is recorded, or known from the record
+    std::uint64_t told = 0;  // the bits of what it said last
+    bool storing = false;    // recording with contents
+    bool alone = false;      // replaying without the other ranks: contents.h
     std::string folder;
     int rank = 0, size = 1;
 

@@ -17,6 +17,7 @@
 namespace cairn::mpi {
 
 Real real;
+double (*real_wtime)() = nullptr;
 bool live = false;
 thread_local int inside __attribute__((tls_model("initial-exec"))) = 0;
 thread_local unsigned idle __attribute__((tls_model("initial-exec"))) = 0;
@@ -38,6 +39,7 @@ __attribute__((constructor)) void find_real() {
 #define REAL(name) real.name = reinterpret_cast<decltype(real.name)>(find("PMPI_" #name));
 #include "real.inc"
 #undef REAL
+    real_wtime = reinterpret_cast<double (*)()>(find("PMPI_Wtime"));
 }
 
 std::string variable(const char* name) {
@@ -90,6 +92,7 @@ void start_recording() {
     if (identity) {
         identity->job = job;
         identity->contents = s.contents;
+        identity->clock = s.clock;
         writer = RecordWriter::create(s.folder, *identity);
     } else {
         writer = std::unexpected(identity.error());
@@ -119,6 +122,7 @@ Result<> open_record() {
                          "{} has no contents, which a rank needs to run alone: record it with --contents",
                          s.folder);
     if (s.alone) s.size = recorded.size;
+    s.clock = recorded.clock;
     if (recorded.size != s.size)
         return fail_code(ExitCode::refused, "{} is a record of {} ranks; these are {}. Start it with -n {}",
                          s.folder, recorded.size, s.size, recorded.size);
@@ -230,6 +234,7 @@ void start() {
         s.rank = std::atoi(alone.c_str());
     }
     s.contents = !variable("CAIRN_MPI_CONTENTS").empty();
+    s.clock = !variable("CAIRN_MPI_CLOCK").empty() && job == "record";
     ++inside;
     if (job == "record") start_recording();
     if (job == "replay") start_replay();

@@ -6,3 +6,11 @@
 using namespace cairn::mpi;  // of the names in the generated lines
 
 #include "wrappers.inc"
+
+// The only one that is followed and isn't an int.
+WRAPPER double MPI_Wtime() {
+    if (!live || inside != 0 || !session->clock) [[likely]]
+        return real_wtime();
+    return on_Wtime();
+}
+WRAPPER double PMPI_Wtime() __attribute__((alias("MPI_Wtime")));

@@ -15,9 +15,9 @@
 namespace cairn::mpi {
 
 const char* name(Column column) {
-    static constexpr const char* names[] = {"position", "source", "tag",       "probe source", "probe tag",
-                                            "falses",   "index",  "hits",      "call",         "new call",
-                                            "new site", "module", "cancelled", "notes",        "content"};
+    static constexpr const char* names[] = {
+        "position", "source",   "tag",      "probe source", "probe tag", "falses", "index",   "hits",
+        "call",     "new call", "new site", "module",       "cancelled", "notes",  "content", "clock"};
     static_assert(sizeof names / sizeof *names == columns);
     return names[static_cast<std::size_t>(column)];
 }
@@ -46,10 +46,10 @@ std::string one_line(std::string text) {
 }  // namespace
 
 std::string encode_header(const Identity& identity) {
-    const std::string text =
-        fmt::format("job {}\nrank {}\nsize {}\nmpi {}\nprogram {}\nbuild {}\narguments {}\ncontents {}\n",
-                    identity.job, identity.rank, identity.size, identity.mpi, one_line(identity.program),
-                    identity.build, one_line(identity.arguments), identity.contents ? 1 : 0);
+    const std::string text = fmt::format(
+        "job {}\nrank {}\nsize {}\nmpi {}\nprogram {}\nbuild {}\narguments {}\ncontents {}\nclock {}\n",
+        identity.job, identity.rank, identity.size, identity.mpi, one_line(identity.program), identity.build,
+        one_line(identity.arguments), identity.contents ? 1 : 0, identity.clock ? 1 : 0);
     FileHeader header;
     header.bytes = static_cast<std::uint32_t>(text.size());
     header.checksum = hash_of(text.data(), text.size());
@@ -86,6 +86,7 @@ Result<Identity> decode_header(const std::string& bytes, std::size_t& used) {
         if (key == "build") identity.build = value;
         if (key == "arguments") identity.arguments = value;
         if (key == "contents") identity.contents = value == "1";
+        if (key == "clock") identity.clock = value == "1";
     }
     if (identity.size < 1 || identity.rank < 0 || identity.rank >= identity.size)
         return fail_code(ExitCode::damaged, "its header makes no sense: rank {} of {}", identity.rank,

@@ -13,7 +13,7 @@ namespace cairn::mpi {
 
 inline constexpr std::uint64_t record_magic = 0x524d4e5249414321;  // "!CAIRNMR"
 inline constexpr std::uint64_t tail_magic = 0x544d4e5249414321;
-inline constexpr std::uint32_t record_version = 2;
+inline constexpr std::uint32_t record_version = 3;
 inline constexpr std::uint32_t block_magic = 0x424d5243;  // "CRMB"
 
 // Each column is a row of numbers (LEB128) or bytes that is written and read on its own, in the order of the
@@ -36,6 +36,7 @@ enum class Column : std::uint8_t {
     cancelled,  // numbers of posts that were cancelled, each as its difference to the last
     notes,      // length and bytes
     content,    // with --contents: what was received
+    clock,      // with --clock: MPI_Wtime, the bits of each number as the difference to the last
     count_
 };
 inline constexpr std::size_t columns = static_cast<std::size_t>(Column::count_);
@@ -93,7 +94,7 @@ struct Identity {
     std::string program;    // path
     std::string build;      // its build id, or the hash of its file
     std::string arguments;  // for people
-    bool contents = false;
+    bool contents = false, clock = false;
 };
 
 // Header of the file: magic, version, length of the text, checksum of the text, text.

@@ -30,7 +30,8 @@ Result<> record(const Options& options) {
     return run({.job = "record",
                 .folder = options.folder,
                 .mpi = options.mpi,
-                .variables = {{"CAIRN_MPI_CONTENTS", options.contents ? "1" : ""}},
+                .variables = {{"CAIRN_MPI_CONTENTS", options.contents ? "1" : ""},
+                              {"CAIRN_MPI_CLOCK", options.clock ? "1" : ""}},
                 .command = options.command});
 }
 
@@ -84,7 +85,8 @@ Result<> check(const Options& options) {
     const Identity identity = (*first)->identity();
     nlohmann::json out = {{"ranks", identity.size},      {"mpi", identity.mpi},
                           {"program", identity.program}, {"arguments", identity.arguments},
-                          {"build", identity.build},     {"contents", identity.contents}};
+                          {"build", identity.build},     {"contents", identity.contents},
+                          {"clock", identity.clock}};
     std::uint64_t events = 0, bytes = 0;
     std::uint64_t by_column[columns] = {};
     std::vector<std::string> remarks;

@@ -20,8 +20,8 @@ struct Verb {
 };
 
 constexpr Verb verbs[] = {
-    {"record", "record --out DIR [--contents] [--mpi M] PROGRAM [ARGUMENT...]",
-     "run a program of an MPI job and write down what could have happened otherwise", false, true, "ocm"},
+    {"record", "record --out DIR [--contents] [--clock] [--mpi M] PROGRAM [ARGUMENT...]",
+     "run a program of an MPI job and write down what could have happened otherwise", false, true, "ockm"},
     {"replay", "replay [--wait] [--trace OUT] [--rank R [--gdb]] [--mpi M] DIR PROGRAM [ARGUMENT...]",
      "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wtrgm"},
     {"trace", "trace --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
@@ -49,6 +49,10 @@ po::options_description known_options(const Verb& verb, Options& into) {
                 add("contents,c", po::bool_switch(&into.contents),
                     "write down what each process receives, too, so that it can be replayed without the "
                     "others");
+                break;
+            case 'k':
+                add("clock,k", po::bool_switch(&into.clock),
+                    "write down what MPI_Wtime says, for programs that go by it");
                 break;
             case 'm':
                 add("mpi,m", po::value(&into.mpi), "mpich or openmpi, where it can't be found out");

@@ -20,6 +20,7 @@ struct Options {
     bool json = false;
     bool wait = false;      // a departure waits for a debugger
     bool contents = false;  // record what is received, too
+    bool clock = false;     // and what MPI_Wtime says
     bool gdb = false;
     bool end = false;  // continue: to the end of the program
 };

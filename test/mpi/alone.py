@@ -70,6 +70,13 @@ def test(job, given):
     expect("in work (" in told and "worker (" in told and "farm.c:" in told, told)
     expect("replayed rank 2" in told and "exited normally" in told, told)
 
+    # What the clock says.
+    out, _ = job.record(4, "clock", [job.program("clock")], options=["--clock", "--contents"])
+    again, _ = job.replay(4, "clock", [job.program("clock")])
+    expect(again == out and "clock: path" in out, f"{again}, recorded: {out}")
+    mine, _ = alone(job, 0, "clock", [job.program("clock")])
+    expect(mine == out, f"{mine}, recorded: {out}")
+
     # Another path than recorded.
     _, err = alone(job, 0, "farm", [job.program("farm"), "140", "3000"], code=3)
     for text in ("rank 0: departs from its record at event", "recorded: MPI_", "now:      MPI_", "farm.c:"):

@@ -50,6 +50,16 @@ def test(job, given):
             out, err = job.run([*job.mpiexec(3), job.cairn, "mpi", "record", "--out", "small/r", *farm])
             expect("sum" in out and "not recorded" in err and "No space left" in err, f"{out}\n{err}")
             expect("the program goes on without being recorded" in err, err)
+            # Full in the middle of the run: with contents it soon writes more than is there.
+            job.run(["mount", "-o", "remount,size=8m", small])
+            out, err = job.run([*job.mpiexec(3), job.cairn, "mpi", "record", "--contents", "--out", "small/s", job.program("noise"), "20"])
+            expect("noise: sum" in out and "is of no use behind this point" in err and "No space left" in err, f"{out}\n{err}")
+            told, _ = job.run([job.cairn, "mpi", "check", "small/s"])
+            expect("recording was given up at event" in told, told)
+            plain, _ = job.plain(3, [job.program("noise"), "20"])
+            expect(plain == out, f"{plain}, but with a full disk {out}")
+            _, err = job.run([job.cairn, "mpi", "replay", "--rank", "1", "small/s", job.program("noise"), "20"], code=3)
+            expect("its record ends here" in err, err)
         finally:
             job.run(["umount", small])
 

@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""Programs that aren't ours, from Debian's packages, those of them that are installed (none is in scripts/packages.txt): ScaLAPACK's
+testers (scalapack-mpi-test, for both MPIs), HPC Challenge (hpcc), mpi4py and its benchmarks (python3-mpi4py), NetPIPE
+(netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. Only with --soak."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from mpi_job import expect, main, order
+
+SCALAPACK = "/usr/lib/x86_64-linux-gnu/scalapack"
+# Messages of objects, from anybody, found by probes.
+ANYBODY = """
+from mpi4py import MPI
+comm, path = MPI.COMM_WORLD, 0
+if comm.rank == 0:
+    status = MPI.Status()
+    for _ in range(40 * (comm.size - 1)):
+        comm.Probe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)
+        rank, i = comm.recv(source=status.source, tag=status.tag)
+        path = (path * 31 + rank) % 1000003
+    print("path", path)
+else:
+    for i in range(40):
+        comm.send((comm.rank, i), dest=0, tag=i % 3)
+print("all", comm.allreduce(comm.rank))
+"""
+
+
+def twice(job, ranks, name, program, options=(), same=True):
+    out, err = job.record(ranks, name, program, options=options)
+    again, err2 = job.replay(ranks, name, program)
+    expect(order(err) == order(err2), f"{name}, {ranks} ranks: another order\n{err}\n{err2}")
+    expect(not same or sorted(again.splitlines()) == sorted(out.splitlines()), f"{name}, {ranks} ranks: printed\n{again}\nrecorded\n{out}")
+    print(f"{name}, {ranks} ranks: {re.search(r'[0-9]+ events, [0-9]+ of them by chance, [0-9]+ bytes', err)[0]}", flush=True)
+    return out
+
+
+def scalapack(job):
+    folder = f"{SCALAPACK}/{job.mpi}-tests"
+    for data in glob.glob(f"{folder}/*.dat"):
+        shutil.copy(data, job.folder)
+    for name in ("xdlu", "xdqr", "xdinv"):
+        if os.path.exists(f"{folder}/{name}"):
+            for ranks in (4, 8):
+                # Times are printed.
+                out = twice(job, ranks, name, [f"{folder}/{name}"], same=False)
+                expect("PASSED" in out.upper() or "passed" in out, f"{name}: {out}")
+
+
+def hpcc(job):
+    with open("/usr/share/doc/hpcc/examples/_hpccinf.txt", encoding="utf-8") as file:
+        text = file.read().replace("1000         Ns", "100          Ns")
+    with open(f"{job.folder}/hpccinf.txt", "w", encoding="utf-8") as file:
+        file.write(text)
+    # It chooses ranks by random numbers, with the time as their seed.
+    with open(f"{job.folder}/still.c", "w", encoding="utf-8") as file:
+        file.write("long time(long *t) { if (t) *t = 1767225600; return 1767225600; }")
+    subprocess.run(["gcc", "-w", "-shared", "-fPIC", "-o", f"{job.folder}/still.so", f"{job.folder}/still.c"], check=True)
+    for ranks in (4, 8):
+        results = []
+        program = ["sh", "-c", f"LD_PRELOAD={job.folder}/still.so:$LD_PRELOAD exec hpcc"]
+        for step in ("record", "replay"):
+            if step == "record":
+                _, err = job.record(ranks, "hpcc", program, options=["--clock"])
+            else:
+                _, err2 = job.replay(ranks, "hpcc", program)
+            with open(f"{job.folder}/hpccoutf.txt", encoding="utf-8") as file:
+                results.append([line for line in file if "CPU time" not in line])
+            os.unlink(f"{job.folder}/hpccoutf.txt")
+        expect(order(err) == order(err2), f"hpcc: another order\n{err}\n{err2}")
+        expect(any("End of HPC Challenge tests" in line for line in results[0]), "hpcc didn't come to its end")
+        # Its speeds, too, by the recorded clock.
+        expect(results[0] == results[1], "hpcc: other results in the replay")
+        print(f"hpcc, {ranks} ranks: {len(results[0])} lines of results the same")
+
+
+def mpi4py(job):
+    with open(f"{job.folder}/anybody.py", "w", encoding="utf-8") as file:
+        file.write(ANYBODY)
+    for ranks in (4, 8):
+        out = twice(job, ranks, "anybody", ["/usr/bin/python3", "anybody.py"])
+        expect("path" in out, out)
+        twice(job, ranks, "ringtest", ["/usr/bin/python3", "-m", "mpi4py.bench", "ringtest", "-n", "1000"], same=False)
+
+
+def netpipe(job, program):
+    # Two ranks are all that it takes.
+    twice(job, 2, "netpipe", [program, "-n", "20", "-u", "4096", "-o", f"{job.folder}/np.out"], same=False)
+
+
+def test(job, given):
+    if not given.soak:
+        print("only with --soak")
+        return
+    job.deadline = 1200
+    found = 0
+    if os.path.isdir(f"{SCALAPACK}/{job.mpi}-tests"):
+        scalapack(job)
+        found += 1
+    if job.mpi == "openmpi" and shutil.which("hpcc"):
+        hpcc(job)
+        found += 1
+    if job.mpi == "openmpi" and os.path.isdir("/usr/lib/python3/dist-packages/mpi4py"):
+        mpi4py(job)
+        found += 1
+    for program in ("NPopenmpi", "NPmpich2"):
+        if shutil.which(program) and program[2:].startswith(job.mpi):
+            netpipe(job, program)
+            found += 1
+    if found == 0:
+        print("none of these packages is installed", file=sys.stderr)
+        sys.exit(77)
+
+
+main(test)
