@@ -23,6 +23,7 @@
 #include <tuple>
 
 #include "common/client.h"
+#include "common/human.h"
 #include "common/io_uring_filter.h"
 #include "common/region.h"
 #include "common/region_ops.h"
@@ -586,8 +587,9 @@ class Restart {
         if (page_service_) page_service_->release();
         (void)client_->send({{"verb", "restart-done"}});
         if (!options_.quiet)
-            fmt::print(stderr, "cairn: {} processes of computation {} go on (generation {})\n",
-                       living_.size(), computation_->manifest.cid, computation_->manifest.generation);
+            fmt::print(stderr, "cairn: {} of computation {} {} on (generation {})\n",
+                       human_count(living_.size(), "process", "processes"), computation_->manifest.cid,
+                       living_.size() == 1 ? "goes" : "go", computation_->manifest.generation);
         return {};
     }
 
