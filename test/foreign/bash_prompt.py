@@ -43,8 +43,8 @@ def test(t):
         run("echo $((variable * 3 + 1000))", rf"\r?\n{number * 3 + 1000}\r?\n")
         run("jobs", r"\[1\][ +-]+Running +sleep 1000 &.*\[2\].*Running.*\[3\].*Running.*cat > beats")
         run("kill -0 $first && kill -0 $second && echo alive", r"\nalive\r?\n")
-        run("a=$(wc -l < ticks); sleep 0.5; b=$(wc -l < ticks); echo moved $((b > a + 5))", r"moved 1\r?\n")
-        run("a=$(wc -l < beats); sleep 0.5; b=$(wc -l < beats); echo moved $((b > a + 5))", r"moved 1\r?\n")
+        run("a=$(wc -l < ticks); until [ $(wc -l < ticks) -gt $((a + 5)) ]; do sleep 0.1; done; echo moved $((3+4))", r"moved 7\r?\n")
+        run("a=$(wc -l < beats); until [ $(wc -l < beats) -gt $((a + 5)) ]; do sleep 0.1; done; echo moved $((3+4))", r"moved 7\r?\n")
         # Ctrl-C and Ctrl-Z reach the foreground job and nobody else.
         bash.send("sleep 500\n")
         t.sleep(0.3)
