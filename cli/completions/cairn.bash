@@ -62,7 +62,7 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
     fi
-    what='record replay trace break continue where check pass'
+    what='record replay trace break continue where check check-places pass'
     if [[ $verb == mpi && COMP_CWORD -eq 2 && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
@@ -77,6 +77,7 @@ _cairn() {
         break) options+=' --rank --at --mpi' ;;
         continue) options+=' --rank --at --end' ;;
         where | check) options+=' --json' ;;
+        check-places) options+=' --out --at --before --wait --mpi' ;;
         pass) options+=' --mpi' ;;
         esac
         ;;

@@ -108,6 +108,7 @@ struct Session {
     // A breakpoint (breakpoint.h): stop after so many events of the trace; `enter`: the next is a collective
     // that others have left, which is entered and not left.
     bool breaking = false, enter = false;
+    bool checking = false;  // check_place.h
     std::uint64_t stop = 0;
     unsigned stops = 0;                                // breakpoints come to
     std::vector<std::pair<MPI_Request, void*>> aside;  // copied sends
@@ -115,6 +116,8 @@ struct Session {
 extern Session* session;
 
 void stop_if_due();
+void check_before(const Call& call);
+void check_behind();
 void stop_inside_if_due();
 
 // Guards the MPI's own calls of its functions, and counts the event as returned.
@@ -128,6 +131,7 @@ class Inside {
         --inside;
         if (session->tracer) session->tracer->end();
         if (session->breaking) stop_if_due();
+        if (session->checking) check_behind();
         if (session->job == Job::record) session->writer->end();
     }
     Inside(const Inside&) = delete;

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "mpi/interposer/breakpoint.h"
+#include "mpi/interposer/check_place.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -239,6 +240,11 @@ void start() {
     if (job == "record") start_recording();
     if (job == "replay") start_replay();
     if (const std::string folder = variable("CAIRN_MPI_TRACE"); !folder.empty()) start_trace(folder);
+    if (const std::string place = variable("CAIRN_MPI_PLACE"); !place.empty() && s.tracer) {
+        s.folder = variable("CAIRN_MPI_TRACE");
+        start_check(place);
+        s.checking = true;
+    }
     if (const std::string stops = variable("CAIRN_MPI_STOP"); !stops.empty() && s.job == Job::replay) {
         read_stop(stops);
         start_trace(s.folder + "/stopped");
@@ -258,6 +264,7 @@ void finish() {
     if (s.alone) return finish_alone();
     if (s.storing) store_number(s.order);
     if (s.breaking) finish_sends();
+    if (s.checking) end_check();
     look_after_shadows();
     if (s.tracer) s.tracer->close();
     if (s.job == Job::nothing) return;

@@ -49,6 +49,8 @@ Result<std::unique_ptr<Tracer>> Tracer::create(const std::string& path) {
     for (int i = 0; i < session->size; ++i) world.members.push_back(static_cast<Process>(i));
     world.peers = std::make_shared<const std::vector<Process>>(world.members);
     tracer->communicators_.emplace(bits(MPI_COMM_WORLD), world);
+    tracer->sent_.resize(static_cast<std::size_t>(session->size));
+    tracer->received_.resize(static_cast<std::size_t>(session->size));
     tracer->add(0, MPI_COMM_SELF);
     return tracer;
 }
@@ -80,6 +82,8 @@ void Tracer::begin(const Call& call, void* at) {
 }
 
 void Tracer::emit(Event event) {
+    if (event.kind == Kind::send) ++sent_[event.peer];
+    if (event.kind == Kind::receive) ++received_[event.peer];
     if (stopped_) return;
     if (event.kind == Kind::collective) stop_inside_if_due();
     event.place = place_;

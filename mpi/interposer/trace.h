@@ -48,6 +48,10 @@ class Tracer {
     void duplicated(MPI_Comm parent, MPI_Comm comm);
     void gone(MPI_Comm comm) { communicators_.erase(bits(comm)); }
 
+    // How many messages went to each process and came from it, and what is open.
+    [[nodiscard]] const std::vector<unsigned long long>& sent() const { return sent_; }
+    [[nodiscard]] const std::vector<unsigned long long>& received() const { return received_; }
+    [[nodiscard]] std::size_t open_requests() const { return open_.size(); }
     // Events so far.
     [[nodiscard]] std::uint64_t events() const { return events_; }
     void close();
@@ -95,6 +99,7 @@ class Tracer {
     std::uint32_t place_ = 0;
     std::int64_t time_ = 0;
     std::uint64_t events_ = 0;
+    std::vector<unsigned long long> sent_, received_;
     causality::Event alone_;  // what a call is that has no other event
     bool chance_ = false, first_ = true, stopped_ = false;
 };

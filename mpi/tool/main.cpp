@@ -79,6 +79,22 @@ Result<> trace(const Options& options) {
                 .command = options.command});
 }
 
+Result<> check_places(const Options& options) {
+    const std::size_t colon = options.at.find(':');
+    if (options.at.find(' ') != std::string::npos ||
+        (colon != std::string::npos && (colon == 0 || std::atoi(options.at.c_str() + colon + 1) < 1)))
+        return fail_code(ExitCode::usage, "--at {}: FILE:LINE or FUNCTION", options.at);
+    if (auto done = make_folder(options.folder, "trace"); !done) return done;
+    return run(
+        {.job = "nothing",
+         .folder = "",
+         .mpi = options.mpi,
+         .variables = {{"CAIRN_MPI_TRACE", options.folder},
+                       {"CAIRN_MPI_PLACE", fmt::format("{} {} {}", options.before ? "before" : "behind",
+                                                       options.at, options.patience)}},
+         .command = options.command});
+}
+
 Result<> check(const Options& options) {
     const auto first = RecordReader::open(options.folder, 0);
     if (!first) return std::unexpected(first.error());
@@ -135,6 +151,7 @@ Result<> run_verb(std::span<char* const> words) {
     if (options->verb == "break") return break_at(*options);
     if (options->verb == "continue") return go_on(*options);
     if (options->verb == "where") return where(*options);
+    if (options->verb == "check-places") return check_places(*options);
     if (options->verb == "check") return check(*options);
     return run(
         {.job = "nothing", .folder = "", .mpi = options->mpi, .variables = {}, .command = options->command});

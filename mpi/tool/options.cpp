@@ -32,6 +32,9 @@ constexpr Verb verbs[] = {
     {"continue", "continue [[--rank R] --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] | --end] DIR",
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
      "Rae"},
+    {"check-places",
+     "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
+     "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
     {"where", "where [--json] DIR", "where the processes stand at the breakpoint", true, false, "j"},
     {"check", "check [--json] DIR", "whether a record is whole, and what is in it", true, false, "j"},
     {"pass", "pass [--mpi M] PROGRAM [ARGUMENT...]",
@@ -76,6 +79,19 @@ po::options_description known_options(const Verb& verb, Options& into) {
                     "the "
                     "COUNT-th there");
                 break;
+            case 'A':
+                add("at,a", po::value(&into.at),
+                    "behind which call: FILE:LINE, or FUNCTION that calls or is called; `cairn causality "
+                    "places` "
+                    "finds some");
+                break;
+            case 'b':
+                add("before,b", po::bool_switch(&into.before), "before that call, not behind it");
+                break;
+            case 'p':
+                add("wait,w", po::value(&into.patience)->default_value(10),
+                    "S: how many seconds one process waits there for the others");
+                break;
             case 'e':
                 add("end,e", po::bool_switch(&into.end), "to the end of the program");
                 break;
@@ -102,7 +118,8 @@ void make_absolute(std::string& path) {
 // nullptr, or what these options lack.
 const char* lacks(const Options& options) {
     const std::string& verb = options.verb;
-    if ((verb == "record" || verb == "trace") && options.folder.empty())
+    if (verb == "check-places" && options.at.empty()) return "--at: which line?";
+    if ((verb == "record" || verb == "trace" || verb == "check-places") && options.folder.empty())
         return "--out: the folder to write to";
     if (verb == "break" && (options.rank < 0 || options.at.empty())) return "--rank and --at: which event?";
     if (verb == "continue" && options.rank >= 0 && options.at.empty())

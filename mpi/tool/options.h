@@ -22,7 +22,9 @@ struct Options {
     bool contents = false;  // record what is received, too
     bool clock = false;     // and what MPI_Wtime says
     bool gdb = false;
-    bool end = false;  // continue: to the end of the program
+    bool before = false;     // check-places: before the call, not behind it
+    unsigned patience = 10;  // seconds
+    bool end = false;        // continue: to the end of the program
 };
 
 [[nodiscard]] Result<Options> read_options(std::span<char* const> words);

@@ -26,7 +26,9 @@ if comm.rank == 0:
 else:
     for i in range(40):
         comm.send((comm.rank, i), dest=0, tag=i % 3)
-print("all", comm.allreduce(comm.rank))
+everybody = comm.allreduce(comm.rank)
+if comm.rank == 0:  # lines of several may mix
+    print("all", everybody)
 """
 
 
@@ -69,7 +71,7 @@ def hpcc(job):
             else:
                 _, err2 = job.replay(ranks, "hpcc", program)
             with open(f"{job.folder}/hpccoutf.txt", encoding="utf-8") as file:
-                results.append([line for line in file if "CPU time" not in line])
+                results.append([line for line in file if "CPU" not in line])  # which is another clock
             os.unlink(f"{job.folder}/hpccoutf.txt")
         expect(order(err) == order(err2), f"hpcc: another order\n{err}\n{err2}")
         expect(any("End of HPC Challenge tests" in line for line in results[0]), "hpcc didn't come to its end")

@@ -25,6 +25,29 @@ def lines(job, folder, ranks=4):
     return events
 
 
+def check_places(job, places):
+    """The lines that the trace says, run by the program; and lines that are none."""
+    program = [job.program("heat"), "4", "16", "22"]
+
+    def checked(name, options, code=0):
+        return job.run([*job.mpiexec(4), job.cairn, "mpi", "check-places", "--out", name, *options, *program], code=code)
+
+    found = re.search(r"behind MPI_Allreduce at (heat\.c:\d+)", places)
+    expect(found, places)
+    out, err = checked("p1", ["--at", found[1]])
+    expect("heat: sum" in out and f"behind {found[1]}: nothing in transit and nobody waiting in 2 of 2 passes" in err, err)
+    _, err = checked("p2", ["--before", "--at", "MPI_Finalize"])
+    expect("before MPI_Finalize: nothing in transit and nobody waiting in 1 of 1 passes" in err, err)
+    # Behind an Isend its request is open.
+    out, err = checked("p3", ["--at", "MPI_Isend"], code=None)
+    expect("requests are open" in err, err)
+    # Ranks at the ends have one neighbour and wait once in each exchange, the others twice.
+    _, err = checked("p4", ["--wait", "3", "--at", "MPI_Waitany"], code=None)
+    expect("waits for the others behind MPI_Waitany" in err and "is in MPI_" in err and "heat.c:" in err, err)
+    _, err = checked("p5", ["--at", "nowhere.c:7"], code=None)
+    expect("it never comes by nowhere.c:7" in err, err)
+
+
 def test(job, given):
     for name, arguments in (("heat", ["4", "16", "12"]), ("bitonic", ["100"]), ("farm", ["30", "10"]), ("rows", [])):
         program = [job.program(name), *arguments]
@@ -47,6 +70,7 @@ def test(job, given):
         expect(re.search(r'"MPI_Waitany at heat\.c:\d+ \(exchange\)"', file.read()), "the picture doesn't say what is called where")
     places = causality(job, "places", "t-heat")
     expect("heat.c:" in places, f"no line for a checkpoint:\n{places}")
+    check_places(job, places)
 
 
 main(test)
