@@ -11,6 +11,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
@@ -94,7 +95,7 @@ class Checkpoint {
         // What is there for a moment only, and can't be saved: the programs go on until it is over.
         const auto patience = begin + passing_patience;
         for (auto nap = std::chrono::milliseconds(1);
-             !paused && paused.error().passing && Clock::now() < patience;
+             !request_.joint && !paused && paused.error().passing && Clock::now() < patience;
              nap = std::min(2 * nap, longest_nap)) {
             if (auto done = begin_again(); !done) {
                 paused = std::move(done);
@@ -147,6 +148,7 @@ class Checkpoint {
         directory_ = Fd(::open(request_.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!directory_) return fail_errno("{}", request_.directory);
         describe_host(manifest_);
+        if (!request_.host.empty()) manifest_.host = request_.host;
         manifest_.cid = request_.cid;
         manifest_.session = request_.session;
         manifest_.generation = request_.generation;
@@ -160,6 +162,10 @@ class Checkpoint {
         if (auto done = stopper_->stop(request_.members); !done) return done;
         if (stopper_->processes().empty()) return fail("no process is left to save");
         manifest_.np = static_cast<std::int32_t>(stopper_->processes().size());
+        if (!request_.joint) return {};
+        auto all = reporter_.meet("stopped", {{"processes", manifest_.np}});
+        if (!all) return std::unexpected(std::move(all.error()));
+        manifest_.np = all->value("np", manifest_.np);
         return {};
     }
 
@@ -270,6 +276,11 @@ class Checkpoint {
         options.np = manifest_.np;
         options.self_contained = request_.self_contained;
         options.external = request_.external;
+        if (request_.joint)
+            options.meet = [this](const std::string& name, const nlohmann::json& data) {
+                return reporter_.meet(name, data);
+            };
+        options.region = &region_;
         objects_.emplace(std::move(options));
         for (const auto& zombie : stopper_->zombies()) objects_->add_member(zombie.pid);
         for (auto& member : members_) {
@@ -473,6 +484,10 @@ class Checkpoint {
         for (auto& member : members_)
             if (auto done = member.agent->leave(reporter_); !done) return done;
         note_clocks();
+        // What one sends from here on must not be found by another who is still looking.
+        if (request_.joint)
+            if (auto all = reporter_.meet("captured", nlohmann::json::object()); !all)
+                return std::unexpected(std::move(all.error()));
         reporter_.phase("resume");
         if (!request_.hold) stopper_->let_go();
         reporter_.end_deadline();

@@ -24,6 +24,8 @@ struct Request {
     ExternalPolicy external = ExternalPolicy::reset;
     bool hold = false;  // the processes stand still until the coordinator closes its end: it kills them first
     std::vector<pid_t> members;
+    std::string host;    // "" or what this host is called in the computation
+    bool joint = false;  // other hosts take their parts at the same time
 };
 
 // Complete and durable images of every member, or an error with every member going on. `finished` is told of

@@ -56,6 +56,8 @@ int run() {
     request.hold = json.value("hold", false);
     request.self_contained = json.value("self_contained", false);
     request.external = external_policy(json.value("external", "reset")).value_or(ExternalPolicy::reset);
+    request.host = json.value("host", "");
+    request.joint = json.value("joint", false);
     for (const auto& member : json.value("members", nlohmann::json::array()))
         request.members.push_back(member.value("pid", 0));
 
@@ -86,6 +88,7 @@ int run() {
         reporter.send(nlohmann::json{{"event", "failed"},
                                      {"reason", done.error().what},
                                      {"phase", reporter.current()},
+                                     {"passing", done.error().passing},
                                      {"code", static_cast<int>(done.error().code)}}
                           .dump());
         return static_cast<int>(ExitCode::failed);

@@ -41,6 +41,25 @@ void Reporter::fault_point(const std::string& name) const {
     if (action == "slow") ::usleep(2'000'000);
 }
 
+Result<nlohmann::json> Reporter::meet(const std::string& name, const nlohmann::json& data) const {
+    const std::string text = nlohmann::json{{"event", "barrier"}, {"name", name}, {"data", data}}.dump();
+    // May wait: without this message nobody goes on anyway.
+    if (::send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) return fail_errno("barrier {}", name);
+    fault_point(name);
+    std::string answer(std::size_t{8} << 20, '\0');
+    for (;;) {
+        if (auto fine = may_go_on([&] { return "the other hosts"; }); !fine)
+            return std::unexpected(std::move(fine.error()));
+        pollfd entry = {fd_, POLLIN, 0};
+        ::poll(&entry, 1, 100);
+        const ssize_t size = ::recv(fd_, answer.data(), answer.size(), MSG_DONTWAIT);
+        if (size <= 0) continue;
+        auto said = nlohmann::json::parse(answer.data(), answer.data() + size, nullptr, false);
+        if (!said.is_object() || said.value("pass", "") != name) continue;
+        return said.value("data", nlohmann::json::object());
+    }
+}
+
 bool Reporter::coordinator_gone() const {
     pollfd entry = {fd_, POLLIN, 0};
     if (::poll(&entry, 1, 0) <= 0) return false;

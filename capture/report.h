@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ class Reporter {
     void end_deadline() { deadline_ = Clock::time_point::max(); }
     // An error when the deadline has passed or the coordinator has gone; `waiting` says for whom.
     [[nodiscard]] Result<> may_go_on(const std::function<std::string()>& waiting) const;
+    // Waits for the other hosts of the computation: says what this host has to tell, returns what the
+    // coordinator answers when all have come as far. docs/capture-protocol.md.
+    [[nodiscard]] Result<nlohmann::json> meet(const std::string& name, const nlohmann::json& data) const;
     [[nodiscard]] bool coordinator_gone() const;
     [[nodiscard]] const std::string& current() const { return phase_; }
     [[nodiscard]] std::vector<std::string>& notes() { return notes_; }

@@ -155,6 +155,10 @@ std::string hello_message(const Wishes& wishes) {
     if (!wishes.interval.empty()) message += ",\"interval\":" + wishes.interval;
     if (!wishes.keep.empty()) message += ",\"keep\":" + wishes.keep;
     if (wishes.self_contained) message += ",\"self_contained\":true";
+    if (!wishes.coordinator.empty()) {
+        message += ",\"coordinator\":";
+        append_quoted(message, wishes.coordinator);
+    }
     if (!wishes.external.empty()) {
         message += ",\"external\":";
         append_quoted(message, wishes.external);

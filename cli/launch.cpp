@@ -27,7 +27,7 @@ namespace cairn::cli {
 namespace {
 
 struct Options {
-    std::string session, coordinator, io_uring;
+    std::string session, coordinator, key, io_uring;
     Wishes wishes;
     std::vector<char*> program;  // argv of the program, with the null at the end
 };
@@ -69,17 +69,18 @@ int read_options(int argc, char** argv, Options& options) {
     options.session = session_name({});
     options.coordinator = environment("CAIRN_COORDINATOR");
     options.io_uring = environment(env_io_uring);
-    wishes = {environment("CAIRN_CKPTDIR"), environment("CAIRN_INTERVAL"), environment("CAIRN_KEEP"),
-              is_yes(environment("CAIRN_SELF_CONTAINED")), environment("CAIRN_EXTERNAL")};
-    static const option known[] = {{"session", required_argument, nullptr, 's'},
-                                   {"ckptdir", required_argument, nullptr, 'd'},
-                                   {"interval", required_argument, nullptr, 'i'},
-                                   {"coordinator", required_argument, nullptr, 'c'},
-                                   {"keep", required_argument, nullptr, 'k'},
-                                   {"self-contained", no_argument, nullptr, 'C'},
-                                   {"external", required_argument, nullptr, 'E'},
-                                   {"io-uring", required_argument, nullptr, 'U'},
-                                   {nullptr, 0, nullptr, 0}};
+    wishes = {environment("CAIRN_CKPTDIR"),
+              environment("CAIRN_INTERVAL"),
+              environment("CAIRN_KEEP"),
+              is_yes(environment("CAIRN_SELF_CONTAINED")),
+              {},
+              environment("CAIRN_EXTERNAL")};
+    static const option known[] = {
+        {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
+        {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
+        {"keep", required_argument, nullptr, 'k'},     {"key", required_argument, nullptr, 'K'},
+        {"self-contained", no_argument, nullptr, 'C'}, {"external", required_argument, nullptr, 'E'},
+        {"io-uring", required_argument, nullptr, 'U'}, {nullptr, 0, nullptr, 0}};
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
     for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known, nullptr)) != -1;) {
@@ -95,6 +96,9 @@ int read_options(int argc, char** argv, Options& options) {
                 break;
             case 'c':
                 options.coordinator = optarg;
+                break;
+            case 'K':
+                options.key = optarg;
                 break;
             case 'k':
                 wishes.keep = optarg;
@@ -241,12 +245,17 @@ Welcome join(const Session& session, const Options& options) {
 int launch(int argc, char** argv) {
     Options options;
     if (const int code = read_options(argc, argv, options); code != exit_ok) return code;
-    if (!options.coordinator.empty()) {
-        complain("launch: coordinator " + options.coordinator +
-                 ": computations over several hosts are not supported yet; leave --coordinator "
-                 "(CAIRN_COORDINATOR) out and use --session on this host");
-        return exit_refused;
+    // For the coordinator that may have to be started, and for what the program launches.
+    if (!options.coordinator.empty()) ::setenv("CAIRN_COORDINATOR", options.coordinator.c_str(), 1);
+    if (!options.key.empty()) {
+        char path[PATH_MAX];
+        if (::realpath(options.key.c_str(), path) == nullptr) {
+            complain("launch: key " + options.key + ": " + std::strerror(errno));
+            return exit_failed;
+        }
+        ::setenv("CAIRN_KEY_FILE", path, 1);
     }
+    options.wishes.coordinator = options.coordinator;
     const Found found = find_program(options.program[0]);
     if (const int code = judge(options.program[0], found); code != exit_ok) return code;
     const std::string library = own_library();
@@ -279,6 +288,8 @@ int launch(int argc, char** argv) {
     } else if (!io_uring_is_off()) {  // a program of a session with the filter can't be without it
         ::unsetenv(env_io_uring);
     }
+    // Who reads a program's environment needn't learn it.
+    ::unsetenv("CAIRN_KEY");
     return become(found, options.program);
 }
 

@@ -74,6 +74,30 @@ struct IdMap {
     IdEntry by_real[id_map_size];
 };
 
+// What getsockname(2) and getpeername(2) say of TCP sockets that a restart had to give other addresses than
+// their programs know. By SO_COOKIE: the kernel gives no two sockets the same one as long as it runs, so an
+// entry never means another socket, and nobody has to take it out when its socket is closed. Addresses as
+// sockaddr, length 0: as the kernel says. Open addressing, linear probing; cookie 0: free, 1: being filled.
+inline constexpr std::uint32_t socket_name_count = 16384;  // a power of two
+inline constexpr std::uint32_t socket_name_size = 28;      // sizeof(sockaddr_in6)
+struct SocketName {
+    std::atomic<std::uint64_t> cookie;
+    std::uint8_t own_length, peer_length;
+    std::uint8_t own[socket_name_size], peer[socket_name_size];
+};
+// Addresses of hosts, in network order: the one that programs know, and where that host's part runs now.
+inline constexpr std::uint32_t moved_host_count = 256;
+struct MovedHost {
+    std::atomic<std::uint32_t> family;  // AF_INET, AF_INET6; 0: free
+    std::uint8_t known[16], now[16];
+};
+struct SocketNames {
+    std::atomic<std::uint32_t> used;   // 0: every socket has the names that the kernel says
+    std::atomic<std::uint32_t> moved;  // 0: no host has moved
+    MovedHost hosts[moved_host_count];
+    SocketName names[socket_name_count];
+};
+
 // Where the capture and the agent that it runs in a process talk to each other: futex words in shared memory,
 // for the process may have no descriptor to spare. The capture hands them out, one to each process that it
 // has stopped.
@@ -121,6 +145,7 @@ struct Region {
     alignas(64) Talk talks[slot_count];
     alignas(64) IdMap ids;
     alignas(64) IpcMap ipc;
+    alignas(64) SocketNames sockets;
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<SlotState>::is_always_lock_free);

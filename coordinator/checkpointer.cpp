@@ -15,6 +15,8 @@
 #include "common/human.h"
 #include "common/schema/json.h"
 #include "common/uid.h"
+#include "coordinator/attempt.h"
+#include "coordinator/elsewhere.h"
 
 namespace cairn::coordinator {
 
@@ -24,60 +26,14 @@ using Clock = Worker::Clock;
 
 namespace {
 
-// Runs something that blocks on the disk in `pool` and brings its result back. `work` is given by reference
-// and has to be a named object: g++ 12 destroys temporaries of a co_await expression twice.
-template <class Value>
-asio::awaitable<Value> elsewhere(asio::thread_pool& pool, const std::function<Value()>& work) {
-    const auto executor = co_await asio::this_coro::executor;
-    asio::steady_timer finished(executor, asio::steady_timer::time_point::max());
-    std::optional<Value> result;
-    asio::post(pool, [&] {
-        result.emplace(work());
-        asio::post(executor, [&] { finished.cancel(); });
-    });
-    boost::system::error_code cancelled;
-    co_await finished.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
-    co_return std::move(*result);
-}
-
-bool is_standing(const std::string& phase) {
-    return phase != "write" && phase != "sync" && phase != "pages";
-}
-
 std::uint64_t number(const Json& json, const char* key) {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(get_number(json, key), 0));
 }
 
 }  // namespace
 
-// What must be put back however a checkpoint ends.
-class Checkpointer::Attempt {
-  public:
-    Attempt(Region& region, Registry& registry) : region_(region), registry_(registry) {
-        registry_.pause_searching(true);
-        // Fresh: no copy-on-write child of an earlier capture may take it for its own.
-        region_.capture = boottime_ns();
-    }
-    ~Attempt() { release(); }
-    Attempt(const Attempt&) = delete;
-    Attempt& operator=(const Attempt&) = delete;
-
-    [[nodiscard]] std::uint64_t capture() const { return region_.capture; }
-    // The copy-on-write children that still live end.
-    void release() {
-        if (std::exchange(released_, true)) return;
-        region_.capture = 0;
-        registry_.pause_searching(false);
-    }
-
-  private:
-    Region& region_;
-    Registry& registry_;
-    bool released_ = false;
-};
-
 Checkpointer::Checkpointer(Surroundings surroundings, CheckpointLimits limits)
-    : s_(std::move(surroundings)), limits_(limits), timer_(s_.io) {}
+    : s_(std::move(surroundings)), limits_(limits) {}
 
 void Checkpointer::ask(const CheckpointOrder& order, Sink sink) {
     if (current_ && current_->open && current_->order == order) {
@@ -114,6 +70,7 @@ void Checkpointer::give_up(const std::string& reason) {
         tell(*job, {{"event", "failed"}, {"code", static_cast<int>(ExitCode::failed)}, {"reason", reason}});
     queue_.clear();
     if (worker_ != nullptr) worker_->interrupt();
+    if (joint_) joint_->give_up(reason);
 }
 
 Json Checkpointer::status() const {
@@ -163,37 +120,7 @@ Result<> Checkpointer::check_members() const {
         return fail_code(ExitCode::refused, "a restart is pending; a checkpoint can be taken when it runs");
     if (s_.registry.members().empty())
         return fail_code(ExitCode::refused, "no program runs in session {}", s_.session.name);
-    std::string problems;
-    for (const auto& [index, member] : s_.registry.members()) {
-        char why[sizeof Slot::foreign];
-        std::memcpy(why, s_.region->slots[index].foreign, sizeof why);
-        why[sizeof why - 1] = '\0';
-        if (why[0] == '\0') continue;
-        if (!problems.empty()) problems += "; ";
-        problems += fmt::format("{} can't be saved: {}", describe(member.pid), printable(why));
-    }
-    if (!problems.empty()) return fail_code(ExitCode::refused, "{}", problems);
-    return {};
-}
-
-// A child whose parent lives is the worker's to wait for; one whose parent has gone is nobody's child to it.
-asio::awaitable<Result<>> Checkpointer::wait_for_births() {
-    const auto until = Clock::now() + 200ms;
-    for (;;) {
-        s_.registry.scan();
-        bool transit = false;
-        const std::uint32_t end = std::min(s_.region->slots_end.load(), slot_count);
-        for (std::uint32_t i = 0; i < end && !transit; ++i) {
-            const Slot& slot = s_.region->slots[i];
-            const pid_t parent = slot.parent_pid.load();
-            transit = slot.state.load() == SlotState::birth && parent > 0 && has_ended(parent);
-        }
-        if (!transit || Clock::now() > until) break;
-        timer_.expires_after(5ms);
-        boost::system::error_code error;
-        co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, error));
-    }
-    co_return check_members();
+    return check_saveable(s_.registry, *s_.region);
 }
 
 asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
@@ -201,7 +128,9 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     enter(job, "prepare");
     // Those who ask in the same moment join.
     co_await asio::post(s_.io, asio::use_awaitable);
-    Result<> fine = co_await wait_for_births();
+    if (s_.hosts.members() > 0) co_return co_await take_jointly(job);
+    co_await wait_for_births(s_.io, s_.registry, *s_.region);
+    Result<> fine = check_members();
     if (!fine) co_return std::unexpected(fine.error());
 
     const std::function<Result<Partial>()> beginning = [root = job.order.ckptdir, cid = s_.group.cid()] {

@@ -16,6 +16,8 @@
 #include "common/error.h"
 #include "common/session.h"
 #include "coordinator/group.h"
+#include "coordinator/hosts.h"
+#include "coordinator/joint_checkpoint.h"
 #include "coordinator/json.h"
 #include "coordinator/publish.h"
 #include "coordinator/region_file.h"
@@ -25,7 +27,8 @@
 namespace cairn::coordinator {
 
 struct CheckpointOrder {
-    std::string ckptdir;  // absolute
+    std::string ckptdir;             // absolute
+    bool ckptdir_asked_for = false;  // for this checkpoint, not the session's
     bool kill = false;
     bool self_contained = false;                       // images hold unmodified pages of files too
     std::string external;                              // common/external_policy.h
@@ -57,6 +60,8 @@ class Checkpointer {
         std::function<std::vector<std::string>()> folders_in_use;  // by restarts
         std::function<boost::asio::awaitable<std::size_t>()> kill_group;
         std::function<std::uint32_t()> keep;
+        Hosts& hosts;             // others that take part
+        const std::string& host;  // what this one is called
         std::function<void(const Json& done)> published;
     };
 
@@ -83,7 +88,6 @@ class Checkpointer {
         std::chrono::milliseconds standing{0};  // may last as long as this
         bool open = true;                       // the group has not been asked to stop: who asks now may join
     };
-    class Attempt;
 
     void start_next();
     void tell(Job& job, Json event, bool droppable = false);
@@ -91,17 +95,19 @@ class Checkpointer {
     boost::asio::awaitable<void> run(std::shared_ptr<Job> job);
     boost::asio::awaitable<Result<Json>> take(Job& job);
     boost::asio::awaitable<Result<Json>> listen(Job& job, Worker& worker, Worker::Clock::time_point begun);
-    boost::asio::awaitable<Result<>> wait_for_births();
     [[nodiscard]] Result<> check_members() const;
+    // checkpointer_joint.cpp
+    boost::asio::awaitable<Result<Json>> take_jointly(Job& job);
+    boost::asio::awaitable<Result<Json>> try_jointly(Job& job);
     void relay(Job& job, const Json& message, Worker::Clock::time_point writing_since);
 
     Surroundings s_;
     CheckpointLimits limits_;
     boost::asio::thread_pool disk_{1};
-    boost::asio::steady_timer timer_;
     std::shared_ptr<Job> current_;
     std::deque<std::shared_ptr<Job>> queue_;
     Worker* worker_ = nullptr;
+    std::shared_ptr<JointCheckpoint> joint_;
     std::string given_up_;
 };
 

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -13,6 +14,7 @@
 #include <sstream>
 
 #include "common/human.h"
+#include "common/socket_names.h"
 
 namespace cairn::coordinator {
 
@@ -67,6 +69,8 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
                      .folders_in_use = [this] { return barrier_.folders_in_use(); },
                      .kill_group = [this] { return kill_group(); },
                      .keep = [this] { return settings_.keep; },
+                     .hosts = hosts_,
+                     .host = settings_.host,
                      .published =
                          [this](const Json& done) {
                              last_ = done;
@@ -81,7 +85,14 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
       signals_(io, SIGINT, SIGTERM, SIGHUP),
       interval_timer_(io),
       idle_timer_(io),
-      quit_timer_(io) {}
+      quit_timer_(io),
+      hosts_(io, hosts_handler()),
+      patience_(io) {
+    barrier_.addresses_of = [this](Peer::Id client) {
+        const Host* host = hosts_.find(client >> 40);
+        return host != nullptr ? host->addresses : own_addresses();
+    };
+}
 
 Coordinator::~Coordinator() {
     registry_.stop();
@@ -101,6 +112,8 @@ Result<> Coordinator::start() {
     if (registry_.members().empty() && registry_.births() == 0) clear_ipc(region.ipc);
     if (Result<> listening = gate_.open(); !listening) return listening;
     if (Result<> listening = server_.listen(session_); !listening) return listening;
+    if (Result<> begun = start_hosts(); !begun) return begun;
+    if (Result<> begun = start_relay(); !begun) return begun;
     write_small(session_.pid_file(), fmt::format("{}\n", ::getpid()));
     save_state();
     on_signal();
@@ -142,6 +155,10 @@ void Coordinator::note(const std::string& text) {
 
 void Coordinator::joined(const Member& member) {
     expected(member.pid);
+    if (uplink_) {
+        uplink_->joined(member_json(member));
+        return check_idle();
+    }
     const Group::State before = group_.state();
     const bool awaited = group_.registered(member.uid);
     if (!awaited)
@@ -155,14 +172,25 @@ void Coordinator::joined(const Member& member) {
 }
 
 void Coordinator::left(const Member& member) {
+    if (uplink_) {
+        uplink_->left(member.uid);
+        if (registry_.members().empty() && registry_.births() == 0) {
+            clear_ids(region_->ids);
+            clear_ipc(region_->ipc);
+            clear_socket_names(region_->sockets);
+        }
+        return check_idle();
+    }
     const std::string cid = group_.cid();
+    if (registry_.members().empty() && registry_.births() == 0 &&
+        group_.state() != Group::State::restarting) {
+        clear_ids(region_->ids);
+        clear_ipc(region_->ipc);
+        clear_socket_names(region_->sockets);
+    }
     if (group_.left(member.uid)) {
         note(fmt::format("{} ({}) was the last one; computation {} has ended", member.virtual_pid,
                          printable(member.name), cid));
-        if (registry_.births() == 0) {
-            clear_ids(region_->ids);
-            clear_ipc(region_->ipc);
-        }
         save_state();
     }
     check_idle();
@@ -182,12 +210,12 @@ void Coordinator::expect(pid_t pid) {
         if (!error) expected(pid);
     });
     starting_[pid] = std::move(starting);
-    group_.set_starting(starting_.size());
+    count_starting();
 }
 
 void Coordinator::expected(pid_t pid) {
     if (starting_.erase(pid) == 0) return;
-    group_.set_starting(starting_.size());
+    count_starting();
     check_idle();
 }
 
@@ -222,8 +250,9 @@ void Coordinator::arm_interval() {
     interval_timer_.async_wait([this](const boost::system::error_code& error) {
         if (error || quitting_) return;
         // Nobody there, or the last one is still being written: this one is left out.
-        if (group_.state() == Group::State::running && !registry_.members().empty() && !checkpointer_.busy())
+        if (group_.state() == Group::State::running && group_.np() > 0 && !checkpointer_.busy())
             checkpointer_.ask({.ckptdir = settings_.ckptdir,
+                               .ckptdir_asked_for = false,
                                .kill = false,
                                .self_contained = settings_.self_contained,
                                .external = settings_.external,
@@ -233,10 +262,15 @@ void Coordinator::arm_interval() {
     });
 }
 
+bool Coordinator::parts_busy() const {
+    return std::any_of(parts_.begin(), parts_.end(), [](const auto& each) { return !each.second->over(); });
+}
+
 void Coordinator::check_idle() {
     if (!settings_.automatic || quitting_) return;
     const bool idle = group_.state() == Group::State::idle && registry_.members().empty() &&
-                      starting_.empty() && registry_.births() == 0 && !checkpointer_.busy();
+                      starting_.empty() && registry_.births() == 0 && !checkpointer_.busy() &&
+                      questions_.empty() && !parts_busy() && hosts_.starting() == 0;
     if (!idle) {
         idle_timer_.cancel();
         idle_armed_ = false;
@@ -249,7 +283,7 @@ void Coordinator::check_idle() {
         idle_armed_ = false;
         registry_.scan();
         if (registry_.members().empty() && starting_.empty() && !checkpointer_.busy() &&
-            group_.state() == Group::State::idle)
+            group_.state() == Group::State::idle && questions_.empty() && !parts_busy())
             quit("nobody is left in the session");
         else
             check_idle();
@@ -269,12 +303,13 @@ void Coordinator::quit(const std::string& why) {
                    "quit: {}; {} without a coordinator, `cairn coordinator` finds them again", why,
                    processes == 1 ? "1 process goes on" : fmt::format("{} processes go on", processes)));
     checkpointer_.give_up("the coordinator was told to quit");
+    for (const auto& [conversation, part] : parts_) part->give_up("the host's coordinator was told to quit");
     finish();
 }
 
 // A checkpoint that is given up needs its turn to clean up.
 void Coordinator::finish() {
-    if (checkpointer_.busy()) {
+    if (checkpointer_.busy() || parts_busy()) {
         quit_timer_.expires_after(10ms);
         quit_timer_.async_wait([this](const boost::system::error_code&) { finish(); });
         return;
@@ -282,6 +317,8 @@ void Coordinator::finish() {
     console_.stop();
     server_.stop();
     gate_.close();
+    hosts_.stop();
+    if (uplink_) uplink_->stop();
     signals_.cancel();
     // Under the lock: the next coordinator makes these anew. The region stays while somebody uses it.
     ::unlink(session_.socket().c_str());
@@ -320,6 +357,8 @@ void Coordinator::load_state() {
 void Coordinator::save_state() {
     // A restart that is pending ends with its coordinator: the next one begins with ?.
     const bool running = group_.state() == Group::State::running;
+    if (hosts_.all().empty() == false)
+        hosts_.tell_all({{"type", "state"}, {"cid", group_.cid()}, {"np", group_.np()}});
     std::string text = text_of({{"cid", running ? group_.cid() : Group::no_cid},
                                 {"interval_ms", settings_.interval.count()},
                                 {"keep", settings_.keep},

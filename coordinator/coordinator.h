@@ -15,12 +15,15 @@
 #include "coordinator/console.h"
 #include "coordinator/gate.h"
 #include "coordinator/group.h"
+#include "coordinator/hosts.h"
 #include "coordinator/json.h"
+#include "coordinator/part_checkpoint.h"
 #include "coordinator/region_file.h"
 #include "coordinator/registry.h"
 #include "coordinator/restart_barrier.h"
 #include "coordinator/server.h"
 #include "coordinator/settings.h"
+#include "coordinator/uplink.h"
 
 namespace cairn::coordinator {
 
@@ -54,6 +57,34 @@ class Coordinator {
     void interval(const Json& request, const Sink& sink);
     [[nodiscard]] Json status() const;
 
+    // several_hosts.cpp: the root's side
+    [[nodiscard]] Result<> start_hosts();
+    [[nodiscard]] Result<Key> key() const;
+    [[nodiscard]] Hosts::Handler hosts_handler();
+    [[nodiscard]] Result<Json> welcome(const Json& greeting);
+    void host_asks(Host& host, std::uint64_t client, const Json& request);
+    void list_all(const Sink& sink);
+    void kill_all(const Sink& sink);
+    // Asks every other host; `heard` gets what each says, `done` is called once when all have said done or
+    // failed, or were late.
+    void ask_hosts(const Json& order, std::function<void(const Host&, const Json&)> heard,
+                   std::function<void()> done);
+    void count_starting();
+    [[nodiscard]] Result<Json> take_in(const Json& request, const std::string& folder);
+
+    // relay.cpp: another host's side
+    [[nodiscard]] Result<> start_relay();
+    void relay_asks(const std::shared_ptr<Peer>& peer, const Json& request);
+    void answered(std::uint64_t client, const Json& event);
+    void ordered(std::uint64_t conversation, const Json& order);
+    void ask_root(Peer::Id client, const Json& request);
+    void send_waiting();
+    void turn_away(ExitCode code, const std::string& why);
+    [[nodiscard]] bool parts_busy() const;
+    void root_lost(const std::string& why);
+    [[nodiscard]] Json greeting() const;
+    [[nodiscard]] static Json member_json(const Member& member);
+
     void peer_closed(Peer& peer);
     void everybody(const Json& event, bool droppable);
     void note(const std::string& text);
@@ -86,6 +117,20 @@ class Coordinator {
     Console console_;
     boost::asio::signal_set signals_;
     boost::asio::steady_timer interval_timer_, idle_timer_, quit_timer_;
+    Hosts hosts_;
+    boost::asio::thread_pool disk_{1};
+    struct Question {  // of a client of a relay's
+        std::weak_ptr<Peer> peer;
+        Json id;
+        std::string verb, directory;
+        bool restarting = false;
+    };
+    std::unique_ptr<Uplink> uplink_;
+    std::map<Peer::Id, Question> questions_;
+    std::deque<std::pair<Peer::Id, Json>> waiting_;  // for the root to answer at all
+    boost::asio::steady_timer patience_;
+    Json root_state_;
+    std::map<std::uint64_t, std::shared_ptr<PartCheckpoint>> parts_;  // by conversation
     std::map<pid_t, Starting> starting_;
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
     Json last_;

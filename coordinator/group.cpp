@@ -75,6 +75,13 @@ Result<> Group::join(Client client, const Join& join) {
                 "the pending restart of {} is of {}, these images are of {}: not the same checkpoint", cid_,
                 human_count(np_, "process", "processes"), human_count(join.np, "process", "processes"));
     }
+    if (state_ == State::restarting && join.generation != 0 && generation_ != 0 &&
+        join.generation != generation_)
+        return fail_code(ExitCode::refused,
+                         "the pending restart is of generation {}, these images are of generation {}: "
+                         "restart the same one "
+                         "everywhere",
+                         generation_, join.generation);
     std::set<std::string> fresh;
     for (const std::string& uid : join.uids) {
         if (joined_.contains(uid))
@@ -91,6 +98,7 @@ Result<> Group::join(Client client, const Join& join) {
         state_ = State::restarting;
         cid_ = join.cid;
         np_ = join.np;
+        generation_ = join.generation;
     }
     for (const std::string& uid : fresh) joined_[uid] = client;
     clients_[client].insert(join.parts.begin(), join.parts.end());

@@ -21,6 +21,7 @@ struct JoinPart {  // as the manifest tells of it
 struct Join {
     std::string cid;
     std::uint32_t np = 0;
+    std::int64_t generation = 0;    // 0: not told
     std::set<std::int32_t> parts;   // numbers of the parts that this client rebuilds
     std::vector<std::string> uids;  // its members
     std::vector<JoinPart> all_parts;
@@ -69,6 +70,8 @@ class Group {
 
     // Parts of the computation of which nobody has joined.
     [[nodiscard]] std::vector<JoinPart> missing() const;
+    // Parts that have joined, each with its client.
+    [[nodiscard]] const std::map<Client, std::set<std::int32_t>>& clients() const { return clients_; }
     [[nodiscard]] bool takes_part(Client client) const { return clients_.contains(client); }
 
   private:
@@ -80,6 +83,7 @@ class Group {
     std::size_t starting_ = 0;
 
     std::uint32_t np_ = 0;
+    std::int64_t generation_ = 0;
     std::map<std::string, Client> joined_;
     std::set<std::string> ready_;
     std::map<Client, std::set<std::int32_t>> clients_;  // parts that each rebuilds

@@ -13,6 +13,7 @@
 
 #include "common/human.h"
 #include "common/image/manifest.h"
+#include "coordinator/folders.h"
 
 namespace cairn::coordinator {
 
@@ -31,53 +32,6 @@ std::optional<std::uint32_t> number_of(std::string_view name) {
     return number;
 }
 
-std::vector<std::string> names_in(const std::string& folder) {
-    std::vector<std::string> names;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(folder, ignored))
-        names.push_back(entry.path().filename().string());
-    return names;
-}
-
-Result<> sync_folder(const std::string& folder) {
-    const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!fd || ::fsync(fd.get()) != 0) return fail_errno("{}: fsync", folder);
-    return {};
-}
-
-Result<> write_file(const std::string& path, const std::string& text, mode_t mode) {
-    const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
-    if (!fd) return fail_errno("{}", path);
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t n = ::write(fd.get(), text.data() + done, text.size() - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail_errno("{}: write", path);
-        done += static_cast<std::size_t>(n);
-    }
-    // The umask may have taken the x bits that a script needs.
-    if (::fchmod(fd.get(), mode) != 0) return fail_errno("{}: chmod", path);
-    if (::fsync(fd.get()) != 0) return fail_errno("{}: fsync", path);
-    return {};
-}
-
-// Makes `link` lead to `target`, at once: nobody ever finds it missing. A note if `link` is something of the
-// user's.
-Result<std::string> move_link(const std::string& link, const std::string& target) {
-    struct stat info {};
-    if (::lstat(link.c_str(), &info) == 0 && !S_ISLNK(info.st_mode))
-        return fmt::format("{} was left alone: it is no link of ours", link);
-    const std::string fresh = fmt::format("{}.{}.new", link, ::getpid());
-    ::unlink(fresh.c_str());
-    if (::symlink(target.c_str(), fresh.c_str()) != 0) return fail_errno("{}: symlink", fresh);
-    if (::rename(fresh.c_str(), link.c_str()) != 0) {
-        const int number = errno;
-        ::unlink(fresh.c_str());
-        errno = number;
-        return fail_errno("{}: rename from {}", link, fresh);
-    }
-    return std::string();
-}
-
 std::string quoted(const std::string& text) {
     std::string result = "'";
     for (const char c : text) {
@@ -94,21 +48,17 @@ bool is_complete(const std::string& folder, const std::string& name) {
     return number_of(name) && ::stat((folder + "/" + name + "/manifest.json").c_str(), &info) == 0;
 }
 
-// What a killed coordinator left: partial folders whose lock nobody holds, removals not finished.
-void remove_leftovers(const std::string& folder) {
-    std::error_code ignored;
-    for (const std::string& name : names_in(folder)) {
-        const std::string path = folder + "/" + name;
-        if (name.ends_with(removed_suffix)) {
-            fs::remove_all(path, ignored);
-        } else if (name.ends_with(partial_suffix)) {
-            const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-            if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
-        }
-    }
-}
-
 }  // namespace
+
+std::uint32_t next_generation(const std::string& root, const std::string& cid) {
+    std::uint32_t highest = 0;
+    for (const std::string& name : names_in(root + "/" + cid)) {
+        std::string_view base = name;
+        if (base.ends_with(partial_suffix)) base.remove_suffix(partial_suffix.size());
+        if (const auto number = number_of(base)) highest = std::max(highest, *number);
+    }
+    return highest + 1;
+}
 
 Result<Partial> begin_checkpoint(const std::string& root, const std::string& cid) {
     Partial partial;
@@ -123,11 +73,7 @@ Result<Partial> begin_checkpoint(const std::string& root, const std::string& cid
         return fail_errno("{}: can't be made", partial.folder());
     }
     remove_leftovers(partial.folder());
-    for (const std::string& name : names_in(partial.folder())) {
-        std::string_view base = name;
-        if (base.ends_with(partial_suffix)) base.remove_suffix(partial_suffix.size());
-        if (const auto number = number_of(base)) partial.generation = std::max(partial.generation, *number);
-    }
+    partial.generation = next_generation(root, cid) - 1;
     for (int tries = 0; tries < 1000; ++tries) {
         ++partial.generation;
         // Who made N.partial owns N: a name that is there belongs to another session restarted from the same
@@ -183,18 +129,8 @@ Result<std::vector<std::string>> publish(Partial& partial, const schema::Manifes
 
     // From here on the checkpoint is complete; a link that can't be moved is a note and no failure.
     at("latest");
-    const std::string target = fmt::format("{}/{}", partial.cid, partial.generation);
-    const std::pair<std::string, std::string> links[] = {{partial.root + "/latest", target},
-                                                         {partial.root + "/restart.sh", "latest/restart.sh"}};
-    for (const auto& [link, leads_to] : links) {
-        auto moved = move_link(link, leads_to);
-        if (!moved)
-            notes.push_back(moved.error().what);
-        else if (!moved->empty())
-            notes.push_back(*moved);
-        at("restart");
-    }
-    if (auto synced = sync_folder(partial.root); !synced) notes.push_back(synced.error().what);
+    for (std::string& note : lead_to(partial.root, partial.cid, partial.generation, [&at] { at("restart"); }))
+        notes.push_back(std::move(note));
     partial.lock.reset();
     at("done");
     return notes;

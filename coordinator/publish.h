@@ -34,6 +34,29 @@ struct Partial {
 // same time.
 [[nodiscard]] Result<Partial> begin_checkpoint(const std::string& root, const std::string& cid);
 
+// One more than the highest generation that is there or under way.
+[[nodiscard]] std::uint32_t next_generation(const std::string& root, const std::string& cid);
+
+// This host's part of a checkpoint over several hosts: D/<cid>/<n>.partial/<host>/. The folder around it may
+// be shared with other hosts (a file system that several have); the inner one is this host's alone, and has
+// its lock.
+struct PartFolder {
+    Partial whole;     // its lock is shared: every host of the checkpoint may have it
+    std::string host;  // name of the folder
+    [[nodiscard]] std::string partial() const { return whole.partial() + "/" + host; }
+};
+[[nodiscard]] Result<PartFolder> begin_part(const std::string& root, const std::string& cid,
+                                            std::uint32_t generation, const std::string& host);
+// Writes the part's manifest. Everything is on the disk then but the name of the folder.
+[[nodiscard]] Result<> seal_part(const PartFolder& part, const schema::Manifest& manifest);
+// Renames, moves the links; `whole`: the manifest of all hosts, without images. A host that finds the folder
+// renamed by another one has nothing left to do. Hosts do this one after the other.
+[[nodiscard]] Result<std::vector<std::string>> publish_part(PartFolder& part, const schema::Manifest& whole);
+// Before it is published, or after: what is this host's goes.
+void abandon_part(PartFolder& part);
+// A host's name as a folder's.
+[[nodiscard]] std::string folder_of_host(const std::string& host);
+
 // Bytes that we may still write below `folder`; nothing if the file system doesn't say.
 [[nodiscard]] Result<std::uint64_t> free_space(const std::string& folder);
 

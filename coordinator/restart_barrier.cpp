@@ -25,6 +25,7 @@ Join read_join(const Json& request) {
     join.cid = get_string(request, "cid");
     const std::int64_t np = get_number(request, "np");
     join.np = np > 0 && np <= slot_count ? static_cast<std::uint32_t>(np) : 0;
+    join.generation = get_number(request, "generation");
     const Json part = request.value("part", Json());
     if (part.is_array()) {
         for (const Json& number : part) join.parts.insert(int_of(number));
@@ -73,16 +74,63 @@ void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& rep
         return reply(
             failed({"the restart of this connection has been released already", 0, ExitCode::refused}));
     if (Result<> joined = group_.join(client, join); !joined) return reply(failed(joined.error()));
-    clients_[client] = Client{reply, get_string(request, "directory"), false};
+    clients_[client] = Client{reply, get_string(request, "directory"), false, false, {}};
     if (first)
         note_(fmt::format("restart of {} ({}) has begun", join.cid,
                           human_count(join.np, "process", "processes")));
     changed_();
     tell_pending(status());
-    if (group_.complete()) tell_pending({{"event", "go"}, {"cid", group_.cid()}, {"np", group_.np()}});
+    if (group_.complete())
+        tell_pending({{"event", "go"}, {"cid", group_.cid()}, {"np", group_.np()}, {"parts", places()}});
 }
 
-void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& reply) {
+// Where each part is now.
+Json RestartBarrier::places() const {
+    Json places = Json::array();
+    for (const auto& [client, parts] : group_.clients())
+        for (const std::int32_t part : parts)
+            places.push_back({{"number", part}, {"addresses", addresses_of(client)}});
+    return places;
+}
+
+void RestartBarrier::links(Peer::Id client, const Json& request, const Reply& reply) {
+    const auto found = clients_.find(client);
+    if (found == clients_.end() || found->second.released || !group_.complete())
+        return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
+    const Json ends = request.value("ends", Json::array());
+    for (const Json& end : ends)
+        if (end.is_object()) found->second.ends[get_number(end, "link", -1)] = end;
+    found->second.linking = !get_flag(request, "more");
+    tell_links();
+}
+
+// Whose connections have all found their other ends is told.
+void RestartBarrier::tell_links() {
+    std::map<std::pair<std::int64_t, std::int64_t>, std::pair<Peer::Id, const Json*>> all;
+    for (const auto& [id, client] : clients_)
+        for (const auto& [link, end] : client.ends) all[{link, get_number(end, "side")}] = {id, &end};
+    for (auto& [id, client] : clients_) {
+        if (!client.linking) continue;
+        Json others = Json::array();
+        for (const auto& [link, end] : client.ends) {
+            const auto other = all.find({link, 1 - get_number(end, "side")});
+            if (other == all.end()) break;
+            Json told = *other->second.second;
+            told["addresses"] = addresses_of(other->second.first);
+            others.push_back(std::move(told));
+        }
+        if (others.size() != client.ends.size()) continue;
+        client.linking = false;
+        constexpr std::size_t most = 256;
+        for (std::size_t at = 0; at == 0 || at < others.size(); at += most) {
+            Json some = Json::array();
+            for (std::size_t i = at; i < std::min(others.size(), at + most); ++i) some.push_back(others[i]);
+            client.reply({{"event", "links"}, {"ends", some}, {"more", at + most < others.size()}});
+        }
+    }
+}
+
+void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& reply, bool local) {
     const auto found = clients_.find(client);
     if (found == clients_.end() || found->second.released)
         return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
@@ -104,8 +152,10 @@ void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& re
         members.push_back(std::move(member));
     }
     if (Result<> fine = group_.ready(client, uids); !fine) return reply(failed(fine.error()));
-    for (const RestoredMember& member : members)
+    for (const RestoredMember& member : members) {
+        if (!local) break;
         if (Result<> restored = registry_.restore(member); !restored) return reply(failed(restored.error()));
+    }
     if (!group_.all_ready()) return;
 
     const std::uint32_t np = group_.np();

@@ -18,12 +18,20 @@ using Reply = std::function<void(const Json& event)>;
 
 class RestartBarrier {
   public:
+    // Addresses of the host that a client is on, what others reach it by first.
+    std::function<std::vector<std::string>(Peer::Id)> addresses_of = [](Peer::Id) {
+        return std::vector<std::string>();
+    };
+
     RestartBarrier(Group& group, Registry& registry, std::function<void(const std::string&)> note,
                    std::function<void()> changed)
         : group_(group), registry_(registry), note_(std::move(note)), changed_(std::move(changed)) {}
 
     void join(Peer::Id client, const Json& request, const Reply& reply);
-    void ready(Peer::Id client, const Json& request, const Reply& reply);
+    // `local`: the processes are this host's, and their slots this region's.
+    void ready(Peer::Id client, const Json& request, const Reply& reply, bool local = true);
+    // Ends of connections between parts find each other.
+    void links(Peer::Id client, const Json& request, const Reply& reply);
     void done(Peer::Id client, const Reply& reply);
     void disconnected(Peer::Id client);
 
@@ -40,10 +48,14 @@ class RestartBarrier {
         Reply reply;
         std::string directory;
         bool released = false;
+        bool linking = false;               // waits for the other ends of its connections
+        std::map<std::int64_t, Json> ends;  // by connection
     };
 
     void tell_pending(const Json& event);
     void fail_pending(const std::string& reason);
+    void tell_links();
+    [[nodiscard]] Json places() const;
 
     Group& group_;
     Registry& registry_;

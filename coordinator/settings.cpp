@@ -4,6 +4,9 @@
 #include <filesystem>
 #include <iostream>
 
+#include "common/uid.h"
+#include "coordinator/network.h"
+
 namespace cairn::coordinator {
 
 namespace po = boost::program_options;
@@ -47,6 +50,10 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
         ("linger", po::value<double>(&linger), "with --auto: seconds to wait for another process; 10 if not given")
         ("self-contained", "images hold the unmodified parts of mapped files too [CAIRN_SELF_CONTAINED=1]")
         ("external", po::value<std::string>(), "connections to the outside: reset (by a restart), refuse (the checkpoint), keep-listening [CAIRN_EXTERNAL]")
+        ("listen", po::value<std::string>(), "HOST:PORT (or :PORT) for coordinators of other hosts, which have to know the key [CAIRN_LISTEN]")
+        ("coordinator", po::value<std::string>(), "HOST:PORT of the first host's coordinator: this one keeps this host's programs for it [CAIRN_COORDINATOR]")
+        ("key", po::value<std::string>(), "file with the key that coordinators prove to each other [CAIRN_KEY_FILE; CAIRN_KEY is the key itself]")
+        ("host", po::value<std::string>(), "what this host is called in the computation, its own name if not given [CAIRN_HOST]")
         ("help,h", "this text");
     // clang-format on
     po::positional_options_description none;
@@ -66,6 +73,10 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
             if (variable == "CAIRN_INTERVAL") return "interval";
             if (variable == "CAIRN_KEEP") return "keep";
             if (variable == "CAIRN_EXTERNAL") return "external";
+            if (variable == "CAIRN_LISTEN") return "listen";
+            if (variable == "CAIRN_COORDINATOR") return "coordinator";
+            if (variable == "CAIRN_KEY_FILE") return "key";
+            if (variable == "CAIRN_HOST") return "host";
             return {};
         };
         po::store(po::parse_environment(options, from_environment), given);
@@ -98,6 +109,21 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.automatic = given.contains("auto");
     settings.self_contained = given.contains("self-contained") || is_yes(std::getenv("CAIRN_SELF_CONTAINED"));
     settings.self_contained_given = settings.self_contained;
+    const auto text = [&given](const char* name) {
+        return given.contains(name) ? given[name].as<std::string>() : std::string();
+    };
+    settings.listen = text("listen");
+    settings.coordinator = text("coordinator");
+    settings.key_file = text("key").empty() ? "" : absolute_path(text("key"));
+    settings.host = text("host").empty() ? host_name() : text("host");
+    if (settings.host.size() > 255) return fail_code(ExitCode::usage, "--host: at most 255 bytes");
+    for (const std::string& endpoint : {settings.listen, settings.coordinator})
+        if (!endpoint.empty())
+            if (auto parsed = parse_endpoint(endpoint); !parsed)
+                return std::unexpected(std::move(parsed.error()));
+    if (!settings.listen.empty() && !settings.coordinator.empty())
+        return fail_code(ExitCode::usage,
+                         "--listen is for the root, --coordinator for the others: one of them");
     settings.external_given = given.contains("external");
     if (settings.external_given) settings.external = given["external"].as<std::string>();
     if (!external_policy(settings.external))

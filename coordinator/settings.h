@@ -18,9 +18,13 @@ struct Settings {
     std::chrono::milliseconds interval{0};  // 0: checkpoints only when asked for
     std::uint32_t keep = 3;                 // generations; 0: all
     bool daemon = false;
-    bool automatic = false;                    // ends by itself when its last process has left
-    bool self_contained = false;               // images hold unmodified pages of files too
-    std::string external = "reset";            // common/external_policy.h
+    bool automatic = false;          // ends by itself when its last process has left
+    bool self_contained = false;     // images hold unmodified pages of files too
+    std::string external = "reset";  // common/external_policy.h
+    std::string listen;              // HOST:PORT for relays of other hosts; "": none
+    std::string coordinator;         // HOST:PORT of the root, whose relay this one is; "": this is the root
+    std::string key_file;            // "": the session's own
+    std::string host;                // what this host is called in the computation
     std::chrono::milliseconds linger{10'000};  // automatic: this long after the last process
     // Given on the command line or in the environment: stronger than what an earlier coordinator of the
     // session used.

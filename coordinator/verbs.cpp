@@ -64,6 +64,7 @@ void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& reque
         if (!id.is_null()) busy["id"] = id;
         return peer->send(busy);
     }
+    if (uplink_ && verb != "subscribe" && verb != "quit") return relay_asks(peer, request);
     if (verb == "hello") return hello(peer, request, reply);
     if (verb == "subscribe") {
         peer->subscribed = true;
@@ -72,6 +73,7 @@ void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& reque
     peer->busy = true;
     if (verb == "restart-join") return barrier_.join(peer->id(), request, reply);
     if (verb == "restart-ready") return barrier_.ready(peer->id(), request, reply);
+    if (verb == "restart-links") return barrier_.links(peer->id(), request, reply);
     if (verb == "restart-done") return barrier_.done(peer->id(), reply);
     if (!ask(request, sink))
         reply(failed(ExitCode::usage, fmt::format("there is no verb '{}'", printable(verb))));
@@ -112,11 +114,11 @@ bool Coordinator::ask(const Json& request, const Sink& sink) {
     if (verb == "status")
         sink(status(), false);
     else if (verb == "list")
-        list(sink);
+        list_all(sink);
     else if (verb == "checkpoint")
         checkpoint(request, sink);
     else if (verb == "kill")
-        kill(sink);
+        kill_all(sink);
     else if (verb == "interval")
         interval(request, sink);
     else if (verb == "quit") {
@@ -129,14 +131,20 @@ bool Coordinator::ask(const Json& request, const Sink& sink) {
     return true;
 }
 
-void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, const Reply& reply) {
+// A program may join: its wishes become the session's settings. `folder`: where it is.
+Result<Json> Coordinator::take_in(const Json& request, const std::string& folder) {
+    if (const std::string root = get_string(request, "coordinator");
+        !root.empty() && settings_.listen.empty() && root != settings_.coordinator)
+        return fail_code(ExitCode::refused,
+                         "the session's coordinator {}, not to the one at {}: take another --session, or end "
+                         "it (cairn quit)",
+                         settings_.coordinator.empty() ? std::string("belongs to no other host")
+                                                       : "belongs to the one at " + settings_.coordinator,
+                         root);
     registry_.scan();
-    if (Result<> allowed = group_.may_launch(); !allowed)
-        return reply(failed(allowed.error().code, allowed.error().what));
-    if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
-        std::error_code problem;
-        const auto here = std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", peer->pid()), problem);
-        settings_.ckptdir = absolute_path(folder, problem ? "/" : here.string());
+    if (Result<> allowed = group_.may_launch(); !allowed) return std::unexpected(allowed.error());
+    if (const std::string given = get_string(request, "ckptdir"); !given.empty()) {
+        settings_.ckptdir = absolute_path(given, folder);
         std::memset(region_->ckptdir, 0, sizeof region_->ckptdir);
         std::strncpy(region_->ckptdir, settings_.ckptdir.c_str(), sizeof region_->ckptdir - 1);
     }
@@ -153,16 +161,24 @@ void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, 
     if (const std::string external = get_string(request, "external"); external_policy(external))
         settings_.external = external;
     save_state();
+    return Json{{"event", "done"},
+                {"code", 0},
+                {"cid", group_.cid()},
+                {"np", group_.np()},
+                {"ckptdir", settings_.ckptdir}};
+}
+
+void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, const Reply& reply) {
+    std::error_code problem;
+    const auto here = std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", peer->pid()), problem);
+    Result<Json> done = take_in(request, problem ? "/" : here.string());
+    if (!done) return reply(failed(done.error().code, done.error().what));
     expect(peer->pid());
     check_idle();
-    reply({{"event", "done"},
-           {"code", 0},
-           {"cid", group_.cid()},
-           {"np", group_.np()},
-           {"session", session_.name},
-           {"region", session_.region()},
-           {"ckptdir", settings_.ckptdir},
-           {"pid", ::getpid()}});
+    (*done)["session"] = session_.name;
+    (*done)["region"] = session_.region();
+    (*done)["pid"] = ::getpid();
+    reply(*done);
 }
 
 Json Coordinator::status() const {
@@ -170,8 +186,16 @@ Json Coordinator::status() const {
     if (group_.state() == Group::State::restarting) state = "restarting";
     if (group_.state() == Group::State::running) state = "running";
     const auto up = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_);
+    Json hosts = Json::array();
+    for (const auto& [id, host] : hosts_.all())
+        hosts.push_back({{"name", host.name},
+                         {"address", host.link ? host.link->peer() : std::string()},
+                         {"processes", host.members.size()},
+                         {"connected", host.link != nullptr}});
     return {{"event", "done"},
             {"code", 0},
+            {"hosts", hosts},
+            {"host", settings_.host},
             {"session", session_.name},
             {"pid", ::getpid()},
             {"generation_of_coordinator", region_->coordinator_generation.load()},
@@ -183,7 +207,7 @@ Json Coordinator::status() const {
             {"keep", settings_.keep},
             {"self_contained", settings_.self_contained},
             {"external", settings_.external},
-            {"processes", registry_.members().size()},
+            {"processes", registry_.members().size() + hosts_.members()},
             {"births", registry_.births()},
             {"last", last_},
             {"checkpoint", checkpointer_.status()},
@@ -224,6 +248,7 @@ void Coordinator::list(const Sink& sink) const {
 
 void Coordinator::checkpoint(const Json& request, const Sink& sink) {
     CheckpointOrder order{.ckptdir = settings_.ckptdir,
+                          .ckptdir_asked_for = false,
                           .kill = get_flag(request, "kill"),
                           .self_contained = settings_.self_contained || get_flag(request, "self_contained"),
                           .external = get_string(request, "external", settings_.external),
@@ -233,6 +258,7 @@ void Coordinator::checkpoint(const Json& request, const Sink& sink) {
             return sink(failed(ExitCode::usage, fmt::format("ckptdir must be an absolute path: {}", folder)),
                         false);
         order.ckptdir = absolute_path(folder);
+        order.ckptdir_asked_for = true;
     }
     if (!external_policy(order.external))
         return sink(failed(ExitCode::usage, fmt::format("external: not a policy: {}", order.external)),
@@ -270,6 +296,10 @@ void Coordinator::interval(const Json& request, const Sink& sink) {
 }
 
 void Coordinator::peer_closed(Peer& peer) {
+    if (uplink_) {
+        if (questions_.erase(peer.id()) != 0) uplink_->gone(peer.id());
+        return check_idle();
+    }
     barrier_.disconnected(peer.id());
 }
 

@@ -126,6 +126,12 @@ Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::s
     return std::unique_ptr<Worker>(new Worker(io, ours.release(), pidfd, pid, std::move(said)));
 }
 
+bool Worker::say(const Json& answer) {
+    const std::string text = text_of(answer);
+    return ::send(socket_.native_handle(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           static_cast<ssize_t>(text.size());
+}
+
 void Worker::interrupt() {
     interrupted_ = true;
     boost::system::error_code ignored;

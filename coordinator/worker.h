@@ -33,6 +33,9 @@ class Worker {
     [[nodiscard]] boost::asio::awaitable<Heard> listen(Clock::time_point deadline);
     Json message;
 
+    // Answers the worker. False: it can't take it, or has gone; its end will be heard.
+    bool say(const Json& answer);
+
     // Ends a listen() under way, now or the next one.
     void interrupt();
 

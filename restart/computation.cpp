@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <sstream>
 
 #include "common/image/manifest.h"
 #include "common/proc.h"
+#include "common/uid.h"
 
 namespace cairn::restart {
 
@@ -26,6 +28,39 @@ Result<std::string> find_checkpoint(const std::string& directory) {
     if (::access(directory.c_str(), F_OK) != 0) return fail_errno("{}", directory);
     return fail_code(ExitCode::refused, "{}: no checkpoint in here (neither {} nor latest/{})", directory,
                      manifest_file, manifest_file);
+}
+
+Result<std::string> folder_of_host(const std::string& directory, const std::string& host) {
+    auto manifest = read_manifest(directory);
+    if (!manifest) return std::unexpected(std::move(manifest.error()));
+    if (manifest->hosts.empty() || !manifest->images.empty()) {
+        if (host.empty() || manifest->host == host) return directory;
+        return fail_code(ExitCode::usage, "{}: this is the part of host {}, not of {}", directory,
+                         manifest->host, host);
+    }
+    std::string names, here;
+    std::size_t present = 0;
+    for (const auto& each : manifest->hosts) {
+        const std::string folder = directory + "/" + each.folder;
+        const bool there = ::access((folder + "/" + manifest_file).c_str(), F_OK) == 0;
+        const char* own = std::getenv("CAIRN_HOST");
+        const std::string wanted = !host.empty()                 ? host
+                                   : own != nullptr && *own != 0 ? std::string(own)
+                                                                 : host_name();
+        if (each.name == wanted) {
+            if (there) return folder;
+            return fail_code(ExitCode::refused, "{} is not here: host {} has written it; copy it to this one",
+                             folder, each.name);
+        }
+        if (there) {
+            ++present;
+            here = folder;
+        }
+        names += fmt::format("{}{}{}", names.empty() ? "" : ", ", each.name, there ? "" : " (not here)");
+    }
+    if (host.empty() && present == 1) return here;
+    return fail_code(ExitCode::usage, "{}: which host's part is to be restarted here? --host takes one of {}",
+                     directory, names);
 }
 
 Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {

@@ -22,6 +22,10 @@ struct Computation {
 // name.
 [[nodiscard]] Result<std::string> find_checkpoint(const std::string& directory);
 
+// Of a checkpoint over several hosts, the folder with one host's part; any other is its own. `host`: its
+// name, "" for the one with this host's, or the only one that is there.
+[[nodiscard]] Result<std::string> folder_of_host(const std::string& directory, const std::string& host);
+
 // `parts`: numbers as in the manifest; empty: all.
 [[nodiscard]] Result<Computation> read_computation(const std::string& directory,
                                                    const std::vector<int>& parts);

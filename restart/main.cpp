@@ -3,8 +3,10 @@
 
 #include <boost/program_options.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
+#include "common/image/manifest.h"
 #include "common/uid.h"
 #include "restart/computation.h"
 #include "restart/restart.h"
@@ -16,6 +18,15 @@ namespace po = boost::program_options;
 
 int list_parts(const std::string& directory) {
     auto found = find_checkpoint(directory);
+    if (auto manifest = found ? read_manifest(*found) : std::unexpected(found.error());
+        manifest && !manifest->hosts.empty() && manifest->images.empty()) {
+        fmt::print("computation {}, generation {}, {} processes on {} hosts\n", manifest->cid,
+                   manifest->generation, manifest->np, manifest->hosts.size());
+        for (const auto& part : manifest->parts)
+            fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, part.host,
+                       part.terminal.empty() ? "-" : part.terminal, part.pids.size());
+        return 0;
+    }
     auto computation = found ? read_computation(*found, {}) : std::unexpected(std::move(found.error()));
     if (!computation) {
         fmt::print(stderr, "cairn: {}\n", computation.error().what);
@@ -34,6 +45,7 @@ Result<Options> read_options(const po::variables_map& given) {
     Options options;
     options.directory = given["directory"].as<std::string>();
     if (given.contains("session")) options.session = given["session"].as<std::string>();
+    if (given.contains("host")) options.host = given["host"].as<std::string>();
     if (given.contains("part")) options.parts = given["part"].as<std::vector<int>>();
     if (given.contains("wait")) options.wait_seconds = given["wait"].as<int>();
     options.check_only = given.contains("check");
@@ -80,6 +92,12 @@ int run(int count, char** arguments) {
     auto add = shown.add_options();
     add("help,h", "this text");
     add("session,s", po::value<std::string>(), "session to restart into (default: the one it was taken in)");
+    add("host", po::value<std::string>(),
+        "of a checkpoint over several hosts, restart this one's part here (default: the one of this host's "
+        "name)");
+    add("coordinator", po::value<std::string>(),
+        "HOST:PORT of the root coordinator, where this is another host");
+    add("key", po::value<std::string>(), "file with the root's key");
     add("list", "show the parts of the computation, one for each terminal");
     add("part,p", po::value<std::vector<int>>(), "restart this part only, here; may be given again");
     add("wait", po::value<int>(), "seconds to wait for the other parts (default: for ever)");
@@ -116,6 +134,14 @@ int run(int count, char** arguments) {
                "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it).\n\n"
             << shown;
         return given.contains("help") ? 0 : static_cast<int>(ExitCode::usage);
+    }
+    // For the coordinator that may have to be started.
+    if (given.contains("coordinator"))
+        ::setenv("CAIRN_COORDINATOR", given["coordinator"].as<std::string>().c_str(), 1);
+    if (given.contains("key")) {
+        std::error_code error;
+        const auto path = std::filesystem::absolute(given["key"].as<std::string>(), error);
+        ::setenv("CAIRN_KEY_FILE", path.c_str(), 1);
     }
     if (given.contains("list")) return list_parts(given["directory"].as<std::string>());
     auto options = read_options(given);

@@ -28,8 +28,10 @@
 #include "common/region.h"
 #include "common/region_ops.h"
 #include "common/session.h"
+#include "common/socket_names.h"
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
+#include "restart/objects/addresses.h"
 #include "restart/objects/locks.h"
 #include "restart/objects/system_v.h"
 #include "restart/pages/choice.h"
@@ -70,6 +72,8 @@ class Restart {
   private:
     Result<> read() {
         auto directory = find_checkpoint(options_.directory);
+        if (!directory) return std::unexpected(std::move(directory.error()));
+        directory = folder_of_host(*directory, options_.host);
         if (!directory) return std::unexpected(std::move(directory.error()));
         auto computation = read_computation(*directory, options_.parts);
         if (!computation) return std::unexpected(std::move(computation.error()));
@@ -142,7 +146,8 @@ class Restart {
         // A coordinator that we start puts its checkpoints where this one is: D of D/<cid>/<generation>. Not
         // that of a copy in another session: it would take the place of the newest one.
         std::error_code error;
-        const auto computation = std::filesystem::canonical(computation_->directory, error).parent_path();
+        auto computation = std::filesystem::canonical(computation_->directory, error).parent_path();
+        if (!computation_->manifest.hosts.empty()) computation = computation.parent_path();
         if (computation.filename() == computation_->manifest.cid &&
             session_.name == computation_->manifest.session)
             ::setenv("CAIRN_CKPTDIR", computation.parent_path().c_str(), 0);
@@ -150,7 +155,55 @@ class Restart {
         if (!client) return std::unexpected(std::move(client.error()));
         client_.emplace(std::move(*client));
         if (auto done = send_join(); !done) return done;
-        return await_event("go", options_.wait_seconds);
+        if (auto done = await_event("go", options_.wait_seconds); !done) return done;
+        places_ = last_event_.value("parts", nlohmann::json::array());
+        return {};
+    }
+
+    // The hosts of the computation that are elsewhere now: old addresses lead to where their first part is.
+    void note_moved_hosts() {
+        for (const auto& host : computation_->manifest.hosts) {
+            std::vector<std::string> now;
+            for (const auto& place : places_)
+                if (now.empty() &&
+                    std::ranges::find(host.parts, place.value("number", 0)) != host.parts.end())
+                    for (const auto& address : place.value("addresses", nlohmann::json::array()))
+                        now.push_back(address.get<std::string>());
+            for (const auto& text : host.addresses) {
+                if (now.empty() || std::ranges::find(now, text) != now.end()) continue;
+                const Address known = Address::parse(text, 0);
+                for (const auto& each : now) {
+                    const Address fresh = Address::parse(each, 0);
+                    if (known.empty() || fresh.domain() != known.domain()) continue;
+                    const auto [old_bytes, size] = known.host_bytes();
+                    const auto [new_bytes, same] = fresh.host_bytes();
+                    if (find_moved_host(region_->sockets, static_cast<std::uint32_t>(known.domain()),
+                                        old_bytes.data(), size) == nullptr)
+                        (void)add_moved_host(region_->sockets, static_cast<std::uint32_t>(known.domain()),
+                                             old_bytes.data(), new_bytes.data(), size);
+                    break;
+                }
+            }
+        }
+    }
+
+    // Ends of connections to other parts, for the coordinator; theirs, from it.
+    Result<nlohmann::json> meet_links(const nlohmann::json& ends) {
+        constexpr std::size_t most = 500;
+        for (std::size_t at = 0; at < ends.size(); at += most) {
+            nlohmann::json some = nlohmann::json::array();
+            for (std::size_t i = at; i < std::min(ends.size(), at + most); ++i) some.push_back(ends[i]);
+            auto sent =
+                client_->send({{"verb", "restart-links"}, {"ends", some}, {"more", at + most < ends.size()}});
+            if (!sent) return std::unexpected(std::move(sent.error()));
+        }
+        nlohmann::json others = nlohmann::json::array();
+        do {
+            if (auto done = await_event("links", 60); !done)
+                return std::unexpected(std::move(done.error()).in("connections to other parts"));
+            for (const auto& end : last_event_.value("ends", nlohmann::json::array())) others.push_back(end);
+        } while (last_event_.value("more", false));
+        return others;
     }
 
     Result<> send_join() {
@@ -166,11 +219,19 @@ class Restart {
                                   {"np", manifest.np},
                                   {"generation", manifest.generation},
                                   {"directory", computation_->directory},
-                                  {"part", options_.parts},
+                                  {"part", own_parts()},
                                   {"parts", parts}};
         return send_members(std::move(message), [](const ProcessImage& image) {
             return nlohmann::json{{"uid", image.process.uid}, {"pid", image.process.pid}};
         });
+    }
+
+    // Of the whole, those of this host where there are several.
+    [[nodiscard]] std::vector<int> own_parts() const {
+        if (!options_.parts.empty() || computation_->manifest.hosts.empty()) return options_.parts;
+        for (const auto& host : computation_->manifest.hosts)
+            if (host.name == computation_->manifest.host) return {host.parts.begin(), host.parts.end()};
+        return {};
     }
 
     // Too many members for one message go in several.
@@ -198,7 +259,10 @@ class Restart {
             if (!event) return std::unexpected(std::move(event.error()));
             if (*event) {
                 const auto& what = (**event).value("event", "");
-                if (what == name) return {};
+                if (what == name) {
+                    last_event_ = std::move(**event);
+                    return {};
+                }
                 if (what == "failed") return std::unexpected(error_of(**event));
                 if (what == "waiting") waiting = describe_waiting(**event);
             }
@@ -234,6 +298,9 @@ class Restart {
             exact_ =
                 options_.ids == Ids::automatic && ::geteuid() == 0 && exact_possible(std::chrono::seconds(3));
         object_options_.exact_ids = exact_;
+        object_options_.region = region_;
+        object_options_.meet_links = [this](const nlohmann::json& ends) { return meet_links(ends); };
+        note_moved_hosts();
         to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
         return {};
     }
@@ -675,6 +742,7 @@ class Restart {
     Fd terminal_fd_;
     Session session_;
     std::optional<CoordinatorClient> client_;
+    nlohmann::json last_event_, places_;  // what the coordinator said last; where each part is now
     Region* region_ = nullptr;
     Fd region_fd_;
     Translate to_kernel_;

@@ -16,6 +16,7 @@ enum class Memory { automatic, eager, lazy };  // docs/decisions/0002-restart-me
 
 struct Options {
     std::string directory;
+    std::string host;     // whose part of a checkpoint over several; "": this one's
     std::string session;  // "": the one that it was taken in
     std::vector<int> parts;
     Ids ids = Ids::automatic;

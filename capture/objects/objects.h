@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "common/external_policy.h"
 #include "common/image/writer.h"
 #include "common/ipc_map.h"
+#include "common/region.h"
 #include "common/schema/object.h"
 #include "common/schema/process.h"
 
@@ -57,7 +59,10 @@ struct ObjectOptions {
         mincore;
     std::string cid;
     std::int32_t np = 0;
-    bool self_contained = false;  // the contents of files that are executed or mapped privately are saved
+    // Waits for the other hosts (Reporter::meet); empty: there are none.
+    std::function<Result<nlohmann::json>(const std::string& name, const nlohmann::json& data)> meet;
+    const Region* region = nullptr;  // where sockets' names are; null: none have others than the kernel says
+    bool self_contained = false;     // the contents of files that are executed or mapped privately are saved
 };
 
 // One for each checkpoint. Not thread-safe.

@@ -176,6 +176,36 @@ Result<std::optional<schema::Bytes>> look_between(int sender, int receiver) {
     return std::optional(std::move(data));
 }
 
+Result<std::optional<SendQueue>> look_at_send_queue(int fd) {
+    const Repair repair(fd);
+    if (!repair.on()) return std::optional<SendQueue>();
+    if (!repair.choose(TCP_SEND_QUEUE)) return fail_errno("TCP_REPAIR_QUEUE");
+    SendQueue queue;
+    queue.end = repair.sequence();
+    queue.data.resize(static_cast<std::size_t>(queued(fd, SIOCOUTQ)));
+    // What is acknowledged meanwhile goes from the front, and the rest is what there is.
+    const ssize_t got =
+        queue.data.empty() ? 0 : ::recv(fd, queue.data.data(), queue.data.size(), MSG_PEEK | MSG_DONTWAIT);
+    const int problem = errno;
+    (void)repair.choose(TCP_NO_QUEUE);
+    if (got < 0 && problem != EAGAIN) {
+        errno = problem;
+        return fail_errno("what it has sent can't be read");
+    }
+    queue.data.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    const int state = tcp_state(fd).state;
+    if (state == TCP_FIN_WAIT1 || state == TCP_CLOSING || state == TCP_LAST_ACK) --queue.end;
+    return std::optional(std::move(queue));
+}
+
+std::optional<std::uint32_t> receive_sequence(int fd) {
+    const Repair repair(fd);
+    if (!repair.on() || !repair.choose(TCP_RECV_QUEUE)) return {};
+    const std::uint32_t sequence = repair.sequence();
+    (void)repair.choose(TCP_NO_QUEUE);
+    return sequence;
+}
+
 bool let_flow(int receiver, int sender, std::size_t bytes, const std::function<bool()>& arrived) {
     const int buffer = socket_option<int>(receiver, SOL_SOCKET, SO_RCVBUF);
     const int locks = socket_option<int>(receiver, SOL_SOCKET, schema::so_buf_lock);

@@ -35,6 +35,16 @@ struct Received {
 // not permitted.
 [[nodiscard]] Result<std::optional<schema::Bytes>> look_between(int sender, int receiver);
 
+// What a socket has sent and nobody has acknowledged, and the sequence number behind it, its end (FIN) not
+// counted (TCP_REPAIR). Nothing: not permitted.
+struct SendQueue {
+    schema::Bytes data;
+    std::uint32_t end = 0;
+};
+[[nodiscard]] Result<std::optional<SendQueue>> look_at_send_queue(int fd);
+// The sequence number behind what has arrived; nothing: not permitted.
+[[nodiscard]] std::optional<std::uint32_t> receive_sequence(int fd);
+
 // Gives `receiver` room until `arrived`: what is on its way to it comes to it. `sender`: -1 if nobody holds
 // that end; `bytes`: how many are coming. False: it didn't arrive. The receive buffer is what it was
 // afterwards, but 256 KiB at least; it holds more than that until the program has read it.

@@ -12,9 +12,11 @@
 
 #include "capture/objects/socket.h"
 #include "capture/objects/table.h"
+#include "capture/objects/tcp_links.h"
 #include "capture/objects/tcp_queue.h"
 #include "common/file_identity.h"
 #include "common/schema/extra.h"
+#include "common/socket_names.h"
 
 namespace cairn::capture {
 namespace {
@@ -83,6 +85,8 @@ class TcpSockets {
             socket.extra = std::move(*extra);
             if (!socket.peer.empty()) by_connection_[connection(socket.own, socket.peer)] = id;
         }
+        if (table_.options.meet)
+            if (auto done = meet_others(); !done) return done;
         for (auto& [id, socket] : sockets_)
             if (auto done = look_at(id, socket); !done)
                 return std::unexpected(std::move(done.error()).in(socket.found->who()));
@@ -97,8 +101,9 @@ class TcpSockets {
 
   private:
     Result<> look_at(std::int64_t id, Socket& socket) {
-        socket.extra["own"] = schema::binary(socket.own.data(), socket.own.size());
-        socket.extra["words"] = address_words(socket.own);
+        const auto [own, peer] = told_names(socket);
+        socket.extra["own"] = schema::binary(own.data(), own.size());
+        socket.extra["words"] = address_words(own);
         if (socket.state == TCP_LISTEN) return listening(id, socket);
         if (socket.state == TCP_SYN_SENT) return connecting(socket);
         pollfd polled{socket.fd(), POLLRDHUP, 0};
@@ -112,15 +117,77 @@ class TcpSockets {
             return {};
         }
         socket.extra["connected"] = true;
-        socket.extra["peer_name"] = schema::binary(socket.peer.data(), socket.peer.size());
-        socket.extra["peer_words"] = address_words(socket.peer);
+        socket.extra["peer_name"] = schema::binary(peer.data(), peer.size());
+        socket.extra["peer_words"] = address_words(peer);
         socket.extra["error"] = (polled.revents & POLLERR) != 0;
         socket.extra["no_more_sending"] = has_shut_its_sending(socket.state);
         socket.extra["no_more_reading"] = no_more_reading && !has_seen_the_end(socket.state);
         const auto partner = by_connection_.find(connection(socket.peer, socket.own));
         if (partner != by_connection_.end() && partner->second != id)
             return connected(id, socket, partner->second);
+        if (const auto link = links_.find(id); link != links_.end()) return linked(socket, link->second);
         return alone(socket);
+    }
+
+    // What the program believes its names to be: own, peer.
+    [[nodiscard]] std::pair<std::string, std::string> told_names(const Socket& socket) const {
+        std::pair names{socket.own, socket.peer};
+        if (table_.options.region == nullptr) return names;
+        const auto cookie = socket_option<std::uint64_t>(socket.fd(), SOL_SOCKET, SO_COOKIE);
+        const SocketName* told = find_socket_name(table_.options.region->sockets, cookie);
+        if (told == nullptr) return names;
+        if (told->own_length != 0)
+            names.first.assign(reinterpret_cast<const char*>(told->own), told->own_length);
+        if (told->peer_length != 0)
+            names.second.assign(reinterpret_cast<const char*>(told->peer), told->peer_length);
+        return names;
+    }
+
+    // ---- whose partner is on another host
+
+    Result<> meet_others() {
+        std::vector<LinkEnd> ends;
+        std::vector<std::int64_t> ids;
+        std::vector<LooseEnd> loose;
+        if (!sockets_.empty())
+            if (auto done = know_all(); !done) return done;
+        for (auto& [id, socket] : sockets_) {
+            const bool connected = !socket.peer.empty() && socket.state != TCP_LISTEN &&
+                                   socket.state != TCP_SYN_SENT && socket.state != TCP_CLOSE;
+            // Whose other end is on this host is not looked for elsewhere: loopback addresses are every
+            // host's.
+            if (!connected || other_end(socket) != nullptr) continue;
+            LinkEnd& end = ends.emplace_back();
+            end.fd = socket.fd();
+            end.own = plain(socket.own);
+            end.peer = plain(socket.peer);
+            end.who = socket.found->who();
+            ids.push_back(id);
+        }
+        for (const InternetDiagnosis& each : all_.value_or(std::vector<InternetDiagnosis>())) {
+            if (each.inode != 0 || each.state == TCP_LISTEN || each.state == TCP_TIME_WAIT) continue;
+            const std::int64_t listener = listener_of(each.own);
+            const bool pending = each.state == TCP_ESTABLISHED || each.state == TCP_CLOSE_WAIT ||
+                                 each.state == TCP_SYN_RECV || each.state == tcp_new_syn_received;
+            loose.push_back({plain(each.own), plain(each.peer), pending,
+                             listener >= 0 ? sockets_.at(listener).found->who() : std::string("somebody")});
+        }
+        if (auto done = meet_other_hosts(ends, loose, table_.options.meet); !done) return done;
+        for (std::size_t i = 0; i < ends.size(); ++i)
+            if (ends[i].link >= 0) links_.emplace(ids[i], std::move(ends[i]));
+        return {};
+    }
+
+    static Result<> linked(Socket& socket, LinkEnd& end) {
+        socket.extra["link"] = end.link;
+        socket.extra["side"] = end.side;
+        if (end.arrived) socket.extra["arrived"] = *end.arrived;
+        if (end.written) {
+            socket.extra["written"] = *end.written;
+            socket.extra["sent"] = schema::binary(end.sent.data(), end.sent.size());
+        }
+        keep_contents(socket, std::move(end.received));
+        return {};
     }
 
     Result<> connected(std::int64_t id, Socket& socket, std::int64_t partner_id) {
@@ -329,19 +396,24 @@ class TcpSockets {
     Result<> take_contents(Socket& socket) {
         auto received = look_into_tcp(socket.fd());
         if (!received) return std::unexpected(std::move(received.error()));
+        keep_contents(socket, std::move(*received));
+        return {};
+    }
+
+    static void keep_contents(Socket& socket, Received received) {
         socket.taken = true;
         socket.object->contents.clear();
-        if (received->marked) {
-            socket.extra["mark"] = received->mark;
-            if (received->urgent) socket.extra["urgent"] = *received->urgent;
+        if (received.marked) {
+            socket.extra["mark"] = received.mark;
+            if (received.urgent) socket.extra["urgent"] = *received.urgent;
         }
-        if (!received->data.empty()) socket.object->contents.push_back(std::move(received->data));
-        return {};
+        if (!received.data.empty()) socket.object->contents.push_back(std::move(received.data));
     }
 
     Table& table_;
     std::map<std::int64_t, Socket> sockets_;
     std::map<std::string, std::int64_t> by_connection_;
+    std::map<std::int64_t, LinkEnd> links_;  // by object: whose partner is on another host
     std::optional<std::vector<InternetDiagnosis>> all_;
     std::unordered_map<std::string, const InternetDiagnosis*> all_by_connection_;
     std::unordered_map<ino_t, const InternetDiagnosis*> all_by_inode_;
@@ -365,7 +437,7 @@ Result<> describe_tcp_socket(Table& table, const Description& found, schema::Obj
 }
 
 Result<> capture_tcp_sockets(Table& table) {
-    if (table.tcp_sockets.empty()) return {};
+    if (table.tcp_sockets.empty() && !table.options.meet) return {};
     return TcpSockets(table).capture();
 }
 

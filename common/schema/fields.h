@@ -286,6 +286,14 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(pids);
 }
 
+template <Struct<ManifestHost> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(name);
+    CAIRN_FIELD(folder);
+    CAIRN_FIELD(addresses);
+    CAIRN_FIELD(parts);
+}
+
 template <Struct<Manifest> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(version);
@@ -305,6 +313,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(total_ns);
     CAIRN_FIELD(bytes);
     CAIRN_FIELD(parts);
+    CAIRN_FIELD(hosts);
     CAIRN_FIELD(images);
     CAIRN_FIELD(notes);
 }

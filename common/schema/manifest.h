@@ -24,6 +24,14 @@ struct ManifestPart {
     std::vector<std::int32_t> pids;
 };
 
+// Where a host of the computation has written its part, and what it was called then.
+struct ManifestHost {
+    std::string name;
+    std::string folder;  // below the checkpoint's
+    std::vector<std::string> addresses;
+    std::vector<std::int32_t> parts;
+};
+
 struct Manifest {
     std::int32_t version = 1;
     std::string cid;
@@ -37,6 +45,7 @@ struct Manifest {
     std::int64_t pause_ns = 0, total_ns = 0;
     std::uint64_t bytes = 0;
     std::vector<ManifestPart> parts;
+    std::vector<ManifestHost> hosts;  // empty: one host, whose images are in this folder
     std::vector<ManifestImage> images;
     std::vector<std::string> notes;  // what could not be saved exactly, in words
 };

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "common/fd.h"
+#include "common/socket_names.h"
 
 namespace cairn::restart {
 namespace {
@@ -90,6 +91,29 @@ Address Address::loopback(int domain) {
     return Address(bytes_of(name));
 }
 
+Address Address::parse(const std::string& text, std::uint16_t port) {
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_port = htons(port);
+    if (::inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) return Address(bytes_of(four));
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = htons(port);
+    if (::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) return Address(bytes_of(six));
+    return {};
+}
+
+Address Address::any() const {
+    if (domain() == AF_INET) {
+        auto name = read_as<sockaddr_in>(bytes_);
+        name.sin_addr.s_addr = 0;
+        return Address(bytes_of(name));
+    }
+    auto name = read_as<sockaddr_in6>(bytes_);
+    name.sin6_addr = in6addr_any;
+    return Address(bytes_of(name));
+}
+
 int Address::domain() const {
     return empty() ? AF_UNSPEC : name()->sa_family;
 }
@@ -98,6 +122,18 @@ std::uint16_t Address::port() const {
     if (domain() == AF_INET) return ntohs(read_as<sockaddr_in>(bytes_).sin_port);
     if (domain() == AF_INET6) return ntohs(read_as<sockaddr_in6>(bytes_).sin6_port);
     return 0;
+}
+
+std::pair<std::array<std::uint8_t, 16>, std::uint32_t> Address::host_bytes() const {
+    std::array<std::uint8_t, 16> bytes{};
+    if (domain() == AF_INET) {
+        const auto name = read_as<sockaddr_in>(bytes_);
+        std::memcpy(bytes.data(), &name.sin_addr, 4);
+        return {bytes, 4};
+    }
+    const auto name = read_as<sockaddr_in6>(bytes_);
+    std::memcpy(bytes.data(), &name.sin6_addr, 16);
+    return {bytes, 16};
 }
 
 bool Address::is_any() const {
@@ -148,6 +184,24 @@ bool Address::same(const Address& other) const {
     const auto one = read_as<sockaddr_in6>(a.bytes_), two = read_as<sockaddr_in6>(b.bytes_);
     return one.sin6_port == two.sin6_port &&
            std::memcmp(&one.sin6_addr, &two.sin6_addr, sizeof one.sin6_addr) == 0;
+}
+
+Address Address::moved(const SocketNames& names) const {
+    if (domain() == AF_INET) {
+        auto name = read_as<sockaddr_in>(bytes_);
+        const auto* host =
+            find_moved_host(names, AF_INET, reinterpret_cast<const std::uint8_t*>(&name.sin_addr), 4);
+        if (host == nullptr) return {};
+        std::memcpy(&name.sin_addr, host->now, 4);
+        return Address(bytes_of(name));
+    }
+    if (domain() != AF_INET6) return {};
+    auto name = read_as<sockaddr_in6>(bytes_);
+    if (IN6_IS_ADDR_V4MAPPED(&name.sin6_addr)) return in_domain(AF_INET).moved(names).in_domain(AF_INET6);
+    const auto* host = find_moved_host(names, AF_INET6, name.sin6_addr.s6_addr, 16);
+    if (host == nullptr) return {};
+    std::memcpy(name.sin6_addr.s6_addr, host->now, 16);
+    return Address(bytes_of(name));
 }
 
 bool Address::is_here() const {

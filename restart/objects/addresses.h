@@ -3,8 +3,12 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
+
+#include "common/region.h"
 
 namespace cairn::restart {
 
@@ -15,18 +19,25 @@ class Address {
     [[nodiscard]] static Address of(int fd);       // getsockname(2)
     [[nodiscard]] static Address peer_of(int fd);  // getpeername(2)
     [[nodiscard]] static Address loopback(int domain);
+    // Of an address in numbers, IPv4 or IPv6; empty if it is none.
+    [[nodiscard]] static Address parse(const std::string& text, std::uint16_t port);
+    [[nodiscard]] Address any() const;  // 0.0.0.0 or ::, with the same port
 
     [[nodiscard]] bool empty() const { return bytes_.empty(); }
     [[nodiscard]] const sockaddr* name() const { return reinterpret_cast<const sockaddr*>(bytes_.data()); }
     [[nodiscard]] socklen_t length() const { return static_cast<socklen_t>(bytes_.size()); }
     [[nodiscard]] int domain() const;
     [[nodiscard]] std::uint16_t port() const;
+    // 4 or 16 bytes in network order.
+    [[nodiscard]] std::pair<std::array<std::uint8_t, 16>, std::uint32_t> host_bytes() const;
     [[nodiscard]] bool is_any() const;  // 0.0.0.0, ::
     [[nodiscard]] bool is_multicast() const;
     [[nodiscard]] Address with_port(std::uint16_t port) const;
     // IPv4 as IPv4 in IPv6 (::ffff:1.2.3.4) and back, where the domain wants it.
     [[nodiscard]] Address in_domain(int domain) const;
     [[nodiscard]] bool same(const Address& other) const;
+    // Where the host of this address is now, with the same port; empty: it has not moved.
+    [[nodiscard]] Address moved(const SocketNames& names) const;
     [[nodiscard]] bool is_here() const;  // may be bound to
     [[nodiscard]] std::string words() const;
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "common/fd.h"
 #include "common/image/reader.h"
 #include "common/proc.h"
+#include "common/region.h"
 #include "common/schema/object.h"
 #include "common/schema/process.h"
 
@@ -44,6 +46,10 @@ struct ObjectSetOptions {
     FilePolicy files = FilePolicy::by_rule;
     // Processes get the ids that they had.
     bool exact_ids = false;
+    // Connections to other parts (tcp_links.h); empty: there are none. Where names of sockets are put that
+    // the kernel can't give any more; null: nowhere.
+    std::function<Result<nlohmann::json>(const nlohmann::json& ends)> meet_links;
+    Region* region = nullptr;
     // Above every descriptor that a process of the image has, and above every one that the tool's children
     // need.
     int floor = 512;

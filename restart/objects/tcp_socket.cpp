@@ -11,12 +11,16 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <set>
+#include <span>
 #include <thread>
 
+#include "common/socket_names.h"
 #include "restart/objects/addresses.h"
 #include "restart/objects/other.h"
 #include "restart/objects/sockets.h"
+#include "restart/objects/tcp_links.h"
 #include "restart/objects/time_wait.h"
 
 namespace cairn::restart {
@@ -32,8 +36,10 @@ struct End {
     int domain = AF_INET;
     Address own, peer_name;
     Fd fd;
-    Fd stand_in;  // the other end, where no member holds it
+    bool renamed = false;  // listens at another address than the program knows
+    Fd stand_in;           // the other end, where no member holds it
     End* peer = nullptr;
+    std::unique_ptr<Link> link;
     [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
 };
 
@@ -47,9 +53,9 @@ class TcpSockets {
 
     Result<> open() {
         // Real listeners come after the connections, which need the ports for a moment.
-        for (const auto step :
-             {&TcpSockets::read, &TcpSockets::connect_pairs, &TcpSockets::connect_lone,
-              &TcpSockets::make_rest, &TcpSockets::connect_pending, &TcpSockets::fill, &TcpSockets::finish})
+        for (const auto step : {&TcpSockets::read, &TcpSockets::connect_pairs, &TcpSockets::connect_others,
+                                &TcpSockets::connect_lone, &TcpSockets::make_rest,
+                                &TcpSockets::connect_pending, &TcpSockets::fill, &TcpSockets::finish})
             if (auto done = (this->*step)(); !done) return done;
         return {};
     }
@@ -183,15 +189,95 @@ class TcpSockets {
             if (end.fd || end.peer == nullptr) continue;
             auto done = connect(end, end.peer->extra, end.peer->domain, end.peer->own, end.peer->fd);
             if (done) continue;
-            opening_.note(
-                "a TCP connection between members, {} and {}, can't have its addresses again ({}): "
-                "getsockname(2) and getpeername(2) tell others",
-                end.own.words(), end.peer->own.words(), done.error().what);
+            if (opening_.options.region == nullptr)
+                opening_.note(
+                    "a TCP connection between members, {} and {}, can't have its addresses again ({}): "
+                    "getsockname(2) and getpeername(2) tell others",
+                    end.own.words(), end.peer->own.words(), done.error().what);
             done = call(end, {}, end.fd, end.peer->domain, end.peer->extra,
                         Address::loopback(end.peer->domain), end.peer->fd);
             if (!done) return done;
         }
         return {};
+    }
+
+    // The other end is another part's.
+    Result<> connect_others() {
+        std::vector<Link*> links;
+        for (auto& [id, end] : ends_) {
+            if (!end.extra.contains("link") || end.peer != nullptr) continue;
+            end.link = std::make_unique<Link>();
+            Link& link = *end.link;
+            link.number = schema::number<std::int64_t>(end.extra, "link");
+            link.side = schema::number<int>(end.extra, "side");
+            link.domain = end.domain;
+            link.own = end.own;
+            link.peer = end.peer_name;
+            link.extra = end.extra;
+            link.contents = end.object->contents.empty() ? &none_ : &end.object->contents.front();
+            link.make = [this, &each = end] { return make(each.domain, each.extra); };
+            link.bind = [](int fd, const Address& own) { return take_address(fd, own, true); };
+            links.push_back(&link);
+        }
+        if (links.empty()) return {};
+        if (!opening_.options.meet_links)
+            return fail_code(
+                ExitCode::refused,
+                "programs of this part are connected to those of another host, and the session's "
+                "coordinator knows no other host");
+        if (auto done = connect_links(links, opening_.options.meet_links); !done) return done;
+        for (auto& [id, end] : ends_)
+            if (end.link) end.fd = std::move(end.link->fd);
+        return {};
+    }
+
+    // Our end has got from the other part what it has to have in its buffer before anybody looks.
+    Result<> await_contents(const End& end) const {
+        const std::size_t expected = end.link->contents->size();
+        const auto until = Clock::now() + std::chrono::seconds(10);
+        for (;;) {
+            int waiting = 0;
+            ::ioctl(end.fd.get(), FIONREAD, &waiting);
+            if (static_cast<std::size_t>(waiting) >= expected || end.extra.contains("mark")) return {};
+            if (Clock::now() > until)
+                return fail_code(ExitCode::timed_out,
+                                 "connection {} - {}: {} bytes of {} have come from the other host",
+                                 end.own.words(), end.peer_name.words(), waiting, expected);
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+    }
+
+    // Sends what the other end had received and not read, and what was in between.
+    Result<> fill_other(End& end) {
+        const Link& link = *end.link;
+        if (!link.contents->empty()) receive_more(end.fd.get(), link.contents->size());
+        if (link.to_send.empty() && !link.their_extra.contains("mark")) return {};
+        const int fd = end.fd.get();
+        set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+        hold_more(fd, link.to_send.size());
+        const Received theirs{link.their_extra, std::span(link.to_send).first(link.received_size), -1};
+        if (auto done = fill_end(theirs, fd); !done) return done;
+        const auto between = std::span(link.to_send).subspan(link.received_size);
+        if (auto done = send(fd, -1, between.data(), between.size(), 0); !done) return done;
+        set_int(fd, IPPROTO_TCP, TCP_NODELAY, 0);
+        return {};
+    }
+
+    // What the programs are told is what they knew.
+    void name(const End& end) {
+        if (opening_.options.region == nullptr || end.own.empty()) return;
+        const Address own = Address::of(end.fd.get()), peer = Address::peer_of(end.fd.get());
+        const bool own_same = own.same(end.own);
+        const bool peer_same = end.peer_name.empty() || peer.empty() || peer.same(end.peer_name);
+        if (own_same && peer_same) return;
+        std::uint64_t cookie = 0;
+        socklen_t size = sizeof cookie;
+        if (::getsockopt(end.fd.get(), SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 &&
+            add_socket_name(opening_.options.region->sockets, cookie, end.own.name(), end.own.length(),
+                            end.peer_name.name(), end.peer_name.length()))
+            return;
+        opening_.note("{} is {} now, and getsockname(2) tells so: the table of names is full",
+                      end.own.words(), own.words());
     }
 
     // Nobody is at the other end any more, or is outside.
@@ -263,6 +349,14 @@ class TcpSockets {
     }
 
     Result<> bind_elsewhere(End& end, int problem) {
+        // The host has another address now.
+        if (problem == EADDRNOTAVAIL && opening_.options.region != nullptr) {
+            const Address now = end.own.moved(opening_.options.region->sockets);
+            if (!now.empty() && ::bind(end.fd.get(), now.name(), now.length()) == 0) {
+                end.renamed = true;
+                return {};
+            }
+        }
         const std::string who = problem == EADDRINUSE ? holder_of_port(end.own) : std::string();
         const bool may_move = end.flag("keep_listening") || !end.flag("listening");
         if (may_move && ::bind(end.fd.get(), end.own.with_port(0).name(), end.own.length()) == 0) {
@@ -315,7 +409,7 @@ class TcpSockets {
             const auto waited = Clock::now() - moved;
             if (waited > std::chrono::seconds(3))
                 return fail("what was on its way ({} bytes) doesn't fit", size);
-            if (waited > std::chrono::milliseconds(100)) receive_more(to, size - done);
+            if (to >= 0 && waited > std::chrono::milliseconds(100)) receive_more(to, size - done);
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
         return {};
@@ -356,9 +450,15 @@ class TcpSockets {
         set_int(to, IPPROTO_TCP, TCP_QUICKACK, 1);
     }
 
-    Result<> fill_end(End& end, int sender) {
-        const schema::Bytes& data = end.object->contents.empty() ? none_ : end.object->contents.front();
-        const int receiver = end.fd.get();
+    struct Received {
+        const json& extra;
+        std::span<const std::uint8_t> data;
+        int receiver;  // -1: it is on another host
+    };
+
+    Result<> fill_end(const Received& end, int sender) {
+        const auto data = end.data;
+        const int receiver = end.receiver;
         if (!end.extra.contains("mark")) return send(sender, receiver, data.data(), data.size(), 0);
         const auto mark = std::min(schema::number<std::size_t>(end.extra, "mark"), data.size());
         if (auto done = send(sender, receiver, data.data(), mark, 0); !done) return done;
@@ -370,7 +470,7 @@ class TcpSockets {
                                     : among ? data[mark]
                                             : std::uint8_t{0};
         if (auto done = send(sender, receiver, &urgent, 1, MSG_OOB); !done) return done;
-        if (!apart && !among) {
+        if (!apart && !among && receiver >= 0) {
             std::uint8_t byte = 0;
             pollfd polled{receiver, POLLPRI, 0};
             ::poll(&polled, 1, 1000);
@@ -382,14 +482,24 @@ class TcpSockets {
 
     Result<> fill() {
         for (auto& [id, end] : ends_) {
+            if (end.link)
+                if (auto done = fill_other(end); !done)
+                    return std::unexpected(std::move(done.error()).in(end.own.words()));
             const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
             if (sender < 0 || (end.object->contents.empty() && !end.extra.contains("mark"))) continue;
             set_int(sender, IPPROTO_TCP, TCP_NODELAY, 1);
             if (!end.object->contents.empty()) hold_more(sender, end.object->contents.front().size());
-            if (auto done = fill_end(end, sender); !done)
+            const Received received{end.extra,
+                                    end.object->contents.empty() ? std::span<const std::uint8_t>()
+                                                                 : std::span(end.object->contents.front()),
+                                    end.fd.get()};
+            if (auto done = fill_end(received, sender); !done)
                 return std::unexpected(std::move(done.error()).in(end.own.words()));
             set_int(sender, IPPROTO_TCP, TCP_NODELAY, 0);
         }
+        for (auto& [id, end] : ends_)
+            if (end.link)
+                if (auto done = await_contents(end); !done) return done;
         return {};
     }
 
@@ -420,6 +530,7 @@ class TcpSockets {
                 end.extra["options"]["SO_RCVBUF"] = room;
             }
             set_buffers(fd, end.extra);
+            if (end.link || end.peer != nullptr || end.renamed) name(end);
             if (auto done = set_flags(fd, *end.object); !done) return done;
             if (auto done = opening_.keep(*end.object, std::move(end.fd)); !done) return done;
         }

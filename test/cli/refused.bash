@@ -6,9 +6,10 @@ exits 2 cairn launch --frobnicate true
 exits 2 cairn launch --interval soon true
 says "no number of seconds" "$err"
 exits 2 cairn launch --interval 1e3 true
-exits 3 cairn launch --coordinator host:7000 true
-says "not supported yet" "$err"
-exits 3 env CAIRN_COORDINATOR=host:7000 cairn launch true
+# Nobody is there, and nobody has said a key: refused before a connection is tried.
+exits 5 env CAIRN_RUNDIR="$WORK/relay" cairn launch --coordinator 127.0.0.1:1 true
+says "wants its key proved" "$err"
+exits 5 env CAIRN_RUNDIR="$WORK/relay" CAIRN_COORDINATOR=127.0.0.1:1 cairn launch true
 exits 127 cairn launch no-such-program
 says "not found" "$err"
 exits 127 cairn launch ./nothing

@@ -1,0 +1,132 @@
+#include "capture/objects/tcp_links.h"
+
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace cairn::capture {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+std::string hexadecimal(const std::string& bytes) {
+    std::string text;
+    for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    return text;
+}
+
+std::uint64_t unacknowledged(int fd) {
+    int bytes = 0;
+    return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+// While a look into the queue is a moment's, what is in it may be acknowledged; its end stays where it is.
+Result<> look_at_sent(LinkEnd& end) {
+    end.unsent = unacknowledged(end.fd);
+    if (end.unsent == 0) return {};
+    auto seen = look_at_send_queue(end.fd);
+    if (!seen) return std::unexpected(std::move(seen.error()).in(end.who));
+    if (!*seen) return {};  // not permitted
+    end.written = (*seen)->end;
+    end.sent = std::move((*seen)->data);
+    return {};
+}
+
+// Moves on to where an ordinary user can see it: the receivers make room, the senders wait.
+Result<> let_all_flow(std::vector<LinkEnd>& ends) {
+    for (LinkEnd& end : ends) {
+        if (end.link < 0 || end.partner_unsent == 0) continue;
+        const auto before = tcp_state(end.fd).received;
+        (void)let_flow(end.fd, -1, static_cast<std::size_t>(end.partner_unsent),
+                       [&] { return tcp_state(end.fd).received >= before + end.partner_unsent; });
+    }
+    for (LinkEnd& end : ends) {
+        if (end.link < 0 || end.unsent == 0) continue;
+        auto moved = Clock::now();
+        std::uint64_t last = end.unsent;
+        while (last != 0 && Clock::now() - moved < std::chrono::milliseconds(1500)) {
+            ::usleep(200);
+            if (const auto now = unacknowledged(end.fd); now != last) {
+                last = now;
+                moved = Clock::now();
+            }
+        }
+        if (last != 0) {
+            auto problem = fail_code(
+                ExitCode::refused,
+                "{} has sent {} bytes to another host that don't arrive there, and only root may look at "
+                "what is in between; more room would come with a larger net.ipv4.tcp_rmem",
+                end.who, last);
+            problem.error().passing = true;
+            return problem;
+        }
+        end.written.reset();
+        end.sent.clear();
+    }
+    return {};
+}
+
+Result<> look_at_received(LinkEnd& end, bool flowed) {
+    // What arrives while we look belongs to neither copy for sure: look again.
+    for (int tries = 0; tries < 200; ++tries) {
+        std::optional<std::uint32_t> before;
+        if (end.partner_unsent != 0 && !flowed) {
+            before = receive_sequence(end.fd);
+            if (!before)
+                return fail("{}: TCP_REPAIR isn't permitted here, but on the other host it is", end.who);
+        }
+        auto received = look_into_tcp(end.fd);
+        if (!received) return std::unexpected(std::move(received.error()).in(end.who));
+        if (before && receive_sequence(end.fd) != before) continue;
+        end.arrived = before;
+        end.received = std::move(*received);
+        return {};
+    }
+    auto problem =
+        fail_code(ExitCode::refused, "{} receives without an end, though everybody stands still", end.who);
+    problem.error().passing = true;
+    return problem;
+}
+
+}  // namespace
+
+Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd>& loose, const Meet& meet) {
+    json list = json::array(), loose_list = json::array();
+    for (LinkEnd& end : ends) {
+        if (auto done = look_at_sent(end); !done) return done;
+        list.push_back(
+            {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written});
+    }
+    for (const LooseEnd& end : loose)
+        loose_list.push_back({hexadecimal(end.own), hexadecimal(end.peer), end.pending, end.who});
+    // From here on every host has its copies of the send queues.
+    auto known = meet("connections", {{"ends", list}, {"loose", loose_list}});
+    if (!known) return std::unexpected(std::move(known.error()));
+    for (const json& one : known->value("links", json::array())) {
+        const auto index = one.value("end", std::size_t{0});
+        if (index >= ends.size()) return fail("the coordinator speaks of a connection that isn't there");
+        if (const std::string loose_at = one.value("loose", ""); !loose_at.empty()) {
+            auto problem = fail_code(ExitCode::refused, "{} {}", ends[index].who, loose_at);
+            problem.error().passing = true;
+            return problem;
+        }
+        ends[index].link = one.value("link", std::int64_t{-1});
+        ends[index].side = one.value("side", 0);
+        ends[index].partner_unsent = one.value("unsent", std::uint64_t{0});
+    }
+    const bool flow = known->value("flow", false);
+    if (flow) {
+        if (auto done = let_all_flow(ends); !done) return done;
+        if (auto all = meet("flowed", json::object()); !all) return std::unexpected(std::move(all.error()));
+    }
+    for (LinkEnd& end : ends)
+        if (end.link >= 0)
+            if (auto done = look_at_received(end, flow); !done) return done;
+    return {};
+}
+
+}  // namespace cairn::capture

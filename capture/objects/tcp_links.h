@@ -1,0 +1,49 @@
+// TCP connections whose other end is on another host of the computation. Nothing is drained: the copy of what
+// one has sent and the copy of what the other has got overlap or touch, and a restart puts them together.
+// docs/decisions/0005-several-hosts.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capture/objects/tcp_queue.h"
+#include "common/error.h"
+
+namespace cairn::capture {
+
+struct LinkEnd {
+    int fd = -1;            // borrowed
+    std::string own, peer;  // addresses, comparable over hosts
+    std::string who;        // for words
+
+    // What is found out.
+    std::int64_t link = -1;  // number of the connection in this checkpoint; -1: nobody has the other end
+    int side = 0;
+    std::uint64_t unsent = 0;              // sent and not acknowledged, when all stood still
+    std::optional<std::uint32_t> written;  // sequence number behind `sent`
+    schema::Bytes sent;                    // copy of the send queue
+    std::uint64_t partner_unsent = 0;
+    std::optional<std::uint32_t>
+        arrived;  // sequence number behind `received`; none: all that was sent has arrived
+    Received received;
+};
+
+// A connection of this host that no process has: not accepted yet, or closed and not finished.
+struct LooseEnd {
+    std::string own, peer;
+    bool pending = false;
+    std::string who;  // pending: who doesn't accept it
+};
+
+using Meet = std::function<Result<nlohmann::json>(const std::string& name, const nlohmann::json& data)>;
+
+// Finds the other ends and what is in between. Everybody on every host stands still, and everybody calls
+// this.
+[[nodiscard]] Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd>& loose,
+                                        const Meet& meet);
+
+}  // namespace cairn::capture

@@ -1,0 +1,102 @@
+// The root's side of several hosts: listens for relays, knows who runs where, orders and hears. Only with a
+// key.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "coordinator/json.h"
+#include "coordinator/link.h"
+#include "coordinator/network.h"
+
+namespace cairn::coordinator {
+
+struct RemoteMember {
+    std::string uid;
+    std::int64_t pid = 0;  // what the program believes
+    std::string name;
+};
+
+struct Host {
+    std::uint64_t id = 0;
+    std::string name;
+    std::vector<std::string> addresses;  // what others reach it by first
+    std::shared_ptr<Link> link;          // none: it has been lost, and its processes may live
+    std::map<std::string, RemoteMember> members;
+    std::set<std::uint64_t> clients;  // of its Unix socket, that asked us something
+    std::size_t starting = 0;         // programs that were told yes and have not registered
+    std::chrono::steady_clock::time_point lost_at{};
+};
+
+class Hosts {
+  public:
+    struct Handler {
+        // A relay has proved itself and says who it is. What it is answered, or why it is refused.
+        std::function<Result<Json>(const Host& host, const Json& greeting)> welcome;
+        std::function<void(const RemoteMember&)> joined, left;
+        std::function<void(Host& host, std::uint64_t client, const Json& request)> ask;
+        std::function<void(const Host& host, std::uint64_t client)> client_gone;
+        std::function<void()> changed;
+        std::function<void(const std::string& text)> note;
+    };
+
+    Hosts(boost::asio::io_context& io, Handler handler) : io_(io), handler_(std::move(handler)), pause_(io) {}
+
+    // Where it listens then, in words.
+    [[nodiscard]] Result<std::string> listen(const Endpoint& endpoint, const Key& key);
+    void stop();
+
+    [[nodiscard]] const std::map<std::uint64_t, Host>& all() const { return hosts_; }
+    [[nodiscard]] const Host* find(std::uint64_t id) const;
+    [[nodiscard]] std::size_t members() const;
+    [[nodiscard]] std::size_t starting() const;
+    void tell_all(const Json& message);
+    void answer(std::uint64_t host, std::uint64_t client, const Json& event);
+    void raise_starting(std::uint64_t host);
+    // Hosts that are lost have no processes any more, as far as we are concerned.
+    void forget_lost();
+
+    // A conversation with a host: what it reports comes to `heard`, {"event":"lost"} at the end of its link.
+    using Heard = std::function<void(const Json& event)>;
+    [[nodiscard]] std::uint64_t open(std::uint64_t host, Heard heard);
+    void order(std::uint64_t conversation, const Json& order);
+    void close(std::uint64_t conversation) { conversations_.erase(conversation); }
+
+  private:
+    struct Conversation {
+        std::uint64_t host;
+        Heard heard;
+    };
+    static constexpr std::size_t most_strangers = 64, most_hosts = 4096;
+
+    void accept();
+    void accepted(Fd socket);
+    void greeted(const std::shared_ptr<Link>& link, const Json& greeting);
+    void said(std::uint64_t id, const Json& message);
+    void lost(std::uint64_t id, const std::string& why);
+    void set_members(Host& host, const Json& list);
+    void join(Host& host, const Json& list);
+
+    boost::asio::io_context& io_;
+    Handler handler_;
+    Key key_;
+    LinkLimits limits_;
+    std::unique_ptr<boost::asio::posix::stream_descriptor> listener_;
+    boost::asio::steady_timer pause_;
+    std::map<const Link*, std::shared_ptr<Link>> strangers_;  // have not said who they are
+    std::map<const Link*, std::uint64_t> host_of_;
+    std::map<std::uint64_t, Host> hosts_;
+    std::map<std::uint64_t, Conversation> conversations_;
+    std::uint64_t next_ = 1, next_conversation_ = 1;
+};
+
+}  // namespace cairn::coordinator

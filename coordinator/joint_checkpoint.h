@@ -1,0 +1,92 @@
+// A checkpoint over several hosts, as the root conducts it. docs/decisions/0005-several-hosts.md has the
+// passes.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/schema/manifest.h"
+#include "coordinator/json.h"
+
+namespace cairn::coordinator {
+
+// A host that takes part.
+struct Site {
+    std::string host;
+    std::vector<std::string> addresses;
+    std::function<void(const Json& order)> order;
+};
+
+struct JointOrder {
+    std::string ckptdir, cid, session, external;
+    bool ckptdir_asked_for = false;  // for this checkpoint: every host writes there
+    bool kill = false, self_contained = false;
+    std::uint32_t keep = 0;
+    std::chrono::milliseconds standing{10'000}, margin{3'000}, no_progress{120'000};
+    std::optional<std::chrono::milliseconds> timeout;  // of the whole
+};
+
+class JointCheckpoint {
+  public:
+    using Clock = std::chrono::steady_clock;
+    // Phases and progress, for who asked.
+    using Tell = std::function<void(const Json& event, bool droppable)>;
+
+    // Sites are added before take(); reports come by report(), from any site at any time.
+    JointCheckpoint(boost::asio::io_context& io, JointOrder order, Tell tell);
+    [[nodiscard]] std::size_t add(Site site);
+    void report(std::size_t site, const Json& event);
+    void give_up(const std::string& reason);
+
+    // The fields of `done`. An error has told every site to give up. Error::passing: another try may go well.
+    [[nodiscard]] boost::asio::awaitable<Result<Json>> take();
+
+  private:
+    struct State {
+        Site site;
+        std::string phase = "prepare", waiting, barrier;
+        Json data;  // what it said at the barrier
+        std::int64_t bytes = 0, total = 0;
+        Json captured;
+        bool answered = false, over = false, standing = true;
+        std::optional<Error> failed;
+    };
+
+    using Condition = std::function<bool(const State&)>;
+    // Until all sites fulfil it. Names those that don't at the deadline.
+    boost::asio::awaitable<Result<>> all(const Condition& condition, Clock::time_point deadline,
+                                         const char* what);
+    [[nodiscard]] std::string awaited(const Condition& condition) const;
+    void order_all(const Json& order);
+    void meet();
+    [[nodiscard]] Json answer_to(const std::string& barrier, std::map<std::size_t, Json>& links) const;
+    [[nodiscard]] schema::Manifest whole(std::uint32_t generation, std::vector<std::int32_t>& bases) const;
+    void show(const State& state, const Json& event);
+    boost::asio::awaitable<Result<Json>> conduct();
+
+    boost::asio::io_context& io_;
+    JointOrder order_;
+    Tell tell_;
+    boost::asio::steady_timer wake_;
+    std::deque<State> sites_;
+    std::string given_up_, shown_phase_;
+    Clock::time_point begun_ = Clock::now(), progress_at_ = begun_, writing_since_ = begun_;
+    std::uint32_t generation_ = 0;
+};
+
+// The answer to the barrier `connections`: for each host what it has to know of its connections' other ends.
+// `said[i]`: what host i said. Public for its test.
+[[nodiscard]] std::vector<Json> match_connections(const std::vector<Json>& said);
+
+}  // namespace cairn::coordinator

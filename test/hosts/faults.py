@@ -1,0 +1,182 @@
+#!/usr/bin/python3
+"""What goes wrong between hosts: a wrong key, strangers, a cut link, a slow link, a host that dies in each phase of a checkpoint
+and of a restart. Programs go on, the last good checkpoint stays, the message names the host."""
+import os
+import random
+import socket
+import sys
+import threading
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import check, main, processes
+from cairn_test.hosts import Net
+from cairn_test.session import SLOW
+from pair import PAIR, flow, reports
+
+SILENCE = max(2.0, 2.0 * SLOW)
+
+
+def start(t, net):
+    a, b = net.hosts[:2]
+    net.start_root()
+    net.launch(a, "/usr/bin/python3", PAIR, "server", a.address, "5000", os.path.join(t.work, "server"))
+    net.launch(b, "/usr/bin/python3", PAIR, "client", a.address, "5000", os.path.join(t.work, "client"))
+    net.wait_processes(2)
+    flow(t, "at first")
+    return a, b
+
+
+def refused(net, words, code=1, *options):
+    got, out, err = net.root.cairn("checkpoint", *options, timeout=90)
+    check(got != 0, f"a checkpoint went well: {out}")
+    for word in words:
+        check(word in err, f"'{word}' is not in: {err}")
+    return err.strip()
+
+
+def strangers(t, net, a, b):
+    # Another key, none, garbage, half greetings, floods: nobody gets in, and the computation notices nothing.
+    wrong = os.path.join(t.folder, "wrong.key")
+    with open(wrong, "w") as file:
+        file.write("ab" * 32 + "\n")
+    os.chmod(wrong, 0o600)
+    where = ["--coordinator", f"{a.address}:{net.port}"]
+    for key in ["--key", wrong], []:
+        env = dict(b.env, CAIRN_SESSION=f"other{len(key)}")
+        code, out, err = b.cairn("launch", *where, *key, "--", "/bin/true", env=env, timeout=40)
+        check(code in (3, 5) and "key" in err, f"launch with {key or 'no key'}: {code} {err}")
+        t.say(err.strip().splitlines()[-1])
+    os.chmod(wrong, 0o644)
+    env = dict(b.env, CAIRN_SESSION="others")
+    code, out, err = b.cairn("launch", *where, "--key", wrong, "--", "/bin/true", env=env, timeout=40)
+    check(code in (3, 5) and "chmod 600" in err, f"a key that others may read: {code} {err}")
+    listening = a.run("ss", "-Hltn")[1]
+    check(len(listening.split("\n")) <= 3, f"listens at more than it should: {listening}")
+    stop = threading.Event()
+
+    def attack(seed):
+        source = random.Random(seed)
+        fd = os.open(f"/run/netns/{b.netns}", os.O_RDONLY)
+        import ctypes
+        ctypes.CDLL(None).setns(fd, 0)  # this thread only
+        kept = []
+        while not stop.is_set():
+            try:
+                one = socket.create_connection((a.address, net.port), 1)
+                kind = source.randrange(4)
+                if kind == 0:
+                    one.sendall(source.randbytes(source.randrange(1, 100000)))
+                elif kind == 1:
+                    one.sendall(b"CAIRN-1\n" + source.randbytes(source.randrange(0, 200)))
+                elif kind == 2:
+                    one.sendall(b"CAIRN")
+                    kept.append(one)
+                else:
+                    kept.append(one)
+                if len(kept) > 100:
+                    kept.pop(source.randrange(100)).close()
+            except OSError:
+                pass
+
+    threads = [threading.Thread(target=attack, args=(seed,), daemon=True) for seed in (t.random.random(), t.random.random())]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        net.checkpoint()
+    flow(t, "under attack")
+    t.sleep(2)
+    net.checkpoint()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    check(net.status()["processes"] == 2, "the computation lost somebody")
+
+
+def cut_link(t, net, a, b):
+    done = net.checkpoint()
+    net.cut(b)
+    t.wait_until(lambda: not all(host["connected"] for host in net.status()["hosts"]), "the root to notice that b is lost")
+    t.say("cut: " + refused(net, ["host b", "lost"]))
+    net.cut(b, False)
+    t.wait_until(lambda: all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
+    flow(t, "after the link was cut")
+    again = net.checkpoint()
+    check(again["generation"] > done["generation"], f"{done} {again}")
+
+
+def phases(t, net, a, b, names):
+    """The host's worker dies, hangs, or its coordinator dies, in each phase."""
+    for name in names:
+        for action in "kill", "hang":
+            pid = b.coordinator_pid()
+            os.kill(pid, 9)
+            t.wait_until(lambda: not processes.exists(pid) if hasattr(processes, "exists") else not os.path.exists(f"/proc/{pid}"),
+                         "b's coordinator to be gone")
+            env = dict(b.env, CAIRN_FAULT=f"{name}:{action}", CAIRN_HOST_TIMEOUT=str(SILENCE))
+            code, out, err = b.cairn("coordinator", *net.join_options(b), "--daemon", env=env)
+            check(code == 0, f"b's coordinator: {err}")
+            t.wait_until(lambda: net.status().get("processes") == 2 and
+                         all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
+            limit = ["--timeout", str(3 * SLOW)] if action == "hang" else []
+            text = refused(net, ["host b"], 1, *limit)
+            t.say(f"b's worker, {action} in {name}: {text}")
+            flow(t, f"after {action} in {name}")
+    pid = b.coordinator_pid()
+    os.kill(pid, 9)
+    t.sleep(0.3)
+    code, out, err = b.cairn("coordinator", *net.join_options(b), "--daemon", env=dict(b.env, CAIRN_HOST_TIMEOUT=str(SILENCE)))
+    t.wait_until(lambda: net.status().get("processes") == 2 and
+                 all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
+
+
+def coordinator_dies(t, net, a, b, moments):
+    for moment in moments:
+        asked = net.root.spawn(t.cairn, "checkpoint", "--json", name="asked")
+        t.sleep(moment)
+        os.kill(b.coordinator_pid(), 9)
+        t.wait_until(lambda: processes.status_of(asked) is not None, "the checkpoint to end", 60)
+        t.say(f"b's coordinator killed after {moment * 1000:.0f} ms: {net.root.said('asked').strip()[-150:]}")
+        code, out, err = b.cairn("coordinator", *net.join_options(b), "--daemon", env=dict(b.env, CAIRN_HOST_TIMEOUT=str(SILENCE)))
+        t.wait_until(lambda: net.status().get("processes") == 2 and
+                     all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
+        flow(t, "after b's coordinator had died")
+
+
+def restart_dies(t, net, a, b):
+    """A part that goes before and after the barrier: nobody runs, and the next restart works."""
+    net.checkpoint()
+    net.kill_programs()
+    before = reports(t)
+    early = a.spawn(t.cairn, "restart", "--host", "a", net.folder_of("a", a), name="early")
+    t.wait_until(lambda: net.status().get("state") == "restarting", "the restart to be pending")
+    t.sleep(0.5)
+    check(reports(t) == before, "the early part ran ahead of the barrier")
+    net.cut(b)
+    late = b.spawn(t.cairn, "restart", *net.join_options(b), "--host", "b", net.folder_of("b", b), name="late")
+    t.wait_until(lambda: processes.status_of(late) is not None, "the cut off part to give up", 60)
+    t.say("cut off: " + b.said("late").strip()[-200:])
+    net.cut(b, False)
+    t.wait_until(lambda: all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
+    late = b.spawn(t.cairn, "restart", *net.join_options(b), "--host", "b", net.folder_of("b", b), name="late")
+    t.wait_until(lambda: net.status().get("state") == "running", "both to run", 60)
+    flow(t, "after the second attempt")
+
+
+def test(t):
+    os.environ["CAIRN_HOST_TIMEOUT"] = t.env["CAIRN_HOST_TIMEOUT"] = str(SILENCE)
+    with Net(t, 2) as net:
+        a, b = start(t, net)
+        strangers(t, net, a, b)
+        cut_link(t, net, a, b)
+        if net.slow(b, 40):
+            done = net.checkpoint()
+            t.say(f"a link of 40 ms: pause {done['pause_ns'] / 1e6:.0f} ms")
+            flow(t, "over a slow link")
+            net.slow(b, 0)
+        all_phases = ["stop", "stopped", "collect", "objects", "connections", "fork", "captured", "resume", "write", "sync"]
+        phases(t, net, a, b, all_phases if t.soak else ["connections", "write"])
+        coordinator_dies(t, net, a, b, [t.random.random() * 0.3 for _ in range(20 if t.soak else 2)])
+        restart_dies(t, net, a, b)
+
+
+if __name__ == "__main__":
+    main(test)

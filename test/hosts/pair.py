@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""A server and a client on two hosts that check every byte they send each other: three rounds of checkpoint, kill -9 and restart,
+as they were, with their parts swapped, and with the hosts' addresses swapped. Names of sockets stay what they were."""
+import os
+import sys
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cairn_test import check, main
+from cairn_test.hosts import Net
+
+PAIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "stream_pair.py")
+
+
+def reports(t):
+    found = {}
+    for role in "server", "client":
+        path = os.path.join(t.work, role)
+        words = open(path).read().split(" ", 2) if os.path.exists(path) else []
+        if len(words) == 3:
+            check(words[2].startswith("fine"), f"{role}: {words[2]}")
+            found[role] = int(words[1])
+    return found
+
+
+def flow(t, what):
+    before = {}
+    t.wait_until(lambda: before.update(reports(t)) or len(before) == 2, f"reports {what}")
+    t.wait_until(lambda: all(reports(t).get(role, 0) > before[role] + (1 << 18) for role in before), f"both to check more {what}")
+
+
+def test(t):
+    with Net(t, 2) as net:
+        a, b = net.hosts
+        net.start_root()
+        net.launch(a, "/usr/bin/python3", PAIR, "server", a.address, "5000", os.path.join(t.work, "server"))
+        net.launch(b, "/usr/bin/python3", PAIR, "client", a.address, "5000", os.path.join(t.work, "client"))
+        net.wait_processes(2)
+        flow(t, "before the first checkpoint")
+        for number in range(t.rounds):
+            for _ in range(10 if t.soak else 2):
+                net.checkpoint()
+            done = net.checkpoint()
+            check(done["processes"] == 2 and done["hosts"] == 2, f"checkpoint: {done}")
+            t.say(f"round {number + 1}: pause {done['pause_ns'] / 1e6:.1f} ms, durable after {done['total_ns'] / 1e6:.0f} ms")
+            net.kill_programs()
+            where = {a: "a", b: "b"}
+            if number % 3 == 1:
+                where = {a: "b", b: "a"}
+            if number % 3 == 2:
+                os.kill(b.coordinator_pid(), 9)
+                os.kill(a.coordinator_pid(), 9)
+                t.sleep(0.2)
+                net.swap_addresses(a, b)
+                net.start_root()
+            net.restart(where)
+            # Each host writes its own part, whoever's that was before.
+            flow(t, f"in round {number + 1}")
+        listed = net.root.must("list")
+        check("python3" in listed, listed)
+
+
+if __name__ == "__main__":
+    main(test)

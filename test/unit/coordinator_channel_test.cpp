@@ -1,0 +1,145 @@
+// What coordinators of several hosts say to each other: the key, the stream, whatever arrives.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "coordinator/channel.h"
+#include "coordinator/joint_checkpoint.h"
+#include "coordinator/network.h"
+
+namespace cairn::coordinator {
+namespace {
+
+Key key_of(char digit) {
+    return *Key::parse(std::string(64, digit), "test");
+}
+
+// Carries what one has to say to the other, until nobody has anything. The last error there was.
+Result<> carry(Channel& relay, Channel& root, std::size_t piece = 100'000) {
+    Result<> last;
+    while (!relay.output.empty() || !root.output.empty()) {
+        for (auto [from, to] : {std::pair{&relay, &root}, {&root, &relay}}) {
+            const std::string said = std::exchange(from->output, {});
+            for (std::size_t at = 0; at < said.size(); at += piece)
+                if (auto fed = to->feed(std::string_view(said).substr(at, piece)); !fed) return fed;
+        }
+    }
+    return last;
+}
+
+TEST(Channel, BothProveTheKeyAndThenTalk) {
+    for (const std::size_t piece : {1UL, 7UL, 100'000UL}) {
+        Channel relay(Channel::Role::relay, key_of('a')), root(Channel::Role::root, key_of('a'));
+        EXPECT_FALSE(relay.send("too early"));
+        ASSERT_TRUE(carry(relay, root, piece));
+        ASSERT_TRUE(relay.proved() && root.proved());
+        ASSERT_TRUE(relay.send("hello") && relay.send("") && root.send(std::string(300'000, 'x')));
+        ASSERT_TRUE(carry(relay, root, piece));
+        ASSERT_EQ(root.messages.size(), 2U);
+        EXPECT_EQ(root.messages[0], "hello");
+        EXPECT_EQ(root.messages[1], "");
+        ASSERT_EQ(relay.messages.size(), 1U);
+        EXPECT_EQ(relay.messages[0], std::string(300'000, 'x'));
+    }
+}
+
+TEST(Channel, AnotherKeyIsRefusedAndLearnsNothing) {
+    Channel relay(Channel::Role::relay, key_of('a')), root(Channel::Role::root, key_of('b'));
+    ASSERT_TRUE(root.feed(std::exchange(relay.output, {})));
+    ASSERT_TRUE(relay.feed(std::exchange(root.output, {})));
+    const auto refused = root.feed(std::exchange(relay.output, {}));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ExitCode::refused);
+    EXPECT_TRUE(root.output.empty());  // nothing that depends on the key
+    EXPECT_FALSE(root.proved() || relay.proved());
+}
+
+TEST(Channel, AProofIsGoodForOneConnectionOnly) {
+    Channel relay(Channel::Role::relay, key_of('a')), root(Channel::Role::root, key_of('a'));
+    const std::string greeting = std::exchange(relay.output, {});
+    ASSERT_TRUE(root.feed(greeting));
+    ASSERT_TRUE(relay.feed(std::exchange(root.output, {})));
+    const std::string proof = std::exchange(relay.output, {});
+    Channel another(Channel::Role::root, key_of('a'));
+    ASSERT_TRUE(another.feed(greeting));
+    EXPECT_FALSE(another.feed(proof));
+}
+
+TEST(Channel, AnyChangedByteEndsIt) {
+    std::mt19937 random(1);
+    for (int round = 0; round < 200; ++round) {
+        Channel relay(Channel::Role::relay, key_of('a')), root(Channel::Role::root, key_of('a'));
+        ASSERT_TRUE(carry(relay, root));
+        ASSERT_TRUE(relay.send("one") && relay.send("two"));
+        std::string said = std::exchange(relay.output, {});
+        said[random() % said.size()] ^= static_cast<char>(1U << random() % 8);
+        (void)root.feed(said);
+        // A damaged length may ask for more than there is; whatever is taken is true.
+        EXPECT_LT(root.messages.size(), 2U);
+        for (const std::string& message : root.messages) EXPECT_EQ(message, "one");
+    }
+}
+
+TEST(Channel, RepeatedMessagesAreNone) {
+    Channel relay(Channel::Role::relay, key_of('a')), root(Channel::Role::root, key_of('a'));
+    ASSERT_TRUE(carry(relay, root));
+    ASSERT_TRUE(relay.send("once"));
+    const std::string said = std::exchange(relay.output, {});
+    ASSERT_TRUE(root.feed(said));
+    EXPECT_FALSE(root.feed(said));
+    EXPECT_EQ(root.messages.size(), 1U);
+}
+
+TEST(Channel, StrangersAreNotListenedToForLong) {
+    Channel root(Channel::Role::root, key_of('a'));
+    EXPECT_FALSE(root.feed("GET / HTTP/1.0\r\n\r\n"));
+    EXPECT_FALSE(root.feed("CAIRN-1\n"));
+    Channel slow(Channel::Role::root, key_of('a'));
+    EXPECT_TRUE(slow.feed("CAIRN"));
+    EXPECT_FALSE(slow.feed("-2\n"));
+    Channel flooded(Channel::Role::root, key_of('a'));
+    EXPECT_FALSE(flooded.feed("CAIRN-1\n" + std::string(100'000, 'x')));
+}
+
+TEST(Key, IsRefusedByReason) {
+    EXPECT_FALSE(Key::parse("", "k"));
+    EXPECT_FALSE(Key::parse(std::string(63, 'a'), "k"));
+    EXPECT_FALSE(Key::parse(std::string(66, 'a'), "k"));
+    EXPECT_FALSE(Key::parse(std::string(63, 'a') + "g", "k"));
+    EXPECT_TRUE(Key::parse(std::string(64, 'A') + "\n", "k"));
+}
+
+TEST(Endpoint, HostAndPort) {
+    EXPECT_EQ(parse_endpoint("[::1]:80")->host, "::1");
+    EXPECT_EQ(parse_endpoint(":80")->host, "");
+    EXPECT_EQ(parse_endpoint("a.b:7779")->port, "7779");
+    for (const char* wrong : {"", "host", "host:", "host:x", "host:70000", "host:-1"})
+        EXPECT_FALSE(parse_endpoint(wrong));
+}
+
+TEST(MatchConnections, TheOtherEndIsOnAnotherHost) {
+    const std::vector<Json> said = {
+        {{"ends", {{"01", "02", 5, true}, {"03", "04", 0, true}, {"05", "06", 0, true}}},
+         {"loose", Json::array()}},
+        {{"ends", {{"02", "01", 7, false}}}, {"loose", {{"04", "03", true, "1 (s)"}}}}};
+    const auto answers = match_connections(said);
+    ASSERT_EQ(answers.size(), 2U);
+    const Json& first = answers[0]["links"];
+    ASSERT_EQ(first.size(), 2U);
+    EXPECT_EQ(first[0], (Json{{"end", 0}, {"link", 0}, {"side", 0}, {"unsent", 7}}));
+    EXPECT_NE(first[1].value("loose", "").find("1 (s)"), std::string::npos);
+    ASSERT_EQ(answers[1]["links"].size(), 1U);
+    EXPECT_EQ(answers[1]["links"][0], (Json{{"end", 0}, {"link", 0}, {"side", 1}, {"unsent", 5}}));
+    EXPECT_TRUE(answers[0]["flow"] == true && answers[1]["flow"] == true);
+}
+
+TEST(MatchConnections, WhateverIsSaid) {
+    // What came by the channel has proved the key, and may be nonsense nevertheless.
+    const std::vector<Json> said = {{{"ends", {1, "x", Json::array(), {nullptr, 3}}}, {"loose", 7}},
+                                    {{"ends", Json::object()}},
+                                    Json::object()};
+    EXPECT_EQ(match_connections(said).size(), 3U);
+}
+
+}  // namespace
+}  // namespace cairn::coordinator
