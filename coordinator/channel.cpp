@@ -159,7 +159,7 @@ Result<> Channel::feed(std::string_view bytes) {
     return take_frames();
 }
 
-Result<> Channel::send(std::string_view message) {
+Result<> Channel::send(const std::string& message) {
     if (step_ != Step::open) return fail("nothing is said before the key is proved");
     if (message.size() > longest_message)
         return fail("a message of {} bytes is too long for another host", message.size());

@@ -37,7 +37,7 @@ class Channel {
     [[nodiscard]] bool proved() const { return step_ == Step::open; }
 
     // Puts a message into the output. Only when proved.
-    [[nodiscard]] Result<> send(std::string_view message);
+    [[nodiscard]] Result<> send(const std::string& message);
 
     std::deque<std::string> messages;  // received; the caller takes them out
     std::string output;                // to be written; the caller takes it out
