@@ -1,5 +1,5 @@
 // What two coordinators on different hosts say to each other, apart from sockets: proof of the key, then
-// encrypted messages. docs/decisions/0005-several-hosts.md. Bytes go in and come out; nothing here waits or
+// encrypted messages. docs/decisions/0006-several-hosts.md. Bytes go in and come out; nothing here waits or
 // reads a clock.
 #pragma once
 
@@ -35,6 +35,8 @@ class Channel {
 
     // Both have proved that they have the key.
     [[nodiscard]] bool proved() const { return step_ == Step::open; }
+    // The other end speaks our language and has not proved itself yet.
+    [[nodiscard]] bool greeted() const { return step_ == Step::proof; }
 
     // Puts a message into the output. Only when proved.
     [[nodiscard]] Result<> send(const std::string& message);

@@ -82,12 +82,8 @@ void Link::read() {
             const std::size_t most = self->channel_.proved() ? buffer.size() : Channel::longest_greeting;
             const ssize_t n = ::recv(self->socket_.native_handle(), buffer.data(), most, MSG_DONTWAIT);
             if (n < 0 && (errno == EAGAIN || errno == EINTR)) return self->read();
-            if (n < 0) return self->end(std::strerror(errno));
-            if (n == 0) self->turned_away_ = !self->channel_.proved();
-            if (n == 0)
-                return self->end(self->channel_.proved()
-                                     ? "it has closed the connection"
-                                     : "it has closed the connection: another key, perhaps");
+            if (n < 0) return self->lost(std::strerror(errno));
+            if (n == 0) return self->lost("it has closed the connection");
             self->heard_ = Clock::now();
             const Result<> fed = self->channel_.feed({buffer.data(), static_cast<std::size_t>(n)});
             self->outgoing_ += std::exchange(self->channel_.output, {});
@@ -147,7 +143,7 @@ void Link::write() {
         }
         if (n < 0) {
             const std::string why = std::strerror(errno);
-            asio::post(socket_.get_executor(), [self = shared_from_this(), why] { self->end(why); });
+            asio::post(socket_.get_executor(), [self = shared_from_this(), why] { self->lost(why); });
             return;
         }
         written_ += static_cast<std::size_t>(n);
@@ -162,6 +158,13 @@ void Link::close() {
     timer_.cancel();
     boost::system::error_code ignored;
     socket_.close(ignored);
+}
+
+// A root that doesn't like our proof says nothing, it closes: FIN or RST, as it happens.
+void Link::lost(const std::string& why) {
+    if (!open_) return;
+    turned_away_ = channel_.greeted();
+    end(turned_away_ ? "it has another key" : why);
 }
 
 void Link::end(const std::string& why) {

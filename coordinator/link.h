@@ -40,7 +40,8 @@ class Link : public std::enable_shared_from_this<Link> {
     // Ends it; `ended` is not called.
     void close();
     [[nodiscard]] bool ready() const { return open_ && channel_.proved(); }
-    // The other end closed before both had proved themselves.
+    // The other end greeted us and closed when it had seen our proof. (One that closes at once may have too
+    // many strangers to listen to another.)
     [[nodiscard]] bool was_turned_away() const { return turned_away_; }
     [[nodiscard]] const std::string& peer() const { return peer_; }  // address in words
     [[nodiscard]] std::string own_address() const;                   // ours on this connection, without port
@@ -50,6 +51,7 @@ class Link : public std::enable_shared_from_this<Link> {
     void write();
     void tick();
     void end(const std::string& why);
+    void lost(const std::string& why);
 
     boost::asio::posix::stream_descriptor socket_;
     boost::asio::steady_timer timer_;

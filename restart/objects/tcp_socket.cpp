@@ -231,20 +231,32 @@ class TcpSockets {
         return {};
     }
 
-    // Our end has got from the other part what it has to have in its buffer before anybody looks.
-    Result<> await_contents(const End& end) const {
+    // Our end gets from the other part what it had in its buffer before anybody looks. What the buffer has no
+    // room for (it grows up to half of tcp_rmem's limit, and had grown further by itself) stays in the other
+    // end's, and comes as the program reads.
+    Result<> await_contents(const End& end) {
         const std::size_t expected = end.link->contents->size();
-        const auto until = Clock::now() + std::chrono::seconds(10);
-        for (;;) {
-            int waiting = 0;
-            ::ioctl(end.fd.get(), FIONREAD, &waiting);
-            if (static_cast<std::size_t>(waiting) >= expected || end.extra.contains("mark")) return {};
-            if (Clock::now() > until)
-                return fail_code(ExitCode::timed_out,
-                                 "connection {} - {}: {} bytes of {} have come from the other host",
-                                 end.own.words(), end.peer_name.words(), waiting, expected);
+        auto moved = Clock::now(), raised = moved;
+        for (std::size_t last = 0;;) {
+            const std::size_t here = waiting_in(end.fd.get());
+            if (here >= expected || end.extra.contains("mark")) return {};
+            const auto now = Clock::now();
+            if (std::exchange(last, here) != here) moved = raised = now;
+            if (now - moved > (here > 0 ? std::chrono::seconds(1) : std::chrono::seconds(10))) break;
+            if (now - raised > std::chrono::milliseconds(50)) {
+                receive_more(end.fd.get(), expected - here);
+                raised = now;
+            }
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
+        if (waiting_in(end.fd.get()) > 0) return {};
+        return fail_code(ExitCode::timed_out, "connection {} - {}: nothing has come from the other host",
+                         end.own.words(), end.peer_name.words());
+    }
+
+    static std::size_t waiting_in(int fd) {
+        int waiting = 0;
+        return ::ioctl(fd, FIONREAD, &waiting) == 0 ? static_cast<std::size_t>(std::max(waiting, 0)) : 0;
     }
 
     // Sends what the other end had received and not read, and what was in between.
