@@ -24,7 +24,7 @@ _cairn() {
         # Behind the program's name its own completion goes on.
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
-            --session | --ckptdir | --interval | --coordinator | --keep | -s | -d | -i | -c | -k) ((i++)) ;;
+            --session | --ckptdir | --interval | --coordinator | --key | --keep | -s | -d | -i | -c | -k) ((i++)) ;;
             --) ;;
             -*) ;;
             *)
@@ -55,7 +55,8 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W 'auto refuse use truncate' -- "$word")
         return
         ;;
-    --interval | -i | --timeout | -t | --wait | --keep | --linger | --coordinator | -c | --part | -p) return ;;
+    --interval | -i | --timeout | -t | --wait | --keep | --linger | --listen | --host | --coordinator | -c | --part | -p) return ;;
+    --key) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
     esac
     local options= what='check cuts places zigzag recovery-line simulate convert view'
     if [[ $verb == causality && COMP_CWORD -eq 2 && $word != -* ]]; then
@@ -96,11 +97,11 @@ _cairn() {
         view) options+=' --failed --by-time --most' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --external --coordinator --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --external --coordinator --key --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --external --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
-    restart) options='--session --list --part --wait --ids --files --path-map --check --eager --lazy --quiet --help' ;;
-    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --help' ;;
+    restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --check --eager --lazy --quiet --help' ;;
+    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
     help) options=$verbs ;;
     esac
