@@ -82,7 +82,7 @@ Json Checkpointer::status() const {
             {"directory", current_->directory}};
 }
 
-void Checkpointer::tell(Job& job, Json event, bool droppable) {
+void Checkpointer::tell(Job& job, const Json& event, bool droppable) {
     for (const Sink& sink : job.sinks) sink(event, droppable);
     s_.everybody(event, droppable);
 }
@@ -105,7 +105,7 @@ asio::awaitable<void> Checkpointer::run(std::shared_ptr<Job> job) {
         result = fail("{}", problem.what());
     }
     if (result) {
-        tell(*job, std::move(*result));
+        tell(*job, *result);
     } else {
         tell(*job, {{"event", "failed"},
                     {"code", static_cast<int>(result.error().code)},

@@ -90,7 +90,7 @@ class Checkpointer {
     };
 
     void start_next();
-    void tell(Job& job, Json event, bool droppable = false);
+    void tell(Job& job, const Json& event, bool droppable = false);
     void enter(Job& job, const char* phase);
     boost::asio::awaitable<void> run(std::shared_ptr<Job> job);
     boost::asio::awaitable<Result<Json>> take(Job& job);

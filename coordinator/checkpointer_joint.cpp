@@ -64,13 +64,13 @@ asio::awaitable<Result<Json>> Checkpointer::try_jointly(Job& job) {
     order.no_progress = limits_.no_progress;
     order.timeout = job.order.timeout;
     const auto joint =
-        std::make_shared<JointCheckpoint>(s_.io, order, [this, &job](Json event, bool droppable) {
+        std::make_shared<JointCheckpoint>(s_.io, order, [this, &job](const Json& event, bool droppable) {
             if (get_string(event, "event") == "phase") job.phase = get_string(event, "name");
             if (get_string(event, "event") == "progress") {
                 job.bytes = static_cast<std::uint64_t>(get_number(event, "bytes"));
                 job.total = static_cast<std::uint64_t>(get_number(event, "total"));
             }
-            tell(job, std::move(event), droppable);
+            tell(job, event, droppable);
         });
     std::shared_ptr<PartCheckpoint> own;
     const std::weak_ptr<JointCheckpoint> weak = joint;

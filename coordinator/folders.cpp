@@ -61,7 +61,7 @@ Result<std::string> move_link(const std::string& link, const std::string& target
 void remove_leftovers(const std::string& folder) {
     std::error_code ignored;
     for (const std::string& name : names_in(folder)) {
-        const std::string path = folder + "/" + name;
+        const std::string path = fmt::format("{}/{}", folder, name);
         if (name.ends_with(".removed")) {
             fs::remove_all(path, ignored);
         } else if (name.ends_with(".partial")) {

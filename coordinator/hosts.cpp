@@ -77,8 +77,7 @@ void Hosts::accepted(Fd socket) {
                      }});
 }
 
-void Hosts::greeted(const std::shared_ptr<Link>& stranger, const Json& greeting) {
-    const std::shared_ptr<Link> link = stranger;
+void Hosts::greeted(std::shared_ptr<Link> link, const Json& greeting) {
     strangers_.erase(link.get());
     const auto refuse = [&](const Error& why) {
         link->send({{"type", "refused"}, {"code", static_cast<int>(why.code)}, {"reason", why.what}});

@@ -80,7 +80,7 @@ class Hosts {
 
     void accept();
     void accepted(Fd socket);
-    void greeted(const std::shared_ptr<Link>& link, const Json& greeting);
+    void greeted(std::shared_ptr<Link> link, const Json& greeting);
     void said(std::uint64_t id, const Json& message);
     void lost(std::uint64_t id, const std::string& why);
     void set_members(Host& host, const Json& list);
