@@ -1,5 +1,5 @@
 // What two coordinators on different hosts say to each other, apart from sockets: proof of the key, then
-// encrypted messages. docs/decisions/0006-several-hosts.md. Bytes go in and come out; nothing here waits or
+// encrypted messages. docs/decisions/0007-several-hosts.md. Bytes go in and come out; nothing here waits or
 // reads a clock.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A checkpoint over several hosts, as the root conducts it. docs/decisions/0006-several-hosts.md has the
+// A checkpoint over several hosts, as the root conducts it. docs/decisions/0007-several-hosts.md has the
 // passes.
 #pragma once
 

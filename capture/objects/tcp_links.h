@@ -1,6 +1,6 @@
 // TCP connections whose other end is on another host of the computation. Nothing is drained: the copy of what
 // one has sent and the copy of what the other has got overlap or touch, and a restart puts them together.
-// docs/decisions/0006-several-hosts.md.
+// docs/decisions/0007-several-hosts.md.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // TCP connections whose other end is in another part of the computation, on this host or another: the two
 // restarts find each other by the coordinator, connect, and tell each other what was on its way.
-// docs/decisions/0006-several-hosts.md.
+// docs/decisions/0007-several-hosts.md.
 #pragma once
 
 #include <cstdint>
