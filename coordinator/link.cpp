@@ -63,9 +63,10 @@ void Link::tick() {
         const auto now = Clock::now();
         if (!self->channel_.proved() && now - self->begun_ > self->limits_.greeting)
             return self->end("it doesn't answer");
-        if (now - self->heard_ > self->limits_.silence)
+        if (now - self->heard_ > self->limits_.silence) {
             return self->end(fmt::format("nothing was heard of it for {} s",
                                          std::chrono::duration<double>(self->limits_.silence).count()));
+        }
         if (self->channel_.proved()) self->send({{"type", "ping"}});
         self->tick();
     });
@@ -169,6 +170,10 @@ void Link::lost(const std::string& why) {
 
 void Link::end(const std::string& why) {
     if (!open_) return;
+    // What was said and not heard is void: it must not arrive when the network is back, from an end that has
+    // long told its clients that it failed.
+    const linger at_once{1, 0};
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     close();
     const auto ended = std::exchange(handler_, {}).ended;
     if (ended) ended(why);

@@ -297,6 +297,7 @@ void Coordinator::interval(const Json& request, const Sink& sink) {
 
 void Coordinator::peer_closed(Peer& peer) {
     if (uplink_) {
+        std::erase_if(waiting_, [&](const auto& each) { return each.first == peer.id(); });
         if (questions_.erase(peer.id()) != 0) uplink_->gone(peer.id());
         return check_idle();
     }

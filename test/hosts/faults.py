@@ -158,7 +158,8 @@ def restart_dies(t, net, a, b):
     net.cut(b, False)
     t.wait_until(lambda: all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
     late = b.spawn(t.cairn, "restart", *net.join_options(b), "--host", "b", net.folder_of("b", b), name="late")
-    t.wait_until(lambda: net.status().get("state") == "running", "both to run", 60)
+    t.wait_until(lambda: net.status().get("state") == "running" or net.failed([(a, early), (b, late)]), "both to run", 60)
+    check(not net.failed([(a, early), (b, late)]), f"a: {a.said('early')}; b: {b.said('late')}")
     flow(t, "after the second attempt")
 
 
