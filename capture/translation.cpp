@@ -19,7 +19,8 @@ namespace {
 // linux/errno.h, not for user space: make the call again, whatever else happens.
 constexpr std::int64_t restart_no_intr = -513, first_restart_code = -516, last_restart_code = -512;
 constexpr int most_steps = 10'000;  // a wrapper is some hundred instructions, or a walk through a full table
-constexpr std::size_t words_looked_at = 64;
+// bytes of stack that libc may use between a wrapper and its system call
+constexpr std::uint32_t deepest_call = 4096;
 
 struct Code {
     std::uint64_t start = 0, end = 0;
@@ -35,7 +36,7 @@ Code library_code(const StoppedProcess& process) {
 class Thread {
   public:
     Thread(const StoppedProcess& process, StoppedThread& thread, const Code& code)
-        : pid_(process.living), thread_(thread), code_(code) {}
+        : pid_(process.living), timing_tls_(process.slot->timing_tls.load()), thread_(thread), code_(code) {}
 
     void leave() {
         if (asleep() || !inside() || ignores_traps()) return;
@@ -51,12 +52,14 @@ class Thread {
     }
 
   private:
-    // In the library, or with a return address of the library's near.
+    // In the library, or in what a wrapper of its has called.
     [[nodiscard]] bool inside() const {
         if (code_.holds(thread_.registers.rip)) return true;
-        const auto words =
-            ptrace::read_object<std::array<std::uint64_t, words_looked_at>>(pid_, thread_.registers.rsp);
-        return words && std::ranges::any_of(*words, [&](std::uint64_t word) { return code_.holds(word); });
+        if (timing_tls_ == 0) return false;
+        const auto note = ptrace::read_object<TimingNote>(
+            pid_, thread_.registers.fs_base + static_cast<std::uint64_t>(timing_tls_));
+        return note && note->call_frame != 0 &&
+               note->call_frame - static_cast<std::uint32_t>(thread_.registers.rsp) < deepest_call;
     }
     // The kernel would put its action to the default.
     [[nodiscard]] bool ignores_traps() const {
@@ -111,6 +114,7 @@ class Thread {
     }
 
     pid_t pid_;
+    std::int64_t timing_tls_;
     StoppedThread& thread_;
     const Code& code_;
     int signal_ = 0;

@@ -9,11 +9,11 @@ namespace cairn::capture {
 // between the translation of an argument and the call. After a restart the kernel calls that process, or that
 // System V object, something else; that holds for a program that was never restarted, too, whose ids are the
 // kernel's. And what a System V call has done may not yet be noted in the region (Region::ipc): a new id, a
-// promise of SEM_UNDO. So a thread that is found inside the hijack library, or in libc called from there, is
-// stepped until it has left it, or stands at a system call. A call that takes ids is then made to look as if
-// it had been interrupted before it did anything: its arguments are translated with those of all sleeping
-// calls (common/pid_arguments.h, common/ipc_arguments.h). No system call is made while stepping. To be called
-// when every thread of the group stands still; leaves them so.
+// promise of SEM_UNDO. So a thread that is found inside the hijack library, or in libc called from there
+// (hijack/next.h), is stepped until it has left it, or stands at a system call. A call that takes ids is then
+// made to look as if it had been interrupted before it did anything: its arguments are translated with those
+// of all sleeping calls (common/pid_arguments.h, common/ipc_arguments.h). No system call is made while
+// stepping. To be called when every thread of the group stands still; leaves them so.
 void leave_translations(StoppedProcess& process);
 
 }  // namespace cairn::capture

@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
-inline constexpr std::uint32_t region_version = 7;
+inline constexpr std::uint32_t region_version = 8;
 inline constexpr std::uint32_t slot_count = 16384;
 inline constexpr std::uint32_t pid_hint_size = 32768;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
@@ -59,7 +59,9 @@ struct TimingNote {
     std::int64_t began_ns;   // CLOCK_MONOTONIC at the call's begin; 0: no call under way
     std::int64_t length_ns;  // relative timeout asked for, ns
     std::int32_t call;       // number of the system call
-    std::uint32_t pad;
+    // Low half of an address of the stack frame in which a wrapper calls libc; 0: none. Left over when that
+    // frame was left by longjmp(3): believed only of a thread whose stack goes on right below it.
+    std::uint32_t call_frame;
 };
 
 // Virtual <-> real ids (pids, tids, process groups, sessions) of restored processes. Open addressing, linear

@@ -34,7 +34,7 @@ class Noted {
         timing_note = {.began_ns = nanoseconds(now),
                        .length_ns = length_ns,
                        .call = static_cast<std::int32_t>(call),
-                       .pad = 0};
+                       .call_frame = 0};
     }
     Noted(const Noted&) = delete;
     Noted& operator=(const Noted&) = delete;

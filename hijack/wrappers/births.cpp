@@ -74,7 +74,7 @@ CAIRN_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* arg
     auto* tls = va_arg(list, void*);
     auto* child_tid = va_arg(list, pid_t*);
     va_end(list);
-    auto* real = next<"clone">(&::clone);
+    const auto real = next<"clone">(&::clone);
     // Threads are found by the kernel's lists. A child that shares our memory must not write into it; it
     // registers when it execs.
     if (region() == nullptr || (flags & CLONE_VM) != 0)
@@ -108,6 +108,7 @@ extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(
         name_process(*region(), place.slot, pid);
         return 0;
     }
+    timing_note.call_frame = 0;  // the child had our thread's: its exec has left it in the middle of a call
     if (region() == nullptr) {
         if (!raw::failed(answer)) return static_cast<std::int32_t>(answer);
         errno = static_cast<int>(-answer);

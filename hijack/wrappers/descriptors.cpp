@@ -149,7 +149,7 @@ CAIRN_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
     va_start(list, request);
     auto* argument = va_arg(list, void*);
     va_end(list);
-    auto* real = next<"ioctl">(&::ioctl);
+    const auto real = next<"ioctl">(&::ioctl);
     if (!ids_are_virtual()) return real(fd, request, argument);
     auto* id = static_cast<pid_t*>(argument);
     switch (request) {
@@ -190,7 +190,7 @@ CAIRN_EXPORT ssize_t recvmsg(int fd, struct msghdr* message, int flags) {
 
 CAIRN_EXPORT int recvmmsg(int fd, struct mmsghdr* messages, unsigned int count, int flags,
                           struct timespec* timeout) {
-    auto* real = next<"recvmmsg">(&::recvmmsg);
+    const auto real = next<"recvmmsg">(&::recvmmsg);
     if (region() == nullptr) return real(fd, messages, count, flags, timeout);
     const Noted note(SYS_recvmmsg, Noted::nanoseconds(timeout));
     const int result = real(fd, messages, count, flags, timeout);
@@ -199,7 +199,7 @@ CAIRN_EXPORT int recvmmsg(int fd, struct mmsghdr* messages, unsigned int count, 
 }
 
 CAIRN_EXPORT ssize_t sendmsg(int fd, const struct msghdr* message, int flags) {
-    auto* real = next<"sendmsg">(&::sendmsg);
+    const auto real = next<"sendmsg">(&::sendmsg);
     bool names_us = false;
     if (ids_are_virtual() && message->msg_controllen != 0) {
         struct msghdr view = *message;

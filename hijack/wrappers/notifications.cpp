@@ -12,7 +12,7 @@ extern "C" [[gnu::visibility("hidden")]] Door cairn_door;
 
 // Noted before the kernel is asked: that it has been is what a capture sees in the kernel.
 CAIRN_EXPORT int mq_notify(mqd_t queue, const struct sigevent* event) noexcept {
-    auto* const function = next<"mq_notify">(&::mq_notify);
+    const auto function = next<"mq_notify">(&::mq_notify);
     if (region() == nullptr || event == nullptr) return function(queue, event);
     AgentNotification* place = &cairn_door.notifications[0];
     for (AgentNotification& each : cairn_door.notifications)

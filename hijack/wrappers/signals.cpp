@@ -52,7 +52,7 @@ SimpleHandler programs_own(int signal, SimpleHandler handler) {
 }  // namespace
 
 CAIRN_EXPORT int sigaction(int signal, const struct sigaction* wanted, struct sigaction* old) noexcept {
-    auto* real = next<"sigaction">(&::sigaction);
+    const auto real = next<"sigaction">(&::sigaction);
     if (region() == nullptr || !is_signal(signal)) return real(signal, wanted, old);
     std::atomic<InfoHandler>& handler = program_handlers[signal];
     const InfoHandler before = handler.load(std::memory_order_acquire);
@@ -120,7 +120,7 @@ CAIRN_EXPORT int sigqueue(pid_t pid, int signal, const union sigval value) noexc
 }
 
 CAIRN_EXPORT int sigtimedwait(const sigset_t* set, siginfo_t* info, const struct timespec* timeout) {
-    auto* real = next<"sigtimedwait">(&::sigtimedwait);
+    const auto real = next<"sigtimedwait">(&::sigtimedwait);
     if (region() == nullptr) return real(set, info, timeout);
     const Noted note(SYS_rt_sigtimedwait, Noted::nanoseconds(timeout));
     const int result = real(set, info, timeout);

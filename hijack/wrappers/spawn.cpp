@@ -63,7 +63,7 @@ bool shell_allowed() {
 CAIRN_EXPORT int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
                              const posix_spawnattr_t* attributes, char* const arguments[],
                              char* const environment[]) noexcept {
-    auto* real = next<"posix_spawn">(&::posix_spawn);
+    const auto real = next<"posix_spawn">(&::posix_spawn);
     if (region() == nullptr) return real(pid, path, actions, attributes, arguments, environment);
     return guarded_spawn(check_program(AT_FDCWD, path), pid, environment,
                          [=](pid_t* child, char* const* changed) {
@@ -74,7 +74,7 @@ CAIRN_EXPORT int posix_spawn(pid_t* pid, const char* path, const posix_spawn_fil
 CAIRN_EXPORT int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
                               const posix_spawnattr_t* attributes, char* const arguments[],
                               char* const environment[]) noexcept {
-    auto* real = next<"posix_spawnp">(&::posix_spawnp);
+    const auto real = next<"posix_spawnp">(&::posix_spawnp);
     if (region() == nullptr) return real(pid, file, actions, attributes, arguments, environment);
     return guarded_spawn(check_search(file), pid, environment, [=](pid_t* child, char* const* changed) {
         return real(child, file, actions, attributes, arguments, changed);

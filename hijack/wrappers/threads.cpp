@@ -80,7 +80,7 @@ long open_name(std::int32_t tid, int flags) {
 
 CAIRN_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, ThreadFunction function,
                                 void* argument) noexcept {
-    auto* real = next<"pthread_create">(&::pthread_create);
+    const auto real = next<"pthread_create">(&::pthread_create);
     if (!ids_are_virtual()) return real(thread, attributes, function, argument);
     ThreadStart<ThreadFunction> start(function, argument);
     const int error = real(thread, attributes, begin_thread<ThreadFunction>, &start);
@@ -89,7 +89,7 @@ CAIRN_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* attribu
 }
 
 CAIRN_EXPORT int thrd_create(thrd_t* thread, C11Function function, void* argument) {
-    auto* real = next<"thrd_create">(&::thrd_create);
+    const auto real = next<"thrd_create">(&::thrd_create);
     if (!ids_are_virtual()) return real(thread, function, argument);
     ThreadStart<C11Function> start(function, argument);
     const int error = real(thread, begin_thread<C11Function>, &start);
@@ -204,7 +204,7 @@ CAIRN_EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t* clock) noexc
 // block's own lock, which libc takes here, is free: who takes it for a thread that goes by another tid is in
 // this file.)
 CAIRN_EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t* attributes) noexcept {
-    auto* real = next<"pthread_getattr_np">(&::pthread_getattr_np);
+    const auto real = next<"pthread_getattr_np">(&::pthread_getattr_np);
     const std::int32_t tid = differing_real_tid(thread);
     constexpr std::size_t room = 4096;  // 2304 bytes with glibc 2.36
     const std::size_t size = tid == 0 ? 0 : size_of_block();
@@ -217,7 +217,7 @@ CAIRN_EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t* attributes
 }
 
 CAIRN_EXPORT int timer_create(clockid_t clock, struct sigevent* event, timer_t* timer) noexcept {
-    auto* real = next<"timer_create">(&::timer_create);
+    const auto real = next<"timer_create">(&::timer_create);
     if (event == nullptr || event->sigev_notify != SIGEV_THREAD_ID || !ids_are_virtual())
         return real(clock, event, timer);
     struct sigevent translated = *event;

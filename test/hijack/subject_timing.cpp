@@ -151,7 +151,7 @@ int timing(int, char**) {
     const auto slot = cairn::find_slot(*region(), cairn::hijack::raw::pid());
     auto* own = reinterpret_cast<cairn::TimingNote*>(static_cast<char*>(__builtin_thread_pointer()) +
                                                      region()->slots[slot].timing_tls.load());
-    *own = {.began_ns = 1, .length_ns = 2, .call = 3, .pad = 0};
+    *own = {.began_ns = 1, .length_ns = 2, .call = 3, .call_frame = 0};
     EXPECT(raise(SIGUSR1) == 0);
     EXPECT(handled);
     EXPECT(own->began_ns == 1 && own->length_ns == 2 && own->call == 3);
