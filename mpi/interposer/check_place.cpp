@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "common/fd.h"
+#include "mpi/record/heard.h"
 
 namespace cairn::mpi {
 namespace {
@@ -52,6 +53,7 @@ void nobody_comes() {
         text += fmt::format("\n  rank {} is in {}", rank, where);
     }
     say(text + "\n  so this is no place where all processes come in the same pass");
+    wait_until_heard();
     real.Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::refused));
     ::_exit(static_cast<int>(ExitCode::refused));
 }
@@ -129,6 +131,7 @@ void start_check(const std::string& what) {
     std::atexit([] {
         if (!is_no_place) return;
         std::fflush(nullptr);
+        wait_until_heard();
         ::_exit(static_cast<int>(ExitCode::refused));
     });
 }

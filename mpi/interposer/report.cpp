@@ -1,8 +1,6 @@
 // What is said to people, and what happens when the program leaves its record.
 #include <sched.h>
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <fstream>
 
 #include "mpi/interposer/outcomes.h"
+#include "mpi/record/heard.h"
 
 namespace cairn::mpi {
 namespace {
@@ -21,19 +20,6 @@ bool crowded() {
         return CPU_COUNT(&set) < session->size;
     }();
     return answer;
-}
-
-// mpiexec hears of an abort by another way than of what was said before, and ends everybody at once (Hydra):
-// what it has not taken from the pipe by then is lost. At most a second.
-void wait_until_heard() {
-    struct stat where = {};
-    if (::fstat(STDERR_FILENO, &where) != 0 || !S_ISFIFO(where.st_mode)) return;
-    for (int i = 0; i < 500; ++i) {
-        int left = 0;
-        if (::ioctl(STDERR_FILENO, FIONREAD, &left) != 0 || left == 0) return;
-        const timespec moment{.tv_sec = 0, .tv_nsec = 2'000'000};
-        ::nanosleep(&moment, nullptr);
-    }
 }
 
 // A debugger is attached.

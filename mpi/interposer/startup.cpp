@@ -14,6 +14,7 @@
 #include "mpi/interposer/check_place.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
+#include "mpi/record/heard.h"
 
 namespace cairn::mpi {
 
@@ -163,6 +164,7 @@ void start_replay() {
     ::PMPI_Allreduce(&code, &last, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     if (last != 0) {
         // Nobody has begun: end in order, without the MPI's talk of an abort.
+        wait_until_heard();
         real.Finalize();
         ::_exit(last);
     }

@@ -7,6 +7,7 @@
 
 #include "common/human.h"
 #include "common/verb_options.h"
+#include "mpi/record/heard.h"
 #include "mpi/record/reader.h"
 #include "mpi/tool/breakpoint.h"
 #include "mpi/tool/launch.h"
@@ -166,6 +167,7 @@ int main(int argc, char** argv) {
             cairn::mpi::tool::run_verb(std::span<char* const>(argv + 1, argc > 1 ? argv + argc : argv + 1));
         if (done) return 0;
         fmt::print(stderr, "cairn mpi: {}\n", done.error().what);
+        cairn::mpi::wait_until_heard_of_first();
         return static_cast<int>(done.error().code);
     } catch (const std::exception& problem) {
         fmt::print(stderr, "cairn mpi: {}\n", problem.what());
