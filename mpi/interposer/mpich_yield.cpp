@@ -32,6 +32,8 @@ extern "C" __attribute__((visibility("default"))) unsigned ucp_worker_progress(v
     }();
     static const bool gives_way = crowded();
     const unsigned moved = real != nullptr ? real(worker) : 0;
+    // Not only the wrappers' next call: `cairn mpi pass` has none that counts.
+    if (moved != 0) cairn::mpi::idle = 0;
     if (moved != 0 || !gives_way) return moved;
     // sched_yield alone comes back too soon when the one that is waited for has used more time than we have.
     if (++cairn::mpi::idle < 20) {
