@@ -76,7 +76,10 @@ void hand_over(const Fd& socket, const Fd& region) {
 
 Gate::Gate(asio::io_context& io, Region& region, std::function<bool(pid_t)> admits,
            std::function<void(const std::string&)> note)
-    : io_(io), region_(region), admits_(std::move(admits)), note_(std::move(note)), pause_(io) {}
+    : region_(region),
+      admits_(std::move(admits)),
+      note_(std::move(note)),
+      acceptor_(io, [this](const Fd& socket) { answer(socket); }) {}
 
 Result<> Gate::open() {
     region_.owner = ::geteuid();
@@ -91,34 +94,12 @@ Result<> Gate::open() {
     if (::listen(fd.get(), 256) != 0) return fail_errno("the session's gate: listen");
     std::memset(&region_.gate[0], 0, sizeof region_.gate);
     std::memcpy(&region_.gate[0], name.data(), std::min(name.size(), sizeof region_.gate - 1));
-    listener_ = std::make_unique<asio::posix::stream_descriptor>(io_, fd.release());
-    accept();
+    acceptor_.start(std::move(fd));
     return {};
 }
 
 void Gate::close() {
-    listener_.reset();
-    pause_.cancel();
-}
-
-void Gate::accept() {
-    listener_->async_wait(
-        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
-            if (error || !listener_) return;
-            const Fd socket(
-                ::accept4(listener_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-            if (socket) {
-                answer(socket);
-            } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                // The connection stays in the backlog: asked at once again, it would be a busy loop.
-                pause_.expires_after(200ms);
-                pause_.async_wait([this](const boost::system::error_code& stopped) {
-                    if (!stopped && listener_) accept();
-                });
-                return;
-            }
-            accept();
-        });
+    acceptor_.stop();
 }
 
 void Gate::answer(const Fd& socket) {

@@ -7,8 +7,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,6 +15,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/region.h"
+#include "coordinator/acceptor.h"
 
 namespace cairn::coordinator {
 
@@ -33,15 +32,12 @@ class Gate {
     void close();
 
   private:
-    void accept();
     void answer(const Fd& socket);
 
-    boost::asio::io_context& io_;
     Region& region_;
     std::function<bool(pid_t)> admits_;
     std::function<void(const std::string&)> note_;
-    std::unique_ptr<boost::asio::posix::stream_descriptor> listener_;
-    boost::asio::steady_timer pause_;
+    Acceptor acceptor_;
     std::chrono::steady_clock::time_point noted_{};  // a stranger; one of them each second is told of
 };
 

@@ -18,40 +18,17 @@ Result<std::string> Hosts::listen(const Endpoint& endpoint, const Key& key) {
     std::string where;
     auto socket = listen_at(endpoint, where);
     if (!socket) return std::unexpected(std::move(socket.error()));
-    listener_ = std::make_unique<asio::posix::stream_descriptor>(io_, socket->release());
-    accept();
+    acceptor_.start(std::move(*socket));
     return where;
 }
 
 void Hosts::stop() {
-    listener_.reset();
-    pause_.cancel();
+    acceptor_.stop();
     for (auto& [key, link] : strangers_) link->close();
     strangers_.clear();
     for (auto& [id, host] : hosts_)
         if (host.link) host.link->close();
     conversations_.clear();
-}
-
-void Hosts::accept() {
-    listener_->async_wait(
-        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
-            if (error || !listener_) return;
-            const int fd =
-                ::accept4(listener_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-            if (fd >= 0) {
-                accepted(Fd(fd));
-            } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                // It stays in the backlog and the socket readable: asked at once again, it would be a busy
-                // loop.
-                pause_.expires_after(200ms);
-                pause_.async_wait([this](const boost::system::error_code& stopped) {
-                    if (!stopped && listener_) accept();
-                });
-                return;
-            }
-            accept();
-        });
 }
 
 void Hosts::accepted(Fd socket) {

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "coordinator/acceptor.h"
 #include "coordinator/json.h"
 #include "coordinator/link.h"
 #include "coordinator/network.h"
@@ -49,7 +48,10 @@ class Hosts {
         std::function<void(const std::string& text)> note;
     };
 
-    Hosts(boost::asio::io_context& io, Handler handler) : io_(io), handler_(std::move(handler)), pause_(io) {}
+    Hosts(boost::asio::io_context& io, Handler handler)
+        : io_(io),
+          handler_(std::move(handler)),
+          acceptor_(io, [this](Fd socket) { accepted(std::move(socket)); }) {}
 
     // Where it listens then, in words.
     [[nodiscard]] Result<std::string> listen(const Endpoint& endpoint, const Key& key);
@@ -78,7 +80,6 @@ class Hosts {
     };
     static constexpr std::size_t most_strangers = 64, most_hosts = 4096;
 
-    void accept();
     void accepted(Fd socket);
     void greeted(std::shared_ptr<Link> link, const Json& greeting);
     void said(std::uint64_t id, const Json& message);
@@ -90,8 +91,7 @@ class Hosts {
     Handler handler_;
     Key key_;
     LinkLimits limits_;
-    std::unique_ptr<boost::asio::posix::stream_descriptor> listener_;
-    boost::asio::steady_timer pause_;
+    Acceptor acceptor_;
     std::map<const Link*, std::shared_ptr<Link>> strangers_;  // have not said who they are
     std::map<const Link*, std::uint64_t> host_of_;
     std::map<std::uint64_t, Host> hosts_;

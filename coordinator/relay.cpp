@@ -113,16 +113,7 @@ void Coordinator::relay_asks(const std::shared_ptr<Peer>& peer, const Json& requ
     } else if (question.verb == "restart-ready") {
         // The slots are in this host's region.
         Json uids = Json::array();
-        for (const Json& one : request.value("members", Json::array())) {
-            RestoredMember member;
-            member.uid = get_string(one, "uid");
-            member.virtual_pid = static_cast<pid_t>(get_number(one, "pid"));
-            member.real_pid = static_cast<pid_t>(get_number(one, "real"));
-            const std::int64_t slot = get_number(one, "slot", -1);
-            member.slot = slot < 0 || slot >= slot_count ? slot_count : static_cast<std::uint32_t>(slot);
-            member.region_at = static_cast<std::uint64_t>(get_number(one, "region_at"));
-            member.door = static_cast<std::uint64_t>(get_number(one, "door"));
-            member.timing_tls = get_number(one, "timing_tls");
+        for (const RestoredMember& member : read_restored(request)) {
             if (Result<> restored = registry_.restore(member); !restored)
                 return answered(peer->id(), failed(restored.error().code, restored.error().what));
             uids.push_back({{"uid", member.uid}});

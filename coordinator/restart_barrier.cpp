@@ -52,6 +52,25 @@ Join read_join(const Json& request) {
 
 }  // namespace
 
+std::vector<RestoredMember> read_restored(const Json& request) {
+    std::vector<RestoredMember> members;
+    const Json list = request.value("members", Json::array());
+    for (const Json& one : list) {
+        if (!one.is_object()) continue;
+        RestoredMember member;
+        member.uid = get_string(one, "uid");
+        member.virtual_pid = static_cast<pid_t>(get_number(one, "pid"));
+        member.real_pid = static_cast<pid_t>(get_number(one, "real"));
+        const std::int64_t slot = get_number(one, "slot", -1);
+        member.slot = slot < 0 || slot >= slot_count ? slot_count : static_cast<std::uint32_t>(slot);
+        member.region_at = static_cast<std::uint64_t>(get_number(one, "region_at"));
+        member.door = static_cast<std::uint64_t>(get_number(one, "door"));
+        member.timing_tls = get_number(one, "timing_tls");
+        members.push_back(std::move(member));
+    }
+    return members;
+}
+
 Json RestartBarrier::status() const {
     if (!pending()) return nullptr;
     Json missing = Json::array();
@@ -135,22 +154,8 @@ void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& re
     if (found == clients_.end() || found->second.released)
         return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
     std::vector<std::string> uids;
-    std::vector<RestoredMember> members;
-    const Json list = request.value("members", Json::array());
-    for (const Json& one : list) {
-        if (!one.is_object()) continue;
-        RestoredMember member;
-        member.uid = get_string(one, "uid");
-        member.virtual_pid = static_cast<pid_t>(get_number(one, "pid"));
-        member.real_pid = static_cast<pid_t>(get_number(one, "real"));
-        const std::int64_t slot = get_number(one, "slot", -1);
-        member.slot = slot < 0 || slot >= slot_count ? slot_count : static_cast<std::uint32_t>(slot);
-        member.region_at = static_cast<std::uint64_t>(get_number(one, "region_at"));
-        member.door = static_cast<std::uint64_t>(get_number(one, "door"));
-        member.timing_tls = get_number(one, "timing_tls");
-        uids.push_back(member.uid);
-        members.push_back(std::move(member));
-    }
+    const std::vector<RestoredMember> members = read_restored(request);
+    for (const RestoredMember& member : members) uids.push_back(member.uid);
     if (Result<> fine = group_.ready(client, uids); !fine) return reply(failed(fine.error()));
     for (const RestoredMember& member : members) {
         if (!local) break;

@@ -16,6 +16,9 @@ namespace cairn::coordinator {
 
 using Reply = std::function<void(const Json& event)>;
 
+// The members that a `restart-ready` tells of.
+[[nodiscard]] std::vector<RestoredMember> read_restored(const Json& request);
+
 class RestartBarrier {
   public:
     // Addresses of the host that a client is on, what others reach it by first.

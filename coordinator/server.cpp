@@ -13,10 +13,12 @@
 namespace cairn::coordinator {
 
 namespace asio = boost::asio;
-using namespace std::chrono_literals;
 
 Server::Server(asio::io_context& io, Peer::Handler handler, PeerLimits limits)
-    : io_(io), outer_(std::move(handler)), limits_(limits), pause_(io) {
+    : io_(io),
+      outer_(std::move(handler)),
+      limits_(limits),
+      acceptor_(io, [this](Fd socket) { accepted(std::move(socket)); }) {
     handler_.request = outer_.request;
     handler_.closed = [this](Peer& peer) {
         outer_.closed(peer);
@@ -40,37 +42,14 @@ Result<> Server::listen(const Session& session) {
         return fail_errno("{}: bind", session.socket());
     if (::chmod(session.socket().c_str(), 0600) != 0) return fail_errno("{}: chmod", session.socket());
     if (::listen(fd.get(), 64) != 0) return fail_errno("{}: listen", session.socket());
-    listener_ = std::make_unique<asio::posix::stream_descriptor>(io_, fd.release());
-    accept();
+    acceptor_.start(std::move(fd));
     return {};
 }
 
 void Server::stop() {
-    listener_.reset();
-    pause_.cancel();
+    acceptor_.stop();
     const auto peers = peers_;
     for (const auto& [id, peer] : peers) peer->close_when_sent();
-}
-
-void Server::accept() {
-    listener_->async_wait(
-        asio::posix::stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
-            if (error || !listener_) return;
-            const int fd =
-                ::accept4(listener_->native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-            if (fd >= 0) {
-                accepted(Fd(fd));
-            } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                // The connection stays in the backlog and the socket readable: asked at once again, it would
-                // be a busy loop.
-                pause_.expires_after(200ms);
-                pause_.async_wait([this](const boost::system::error_code& stopped) {
-                    if (!stopped && listener_) accept();
-                });
-                return;
-            }
-            accept();
-        });
 }
 
 void Server::accepted(Fd socket) {

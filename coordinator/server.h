@@ -2,14 +2,13 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "common/error.h"
 #include "common/session.h"
+#include "coordinator/acceptor.h"
 #include "coordinator/peer.h"
 
 namespace cairn::coordinator {
@@ -28,7 +27,6 @@ class Server {
     [[nodiscard]] std::shared_ptr<Peer> find(Peer::Id id) const;
 
   private:
-    void accept();
     void accepted(Fd socket);
 
     static constexpr std::size_t most_peers = 128;
@@ -36,8 +34,7 @@ class Server {
     boost::asio::io_context& io_;
     Peer::Handler outer_, handler_;
     PeerLimits limits_;
-    std::unique_ptr<boost::asio::posix::stream_descriptor> listener_;
-    boost::asio::steady_timer pause_;
+    Acceptor acceptor_;
     std::map<Peer::Id, std::shared_ptr<Peer>> peers_;
     Peer::Id next_ = 1;
 };
