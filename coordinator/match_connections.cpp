@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <limits>
 #include <map>
 
 #include "coordinator/joint_checkpoint.h"
@@ -10,6 +12,23 @@ std::string text_at(const Json& list, std::size_t index) {
                                                                              : std::string();
 }
 
+std::uint64_t number_at(const Json& list, std::size_t index, std::uint64_t fallback) {
+    if (index >= list.size() || !list[index].is_number_integer()) return fallback;
+    if (list[index].is_number_unsigned()) return list[index].get<std::uint64_t>();
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(0, list[index].get<std::int64_t>()));
+}
+
+// Of an end: [own, peer, unsent, shown, room].
+std::uint64_t unsent(const Json& end) {
+    return number_at(end, 2, 0);
+}
+bool shown(const Json& end) {
+    return end.size() > 3 && end[3] == true;
+}
+std::uint64_t room(const Json& end) {
+    return number_at(end, 4, std::numeric_limits<std::uint64_t>::max());
+}
+
 }  // namespace
 
 std::vector<Json> match_connections(const std::vector<Json>& said) {
@@ -17,16 +36,18 @@ std::vector<Json> match_connections(const std::vector<Json>& said) {
         std::size_t host, index;
     };
     std::map<std::string, Where> ends, loose;
-    const auto list_of = [&](std::size_t host, const char* name) {
+    const auto list_of = [](const Json& one, const char* name) {
         // Whatever was said: a list of lists, or none.
-        const auto found = said[host].find(name);
-        Json list = found != said[host].end() && found->is_array() ? *found : Json::array();
-        for (Json& one : list)
-            if (!one.is_array()) one = Json::array();
+        const auto found = one.find(name);
+        Json list = found != one.end() && found->is_array() ? *found : Json::array();
+        for (Json& each : list)
+            if (!each.is_array()) each = Json::array();
         return list;
     };
+    std::vector<Json> all_ends, all_loose;  // by host
     for (std::size_t host = 0; host < said.size(); ++host) {
-        const Json own_ends = list_of(host, "ends"), own_loose = list_of(host, "loose");
+        const Json& own_ends = all_ends.emplace_back(list_of(said[host], "ends"));
+        const Json& own_loose = all_loose.emplace_back(list_of(said[host], "loose"));
         for (std::size_t i = 0; i < own_ends.size(); ++i)
             ends[text_at(own_ends[i], 0) + "/" + text_at(own_ends[i], 1)] = {host, i};
         for (std::size_t i = 0; i < own_loose.size(); ++i)
@@ -35,28 +56,30 @@ std::vector<Json> match_connections(const std::vector<Json>& said) {
     std::vector<Json> answers(said.size(), {{"links", Json::array()}, {"flow", false}});
     std::int64_t next = 0;
     bool flow = false;
+    std::vector<std::pair<std::size_t, std::size_t>> full;  // which link of which host
     for (std::size_t host = 0; host < said.size(); ++host) {
-        const Json own_ends = list_of(host, "ends");
+        const Json& own_ends = all_ends[host];
         for (std::size_t i = 0; i < own_ends.size(); ++i) {
             const std::string own = text_at(own_ends[i], 0), peer = text_at(own_ends[i], 1);
-            const std::string wanted = peer + "/" + own;
+            std::string wanted = peer;
+            wanted.append("/").append(own);
             if (const auto other = ends.find(wanted); other != ends.end() && other->second.host != host) {
                 const auto& [there, index] = other->second;
                 if (there < host) continue;  // both were told when its turn was
-                const Json theirs = list_of(there, "ends")[index];
-                const auto unsent = [](const Json& end) {
-                    return end.size() > 2 && end[2].is_number() ? end[2] : Json(0);
-                };
-                const auto shown = [](const Json& end) { return end.size() > 3 && end[3] == true; };
+                const Json& theirs = all_ends[there][index];
                 answers[host]["links"].push_back(
                     {{"end", i}, {"link", next}, {"side", 0}, {"unsent", unsent(theirs)}});
                 answers[there]["links"].push_back(
                     {{"end", index}, {"link", next}, {"side", 1}, {"unsent", unsent(own_ends[i])}});
                 flow |= !shown(own_ends[i]) || !shown(theirs);
+                if (unsent(theirs) > room(own_ends[i]))
+                    full.emplace_back(host, answers[host]["links"].size() - 1);
+                if (unsent(own_ends[i]) > room(theirs))
+                    full.emplace_back(there, answers[there]["links"].size() - 1);
                 ++next;
             } else if (const auto nobody = loose.find(wanted);
                        nobody != loose.end() && nobody->second.host != host) {
-                const Json theirs = list_of(nobody->second.host, "loose")[nobody->second.index];
+                const Json& theirs = all_loose[nobody->second.host][nobody->second.index];
                 const bool pending = theirs.size() > 2 && theirs[2] == true;
                 const std::string who =
                     pending ? "is a TCP socket connected to " + text_at(theirs, 3) +
@@ -67,8 +90,12 @@ std::vector<Json> match_connections(const std::vector<Json>& said) {
             }
         }
     }
-    if (flow)
-        for (Json& answer : answers) answer["flow"] = true;
+    if (!flow) return answers;  // who can look at what is in between needs no room for it
+    for (Json& answer : answers) {
+        answer["flow"] = true;
+        if (!full.empty()) answer["full"] = true;
+    }
+    for (const auto& [host, link] : full) answers[host]["links"][link]["full"] = true;
     return answers;
 }
 

@@ -3,9 +3,14 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
+
+#include "capture/objects/socket.h"
+#include "common/schema/socket_options.h"
 
 namespace cairn::capture {
 namespace {
@@ -22,6 +27,39 @@ std::string hexadecimal(const std::string& bytes) {
 std::uint64_t unacknowledged(int fd) {
     int bytes = 0;
     return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+std::uint64_t unread(int fd) {
+    int bytes = 0;
+    return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+// SO_RCVLOWAT makes room for so much and no more (tcp_set_rcvlowat() in net/ipv4/tcp.c).
+std::uint64_t most_room() {
+    std::uint64_t least = 0, usual = 0, most = 0;
+    std::ifstream("/proc/sys/net/ipv4/tcp_rmem") >> least >> usual >> most;
+    return most / 2;
+}
+
+// One whose program reads slowly would be full again as soon as it has read something, and never have room
+// for what its partner has sent. With a smaller buffer its partner has to wait. Nothing that was promised is
+// lost: it is full.
+void keep_small(int fd, std::uint64_t most) {
+    const int locks = socket_option<int>(fd, SOL_SOCKET, schema::so_buf_lock);
+    const int less = static_cast<int>(std::min<std::uint64_t>(most / 4, 1 << 29));  // doubled by the kernel
+    if (socket_option<int>(fd, SOL_SOCKET, SO_RCVBUF) <= 2 * less) return;
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &less, sizeof less);
+    ::setsockopt(fd, SOL_SOCKET, schema::so_buf_lock, &locks, sizeof locks);
+}
+
+Error no_room(const LinkEnd& end, std::uint64_t most) {
+    Error why{
+        fmt::format("{} hasn't read {} bytes yet, {} more are on their way to it from another host, and "
+                    "only root may look at those; net.ipv4.tcp_rmem gives it room for {} in all",
+                    end.who, unread(end.fd), end.partner_unsent, most),
+        0, ExitCode::refused};
+    why.passing = true;
+    return why;
 }
 
 // While a look into the queue is a moment's, what is in it may be acknowledged; its end stays where it is.
@@ -96,16 +134,19 @@ Result<> look_at_received(LinkEnd& end, bool flowed) {
 
 Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd>& loose, const Meet& meet) {
     json list = json::array(), loose_list = json::array();
+    const std::uint64_t most = most_room();
     for (LinkEnd& end : ends) {
         if (auto done = look_at_sent(end); !done) return done;
+        const std::uint64_t room = most - std::min(most, unread(end.fd));
         list.push_back(
-            {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written});
+            {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written, room});
     }
     for (const LooseEnd& end : loose)
         loose_list.push_back({hexadecimal(end.own), hexadecimal(end.peer), end.pending, end.who});
     // From here on every host has its copies of the send queues.
     auto known = meet("connections", {{"ends", list}, {"loose", loose_list}});
     if (!known) return std::unexpected(std::move(known.error()));
+    std::optional<Error> full;
     for (const json& one : known->value("links", json::array())) {
         const auto index = one.value("end", std::size_t{0});
         if (index >= ends.size()) return fail("the coordinator speaks of a connection that isn't there");
@@ -117,10 +158,17 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd
         ends[index].link = one.value("link", std::int64_t{-1});
         ends[index].side = one.value("side", 0);
         ends[index].partner_unsent = one.value("unsent", std::uint64_t{0});
+        if (one.value("full", false)) {
+            if (!full) full = no_room(ends[index], most);
+            keep_small(ends[index].fd, most);
+        }
     }
+    // Nobody's queue moves then, not even where there is room: it would only be fuller at the next try.
+    if (full) return std::unexpected(std::move(*full));
     const bool flow = known->value("flow", false);
     if (flow) {
-        if (auto done = let_all_flow(ends); !done) return done;
+        if (!known->value("full", false))
+            if (auto done = let_all_flow(ends); !done) return done;
         if (auto all = meet("flowed", json::object()); !all) return std::unexpected(std::move(all.error()));
     }
     for (LinkEnd& end : ends)

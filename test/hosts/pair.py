@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A server and a client on two hosts that check every byte they send each other: three rounds of checkpoint, kill -9 and restart,
-as they were, with their parts swapped, and with the hosts' addresses swapped. Names of sockets stay what they were."""
+as they were, with their parts swapped, and with the hosts' addresses swapped. Names of sockets stay what they were.
+`pair.py user`: by an ordinary user, who can't look at what is in between."""
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -28,7 +29,7 @@ def flow(t, what):
 
 
 def test(t):
-    with Net(t, 2) as net:
+    with Net(t, 2, user="user" in t.arguments.names) as net:
         a, b = net.hosts
         net.start_root()
         net.launch(a, "/usr/bin/python3", PAIR, "server", a.address, "5000", os.path.join(t.work, "server"))

@@ -133,6 +133,22 @@ TEST(MatchConnections, TheOtherEndIsOnAnotherHost) {
     EXPECT_TRUE(answers[0]["flow"] == true && answers[1]["flow"] == true);
 }
 
+TEST(MatchConnections, NothingFlowsWhereThereIsNoRoom) {
+    const auto match = [](bool shown, int room) {
+        const std::vector<Json> said = {
+            {{"ends", {{"01", "02", 5, shown, 100}, {"03", "04", 0, shown, 100}}}},
+            {{"ends", {{"02", "01", 7, shown, room}, {"04", "03", 9, shown, 0}}}}};
+        return match_connections(said);
+    };
+    const auto fits = match(false, 5), full = match(false, 4), shown = match(true, 4);
+    for (const Json& host : fits) EXPECT_FALSE(host.contains("full")) << host;
+    for (const Json& host : full) EXPECT_TRUE(host["full"] == true) << host;
+    EXPECT_TRUE(full[1]["links"][0]["full"] == true);
+    EXPECT_FALSE(full[1]["links"][1].contains("full"));
+    EXPECT_FALSE(full[0]["links"][0].contains("full"));
+    for (const Json& host : shown) EXPECT_TRUE(!host.contains("full") && host["flow"] == false) << host;
+}
+
 TEST(MatchConnections, WhateverIsSaid) {
     // What came by the channel has proved the key, and may be nonsense nevertheless.
     const std::vector<Json> said = {{{"ends", {1, "x", Json::array(), {nullptr, 3}}}, {"loose", 7}},

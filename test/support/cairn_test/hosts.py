@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from . import processes
+from . import modes, processes
 from .session import Failure
 
 
@@ -17,7 +17,7 @@ def run(command):
 
 class Host:
     def __init__(self, net, number, shared):
-        self.net, self.t, self.number = net, net.t, number
+        self.net, self.t, self.number, self.user = net, net.t, number, net.user
         self.name = "abcdefghijklmnop"[number]
         self.netns = f"cairn{os.getpid()}{self.name}"
         self.address = f"10.91.0.{number + 1}"
@@ -28,9 +28,14 @@ class Host:
         self.env = dict(self.t.env, CAIRN_RUNDIR=os.path.join(self.folder, "run"), CAIRN_HOST=self.name,
                         CAIRN_CKPTDIR=self.ckptdir)
         self.key = os.path.join(self.folder, "run", "default", "key")
+        if self.user:
+            for path in self.folder, self.ckptdir:
+                os.chown(path, self.user.pw_uid, self.user.pw_gid)
 
     def command(self, *argv):
-        return ["nsenter", f"--net=/run/netns/{self.netns}", *map(str, argv)]
+        become = ["setpriv", f"--reuid={self.user.pw_uid}", f"--regid={self.user.pw_gid}", "--init-groups", "--inh-caps=-all",
+                  "--bounding-set=-all"] if self.user else []
+        return ["nsenter", f"--net=/run/netns/{self.netns}", *become, *map(str, argv)]
 
     def run(self, *argv, timeout=60, env=None):
         return self.t.run(self.command(*argv), timeout=timeout, env=env or self.env)
@@ -46,6 +51,9 @@ class Host:
 
     def spawn(self, *argv, name="out", env=None):
         path = os.path.join(self.folder, name)
+        if self.user:  # a restart opens it as it was
+            with open(path, "a"):
+                os.chown(path, self.user.pw_uid, self.user.pw_gid)
         return processes.spawn(self.command(*argv), env=env or self.env, cwd=self.t.work, stdin="/dev/null", stdout=path,
                                stderr=path, new_session=True)
 
@@ -65,10 +73,14 @@ class Host:
 
 
 class Net:
-    """`with Net(t, 2) as net:` net.hosts[0] is the root's."""
+    """`with Net(t, 2) as net:` net.hosts[0] is the root's. user: whoever runs programs there is an ordinary user."""
 
-    def __init__(self, t, count, shared=False):
+    def __init__(self, t, count, shared=False, user=False):
         self.t, self.bridge = t, f"cbr{os.getpid()}"
+        self.user = modes.ordinary_user() if user else None
+        if user:
+            os.chmod(t.folder, 0o755)
+            os.chown(t.work, self.user.pw_uid, self.user.pw_gid)
         self.hosts = [Host(self, number, shared) for number in range(count)]
         self.root = self.hosts[0]
         self.port = 7779

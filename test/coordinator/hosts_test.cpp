@@ -1,0 +1,250 @@
+// A root and those who connect to it by TCP: with the key or without, well-behaved or not. Whatever one of
+// them does, everybody else is answered.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include "coordinator/channel.h"
+#include "support.h"
+
+namespace cairn::coordinator_test {
+namespace {
+
+using namespace std::chrono_literals;
+using coordinator::Channel;
+using coordinator::Key;
+
+Fd call_port(std::uint16_t port) {
+    Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in there{};
+    there.sin_family = AF_INET;
+    there.sin_port = htons(port);
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0) fd.reset();
+    return fd;
+}
+
+// What a relay could be made to say by somebody who has the key.
+class FakeRelay {
+  public:
+    FakeRelay(std::uint16_t port, const Key& key)
+        : channel_(Channel::Role::relay, key), fd_(call_port(port)) {}
+
+    // False: the root has closed, or nothing came for 10 s.
+    bool prove() {
+        while (fd_ && !channel_.proved())
+            if (!write(std::exchange(channel_.output, {})) || !read()) return false;
+        return static_cast<bool>(fd_);
+    }
+    // As one who takes part; `members` are uids.
+    bool join(const std::string& name, const std::vector<std::string>& members = {},
+              const std::string& cid = "?") {
+        Json list = Json::array();
+        for (const std::string& uid : members) list.push_back({{"uid", uid}, {"pid", 1}, {"name", "one"}});
+        return prove() && say({{"type", "host"}, {"name", name}, {"cid", cid}, {"members", list}}) &&
+               hear("welcome").is_object();
+    }
+    bool say(const Json& message) { return say(message.dump()); }
+    bool say(const std::string& text) {
+        return channel_.send(text).has_value() && write(std::exchange(channel_.output, {}));
+    }
+    // The next message of this type; null at the end of the connection or after 10 s.
+    Json hear(const std::string& type) {
+        for (;;) {
+            while (!channel_.messages.empty()) {
+                Json message = Json::parse(channel_.messages.front(), nullptr, false);
+                channel_.messages.pop_front();
+                if (message.is_object() && message.value("type", "") == type) return message;
+            }
+            if (!read()) return nullptr;
+        }
+    }
+    // Nothing of the channel's: as it is.
+    bool write(const std::string& bytes) const {
+        for (std::size_t at = 0; at < bytes.size();) {
+            const ssize_t n = ::send(fd_.get(), bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+            if (n <= 0) return false;
+            at += static_cast<std::size_t>(n);
+        }
+        return true;
+    }
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
+  private:
+    bool read() {
+        pollfd polled{fd_.get(), POLLIN, 0};
+        char buffer[65536];
+        if (::poll(&polled, 1, 10'000) <= 0) return false;
+        const ssize_t n = ::recv(fd_.get(), buffer, sizeof buffer, 0);
+        return n > 0 && channel_.feed({buffer, static_cast<std::size_t>(n)}).has_value();
+    }
+
+    Channel channel_;
+    Fd fd_;
+};
+
+class SeveralHosts : public CoordinatorTest {
+  protected:
+    // `silence`: seconds after which a host that says nothing is lost.
+    void listen(const char* silence = "60") {
+        ::setenv("CAIRN_HOST_TIMEOUT", silence, 1);
+        start({"--listen", "127.0.0.1:0", "--host", "root"});
+        ::unsetenv("CAIRN_HOST_TIMEOUT");
+        // The kernel has chosen a port that nobody else has.
+        ASSERT_TRUE(eventually([&] {
+            std::ifstream file(root_ + "/out");
+            const std::string said(std::istreambuf_iterator<char>(file), {});
+            constexpr std::string_view before = "listens for other hosts at 127.0.0.1:";
+            const std::size_t at = said.find(before);
+            if (at == std::string::npos || said.find('\n', at) == std::string::npos) return false;
+            port_ = static_cast<std::uint16_t>(std::stoi(said.substr(at + before.size())));
+            return true;
+        }));
+    }
+    [[nodiscard]] FakeRelay relay() const { return {port_, *Key::load(session_ + "/key")}; }
+    [[nodiscard]] bool knows(const std::string& name) const {
+        for (const Json& host : status().value("hosts", Json::array()))
+            if (host.value("name", "") == name && host.value("connected", false)) return true;
+        return false;
+    }
+
+    std::uint16_t port_ = 0;
+};
+
+TEST_F(SeveralHosts, WithTheKeyOneTakesPart) {
+    listen();
+    FakeRelay one = relay();
+    ASSERT_TRUE(one.join("one", {"a"}));
+    EXPECT_TRUE(knows("one"));
+    EXPECT_TRUE(eventually([&] { return status()["processes"] == 1; }));
+    ASSERT_TRUE(one.say({{"type", "left"}, {"uids", {"a"}}}));
+    EXPECT_TRUE(eventually([&] { return status()["state"] == "idle"; }));
+    // The name is taken.
+    FakeRelay other = relay();
+    ASSERT_TRUE(other.prove());
+    ASSERT_TRUE(other.say({{"type", "host"}, {"name", "one"}}));
+    EXPECT_NE(other.hear("refused").value("reason", "").find("--host"), std::string::npos);
+}
+
+TEST_F(SeveralHosts, StrangersAreManyAndHarmNobody) {
+    listen("1");
+    std::mt19937 random(7);
+    std::vector<Fd> crowd;
+    for (int i = 0; i < 300; ++i) {
+        Fd fd = call_port(port_);
+        ASSERT_TRUE(fd);
+        std::string said = i % 3 == 0 ? "" : "CAIRN-1\n";
+        if (i % 3 != 1)
+            for (auto n = random() % 300; n > 0; --n) said += static_cast<char>(random());
+        (void)!::send(fd.get(), said.data(), said.size(), MSG_NOSIGNAL);
+        crowd.push_back(std::move(fd));
+        if (i % 50 == 0) {
+            EXPECT_TRUE(status().is_object());
+        }
+    }
+    EXPECT_TRUE(status()["hosts"].empty());
+    // Who is silent has had his time after a moment, and then there is room again.
+    EXPECT_TRUE(eventually([&] { return relay().join("late"); }));
+    EXPECT_TRUE(coordinator_lives());
+}
+
+TEST_F(SeveralHosts, HalfAMessageIsWaitedForNoLongerThanSilence) {
+    listen("1");
+    FakeRelay half = relay();
+    ASSERT_TRUE(half.join("half", {"a"}));
+    ASSERT_TRUE(half.write(std::string("\xff\x00\x00\x00", 4) + "the rest never comes"));
+    // A checkpoint waits for it, and says for whom; others are answered meanwhile.
+    Client waits = client();
+    ASSERT_TRUE(waits.send(R"({"verb":"checkpoint"})"));
+    EXPECT_TRUE(status().is_object());
+    const Json given_up = waits.until("done");
+    EXPECT_EQ(given_up["event"], "failed");
+    EXPECT_NE(given_up.value("reason", "").find("half"), std::string::npos) << given_up;
+    EXPECT_TRUE(eventually([&] { return !knows("half"); }));
+    EXPECT_TRUE(coordinator_lives());
+}
+
+TEST_F(SeveralHosts, NonsenseFromOneWithTheKey) {
+    listen();
+    for (const std::string text : {"", "nonsense", "[]", "{", "\xff\xfe", "3"}) {
+        FakeRelay bad = relay();
+        ASSERT_TRUE(bad.prove());
+        (void)bad.say(text);
+        EXPECT_TRUE(bad.hear("welcome").is_null());
+    }
+    FakeRelay good = relay();
+    ASSERT_TRUE(good.join("good"));
+    // Fields of wrong types, in every message.
+    const Json values[] = {
+        1, -1, "x", Json::array({1, "a", nullptr, Json::object()}), nullptr, 1e300, Json::object(), true};
+    for (const char* type : {"host", "joined", "left", "starting", "ask", "gone", "report", "more", "?"})
+        for (const Json& value : values) {
+            FakeRelay bad = relay();
+            Json message = {{"type", type}};
+            for (const char* field : {"name", "addresses", "cid", "members", "starting", "uids", "count",
+                                      "client", "request", "id", "event"})
+                message[field] = value;
+            if (message["type"] == "host") {
+                ASSERT_TRUE(bad.prove());
+            } else {
+                ASSERT_TRUE(bad.join("bad"));
+            }
+            (void)bad.say(message);
+            if (message["type"] != "host") {
+                EXPECT_TRUE(knows("good"));
+            }
+            ASSERT_TRUE(good.say({{"type", "ping"}}));
+            ::shutdown(bad.fd(), SHUT_RDWR);
+            EXPECT_TRUE(eventually([&] { return !knows("bad"); }));
+        }
+    // Every verb with every wrong field, asked by a relay.
+    std::uint64_t client = 1;
+    for (const char* verb : {"hello", "status", "list", "interval", "restart-join", "restart-links",
+                             "restart-ready", "restart-done", "?"})
+        for (const Json& value : values) {
+            Json request = {{"verb", verb}};
+            for (const char* field : {"ckptdir", "interval", "keep", "seconds", "cid", "np", "part", "parts",
+                                      "members", "directory", "generation", "more", "ends"})
+                request[field] = value;
+            ASSERT_TRUE(good.say({{"type", "ask"}, {"client", ++client}, {"request", request}}));
+            ASSERT_TRUE(good.say({{"type", "gone"}, {"client", client}}));
+        }
+    ASSERT_TRUE(good.say({{"type", "ask"}, {"client", 1}, {"request", {{"verb", "status"}}}}));
+    Json answer;
+    do answer = good.hear("answer");
+    while (answer.is_object() && answer.value("client", 0) != 1);
+    EXPECT_TRUE(answer.is_object());
+    EXPECT_TRUE(coordinator_lives());
+}
+
+// Thousands of questions, and no answer is read: what waits for it is limited, and others are answered.
+TEST_F(SeveralHosts, WhoNeverReadsIsLost) {
+    listen();
+    FakeRelay deaf = relay();
+    ASSERT_TRUE(deaf.join("deaf"));
+    // With a long path in each answer a few thousand of them are the 64 MiB that the root keeps.
+    ASSERT_EQ(ask({{"verb", "hello"}, {"ckptdir", "/" + std::string(3900, 'x')}})["event"], "done");
+    const int small = 4096;
+    ::setsockopt(deaf.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    const Json question = {{"type", "ask"}, {"client", 1}, {"request", {{"verb", "status"}}}};
+    bool lost = false;
+    for (int i = 0; i < 1'000'000 && !lost; ++i) {
+        lost = !deaf.say(question);
+        if (i % 4'000 == 0) {
+            EXPECT_TRUE(status().is_object());
+        }
+    }
+    EXPECT_TRUE(lost);
+    EXPECT_TRUE(eventually([&] { return !knows("deaf"); }));
+    EXPECT_TRUE(relay().join("deaf"));
+}
+
+}  // namespace
+}  // namespace cairn::coordinator_test
