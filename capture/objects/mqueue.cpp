@@ -75,15 +75,23 @@ int take_and_put_back(int fd, const mq_attr& attributes, std::vector<Message>& t
 
 bool write_whole(int fd, const void* data, std::size_t size) {
     const auto* at = static_cast<const char*>(data);
-    for (ssize_t done = 0; size > 0; at += done, size -= static_cast<std::size_t>(done))
-        if ((done = ::write(fd, at, size)) <= 0) return false;
+    while (size > 0) {
+        const ssize_t done = ::write(fd, at, size);
+        if (done <= 0) return false;
+        at += done;
+        size -= static_cast<std::size_t>(done);
+    }
     return true;
 }
 
 bool read_whole(int fd, void* data, std::size_t size) {
     auto* at = static_cast<char*>(data);
-    for (ssize_t done = 0; size > 0; at += done, size -= static_cast<std::size_t>(done))
-        if ((done = ::read(fd, at, size)) <= 0) return false;
+    while (size > 0) {
+        const ssize_t done = ::read(fd, at, size);
+        if (done <= 0) return false;
+        at += done;
+        size -= static_cast<std::size_t>(done);
+    }
     return true;
 }
 
