@@ -6,7 +6,6 @@
 #pragma once
 
 #include <linux/userfaultfd.h>
-#include <sys/types.h>
 
 #include <atomic>
 #include <cstdint>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "restart/pages/identity.h"
 #include "restart/pages/order.h"
 
 namespace cairn::restart::pages {
@@ -47,6 +47,8 @@ class Log {
     void settle(std::span<const std::uint32_t> order) const;
     // Kept and settled at once. Only when nothing is unsettled. False: the log is full.
     [[nodiscard]] bool add(const Event& event) const;
+    // How much of what is settled has been looked at for what no event tells (MADV_WIPEONFORK).
+    [[nodiscard]] std::atomic<std::uint32_t>& heeded() const { return shared_->heeded; }
     // Indexes of what is settled, in the order to apply them.
     [[nodiscard]] std::vector<std::uint32_t> history() const;
 
@@ -56,8 +58,8 @@ class Log {
     // Everything is in place.
     [[nodiscard]] std::atomic<bool>& finished() const { return shared_->finished; }
     // Who serves, and who waits for its death to replace it.
-    [[nodiscard]] std::atomic<pid_t>& server() const { return shared_->server; }
-    [[nodiscard]] std::atomic<pid_t>& guard() const { return shared_->guard; }
+    [[nodiscard]] std::atomic<Identity>& server() const { return shared_->server; }
+    [[nodiscard]] std::atomic<Identity>& guard() const { return shared_->guard; }
 
   private:
     struct Entry {
@@ -67,10 +69,10 @@ class Log {
     };
     struct Shared {
         std::uint32_t processes;
-        std::atomic<std::uint32_t> kept, settled;
+        std::atomic<std::uint32_t> kept, settled, heeded;
         std::atomic<std::uint64_t> bytes_left;
         std::atomic<bool> failed, finished;
-        std::atomic<pid_t> server, guard;
+        std::atomic<Identity> server, guard;
     };
     Log(void* memory, std::size_t size);
     [[nodiscard]] Entry& entry(std::uint32_t index) const { return entries_[index]; }

@@ -19,7 +19,7 @@
 
 #include "common/image/format.h"
 #include "common/image/hash.h"
-#include "common/proc.h"
+#include "restart/pages/identity.h"
 #include "restart/pages/user_fault.h"
 
 namespace cairn::restart::pages {
@@ -52,6 +52,7 @@ class Server {
             if (event.kind == Change::closed && index + 1 == log_.kept()) close_if_open(event.space);
         }
         for (std::uint32_t i = 0; i < log_.processes(); ++i) adopt(i);
+        if (log_.kept() == log_.settled()) heed_births();
         // faults that were read and not answered: whoever is woken faults again
         for (const auto& [space, fd] : fds_) wake_all(fd);
     }
@@ -207,9 +208,16 @@ class Server {
         }
         if (batch.size() > 1)
             for (const auto space : concerned) forget_unregistered(space);
-        for (const auto index : indexes)
-            if (log_.event(index).kind == Change::fork) heed_wipe_on_fork(log_.event(index));
+        heed_births();
         return true;
+    }
+
+    // What no event tells of a birth. Whoever takes over from a server that died meanwhile does it again.
+    void heed_births() {
+        const auto end = log_.settled();
+        for (auto index = log_.heeded().load(); index < end; ++index)
+            if (const auto event = log_.event(index); event.kind == Change::fork) heed_wipe_on_fork(event);
+        log_.heeded().store(log_.settled());
     }
 
     void forget_unregistered(SpaceId space) {
@@ -418,7 +426,9 @@ namespace {
 
 // Serves in a child; another one when that dies. Returns in the child, whose parent this is.
 void guard(const Log& log) {
-    log.guard().store(::getpid());
+    Identity own = own_identity();
+    log.guard().store(own);
+    (void)log.server().compare_exchange_strong(own, 0);  // for the child
     for (;;) {
         const pid_t child = fork_with_descriptors();
         if (child == 0) return;
@@ -426,16 +436,27 @@ void guard(const Log& log) {
             ::usleep(10'000);
             continue;
         }
-        log.server().store(child);
         int status = 0;
         ::waitpid(child, &status, 0);
         if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
     }
 }
 
-bool lives(pid_t pid) {
-    const auto stat = proc::stat(pid);
-    return stat && stat->state != 'Z';
+void exit_if_all_is_said(const Log& log) {
+    if (log.failed().load()) ::_exit(1);
+    if (log.finished().load()) ::_exit(0);
+}
+
+// Two must never serve at once: each would read events that the other needs, into the same slot. A child that
+// was born to serve may run so late that somebody else, who found nobody alive, has begun already.
+void become_server(const Log& log) {
+    const Identity own = own_identity();
+    for (;;) {
+        Identity before = log.server().load();
+        if (!lives(before) && log.server().compare_exchange_strong(before, own)) return;
+        exit_if_all_is_said(log);
+        ::usleep(1'000);
+    }
 }
 
 }  // namespace
@@ -443,9 +464,9 @@ bool lives(pid_t pid) {
 void serve(const Work& work, const Log& log) {
     settle_in("cairn-pages");
     for (;;) {
-        log.server().store(::getpid());
         const pid_t parent = ::getppid();
         const Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, parent, 0)));
+        become_server(log);
         Server server(work, log);
         server.watch(watched.get());
         server.recall();
@@ -461,7 +482,7 @@ void serve(const Work& work, const Log& log) {
 void keep(const Work& work, const Log& log) {
     settle_in("pages-keeper");
     for (int dead = 0; dead < 2;) {
-        if (log.finished().load() || log.failed().load()) ::_exit(0);
+        exit_if_all_is_said(log);
         ::usleep(20'000);
         dead = lives(log.server().load()) || lives(log.guard().load()) ? 0 : dead + 1;
     }

@@ -27,7 +27,7 @@ Result<std::unique_ptr<Service>> Service::start(Work work, const std::string& lo
         process.image_fd = service->images_.back().get();
     }
     service->work_.lock = service->lock_.get();
-    service->log_.guard().store(::getpid());
+    service->log_.guard().store(own_identity());
     if (auto done = service->spawn(); !done) return std::unexpected(std::move(done.error()));
     service->keeper_ = fork_with_descriptors();
     if (service->keeper_ == 0) keep(service->work_, service->log_);
@@ -52,7 +52,6 @@ Result<> Service::spawn() {
     server_ = fork_with_descriptors();
     if (server_ == 0) serve(work_, log_);
     if (server_ < 0) return fail_errno("starting the page server");
-    log_.server().store(server_);
     return {};
 }
 
