@@ -17,6 +17,7 @@ namespace cairn::forest {
 
 enum class Stage : std::uint32_t {
     unborn,
+    awaited,   // its parent is at the fork; the child may be there and not have run yet
     building,  // takes its steps
     arrived,   // has called become
     leaving,   // exits, as planned

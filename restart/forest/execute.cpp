@@ -325,7 +325,7 @@ class Executing {
         int named = 0;
         for (int process = 0; process < static_cast<int>(plan_.processes.size()); ++process) {
             const Stage stage = shared_.board->entry(process).stage;
-            if (stage == Stage::arrived || stage == Stage::leaving || stage == Stage::unborn) continue;
+            if (stage != Stage::building && stage != Stage::given_up) continue;
             if (++named <= 8) text += "; " + doing(process);
         }
         if (named > 8) text += fmt::format("; and {} more", named - 8);
@@ -395,8 +395,14 @@ namespace {
 bool still_ours(const Entry& entry, pid_t pid, const Stat& stat) {
     if (!lives(stat)) return false;
     if (entry.started != 0) return stat.started == entry.started;
-    std::error_code ignored;
-    return std::filesystem::equivalent(fmt::format("/proc/{}/exe", pid), "/proc/self/exe", ignored);
+    const std::string exe = fmt::format("/proc/{}/exe", pid);
+    std::error_code error;
+    // Who exits has no executable any more, long before it is a zombie if it has much memory to give back.
+    (void)std::filesystem::read_symlink(exe, error);
+    if (error == std::errc::no_such_file_or_directory) return true;
+    // A tool that isn't dumpable (file capabilities, an executable that can't be read) has such children.
+    if (error == std::errc::permission_denied) return ::kill(pid, 0) == 0;
+    return std::filesystem::equivalent(exe, "/proc/self/exe", error);
 }
 
 }  // namespace
@@ -407,8 +413,7 @@ std::vector<pid_t> Forest::kill_all() {
     const auto began = Clock::now();
     const int count = static_cast<int>(board_->processes());
     std::vector<pid_t> left;
-    // Twice without anybody: a child may have been born before the stop and entered on the board after the
-    // first look.
+    // Twice without anybody: a child may have been born before the stop and awaited after the first look.
     for (int quiet = 0; quiet < 2 && Clock::now() - began < std::chrono::seconds(5);) {
         left.clear();
         bool going = false;
@@ -416,6 +421,9 @@ std::vector<pid_t> Forest::kill_all() {
             const Entry& entry = board_->entry(process);
             const Stage stage = entry.stage;
             const pid_t pid = entry.pid;
+            // Awaited for good only if its parent was killed before the fork; so not for ever.
+            if (stage == Stage::awaited && pid == 0 && Clock::now() - began < std::chrono::seconds(2))
+                going = true;
             if (pid <= 0 || stage == Stage::unborn || !still_ours(entry, pid, stat_of(pid))) continue;
             // Who exits by itself, as planned or because of a failure, is on its way.
             if (stage == Stage::leaving || stage == Stage::given_up) {

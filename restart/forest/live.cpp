@@ -207,6 +207,9 @@ Result<pid_t> fork_child(const Shared& shared, int child) {
     const auto reserved = [&](pid_t pid) {
         return !exact && std::ranges::binary_search(shared.reserved, static_cast<Id>(pid));
     };
+    // On a busy machine parent and child can both be kept from saying that it is there, for long.
+    Entry& entry = shared.board->entry(child);
+    entry.stage = Stage::awaited;
     sigset_t all, before;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, &before);  // no handler of the tool's may run in the child
@@ -226,11 +229,12 @@ Result<pid_t> fork_child(const Shared& shared, int child) {
     }
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     if (number != 0) {
+        entry.stage = Stage::unborn;
         errno = number;
         return fail_errno("fork of {}", process.name);
     }
     // The child writes it too: whoever of the two comes first.
-    shared.board->entry(child).pid = pid;
+    entry.pid = pid;
     return pid;
 }
 

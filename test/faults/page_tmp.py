@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+"""The page server of a lazy restart is killed again and again while pages are missing; and the restart tool itself,
+which watches over it: the program finds its memory as it was. Where two changes of memory can't be told apart any more
+it may be ended, with a message that says so."""
+import os
+import random
+import sys
+import time
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import signal
+from cairn_test import Failure, Skip, check, main, processes
+
+
+def named(name):
+    for pid in processes.descendants():
+        found = processes.stat(pid)
+        if found and found[0] == name:
+            return pid
+    return None
+
+
+def expect(program, line):
+    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n")
+    if found[1].startswith(b"FAILED"):
+        raise Failure(found[1].decode())
+
+
+def kill(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+        return 1
+    except ProcessLookupError:
+        return 0
+
+
+def test(t):
+    if t.mode not in ("exact", "virtual"):
+        raise Skip("lazy memory is root's")
+    if tuple(int(x) for x in os.uname().release.split(".")[:2]) < (6, 17):
+        raise Skip("lazy memory needs Linux 6.17")
+    path = os.path.join(t.build, "test", "checkpoint", "lazy_memory")
+    program = t.launch([path, "256"], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
+    program.expect(r"^READY\r?\n")
+    killed = 0
+    for number in range(2 * t.rounds if t.soak else 2):
+        t.checkpoint()
+        t.pull_the_plug()
+        program = t.restart("--lazy", name=f"restart {number + 1}", wait=False)
+        before = killed
+        also_tool = number % 2 == 0
+        end = time.monotonic() + 30
+        seen, tool_killed, last_seen = False, False, time.monotonic()
+        while time.monotonic() < end and not (seen and time.monotonic() - last_seen > 0.2):
+            if killed - before >= 40:
+                break
+            processes.reap()
+            server = named("cairn-pages")
+            if server is None:
+                continue
+            seen, last_seen = True, time.monotonic()
+            time.sleep(random.random() * 0.1)
+            killed += kill(server)
+            state = t.status() if also_tool else None
+            if state and state["state"] == "running" and named("cairn-pages"):
+                t.say("the tool is killed")
+                kill(program.pid)
+                also_tool, tool_killed = False, True
+        check(seen, "no page server was seen")
+        try:
+            if tool_killed:
+                t.wait_until(lambda: (t.status() or {}).get("state") == "running", "the group to run")
+            else:
+                t.wait_restarted(program)
+            t.say(f"round {number + 1}: page servers killed until now: {killed}")
+            t.order(f"check {number}")
+            expect(program, f"CHECKED {number}")
+        except Failure:
+            with open(program.errors) as file:
+                if "not all of their memory can be brought back" not in file.read():
+                    raise
+            t.say("the program was ended with a message")
+            t.pull_the_plug()
+            program = t.restart("--eager", name="restart, eagerly")
+            t.order(f"check {number} again")
+            expect(program, f"CHECKED {number} again")
+    check(killed > 0, "no page server was ever killed")
+    t.order("go")
+    expect(program, "EXIT-SUCCESS")
+    program.expect_exit(0)
+
+
+main(test)
