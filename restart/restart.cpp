@@ -36,6 +36,7 @@
 #include "restart/objects/system_v.h"
 #include "restart/pages/choice.h"
 #include "restart/pages/service.h"
+#include "restart/pmi/launcher.h"
 #include "restart/privileges.h"
 #include "restart/rebuild.h"
 #include "restart/stage.h"
@@ -630,6 +631,7 @@ class Restart {
             slot.timing_tls.store(image->process.timing_tls);
             slot_of_[image->process.pid] = index;
         }
+        if (auto started = start_launcher(); !started) return started;
         auto done = send_members({{"verb", "restart-ready"}}, [this](const ProcessImage& image) {
             return nlohmann::json{{"uid", image.process.uid},
                                   {"pid", image.process.pid},
@@ -639,6 +641,20 @@ class Restart {
         });
         if (!done) return done;
         return await_event("release", {});
+    }
+
+    // MPI ranks whose launcher was outside: somebody has to answer them.
+    Result<> start_launcher() {
+        const std::size_t before = notes_.size();
+        auto ranks = pmi::find_ranks(objects(), processes_, *objects_, to_kernel_, notes_);
+        if (!ranks) return std::unexpected(std::move(ranks.error()));
+        for (std::size_t i = before; i < notes_.size(); ++i)
+            if (!options_.quiet) fmt::print(stderr, "cairn: {}\n", notes_[i]);
+        if (ranks->empty()) return {};
+        auto launcher = pmi::start_launcher(std::move(*ranks));
+        if (!launcher) return std::unexpected(std::move(launcher.error()));
+        launcher_ = *launcher;
+        return {};
     }
 
     Result<> go() {
@@ -699,9 +715,13 @@ class Restart {
         region_fd_.reset();
         client_.reset();
         terminal_fd_.reset();
-        return terminal_.stay(forest_->real.at(first_process()), [this](pid_t child, int status) {
+        auto result = terminal_.stay(forest_->real.at(first_process()), [this](pid_t child, int status) {
+            if (child == launcher_) launcher_ = -1;
             if (page_service_) page_service_->ended(child, status);
         });
+        // As a launcher: ends when all ranks have.
+        if (launcher_ > 0) (void)::waitpid(launcher_, nullptr, 0);
+        return result;
     }
 
     // Whose end is ours: the one that the computation began with, else the oldest that is nobody's child. Not
@@ -761,6 +781,7 @@ class Restart {
     std::map<pid_t, std::int32_t> slot_of_;
     std::vector<std::string> notes_;
     bool lazy_ = false;
+    pid_t launcher_ = -1;  // start_launcher()
     std::unique_ptr<pages::Service> page_service_;
 };
 

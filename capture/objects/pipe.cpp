@@ -93,6 +93,25 @@ Result<> capture_pipes(Table& table) {
                 table.note("{} is a pipe whose {} end is held outside the group", found.who(),
                            ends.reader ? "writing" : "reading");
         }
+        // A launcher that doesn't close what it has opened for one program before it starts the next: its
+        // reading end of the one's standard output is in the other, too, who doesn't know of it.
+        if (ends.reader && ends.writer && first.kind != schema::ObjectKind::fifo) {
+            bool output = false, input = false;
+            for (const std::int64_t id : ends.objects) {
+                const schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+                if (object.standard < 0) continue;
+                output = output || !reads(object);
+                input = input || !writes(object);
+            }
+            if (output && !input && pipes_read_outside(table).contains(found.status.st_ino)) {
+                for (const std::int64_t id : ends.objects) {
+                    schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+                    object.outside = !reads(object);
+                }
+                table.note("{} is a pipe that is read outside the group", found.who());
+                continue;
+            }
+        }
         // What nobody of ours can read is on its way to somebody outside, who has it already.
         for (const std::int64_t id : ends.objects) {
             schema::Object& object = table.objects[static_cast<std::size_t>(id)];

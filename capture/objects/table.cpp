@@ -116,6 +116,7 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
         if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;
         result.push_back({number, *id, close_on_exec});
     }
+    note_rank(table, holder, result);
     return result;
 }
 

@@ -5,7 +5,9 @@
 #include <compare>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 
 #include "capture/objects/description.h"
 #include "capture/objects/find_inode.h"
@@ -49,6 +51,11 @@ struct Table {
         UnixDiagnosis diagnosis;
     };
     std::map<ino_t, UnixSocket> unix_sockets;
+    struct Rank {
+        int fd = -1, number = -1, of = 0;  // PMI_FD, PMI_RANK, PMI_SIZE
+    };
+    std::map<std::int64_t, Rank> ranks;           // sockets that lead to an MPI launcher: object -> whose
+    std::optional<std::set<ino_t>> read_outside;  // pipes_read_outside()
     std::vector<std::int64_t> tcp_sockets;
     std::vector<std::string> externals;  // connections to the outside, for ExternalPolicy::refuse
     std::vector<std::pair<std::int64_t, pid_t>> pidfds;  // object, kernel's pid
@@ -112,6 +119,13 @@ struct Located {
 // pipe.cpp
 [[nodiscard]] Result<> describe_pipe(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> capture_pipes(Table& table);
+
+// launcher.cpp
+void note_rank(Table& table, const Holder& holder, std::span<const schema::Descriptor> descriptors);
+// Is this address (address_words) that of the PMIx server which the process was started with?
+[[nodiscard]] bool is_pmix_server(const Holder& holder, const std::string& address);
+// Pipes that a process above the members has open for reading; found once for each checkpoint.
+[[nodiscard]] const std::set<ino_t>& pipes_read_outside(Table& table);
 
 // terminal.cpp
 [[nodiscard]] Result<> describe_pty_master(Table& table, const Description& found, schema::Object& object);

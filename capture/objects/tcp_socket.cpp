@@ -344,6 +344,12 @@ class TcpSockets {
     }
 
     Result<> outside(Socket& socket) {
+        if (is_pmix_server(socket.found->holder, address_words(socket.peer)))
+            return fail_code(
+                ExitCode::refused,
+                "is the connection of an MPI program to mpirun, which is outside the group; under PMIx (Open "
+                "MPI) a program ends when it loses that, so a restart couldn't bring it back: run `cairn "
+                "launch mpirun ...` instead of `mpirun cairn launch ...`");
         socket.object->outside = true;
         table_.external(fmt::format("{} is a TCP socket, {} connected to {}", socket.found->who(),
                                     address_words(socket.own), address_words(socket.peer)),

@@ -165,6 +165,15 @@ Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& dia
     }
     object.outside = true;
     if (object.standard >= 0) return {};
+    if (const auto rank = table.ranks.find(object.id); rank != table.ranks.end() && !datagrams) {
+        extra["pmi_fd"] = rank->second.fd;
+        extra["pmi_rank"] = rank->second.number;
+        extra["pmi_size"] = rank->second.of;
+        table.external(fmt::format("{} is the connection of an MPI program (rank {} of {}) to its launcher",
+                                   found.who(), rank->second.number, rank->second.of),
+                       "the restart answers in its place");
+        return {};
+    }
     table.external(
         fmt::format("{} is a Unix socket connected to {}", found.who(), extra.value("peer_words", "")),
         datagrams ? "a restart connects it to whoever has that name then"

@@ -103,6 +103,10 @@ class ObjectSet {
     // fchdir), -1 if there is no such object or only a process itself can open it.
     [[nodiscard]] int fd_of(std::int64_t object) const;
 
+    // The launcher's end of an MPI program's connection to its launcher (Object::extra has "pmi_rank"); none
+    // if the object is no such, or it was taken already.
+    [[nodiscard]] Fd take_launcher(std::int64_t object);
+
     // In the tool, once every process of the forest is there, and before install(): what leads to processes.
     [[nodiscard]] Result<> open_processes(const Translate& to_kernel);
 

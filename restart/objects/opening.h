@@ -15,7 +15,8 @@ struct Opening {
     std::vector<std::string>& notes;
     std::int64_t
         main_terminal;  // Object::pty of the terminal that ObjectSetOptions::terminal replaces, -1: none
-    std::map<std::int64_t, Fd> opened;  // by object id; at or above the floor
+    std::map<std::int64_t, Fd> opened;     // by object id; at or above the floor
+    std::map<std::int64_t, Fd> launchers;  // other ends of connections to MPI launchers, by object id
 
     // Takes a descriptor over: moved to or above the floor, without close-on-exec.
     [[nodiscard]] Result<> keep(const schema::Object& object, Fd fd);

@@ -21,7 +21,7 @@ using schema::Object;
 using schema::ObjectKind;
 
 struct ObjectSet::State {
-    std::map<std::int64_t, Fd> opened;
+    std::map<std::int64_t, Fd> opened, launchers;
     // What install(), after_forest() and controlling_terminal() need of the objects.
     std::map<std::int64_t, Object> objects;
     ObjectSetOptions options;
@@ -157,10 +157,11 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
         limit.rlim_cur = limit.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
-    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}};
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}, {}};
     if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
+    state->launchers = std::move(opening.launchers);
     state->options = options;
     state->floor = options.floor;
     std::int64_t highest = 0;
@@ -179,6 +180,11 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
 int ObjectSet::fd_of(std::int64_t object) const {
     const auto found = state_->opened.find(object);
     return found == state_->opened.end() ? -1 : found->second.get();
+}
+
+Fd ObjectSet::take_launcher(std::int64_t object) {
+    const auto found = state_->launchers.find(object);
+    return found == state_->launchers.end() ? Fd() : std::move(found->second);
 }
 
 // Where an object can be found in the process: at its high number, or, if only the process could open it, at

@@ -490,6 +490,8 @@ class UnixSockets {
             if (end.stand_in) {
                 // Whoever goes with something unread leaves an error behind.
                 if (end.flag("error")) (void)!::send(end.fd.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (end.extra.contains("pmi_rank") && !end.flag("error"))
+                    opening_.launchers.emplace(id, std::move(end.stand_in));
                 end.stand_in.reset();
             }
             shut_down(end.fd.get(), schema::number<int>(end.extra, "shutdown"));

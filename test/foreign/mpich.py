@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""An MPICH job of four ranks under mpirun, over POSIX shared memory and, as root with exact ids, over its default (System V as well)."""
+"""An MPICH job of four ranks under mpirun, over TCP, over POSIX shared memory and over its default (System V segments as well)."""
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -8,13 +8,13 @@ from cairn_test.mpi import job
 
 
 def test(t):
-    # The default elsewhere: a job that was saved in the middle of MPI_Init attaches segments by ids that it had got from another rank
-    # before, and these have others after a restart that can't choose them. Not over TCP: there this MPICH hangs now and then,
-    # undisturbed.
-    transports = {"POSIX shared memory": ["-genv", "UCX_TLS", "posix,self"]}
-    if t.mode == "exact":
-        transports["default"] = []
-    job(t, "mpich", transports)
+    transports = {"TCP": ["-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "lo", "-genv", "MPIR_CVAR_NOLOCAL", "1",
+                          "-genv", "STENCIL_LEAVE_OPEN", "1"],
+                  "POSIX shared memory": ["-genv", "UCX_TLS", "posix,self"],
+                  "default": []}
+    # UCX calls the kernel itself to attach a segment: an id that it has got from another rank before the checkpoint isn't translated. It
+    # does so in MPI_Init. Root's restart gives segments the ids that they had.
+    job(t, "mpich", transports, begun=() if t.mode in ("exact", "virtual") else ("default",))
 
 
 main(test)

@@ -1,0 +1,206 @@
+#include "restart/pmi/launcher.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "common/schema/extra.h"
+#include "restart/pmi/job.h"
+
+namespace cairn::restart::pmi {
+namespace {
+
+// A read of this descriptor was interrupted by the checkpoint, and begins anew.
+bool reads_from(const schema::Process& process, int fd) {
+    constexpr long restart_codes[] = {-512, -513, -514, -516};  // ERESTARTSYS and its kin: linux/errno.h
+    return std::ranges::any_of(process.threads, [&](const schema::Thread& thread) {
+        user_regs_struct registers{};
+        if (thread.registers.size() < sizeof registers) return false;
+        std::memcpy(&registers, thread.registers.data(), sizeof registers);
+        const auto call = static_cast<long>(registers.orig_rax);
+        return (call == SYS_read || call == SYS_recvfrom) && static_cast<int>(registers.rdi) == fd &&
+               std::ranges::find(restart_codes, static_cast<long>(registers.rax)) != std::end(restart_codes);
+    });
+}
+
+struct Served {
+    Job job;
+    std::vector<std::size_t> ranks;  // indices into the list of all
+};
+
+class Launcher {
+  public:
+    explicit Launcher(std::vector<Rank> ranks) : ranks_(std::move(ranks)), unread_(ranks_.size()) {
+        std::ranges::sort(ranks_, {}, &Rank::born);
+        std::map<std::pair<int, int>, std::size_t> seen;  // how many of this number
+        std::map<std::pair<int, std::size_t>, std::vector<std::size_t>> jobs;
+        for (std::size_t i = 0; i < ranks_.size(); ++i) {
+            const Rank& rank = ranks_[i];
+            const std::size_t nth = seen[{rank.size, rank.number}]++;
+            jobs[{rank.size, nth}].push_back(i);
+        }
+        place_.resize(ranks_.size());
+        for (auto& [key, members] : jobs) {
+            for (std::size_t i = 0; i < members.size(); ++i) place_[members[i]] = {jobs_.size(), i};
+            jobs_.push_back({Job(members.size(), key.first), std::move(members)});
+        }
+    }
+
+    [[noreturn]] void serve() {
+        for (std::size_t i = 0; i < ranks_.size(); ++i)
+            if (ranks_[i].waits) send(place_[i].first, jobs_[place_[i].first].job.waits(place_[i].second));
+        for (;;) {
+            std::vector<pollfd> polled;
+            std::vector<std::size_t> who;
+            for (std::size_t i = 0; i < ranks_.size(); ++i)
+                if (ranks_[i].connection) {
+                    polled.push_back({ranks_[i].connection.get(), POLLIN, 0});
+                    who.push_back(i);
+                }
+            if (polled.empty()) ::_exit(0);
+            if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) ::_exit(1);
+            for (std::size_t i = 0; i < polled.size(); ++i)
+                if (polled[i].revents != 0 && ranks_[who[i]].connection) read(who[i]);
+        }
+    }
+
+  private:
+    void read(std::size_t index) {
+        auto& [job, member] = place_[index];
+        char buffer[4096];
+        const ssize_t got = ::recv(ranks_[index].connection.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+        std::string& unread = unread_[index];
+        if (got <= 0 || unread.size() > 1U << 20) {  // gone, or no rank speaks so
+            ranks_[index].connection.reset();
+            send(job, jobs_[job].job.left(member));
+        } else {
+            unread.append(buffer, static_cast<std::size_t>(got));
+            for (std::size_t end = 0; (end = unread.find('\n')) != std::string::npos;
+                 unread.erase(0, end + 1))
+                send(job, jobs_[job].job.hear(member, std::string_view(unread).substr(0, end)));
+        }
+        if (!jobs_[job].job.failure().empty()) end(job, index);
+    }
+
+    void send(std::size_t job, const Job::Answers& answers) {
+        for (const auto& answer : answers) {
+            const Rank& rank = ranks_[jobs_[job].ranks[answer.rank]];
+            // Short, and what is not read yet is one answer at most: it fits. Who is gone is heard of by the
+            // next poll.
+            if (rank.connection)
+                (void)::send(rank.connection.get(), answer.line.data(), answer.line.size(),
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+    }
+
+    // Nobody would ever answer the others again what they have asked this one.
+    void end(std::size_t job, std::size_t culprit) {
+        std::size_t living = 0;
+        for (const std::size_t i : jobs_[job].ranks)
+            living += i != culprit && ranks_[i].connection &&
+                      ::syscall(SYS_pidfd_send_signal, ranks_[i].process.get(), 0, nullptr, 0) == 0;
+        if (living != 0)
+            fmt::print(stderr,
+                       "cairn: MPI rank {}, {}, {}: the other ranks are ended, as their launcher would\n",
+                       ranks_[culprit].number, ranks_[culprit].who, jobs_[job].job.failure());
+        for (const std::size_t i : jobs_[job].ranks) {
+            if (ranks_[i].connection && (i != culprit || jobs_[job].job.exit_code() == 0))
+                (void)::syscall(SYS_pidfd_send_signal, ranks_[i].process.get(), SIGKILL, nullptr, 0);
+            ranks_[i].connection.reset();
+        }
+    }
+
+    std::vector<Rank> ranks_;
+    std::vector<std::string> unread_;
+    std::vector<Served> jobs_;
+    std::vector<std::pair<std::size_t, std::size_t>> place_;  // job, index in it
+};
+
+void keep_only(const std::vector<Rank>& ranks) {
+    std::vector<unsigned> kept{2};
+    for (const Rank& rank : ranks) {
+        kept.push_back(static_cast<unsigned>(rank.connection.get()));
+        kept.push_back(static_cast<unsigned>(rank.process.get()));
+    }
+    std::ranges::sort(kept);
+    unsigned from = 0;
+    for (const unsigned fd : kept) {
+        if (fd > from) (void)::close_range(from, fd - 1, 0);
+        from = fd + 1;
+    }
+    (void)::close_range(from, ~0U, 0);
+}
+
+}  // namespace
+
+Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
+                                     std::span<const schema::Process> processes, ObjectSet& set,
+                                     const Translate& to_kernel, std::vector<std::string>& notes) {
+    std::vector<Rank> ranks;
+    for (const schema::Object& object : objects.objects) {
+        if (object.kind != schema::ObjectKind::other || object.type != "unix" || !object.outside) continue;
+        Fd connection = set.take_launcher(object.id);
+        if (!connection) continue;
+        auto extra = schema::unpack(object.extra);
+        if (!extra) return std::unexpected(std::move(extra.error()));
+        const int fd = schema::number<int>(*extra, "pmi_fd");
+        const auto holds = [&](const schema::Process& process) {
+            return std::ranges::any_of(process.descriptors, [&](const schema::Descriptor& descriptor) {
+                return descriptor.fd == fd && descriptor.object == object.id;
+            });
+        };
+        // What a rank has forked may hold it as well.
+        const auto process = std::ranges::find_if(processes, [&](const schema::Process& each) {
+            return holds(each) && std::ranges::none_of(processes, [&](const schema::Process& parent) {
+                       return parent.pid == each.ppid && holds(parent);
+                   });
+        });
+        if (process == processes.end()) continue;
+        Rank rank;
+        rank.connection = std::move(connection);
+        rank.process.reset(static_cast<int>(::syscall(SYS_pidfd_open, to_kernel(process->pid), 0)));
+        if (!rank.process) return fail_errno("process {}", process->pid);
+        rank.who = fmt::format("process {} ({})", process->pid, process->name);
+        rank.number = schema::number<int>(*extra, "pmi_rank");
+        rank.size = schema::number<int>(*extra, "pmi_size");
+        rank.waits = object.contents.empty() && reads_from(*process, fd);
+        rank.born = process->uid.substr(process->uid.rfind('-') + 1);
+        rank.born.insert(0, 20 - std::min<std::size_t>(rank.born.size(), 20), '0');  // numbers, in order
+        ranks.push_back(std::move(rank));
+    }
+    std::map<int, int> here;
+    for (const Rank& rank : ranks) ++here[rank.size];
+    for (const auto& [size, count] : here)
+        if (count % size != 0)
+            notes.push_back(fmt::format(
+                "{} of {} ranks of an MPI job are restarted here: what asks all of them, MPI_Finalize "
+                "above all, asks these",
+                count, size));
+    return ranks;
+}
+
+Result<pid_t> start_launcher(std::vector<Rank> ranks) {
+    const pid_t child = ::fork();
+    if (child < 0) return fail_errno("starting what answers MPI ranks");
+    if (child > 0) return child;
+    (void)::setsid();
+    ::prctl(PR_SET_NAME, "cairn-pmi");
+    keep_only(ranks);
+    (void)::chdir("/");
+    Launcher(std::move(ranks)).serve();
+}
+
+}  // namespace cairn::restart::pmi

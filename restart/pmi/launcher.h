@@ -1,0 +1,41 @@
+// Stands in for MPI launchers (mpiexec) that were outside the group: answers the ranks that they have
+// started.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/schema/process.h"
+#include "restart/objects/objects.h"
+
+namespace cairn::restart::pmi {
+
+struct Rank {
+    Fd connection;  // the launcher's end
+    Fd process;     // pidfd
+    std::string who;
+    int number = 0, size = 0;
+    bool waits = false;  // for an answer to a question from before the checkpoint
+    // PMI doesn't say whose ranks they are. Of several jobs of one size those of the one were born before
+    // those of the other with the same numbers.
+    std::string born;
+};
+
+// The ranks among these processes. Takes the launchers' ends out of `set`.
+[[nodiscard]] Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
+                                                   std::span<const schema::Process> processes, ObjectSet& set,
+                                                   const Translate& to_kernel,
+                                                   std::vector<std::string>& notes);
+
+// Starts a process that answers until all connections have ended; a child of the caller's, in a session of
+// its own. It holds nothing but the connections and standard error. If a rank fails the others of its job are
+// killed.
+[[nodiscard]] Result<pid_t> start_launcher(std::vector<Rank> ranks);
+
+}  // namespace cairn::restart::pmi
