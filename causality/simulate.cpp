@@ -7,7 +7,7 @@
 #include <queue>
 #include <unordered_map>
 
-#include "causality/protocol/protocols.h"
+#include "causality/protocol/together.h"
 
 namespace cairn::causality {
 namespace {
@@ -150,12 +150,10 @@ class Simulation {
     Simulation(const Scenario& scenario, ProtocolKind kind)
         : scenario_(scenario),
           n_(scenario.recorded != nullptr ? scenario.recorded->processes() : scenario.processes),
-          kind_(kind),
           pattern_(n_),
-          graph_(n_) {
+          graph_(n_),
+          protocol_(make_together(kind, n_, scenario.encoding)) {
         outcome_.protocol = kind;
-        for (Process p = 0; p < n_; ++p) parts_.push_back(make_protocol(kind, p, n_, scenario.encoding));
-        room_ = parts_[0]->most_piggyback();
     }
 
     Outcome run() {
@@ -176,9 +174,8 @@ class Simulation {
 
   private:
     struct Transit {
-        Process from = 0, to = 0;
+        Process to = 0;
         std::uint32_t message = 0, interval = 0;
-        std::uint32_t size = 0;
     };
     struct Event {
         double time;
@@ -187,9 +184,8 @@ class Simulation {
     };
 
     void take(Process p, bool forced) {
-        parts_[p]->take();
-        if (kind_ == ProtocolKind::logging)
-            outcome_.logged += static_cast<const SenderLogging&>(*parts_[p]).checkpoint().log.size();
+        protocol_->take(p);
+        outcome_.logged += protocol_->log_size(p);
         ++(forced ? outcome_.forced : outcome_.basic);
         pattern_.checkpoint(p, forced);
         graph_.open_interval(p);
@@ -199,14 +195,12 @@ class Simulation {
         std::uint32_t slot = static_cast<std::uint32_t>(transit_.size());
         if (unused_.empty()) {
             transit_.emplace_back();
-            carried_.resize(transit_.size() * room_);
         } else {
             slot = unused_.back();
             unused_.pop_back();
         }
-        const std::size_t size = parts_[from]->send(to, {carried_.data() + slot * room_, room_});
-        transit_[slot] = {from, to, pattern_.send(from), graph_.interval(from),
-                          static_cast<std::uint32_t>(size)};
+        const std::size_t size = protocol_->send(from, to, slot);
+        transit_[slot] = {to, pattern_.send(from), graph_.interval(from)};
         ++outcome_.messages;
         outcome_.control_bytes += size;
         outcome_.most_control_bytes = std::max<std::uint64_t>(outcome_.most_control_bytes, size);
@@ -214,10 +208,8 @@ class Simulation {
     }
     void arrive(std::uint32_t slot) {
         const Transit message = transit_[slot];
-        const auto force =
-            parts_[message.to]->receive(message.from, {carried_.data() + slot * room_, message.size});
-        if (force && *force) take(message.to, true);
-        parts_[message.to]->deliver();
+        if (protocol_->receive(message.to, slot)) take(message.to, true);
+        protocol_->deliver(message.to, slot);
         pattern_.receive(message.to, message.message);
         graph_.message(message.interval, graph_.interval(message.to));
         unused_.push_back(slot);
@@ -303,13 +295,10 @@ class Simulation {
 
     const Scenario& scenario_;
     Process n_;
-    ProtocolKind kind_;
     Pattern pattern_;
     Growing graph_;
-    std::vector<std::unique_ptr<Protocol>> parts_;
-    std::size_t room_ = 0;
+    std::unique_ptr<Together> protocol_;
     std::vector<Transit> transit_;
-    std::vector<std::uint8_t> carried_;
     std::vector<std::uint32_t> unused_;
     std::uint64_t undone_ = 0, rounds_ = 0;
     Outcome outcome_;
