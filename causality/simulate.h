@@ -49,7 +49,8 @@ struct Outcome {
     double seconds = 0;          // of computing
 };
 
-// Memory: 17 bytes for each message beside the protocols' own.
+// Memory: 17 bytes for each message beside the protocols' own (protocol/together.h: 4 bytes for each message
+// and some rows of 4 bytes for each process).
 [[nodiscard]] Outcome simulate(const Scenario& scenario, ProtocolKind protocol);
 
 // Figures over one parameter as an SVG: a line for each protocol. `points[i]` belongs to `x[i]`.

@@ -17,6 +17,8 @@ struct TraceReader::File {
     std::uint64_t size = 0;
     std::vector<std::uint32_t> places = {0};  // number in this file -> index in places_
     bool closed = false;
+    std::uint64_t content_bytes = sizeof(TraceHeader), content_blocks = 0;
+    std::vector<Process> ended_last;  // ends of processes behind the content
 
     // Where the zeros begin that the file ends with.
     [[nodiscard]] Result<std::uint64_t> end_of_data() const {
@@ -160,6 +162,13 @@ Result<> TraceReader::add_file(const std::string& path) {
         }
         ++blocks;
         offset = end;
+        if (block.type == BlockType::ended) {
+            file.ended_last.push_back(block.process);
+        } else if (block.type != BlockType::closed) {
+            file.content_bytes = end;
+            file.content_blocks = blocks;
+            file.ended_last.clear();
+        }
     }
     if (!file.closed)
         notes_.push_back(fmt::format("{}: not closed; the program was killed, or still runs", path));
@@ -185,6 +194,17 @@ Result<> TraceReader::add_block(std::uint32_t file, const BlockHeader& header, s
     stream.events += header.count;
     stream.blocks.push_back({file, header.count, header.bytes, offset, header.payload_checksum});
     return {};
+}
+
+TraceReader::Content TraceReader::content() const {
+    const File& file = files_.front();
+    Content content{.bytes = file.content_bytes, .blocks = file.content_blocks, .events = {}, .ended = {}};
+    for (const Stream& stream : streams_) {
+        content.events.push_back(stream.events);
+        content.ended.push_back(stream.ended);
+    }
+    for (const Process each : file.ended_last) content.ended[each] = false;
+    return content;
 }
 
 std::uint64_t TraceReader::events() const {

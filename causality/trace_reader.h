@@ -25,6 +25,15 @@ class TraceReader final : public TraceSource {
     [[nodiscard]] const std::vector<Communicator>& communicators() const override { return communicators_; }
     [[nodiscard]] const std::vector<std::string>& notes() const override { return notes_; }
     [[nodiscard]] std::uint64_t events() const;
+    // What a writer needs that goes on with this file: where the last block ends that isn't the end of
+    // something, how many there are up to there, and of each process the events and whether it ended before.
+    struct Content {
+        std::uint64_t bytes = 0;
+        std::uint64_t blocks = 0;
+        std::vector<std::uint64_t> events;
+        std::vector<bool> ended;
+    };
+    [[nodiscard]] Content content() const;  // of a trace of one file
     // Begins again with the first event of each process.
     void rewind();
 

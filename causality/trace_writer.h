@@ -22,6 +22,16 @@ class TraceWriter {
     [[nodiscard]] static Result<TraceWriter> create(const std::string& path, Process processes,
                                                     std::size_t block_bytes = usual_block);
 
+    // Goes on with a file that create() made, whether it was closed or its program was killed: behind its
+    // last whole block. Ends of processes and of the file that stand there are taken back. Nobody else may be
+    // writing it.
+    [[nodiscard]] static Result<TraceWriter> resume(const std::string& path,
+                                                    std::size_t block_bytes = usual_block);
+    // Of the process, those still in the buffer included: the number of its next event.
+    [[nodiscard]] std::uint64_t events(Process process) const {
+        return buffers_[process].first + buffers_[process].count;
+    }
+
     // The number to use for this place; the same for an equal one.
     [[nodiscard]] Result<std::uint32_t> place(const Place& place);
     [[nodiscard]] Result<> communicator(const Communicator& communicator);

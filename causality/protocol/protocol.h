@@ -1,5 +1,6 @@
 // Checkpointing protocols that send no messages of their own: what they need rides on the program's (Raynal
-// 2013, chapter 8). The same objects run in the simulator and inside programs.
+// 2013, chapter 8). The same objects run in the simulator and inside programs; for two of them the simulator
+// has a form of its own (together.h).
 #pragma once
 
 #include <array>

@@ -113,7 +113,7 @@ TEST(CausalityTogether, LargeOnesToo) {
     Counts bhmr, logging;
     for (const std::uint64_t seed : test::seeds()) {
         Random random(seed);
-        for (std::uint32_t i = 0; i < test::cases(40); ++i) {
+        for (std::uint32_t i = 0; i < std::max(4U, test::cases(1500) / 40); ++i) {
             const Process n = 60 + random.below(12), partners = i % 4 == 0 ? n - 1 : 1 + random.below(4);
             const bool fifo = random.chance(50);
             const std::uint32_t checkpoints = random.below(20);

@@ -206,6 +206,85 @@ TEST(CausalityTrace, ACrashCostsTheLastBlockAtMost) {
     }
 }
 
+// However often it was closed, or cut by a crash, and opened again: the same events.
+TEST(CausalityTrace, AFileIsContinued) {
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+        const Folder folder;
+        MemoryTrace trace = random_trace(seed);
+        Random random(seed);
+        const std::string expected = text_of(trace), path = folder / "t";
+        const std::string paths[] = {path};
+        auto writer = TraceWriter::create(path, trace.processes(), 40);
+        ASSERT_TRUE(writer);
+        for (const Communicator& each : trace.communicators()) ASSERT_TRUE(writer->communicator(each));
+        std::vector<std::size_t> done(trace.processes());
+        for (bool more = true; more;) {
+            const Process p = random.below(trace.processes());
+            if (done[p] < trace.events(p).size()) {
+                Event event = trace.events(p)[done[p]++];
+                event.place = writer->place(trace.places()[event.place]).value();
+                const auto appended = writer->append(p, event);
+                ASSERT_TRUE(appended) << appended.error().what;
+            }
+            switch (random.below(6)) {
+                case 0:
+                    ASSERT_TRUE(writer->close());
+                    break;
+                case 1:
+                    ASSERT_TRUE(writer->close_unended());
+                    break;
+                case 2: {  // killed, in the middle of a block if there is one that was begun
+                    const std::uint64_t safe = writer->bytes_written();
+                    ASSERT_TRUE(writer->flush());
+                    const std::uint64_t whole = writer->bytes_written();
+                    if (whole > safe)
+                        std::filesystem::resize_file(
+                            path, safe + random.below(static_cast<std::uint32_t>(whole - safe)));
+                    break;
+                }
+                default:
+                    continue;
+            }
+            writer = TraceWriter::resume(path, 40);
+            ASSERT_TRUE(writer) << writer.error().what;
+            more = false;
+            for (Process q = 0; q < trace.processes(); ++q) {
+                // What was lost is written again.
+                ASSERT_LE(writer->events(q), done[q]);
+                done[q] = writer->events(q);
+                more = more || done[q] < trace.events(q).size();
+            }
+        }
+        ASSERT_TRUE(writer->close());
+        auto reader = TraceReader::open(paths);
+        ASSERT_TRUE(reader) << reader.error().what;
+        EXPECT_TRUE((*reader)->notes().empty());
+        EXPECT_EQ(text_of(**reader), expected) << "seed " << seed;
+        for (Process p = 0; p < trace.processes(); ++p) EXPECT_EQ((*reader)->ended(p), done[p] > 0);
+    }
+}
+
+TEST(CausalityTrace, WhatHasEndedBeforeOthersWroteStaysEnded) {
+    const Folder folder;
+    const std::string path = folder / "t";
+    auto writer = TraceWriter::create(path, 3);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->append(0, {.kind = Kind::checkpoint}));
+    ASSERT_TRUE(writer->end(0));
+    ASSERT_TRUE(writer->append(1, {.kind = Kind::checkpoint}));
+    ASSERT_TRUE(writer->close());
+    writer = TraceWriter::resume(path);
+    ASSERT_TRUE(writer);
+    EXPECT_FALSE(writer->append(0, {.kind = Kind::checkpoint}));
+    EXPECT_TRUE(writer->append(1, {.kind = Kind::checkpoint}));
+    EXPECT_EQ(writer->events(1), 2U);
+    EXPECT_EQ(writer->events(2), 0U);
+    EXPECT_FALSE(TraceWriter::resume(folder / "missing"));
+    write_file(folder / "else", "a file of somebody else's, which has to stay as it is\n");
+    EXPECT_FALSE(TraceWriter::resume(folder / "else"));
+    EXPECT_EQ(read_file(folder / "else").size(), 54U);
+}
+
 TEST(CausalityTrace, EveryChangedByteIsNoticed) {
     const Folder folder;
     Random random(11);
