@@ -7,6 +7,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "causality/channels.h"
 #include "causality/protocol/together.h"
 
 namespace cairn::causality {
@@ -240,7 +241,7 @@ class Simulation {
             if (scenario_.checkpoint_every > 0)
                 events.push({checkpoints.exponential(scenario_.checkpoint_every), 2 * p + 1});
         }
-        std::unordered_map<std::uint64_t, double> last;  // arrival on each channel
+        PerChannel<double> last(n_);  // arrival
         std::vector<std::uint64_t> turns(n_);
         pattern_.reserve(static_cast<std::size_t>(2 * scenario_.messages));
         while (outcome_.messages < scenario_.messages || transit_.size() > unused_.size()) {
@@ -258,7 +259,7 @@ class Simulation {
                 const std::uint32_t slot = send(from, to);
                 double arrival = event.time + times.exponential(scenario_.delay);
                 if (scenario_.fifo) {
-                    double& before = last[std::uint64_t{from} * n_ + to];
+                    double& before = last(from, to);
                     before = arrival = std::max(arrival, std::nextafter(before, 1e300));
                 }
                 events.push({arrival, 2 * n_ + slot});

@@ -51,7 +51,14 @@ class Rows {
         Lanes* mine = at(id);
         for (std::size_t i = 0; i < lanes_; ++i) mine[i] |= 1;
     }
-    // Whether some entry of `a` is greater than b's and c's, the lowest bit left aside.
+    // Whether some entry of `a` is greater than b's.
+    [[nodiscard]] bool greater_somewhere(std::uint32_t a, std::uint32_t b) const {
+        const Lanes *x = at(a), *y = at(b);
+        Lanes found{};
+        for (std::size_t i = 0; i < lanes_; ++i) found |= x[i] > y[i];
+        return (found[0] | found[1] | found[2] | found[3]) != 0;
+    }
+    // The same for b's and c's, the lowest bit left aside.
     [[nodiscard]] bool greater_somewhere(std::uint32_t a, std::uint32_t b, std::uint32_t c) const {
         const Lanes *x = at(a), *y = at(b), *z = at(c);
         constexpr std::size_t stride = 8;  // looks at what it has found only now and then

@@ -62,11 +62,45 @@ std::unique_ptr<Together> make_encoded(ProtocolKind kind, Process processes, Enc
 
 std::unique_ptr<Together> make_together(ProtocolKind kind, Process processes, Encoding encoding) {
     // How long differences are depends on each entry of the tables.
+    if (encoding == Encoding::full && kind == ProtocolKind::fdas)
+        return std::make_unique<FdasTogether>(processes);
     if (encoding == Encoding::full && kind == ProtocolKind::bhmr)
         return std::make_unique<BhmrTogether>(processes);
     if (encoding == Encoding::full && kind == ProtocolKind::logging)
         return std::make_unique<LoggingTogether>(processes);
     return make_encoded(kind, processes, encoding);
+}
+
+FdasTogether::FdasTogether(Process processes) : Together(processes), dates_(processes), sent_(processes) {
+    for (Process p = 0; p < processes; ++p) take(p);
+}
+
+void FdasTogether::take(Process p) {
+    dates_.changes(p);
+    ++dates_.of(p)[p];
+    sent_[p] = false;
+}
+
+std::size_t FdasTogether::send(Process from, Process, std::uint32_t slot) {
+    sent_[from] = true;
+    if (slot >= travelling_.size()) travelling_.resize(slot + 1);
+    travelling_[slot] = dates_.send(from);
+    return n_ * sizeof(std::uint32_t);
+}
+
+bool FdasTogether::receive(Process to, std::uint32_t slot) {
+    return sent_[to] && dates_.news(to, travelling_[slot]);
+}
+
+void FdasTogether::deliver(Process to, std::uint32_t slot) {
+    dates_.changes(to);
+    dates_.merge(to, travelling_[slot]);
+    dates_.release(travelling_[slot]);
+}
+
+std::vector<std::uint8_t> FdasTogether::piggyback(std::uint32_t slot) const {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(dates_.row(travelling_[slot]));
+    return {bytes, bytes + n_ * sizeof(std::uint32_t)};
 }
 
 std::uint32_t Knowledge::send(Process p) {

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
+#include "causality/channels.h"
 #include "causality/protocol/protocol.h"
 #include "causality/protocol/rows.h"
 
@@ -38,8 +38,8 @@ class Together {
     const Process n_;
 };
 
-// For each protocol the form that costs least: bhmr's and logging's whole tables are shared; all else is
-// encoded, as between programs.
+// For each protocol the form that costs least: the whole tables of fdas, bhmr and logging are shared; all
+// else is encoded, as between programs.
 [[nodiscard]] std::unique_ptr<Together> make_together(ProtocolKind kind, Process processes,
                                                       Encoding encoding);
 // Every part an object of protocol.h.
@@ -67,6 +67,8 @@ class Knowledge {
     }
     [[nodiscard]] bool changed(Process p) const { return current_[p] == none; }
     void merge(Process into, std::uint32_t row) { rows_.merge(into, row); }
+    // Whether the row has news for p.
+    [[nodiscard]] bool news(Process p, std::uint32_t row) const { return rows_.greater_somewhere(row, p); }
     [[nodiscard]] const std::int32_t* row(std::uint32_t row) const { return rows_.row(row); }
     // Calls `visit` for each row that a process or a message has.
     template <class Visit>
@@ -80,6 +82,21 @@ class Knowledge {
     Rows rows_;                           // the first n are the processes'
     std::vector<std::uint32_t> current_;  // the copy of p's row, as long as it is the same
     std::vector<std::uint32_t> holders_;  // of each copy: messages, and its process
+};
+
+class FdasTogether final : public Together {
+  public:
+    explicit FdasTogether(Process processes);
+    void take(Process p) override;
+    std::size_t send(Process from, Process to, std::uint32_t slot) override;
+    bool receive(Process to, std::uint32_t slot) override;
+    void deliver(Process to, std::uint32_t slot) override;
+    std::vector<std::uint8_t> piggyback(std::uint32_t slot) const override;
+
+  private:
+    Knowledge dates_;  // tdv
+    std::vector<bool> sent_;
+    std::vector<std::uint32_t> travelling_;  // by slot
 };
 
 // Bhmr. Its matrix is never made: process j is in the row of process l that i knows iff there is something in
@@ -152,16 +169,17 @@ class LoggingTogether final : public Together {
     struct Travelling {
         std::uint32_t seen = none, channel = none;
     };
-    [[nodiscard]] std::uint64_t key(Process from, Process to) const { return std::uint64_t{from} * n_ + to; }
-    [[nodiscard]] const Channel* channel(Process from, Process to) const;
+    [[nodiscard]] const Channel& channel(Process from, Process to) const {
+        return channels_[numbers_.get(from, to)];
+    }
     void next_state(Process p) {
         seen_.changes(p);
         ++seen_.of(p)[p];
     }
 
     Knowledge seen_;  // for each j the number of j's last state that is in the past
-    std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  // of channels that were used
-    std::vector<Channel> channels_;
+    PerChannel<std::uint32_t> numbers_;
+    std::vector<Channel> channels_;                    // those that were used; 0 stands for all others
     std::vector<std::vector<std::int32_t>> taken_in_;  // states that are checkpoints
     std::vector<Log> logs_;
     std::vector<Travelling> travelling_;  // by slot

@@ -3,7 +3,12 @@
 namespace cairn::causality {
 
 LoggingTogether::LoggingTogether(Process processes)
-    : Together(processes), seen_(processes), taken_in_(processes), logs_(processes) {
+    : Together(processes),
+      seen_(processes),
+      numbers_(processes),
+      channels_(1),
+      taken_in_(processes),
+      logs_(processes) {
     for (Process p = 0; p < processes; ++p) take(p);
 }
 
@@ -23,12 +28,14 @@ void LoggingTogether::take(Process p) {
 }
 
 std::size_t LoggingTogether::send(Process from, Process to, std::uint32_t slot) {
-    const auto [at, first] =
-        numbers_.try_emplace(key(from, to), static_cast<std::uint32_t>(channels_.size()));
-    if (first) channels_.emplace_back();
-    logs_[from].open.push_back({{to, ++channels_[at->second].sent}, at->second});
+    std::uint32_t& number = numbers_(from, to);
+    if (number == 0) {
+        number = static_cast<std::uint32_t>(channels_.size());
+        channels_.emplace_back();
+    }
+    logs_[from].open.push_back({{to, ++channels_[number].sent}, number});
     if (slot >= travelling_.size()) travelling_.resize(slot + 1);
-    travelling_[slot] = {seen_.send(from), at->second};
+    travelling_[slot] = {seen_.send(from), number};
     return (std::size_t{n_} * n_ + n_) * sizeof(std::uint32_t);
 }
 
@@ -40,11 +47,6 @@ void LoggingTogether::deliver(Process to, std::uint32_t slot) {
     seen_.release(seen);
 }
 
-const LoggingTogether::Channel* LoggingTogether::channel(Process from, Process to) const {
-    const auto found = numbers_.find(key(from, to));
-    return found == numbers_.end() ? nullptr : &channels_[found->second];
-}
-
 LoggedCheckpoint LoggingTogether::checkpoint(Process p) const {
     LoggedCheckpoint made;
     const std::int32_t* seen = seen_.of(p);
@@ -52,9 +54,8 @@ LoggedCheckpoint LoggingTogether::checkpoint(Process p) const {
         const auto& taken = taken_in_[k];
         made.checkpoints.push_back(static_cast<std::uint32_t>(
             std::upper_bound(taken.begin(), taken.end(), seen[k]) - taken.begin()));
-        const Channel *there = channel(p, k), *back = channel(k, p);
-        made.sent.push_back(there == nullptr ? 0 : there->sent);
-        made.received.push_back(back == nullptr ? 0 : static_cast<std::uint32_t>(back->received_in.size()));
+        made.sent.push_back(channel(p, k).sent);
+        made.received.push_back(static_cast<std::uint32_t>(channel(k, p).received_in.size()));
     }
     made.log = logs_[p].kept;
     return made;
@@ -68,10 +69,8 @@ std::vector<std::uint8_t> LoggingTogether::piggyback(std::uint32_t slot) const {
     };
     std::vector<std::uint32_t> known;
     for (Process receiver = 0; receiver < n_; ++receiver)
-        for (Process sender = 0; sender < n_; ++sender) {
-            const Channel* each = channel(sender, receiver);
-            known.push_back(each == nullptr ? 0 : until(each->received_in, receiver));
-        }
+        for (Process sender = 0; sender < n_; ++sender)
+            known.push_back(until(channel(sender, receiver).received_in, receiver));
     for (Process p = 0; p < n_; ++p) known.push_back(until(taken_in_[p], p));
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(known.data());
     return {bytes, bytes + known.size() * sizeof(std::uint32_t)};

@@ -1,6 +1,9 @@
 #include "causality/simulate.h"
 
+#include <future>
 #include <nlohmann/json.hpp>
+#include <semaphore>
+#include <thread>
 
 #include "causality/tool/verbs.h"
 
@@ -53,6 +56,23 @@ Result<> write_file(const std::string& path, const std::string& text) {
     const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if (std::fclose(file) != 0 || !written) return fail_errno("writing {}", path);
     return {};
+}
+
+// As many at a time as there are processors, but not more than a laptop has memory for.
+std::vector<std::future<Outcome>> simulate_all(const Scenario& scenario,
+                                               const std::vector<ProtocolKind>& protocols) {
+    static std::counting_semaphore<> processors(std::clamp(std::thread::hardware_concurrency(), 1U, 4U));
+    struct Turn {
+        Turn() { processors.acquire(); }
+        ~Turn() { processors.release(); }
+    };
+    std::vector<std::future<Outcome>> outcomes;
+    for (const ProtocolKind kind : protocols)
+        outcomes.push_back(std::async(std::launch::async, [&scenario, kind] {
+            const Turn turn;
+            return causality::simulate(scenario, kind);
+        }));
+    return outcomes;
 }
 
 void print_heading() {
@@ -112,19 +132,19 @@ Result<> simulate(const Options& options) {
                     fmt::print("{} {:g}:\n", over_processes ? "processes" : "checkpoint-every", at);
                 print_heading();
             }
+            const Scenario scenario{.traffic = *traffic_named(options.traffic[0]),
+                                    .processes = n,
+                                    .messages = options.messages,
+                                    .checkpoint_every = every,
+                                    .delay = options.delay,
+                                    .fifo = options.fifo,
+                                    .failures = options.failures,
+                                    .seed = options.seed,
+                                    .recorded = recorded ? &*recorded : nullptr,
+                                    .encoding = options.differences ? Encoding::differences : Encoding::full};
+            std::vector<std::future<Outcome>> outcomes = simulate_all(scenario, protocols);
             for (std::size_t i = 0; i < protocols.size(); ++i) {
-                const Scenario scenario{
-                    .traffic = *traffic_named(options.traffic[0]),
-                    .processes = n,
-                    .messages = options.messages,
-                    .checkpoint_every = every,
-                    .delay = options.delay,
-                    .fifo = options.fifo,
-                    .failures = options.failures,
-                    .seed = options.seed,
-                    .recorded = recorded ? &*recorded : nullptr,
-                    .encoding = options.differences ? Encoding::differences : Encoding::full};
-                const Outcome outcome = causality::simulate(scenario, protocols[i]);
+                const Outcome outcome = outcomes[i].get();
                 series[i].name = name(protocols[i]);
                 series[i].values.push_back(*figure_of(outcome, options.figure));
                 if (options.json) {

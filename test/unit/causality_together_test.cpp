@@ -82,7 +82,7 @@ void compare(Together& shared, Together& encoded, Process n, std::uint32_t steps
 }
 
 TEST(CausalityTogether, SmallOnesAnswerAsTheObjectsInProgramsDo) {
-    Counts bhmr, logging;
+    Counts bhmr, fdas, logging;
     for (const std::uint64_t seed : test::seeds()) {
         Random random(seed);
         for (std::uint32_t i = 0; i < test::cases(1500); ++i) {
@@ -96,6 +96,10 @@ TEST(CausalityTogether, SmallOnesAnswerAsTheObjectsInProgramsDo) {
             ASSERT_FALSE(HasFatalFailure()) << "bhmr, seed " << seed << ", case " << i;
             const auto plain = make_encoded(ProtocolKind::logging, n, Encoding::full);
             LoggingTogether versions(n);
+            const auto encoded_fdas = make_encoded(ProtocolKind::fdas, n, Encoding::full);
+            FdasTogether vectors(n);
+            compare(vectors, *encoded_fdas, n, steps, checkpoints, fifo, partners, random, fdas);
+            ASSERT_FALSE(HasFatalFailure()) << "fdas, seed " << seed << ", case " << i;
             // Counts on channels that keep the order, but is the same where they don't.
             compare(versions, *plain, n, steps, checkpoints, fifo || i % 4 != 0, partners, random, logging);
             ASSERT_FALSE(HasFatalFailure()) << "logging, seed " << seed << ", case " << i;
@@ -103,6 +107,7 @@ TEST(CausalityTogether, SmallOnesAnswerAsTheObjectsInProgramsDo) {
     }
     EXPECT_GT(bhmr.forced, 100U);
     EXPECT_LT(bhmr.forced, bhmr.messages / 2);
+    EXPECT_GT(fdas.forced, 100U);
     EXPECT_EQ(logging.forced, 0U);
     EXPECT_GT(logging.logged, 100U);
     EXPECT_LT(logging.logged, logging.messages);
