@@ -51,7 +51,7 @@ std::uint64_t write(TraceWriter& writer, Process n, std::uint64_t events, double
     std::vector<Process> whose;
     std::uint64_t made = 0;
     std::int64_t now = 0;
-    const auto place = writer.place({"bench.c", 1, "step"});
+    const auto place = writer.place({.file = "bench.c", .line = 1, .function = "step", .call = ""});
     if (!place) give_up(place.error());
     const auto add = [&](Process p, Event event) {
         event.time = now += 50 + random.below(100);
