@@ -8,19 +8,12 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "mpi/interposer/bells.h"
 #include "mpi/interposer/session.h"
 
 namespace {
 
 using Progress = unsigned (*)(void*);
-
-bool crowded() {
-    const char* ranks = std::getenv("MPI_LOCALNRANKS");
-    if (ranks == nullptr) ranks = std::getenv("PMI_SIZE");
-    cpu_set_t set;
-    if (ranks == nullptr || ::sched_getaffinity(0, sizeof set, &set) != 0) return false;
-    return std::atoi(ranks) > CPU_COUNT(&set);
-}
 
 }  // namespace
 
@@ -30,9 +23,11 @@ extern "C" __attribute__((visibility("default"))) unsigned ucp_worker_progress(v
         return library != nullptr ? reinterpret_cast<Progress>(::dlsym(library, "ucp_worker_progress"))
                                   : nullptr;
     }();
-    static const bool gives_way = crowded();
+    static const bool gives_way = cairn::mpi::crowded();
     const unsigned moved = real != nullptr ? real(worker) : 0;
-    if (moved != 0 || !gives_way) return moved;
+    // Not only the wrappers' next call ends it: what comes in pieces isn't waited for.
+    if (moved != 0) cairn::mpi::idle = 0;
+    if (moved != 0 || !gives_way || cairn::mpi::sleep_till_bell()) return moved;
     // sched_yield alone comes back too soon when the one that is waited for has used more time than we have.
     if (++cairn::mpi::idle < 20) {
         ::sched_yield();

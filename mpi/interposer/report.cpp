@@ -13,7 +13,7 @@
 namespace cairn::mpi {
 namespace {
 
-bool crowded() {
+bool few_processors() {
     static const bool answer = [] {
         cpu_set_t set;
         if (::sched_getaffinity(0, sizeof set, &set) != 0) return true;
@@ -96,7 +96,7 @@ void let_others_run() {
         int flag = 0;
         real.Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, s.own, &flag, MPI_STATUS_IGNORE);
     }
-    if (crowded()) ::sched_yield();
+    if (few_processors()) ::sched_yield();
 }
 
 }  // namespace cairn::mpi

@@ -155,7 +155,8 @@ def main():
         arguments = ", ".join(p[1] for p in parameters)
         always = name in ("Init", "Init_thread")
         condition = "!answering" if row.what == "answer" else "!live"
-        first = "" if always else f"    if ({condition} || inside != 0) [[unlikely]] return real.{name}({arguments});\n"
+        # What doesn't wait is a new wait, under `cairn mpi pass` as well.
+        first = "" if always else f"    if ({condition} || inside != 0) [[unlikely]] {{\n        idle = 0;\n        return real.{name}({arguments});\n    }}\n"
         wrappers.append(f"WRAPPER int MPI_{name}({declared}) {{\n{first}    {body(row, name, parameters)}\n}}\n"
                         f'WRAPPER int PMPI_{name}({declared}) __attribute__((alias("MPI_{name}")));\n')
     for file, lines in (("functions.inc", names), ("real.inc", reals), ("wrappers.inc", wrappers)):

@@ -55,8 +55,10 @@ class Job:
         shutil.rmtree(f"{self.folder}/{name}", ignore_errors=True)
         return self.run([*self.mpiexec(ranks), self.cairn, "mpi", "record", *options, "--out", name, *program], code)
 
-    def replay(self, ranks, name, program, code=0, options=()):
-        return self.run([*self.mpiexec(ranks), self.cairn, "mpi", "replay", *options, name, *program], code)
+    def replay(self, ranks, name, program, code=0, options=(), crowded=False):
+        """crowded: all on one processor, where MPICH's processes wake each other (mpi/interposer/bells.h)."""
+        before = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if crowded and self.mpi == "mpich" else []
+        return self.run([*before, *self.mpiexec(ranks), self.cairn, "mpi", "replay", *options, name, *program], code)
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
