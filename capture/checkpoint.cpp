@@ -67,6 +67,7 @@ struct Member {
     std::optional<AgentRun> agent;
     Holder holder;
     schema::Process image;
+    std::chrono::steady_clock::time_point timers_asked;
     StillMap map;
     std::vector<Range> wiped;
     std::vector<proc::MapLine> child_lines;
@@ -231,6 +232,7 @@ class Checkpoint {
         for (const auto& timer : *timers) ids.push_back(timer.id);
         if (auto done = member.agent->start(); !done) return done;
         if (auto done = member.agent->write_timer_ids(ids); !done) return done;
+        member.timers_asked = std::chrono::steady_clock::now();
         return member.agent->ask(agent_collect);
     }
 
@@ -483,6 +485,11 @@ class Checkpoint {
     Result<> resume() {
         for (auto& member : members_)
             if (auto done = member.agent->leave(reporter_); !done) return done;
+        for (auto& member : members_) {
+            const auto asked_for = std::chrono::steady_clock::now() - member.timers_asked;
+            if (auto done = collect_firings(*member.process, asked_for, to_program_, member.image); !done)
+                return done;
+        }
         note_clocks();
         // What one sends from here on must not be found by another who is still looking.
         if (request_.joint)

@@ -2,6 +2,7 @@
 // schema::Process.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -23,6 +24,15 @@ using ToProgram = std::function<pid_t(pid_t)>;
 // agent runs.
 [[nodiscard]] Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program,
                                        IpcMap& ipc, schema::Process& image);
+
+// Signals that nobody has taken yet, of the process and of its threads.
+[[nodiscard]] Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_program,
+                                       schema::Process& image);
+
+// Adds what timers have sent since, and tells these timers so. Last of all, by ptrace: when no agent runs any
+// more, `asked_for` after the timers were asked.
+[[nodiscard]] Result<> collect_firings(const StoppedProcess& process, std::chrono::nanoseconds asked_for,
+                                       const ToProgram& to_program, schema::Process& image);
 
 // What only the thread itself can say.
 void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process& image);

@@ -6,7 +6,6 @@
 #include "capture/collect/collect.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
-#include "common/siginfo.h"
 
 namespace cairn::capture {
 namespace {
@@ -46,17 +45,6 @@ void collect_scheduling(pid_t tid, schema::Thread& image) {
         image.affinity = bytes_of(cpus, static_cast<std::size_t>(size));
     constexpr int ioprio_who_process = 1;
     image.ioprio = static_cast<std::int32_t>(::syscall(SYS_ioprio_get, ioprio_who_process, tid));
-}
-
-Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const ToProgram& to_program) {
-    auto pending = ptrace::pending(tid, of_process);
-    if (!pending) return std::unexpected(std::move(pending.error()));
-    std::vector<schema::Bytes> result;
-    for (const auto& info : *pending) {
-        result.push_back(bytes_of(&info, sizeof info));
-        translate_sender(result.back(), to_program);
-    }
-    return result;
 }
 
 using Status = std::map<std::string, std::string>;
@@ -107,9 +95,6 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     if (!state) return std::unexpected(std::move(state.error()));
     image.xstate = std::move(*state);
     image.blocked = thread.mask;
-    auto pending = pending_of(thread.tid, false, to_program);
-    if (!pending) return std::unexpected(std::move(pending.error()));
-    image.pending = std::move(*pending);
     std::uint64_t robust = 0;
     std::size_t robust_size = 0;
     if (::syscall(SYS_get_robust_list, thread.tid, &robust, &robust_size) == 0) {
@@ -143,10 +128,7 @@ Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_prog
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));
     }
-    auto pending = pending_of(process.first_living().tid, true, to_program);
-    if (!pending) return std::unexpected(std::move(pending.error()));
-    image.pending = std::move(*pending);
-    return {};
+    return collect_pending(process, to_program, image);
 }
 
 void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process& image) {

@@ -71,6 +71,8 @@ exits 2 cairn causality zigzag --from 0:0 "$t"
 exits 2 cairn causality recovery-line "$t"
 exits 2 cairn causality simulate --protocol none
 exits 2 cairn causality simulate --processes 1
+exits 2 cairn causality simulate --processes 10000 --protocol logging --differences
+says 'needs some 40000 GB of memory' "$err"
 exits 1 cairn causality check "$WORK/missing"
 printf '%s\n' '{"cairn-trace":1,"processes":2}' '{"p":1,"e":"receive","from":0,"at":"a.c:7"}' >"$WORK/bad.jsonl"
 exits 4 cairn causality check "$WORK/bad.jsonl"
