@@ -218,6 +218,23 @@ TEST(CausalityPlaces, AreBehindABarrier) {
     EXPECT_EQ(obstacle->behind, c.index({1, 0}));
 }
 
+// The paper's dead end (section 4, the necessary condition): an action of the first process that is before the
+// checkpoint needs one of the third that is behind it.
+TEST(CausalityPlaces, AreNoDeadEnds) {
+    const Computation c = computation(R"({"cairn-trace":1,"processes":3}
+{"p":0,"e":"receive","from":2}
+{"p":1,"e":"internal"}
+{"p":2,"e":"send","to":0}
+)");
+    compare(c, true);
+    const Places places(c);
+    const auto obstacle = places.obstacle({1, 0, 0});
+    ASSERT_TRUE(obstacle);
+    EXPECT_EQ(obstacle->before, c.index({0, 0}));
+    EXPECT_EQ(obstacle->behind, c.index({2, 0}));
+    EXPECT_EQ(places.earliest_after(c.index({0, 0})), (Cut{1, 0, 1}));
+}
+
 // A message that is never received, and a barrier that not everybody enters, are before no place.
 TEST(CausalityPlaces, AreNotBehindWhatIsNeverComplete) {
     const Computation c = computation(R"({"cairn-trace":1,"processes":3}
