@@ -3,10 +3,26 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace cairn::coordinator {
 
 using Json = nlohmann::json;
+
+// What somebody has sent: an object, or null if it is none. Deep nesting would overflow the stack when it is
+// copied or written; no message nests beyond 8.
+[[nodiscard]] inline Json parse_object(std::string_view text) {
+    std::size_t depth = 0;
+    for (const char byte : text) {
+        if (byte == '[' || byte == '{')
+            ++depth;
+        else if ((byte == ']' || byte == '}') && depth > 0)
+            --depth;
+        if (depth > 64) return nullptr;
+    }
+    Json object = Json::parse(text, nullptr, false);
+    return object.is_object() ? object : Json();
+}
 
 // Names of processes and paths need not be UTF-8: what isn't is replaced, never thrown over.
 [[nodiscard]] inline std::string text_of(const Json& json, int indent = -1) {
