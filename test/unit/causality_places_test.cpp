@@ -218,8 +218,8 @@ TEST(CausalityPlaces, AreBehindABarrier) {
     EXPECT_EQ(obstacle->behind, c.index({1, 0}));
 }
 
-// The paper's dead end (section 4, the necessary condition): an action of the first process that is before the
-// checkpoint needs one of the third that is behind it.
+// The paper's dead end (section 4, the necessary condition): an action of the first process that is before
+// the checkpoint needs one of the third that is behind it.
 TEST(CausalityPlaces, AreNoDeadEnds) {
     const Computation c = computation(R"({"cairn-trace":1,"processes":3}
 {"p":0,"e":"receive","from":2}
