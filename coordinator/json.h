@@ -3,10 +3,38 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 namespace cairn::coordinator {
 
 using Json = nlohmann::json;
+
+// Deeper than any message of ours nests (8), and far from what overflows the stack when it is copied or
+// written.
+[[nodiscard]] inline bool nests_too_deeply(std::string_view text) {
+    constexpr std::size_t limit = 64;
+    std::size_t depth = 0;
+    bool quoted = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char byte = text[i];
+        if (quoted && byte == '\\')
+            ++i;
+        else if (byte == '"')
+            quoted = !quoted;
+        else if (!quoted && (byte == '[' || byte == '{') && ++depth > limit)
+            return true;
+        else if (!quoted && (byte == ']' || byte == '}') && depth > 0)
+            --depth;
+    }
+    return false;
+}
+
+// What somebody has sent: an object, or null if it is none or nests too deeply.
+[[nodiscard]] inline Json parse_object(std::string_view text) {
+    if (nests_too_deeply(text)) return nullptr;
+    Json object = Json::parse(text, nullptr, false);
+    return object.is_object() ? object : Json();
+}
 
 // Names of processes and paths need not be UTF-8: what isn't is replaced, never thrown over.
 [[nodiscard]] inline std::string text_of(const Json& json, int indent = -1) {

@@ -95,8 +95,9 @@ void Link::read() {
             while (self->open_ && !self->channel_.messages.empty()) {
                 const std::string text = std::move(self->channel_.messages.front());
                 self->channel_.messages.pop_front();
-                const Json message = Json::parse(text, nullptr, false);
-                if (!message.is_object()) return self->end("it sent something that is no JSON object");
+                const Json message = parse_object(text);
+                if (!message.is_object())
+                    return self->end("it sent something that is no JSON object, or nested too deeply");
                 if (get_string(message, "type") == "ping") continue;
                 try {
                     self->handler_.message(message);

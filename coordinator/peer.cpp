@@ -94,19 +94,8 @@ void Peer::read() {
 }
 
 void Peer::received(const char* data, std::size_t size) {
-    // Deep nesting would overflow the parser's recursion when it is destroyed or written; no request nests
-    // beyond 4.
-    std::size_t depth = 0, deepest = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-        if (data[i] == '[' || data[i] == '{')
-            deepest = std::max(deepest, ++depth);
-        else if ((data[i] == ']' || data[i] == '}') && depth > 0)
-            --depth;
-    }
-    if (deepest > 64) return bad_message("the message is nested too deeply");
-    Json request = Json::parse(data, data + size, nullptr, false);
-    if (request.is_discarded()) return bad_message("the message is no JSON");
-    if (!request.is_object()) return bad_message("the message is no JSON object");
+    const Json request = parse_object({data, size});
+    if (!request.is_object()) return bad_message("the message is no JSON object, or nested too deeply");
     const auto self = shared_from_this();
     try {
         handler_.request(self, request);

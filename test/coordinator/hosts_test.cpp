@@ -173,7 +173,11 @@ TEST_F(SeveralHosts, HalfAMessageIsWaitedForNoLongerThanSilence) {
 
 TEST_F(SeveralHosts, NonsenseFromOneWithTheKey) {
     listen();
-    for (const std::string text : {"", "nonsense", "[]", "{", "\xff\xfe", "3"}) {
+    // Half a million levels would overflow the stack of whoever copies or writes them.
+    const std::string deep = R"({"type":"host","name":"deep","addresses":)" + std::string(500'000, '[') +
+                             std::string(500'000, ']') + "}";
+    for (const std::string& text : {std::string(), std::string("nonsense"), std::string("[]"),
+                                    std::string("{"), std::string("\xff\xfe"), std::string("3"), deep}) {
         FakeRelay bad = relay();
         ASSERT_TRUE(bad.prove());
         (void)bad.say(text);

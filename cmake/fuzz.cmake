@@ -1,0 +1,23 @@
+# Fuzzing is a matter of the asan preset: what is fuzzed is compiled there once, with coverage, for the unit tests and the
+# harnesses of test/fuzz alike. libFuzzer is clang's; the code is compiled by the project's own compiler (see
+# test/fuzz/gcc_coverage.c).
+if(CAIRN_ASAN)
+  file(GLOB cairn_clang_runtimes /usr/lib/llvm-*/lib/clang/*/lib/linux)
+  find_library(CAIRN_LIBFUZZER libclang_rt.fuzzer-x86_64.a PATHS ${cairn_clang_runtimes} NO_DEFAULT_PATH)
+  if(NOT CAIRN_LIBFUZZER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    message(STATUS "no libFuzzer (package libclang-rt-14-dev), or another compiler than g++: no fuzz tests")
+  endif()
+endif()
+
+# cairn_fuzzed(library): its code tells libFuzzer where it has been. Programs without libFuzzer have somebody who doesn't
+# listen.
+function(cairn_fuzzed library)
+  if(NOT CAIRN_LIBFUZZER)
+    return()
+  endif()
+  if(NOT TARGET cairn_no_coverage)
+    add_library(cairn_no_coverage STATIC ${CMAKE_SOURCE_DIR}/test/fuzz/no_coverage.c)
+  endif()
+  target_compile_options(${library} PRIVATE -fsanitize-coverage=trace-pc,trace-cmp)
+  target_link_libraries(${library} PUBLIC cairn_no_coverage)
+endfunction()
