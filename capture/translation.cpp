@@ -74,13 +74,15 @@ class Thread {
         const auto answer = static_cast<std::int64_t>(registers.rax);
         if (answer >= first_restart_code && answer <= last_restart_code) return true;
         if (speaks_of_ipc(registers.orig_rax)) return answer == -EINTR;
-        return !speaks_of_ids(registers.orig_rax);
+        return !speaks_of_ids(registers.orig_rax) && !asks_about_itself(registers.orig_rax);
     }
     // At the instruction `syscall`.
     bool at_call() {
         auto& registers = thread_.registers;
         const auto code = ptrace::read_object<std::array<std::uint8_t, 2>>(pid_, registers.rip);
         if (!code || (*code)[0] != 0x0f || (*code)[1] != 0x05) return false;
+        // libc's sigqueue(3) and pthread_kill(3) ask with the translated id in another register already.
+        if (asks_about_itself(registers.rax)) return false;
         if (!takes_ids(registers.rax) && ipc_kind_of_call(registers.rax) == IpcKind{}) return true;
         registers.orig_rax = registers.rax;
         registers.rax = static_cast<std::uint64_t>(restart_no_intr);

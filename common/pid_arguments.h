@@ -2,6 +2,7 @@
 // name it as the kernel does now.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -9,23 +10,62 @@
 
 namespace cairn {
 
-// Whether a call takes an id that translate_pid_arguments() knows of.
+// Whether a call takes an id that translate_pid_arguments() knows of, or gives one of the caller's own.
 inline bool takes_ids(unsigned long long call) {
     switch (call) {
-        case SYS_wait4:
-        case SYS_waitid:
-        case SYS_kill:
-        case SYS_tkill:
-        case SYS_tgkill:
-        case SYS_getpgid:
-        case SYS_getsid:
-        case SYS_setpgid:
-        case SYS_pidfd_open:
         case SYS_getpid:
         case SYS_getppid:
         case SYS_getpgrp:
         case SYS_gettid:
         case SYS_setsid:
+        case SYS_wait4:
+        case SYS_waitid:
+        case SYS_kill:
+        case SYS_tkill:
+        case SYS_tgkill:
+        case SYS_rt_sigqueueinfo:
+        case SYS_rt_tgsigqueueinfo:
+        case SYS_getpgid:
+        case SYS_getsid:
+        case SYS_setpgid:
+        case SYS_pidfd_open:
+        case SYS_kcmp:
+        case SYS_process_vm_readv:
+        case SYS_process_vm_writev:
+        case SYS_prlimit64:
+        case SYS_sched_setparam:
+        case SYS_sched_getparam:
+        case SYS_sched_setscheduler:
+        case SYS_sched_getscheduler:
+        case SYS_sched_rr_get_interval:
+        case SYS_sched_setaffinity:
+        case SYS_sched_getaffinity:
+        case SYS_sched_setattr:
+        case SYS_sched_getattr:
+        case SYS_getpriority:
+        case SYS_setpriority:
+        case SYS_ioprio_set:
+        case SYS_ioprio_get:
+        case SYS_get_robust_list:
+        case SYS_migrate_pages:
+        case SYS_move_pages:
+            return true;
+        default:
+            return false;
+    }
+}
+
+// Calls that only tell the caller of itself: they can be made at any moment.
+inline bool asks_about_itself(unsigned long long call) {
+    switch (call) {
+        case SYS_getpid:
+        case SYS_getppid:
+        case SYS_getpgrp:
+        case SYS_gettid:
+        case SYS_getuid:
+        case SYS_geteuid:
+        case SYS_getgid:
+        case SYS_getegid:
             return true;
         default:
             return false;
@@ -67,14 +107,42 @@ void translate_pid_arguments(ptrace::Registers& registers, const Translate& tran
             if (registers.rdi == P_PID || registers.rdi == P_PGID) one(registers.rsi);
             break;
         case SYS_tgkill:
+        case SYS_rt_tgsigqueueinfo:
         case SYS_setpgid:
+        case SYS_kcmp:
             one(registers.rdi);
             one(registers.rsi);
             break;
+        case SYS_getpriority:
+        case SYS_setpriority:
+            if (registers.rdi != PRIO_USER) one(registers.rsi);
+            break;
+        case SYS_ioprio_set:
+        case SYS_ioprio_get: {
+            constexpr unsigned of_user = 3;  // linux/ioprio.h
+            if (registers.rdi != of_user) one(registers.rsi);
+            break;
+        }
         case SYS_tkill:
+        case SYS_rt_sigqueueinfo:
         case SYS_getpgid:
         case SYS_getsid:
         case SYS_pidfd_open:
+        case SYS_process_vm_readv:
+        case SYS_process_vm_writev:
+        case SYS_prlimit64:
+        case SYS_sched_setparam:
+        case SYS_sched_getparam:
+        case SYS_sched_setscheduler:
+        case SYS_sched_getscheduler:
+        case SYS_sched_rr_get_interval:
+        case SYS_sched_setaffinity:
+        case SYS_sched_getaffinity:
+        case SYS_sched_setattr:
+        case SYS_sched_getattr:
+        case SYS_get_robust_list:
+        case SYS_migrate_pages:
+        case SYS_move_pages:
             one(registers.rdi);
             break;
         default:

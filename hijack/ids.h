@@ -30,4 +30,15 @@ inline std::int32_t virtual_pid_or_group(std::int32_t id) {
     return id < -1 ? -virtual_id(-id) : virtual_id(id);
 }
 
+// A call with an id in memory, or in a register that the capture doesn't know of (capture/translation.h). A
+// restart from between the two makes the id another: then the call is made again.
+template <class Translate, class Call>
+auto with_id(Translate translate, Call call) {
+    for (;;) {
+        const std::int32_t id = translate();
+        const auto answer = call(id);
+        if (answer >= 0 || translate() == id) return answer;
+    }
+}
+
 }  // namespace cairn::hijack

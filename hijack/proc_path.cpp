@@ -56,8 +56,16 @@ bool write_real_path(const char* path, char (&to)[longest_path]) {
     return true;
 }
 
+std::uint64_t write_current_path(const char* path, char (&real)[longest_path]) {
+    if (!ids_are_virtual() || !write_real_path(path, real)) real[0] = '\0';
+    std::uint64_t mark = 14695981039346656037U;  // FNV-1a
+    for (const char* at = real[0] != '\0' ? real : path; *at != '\0'; ++at)
+        mark = (mark ^ static_cast<unsigned char>(*at)) * 1099511628211U;
+    return mark;
+}
+
 ssize_t virtual_link(const char* path, char* target, ssize_t length, std::size_t room) {
-    if (length <= 0 || !may_have_ids(path)) return length;
+    if (length <= 0 || !may_have_ids(path) || !ids_are_virtual()) return length;
     const bool process = std::strcmp(path, "/proc/self") == 0;
     if (!process && std::strcmp(path, "/proc/thread-self") != 0) return length;
     char link[64];  // PID or PID/task/TID

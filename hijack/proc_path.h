@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 
 #include "hijack/ids.h"
 
@@ -16,7 +18,7 @@ inline constexpr std::size_t longest_path = 4096;  // PATH_MAX
 // there.
 inline bool may_have_ids(const char* path) {
     return path != nullptr && path[0] == '/' && path[1] == 'p' && path[2] == 'r' && path[3] == 'o' &&
-           path[4] == 'c' && path[5] == '/' && ids_are_virtual();
+           path[4] == 'c' && path[5] == '/';
 }
 
 // Writes `path` with the real ids of the components of /proc/ID and /proc/X/task/ID. False if it gets too
@@ -27,10 +29,27 @@ bool write_real_path(const char* path, char (&to)[longest_path]);
 // length. Other links are left alone.
 ssize_t virtual_link(const char* path, char* target, ssize_t length, std::size_t room);
 
+// Of the path as the kernel understands it now, which is left in `real`, or of the path itself if it stays as
+// it is.
+std::uint64_t write_current_path(const char* path, char (&real)[longest_path]);
+
+inline bool has_failed(long answer) {
+    return answer < 0;
+}
+inline bool has_failed(const void* answer) {
+    return answer == nullptr;
+}
+
+// After a failure it is looked whether the path has become another in between, by a restart from there.
 template <class Use>
 [[gnu::noinline]] auto with_written_path(const char* path, Use use) {
     char real[longest_path];
-    return use(write_real_path(path, real) ? static_cast<const char*>(real) : path);
+    for (std::uint64_t mark = write_current_path(path, real);;) {
+        const auto answer = use(real[0] != '\0' ? static_cast<const char*>(real) : path);
+        if (!has_failed(answer)) return answer;
+        const std::uint64_t before = std::exchange(mark, write_current_path(path, real));
+        if (mark == before) return answer;
+    }
 }
 
 // Calls `use` with the path that the kernel understands.

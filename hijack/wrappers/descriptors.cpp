@@ -24,20 +24,29 @@ namespace {
 
 template <class Control>
 int translated_fcntl(int command, void* argument, Control control) {
-    if (!ids_are_virtual()) return control(argument);
     switch (command) {
         case F_SETOWN: {
             const auto owner = static_cast<int>(reinterpret_cast<long>(argument));
-            return control(reinterpret_cast<void*>(static_cast<long>(real_pid_or_group(owner))));
+            return with_id(
+                [&] { return real_pid_or_group(owner); },
+                [&](int real) { return control(reinterpret_cast<void*>(static_cast<long>(real))); });
         }
         case F_GETOWN: {
             // libc's own F_GETOWN asks by F_GETOWN_EX, so a group of small number isn't taken for an error.
             return virtual_pid_or_group(control(argument));
         }
         case F_SETOWN_EX: {
+            if (!ids_are_virtual()) {  // the kernel looks at what may be no address
+                const int result = control(argument);
+                if (result == 0 || !ids_are_virtual()) return result;
+            }
             struct f_owner_ex owner = *static_cast<struct f_owner_ex*>(argument);
-            owner.pid = real_id(owner.pid);
-            return control(&owner);
+            const pid_t wanted = owner.pid;
+            return with_id([&] { return real_id(wanted); },
+                           [&](pid_t real) {
+                               owner.pid = real;
+                               return control(&owner);
+                           });
         }
         case F_GETOWN_EX: {
             const int result = control(argument);
@@ -150,7 +159,11 @@ CAIRN_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
     auto* argument = va_arg(list, void*);
     va_end(list);
     const auto real = next<"ioctl">(&::ioctl);
-    if (!ids_are_virtual()) return real(fd, request, argument);
+    if (!ids_are_virtual()) {
+        const int result = real(fd, request, argument);
+        const bool gives_one = request == TIOCSPGRP || request == FIOSETOWN || request == SIOCSPGRP;
+        if (result >= 0 || !gives_one || !ids_are_virtual()) return result;
+    }
     auto* id = static_cast<pid_t*>(argument);
     switch (request) {
         case TIOCGPGRP:
@@ -163,10 +176,9 @@ CAIRN_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
         }
         case TIOCSPGRP:
         case FIOSETOWN:
-        case SIOCSPGRP: {
-            pid_t translated = real_pid_or_group(*id);
-            return real(fd, request, &translated);
-        }
+        case SIOCSPGRP:
+            return with_id([&] { return real_pid_or_group(*id); },
+                           [&](pid_t translated) { return real(fd, request, &translated); });
         default:
             return real(fd, request, argument);
     }

@@ -74,7 +74,8 @@ CAIRN_EXPORT pid_t tcgetpgrp(int fd) noexcept {
 }
 
 CAIRN_EXPORT int tcsetpgrp(int fd, pid_t group) noexcept {
-    return next<"tcsetpgrp">(&::tcsetpgrp)(fd, real_id(group));
+    const auto real = next<"tcsetpgrp">(&::tcsetpgrp);
+    return with_id([=] { return real_id(group); }, [=](pid_t now) { return real(fd, now); });
 }
 
 CAIRN_EXPORT pid_t tcgetsid(int fd) noexcept {

@@ -105,8 +105,8 @@ CAIRN_EXPORT int pthread_kill(pthread_t thread, int signal) noexcept {
 }
 
 CAIRN_EXPORT int pthread_sigqueue(pthread_t thread, int signal, const union sigval value) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
-    if (tid == 0) return next<"pthread_sigqueue">(&::pthread_sigqueue)(thread, signal, value);
+    if (differing_real_tid(thread) == 0)
+        return next<"pthread_sigqueue">(&::pthread_sigqueue)(thread, signal, value);
     if (signal == 32 || signal == 33) return EINVAL;
     siginfo_t info = {};
     info.si_signo = signal;
@@ -114,7 +114,7 @@ CAIRN_EXPORT int pthread_sigqueue(pthread_t thread, int signal, const union sigv
     info.si_pid = raw::pid();
     info.si_uid = static_cast<uid_t>(raw::call(SYS_getuid));
     info.si_value = value;
-    return error_of(raw::call(SYS_rt_tgsigqueueinfo, raw::pid(), tid, signal, &info));
+    return error_of(raw::call(SYS_rt_tgsigqueueinfo, raw::pid(), differing_real_tid(thread), signal, &info));
 }
 
 // libc marks the thread as cancelled and, if it sleeps, sends it signal 32; that would go to the tid in the
@@ -148,7 +148,7 @@ CAIRN_EXPORT int pthread_getschedparam(pthread_t thread, int* policy, struct sch
     const long answer = raw::call(SYS_sched_getscheduler, tid);
     if (raw::failed(answer)) return error_of(answer);
     *policy = static_cast<int>(answer);
-    return error_of(raw::call(SYS_sched_getparam, tid, found));
+    return error_of(raw::call(SYS_sched_getparam, differing_real_tid(thread), found));
 }
 
 CAIRN_EXPORT int pthread_setaffinity_np(pthread_t thread, std::size_t size, const cpu_set_t* set) noexcept {
@@ -171,7 +171,8 @@ CAIRN_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept
     if (tid == 0) return next<"pthread_setname_np">(&::pthread_setname_np)(thread, name);
     const std::size_t length = std::strlen(name);
     if (length > 15) return ERANGE;
-    const long fd = open_name(tid, O_WRONLY);
+    const long fd = with_id([=] { return differing_real_tid_of_other(thread); },
+                            [](std::int32_t now) { return open_name(now, O_WRONLY); });
     if (raw::failed(fd)) return error_of(fd);
     const long written = raw::call(SYS_write, fd, name, length);
     raw::call(SYS_close, fd);
@@ -182,7 +183,8 @@ CAIRN_EXPORT int pthread_getname_np(pthread_t thread, char* name, std::size_t si
     const std::int32_t tid = differing_real_tid_of_other(thread);
     if (tid == 0) return next<"pthread_getname_np">(&::pthread_getname_np)(thread, name, size);
     if (size < 16) return ERANGE;
-    const long fd = open_name(tid, O_RDONLY);
+    const long fd = with_id([=] { return differing_real_tid_of_other(thread); },
+                            [](std::int32_t now) { return open_name(now, O_RDONLY); });
     if (raw::failed(fd)) return error_of(fd);
     const long got = raw::call(SYS_read, fd, name, 16);
     raw::call(SYS_close, fd);
@@ -221,6 +223,9 @@ CAIRN_EXPORT int timer_create(clockid_t clock, struct sigevent* event, timer_t* 
     if (event == nullptr || event->sigev_notify != SIGEV_THREAD_ID || !ids_are_virtual())
         return real(clock, event, timer);
     struct sigevent translated = *event;
-    translated._sigev_un._tid = real_id(translated._sigev_un._tid);
-    return real(clock, &translated, timer);
+    return with_id([=] { return real_id(event->_sigev_un._tid); },
+                   [&](std::int32_t now) {
+                       translated._sigev_un._tid = now;
+                       return real(clock, &translated, timer);
+                   });
 }

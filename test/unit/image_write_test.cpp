@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <thread>
@@ -150,33 +149,5 @@ TEST(ImageWrite, ErrorsOfTheKernelAreReported) {
 }
 
 // Not a test of speed (other work may share the machine): prints what it sees, and fails only far below.
-TEST(ImageWrite, VerifyingIsFast) {
-    const Folder folder;
-    auto writer = ImageWriter::create(folder.fd(), "p", ImageKind::process);
-    ASSERT_TRUE(writer);
-    constexpr std::size_t count = 256;
-    schema::Bytes data(image_max_run);
-    std::vector<schema::PageRun> runs;
-    for (std::size_t i = 0; i < count; ++i) {
-        data[i] = static_cast<std::uint8_t>(i + 1);
-        const std::uint64_t offset = writer->reserve(data.size());
-        ASSERT_TRUE(writer->write_at(offset, data));
-        runs.push_back({0, data.size(), offset, hash64(data)});
-    }
-    writer->add_section(SectionType::meta, schema::encode(schema::Process{}));
-    ASSERT_TRUE(writer->finish(Durable::no));
-    const auto reader = ImageReader::open(folder.file("p"));
-    ASSERT_TRUE(reader);
-    double best = 0;
-    for (int i = 0; i < 5; ++i) {
-        const auto began = std::chrono::steady_clock::now();
-        ASSERT_TRUE(verify_pages(*reader, runs));
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-        best = std::max(best, static_cast<double>(count * image_max_run) / took.count() / 1e9);
-    }
-    std::cout << "verify_pages: " << best << " GB/s\n";
-    EXPECT_GT(best, 0.2);
-}
-
 }  // namespace
 }  // namespace cairn
