@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <csignal>
-#include <iostream>
 #include <thread>
 
 #include "test/unit/image_file.h"
