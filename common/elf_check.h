@@ -311,6 +311,10 @@ inline ProgramCheck check_program(int directory, const char* path, int flags = 0
     namespace detail = elf_check_detail;
     const detail::Errno keep;
     ProgramCheck check;
+    if (path == nullptr) {
+        detail::judge_open_failure(check, EFAULT);
+        return check;
+    }
     char head[detail::first_read + 1];
     for (int depth = 0; depth <= detail::script_depth; ++depth) {
         detail::copy_path(check.file, path);

@@ -36,9 +36,9 @@ int translated_fcntl(int command, void* argument, Control control) {
             return virtual_pid_or_group(control(argument));
         }
         case F_SETOWN_EX: {
-            if (!ids_are_virtual()) {  // the kernel looks at what may be no address
+            if (argument == nullptr || !ids_are_virtual()) {  // the kernel looks at what may be no address
                 const int result = control(argument);
-                if (result == 0 || !ids_are_virtual()) return result;
+                if (argument == nullptr || result == 0 || !ids_are_virtual()) return result;
             }
             struct f_owner_ex owner = *static_cast<struct f_owner_ex*>(argument);
             const pid_t wanted = owner.pid;
@@ -159,9 +159,10 @@ CAIRN_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
     auto* argument = va_arg(list, void*);
     va_end(list);
     const auto real = next<"ioctl">(&::ioctl);
-    if (!ids_are_virtual()) {
+    if (argument == nullptr || !ids_are_virtual()) {
         const int result = real(fd, request, argument);
-        const bool gives_one = request == TIOCSPGRP || request == FIOSETOWN || request == SIOCSPGRP;
+        const bool gives_one =
+            argument != nullptr && (request == TIOCSPGRP || request == FIOSETOWN || request == SIOCSPGRP);
         if (result >= 0 || !gives_one || !ids_are_virtual()) return result;
     }
     auto* id = static_cast<pid_t*>(argument);
@@ -213,7 +214,7 @@ CAIRN_EXPORT int recvmmsg(int fd, struct mmsghdr* messages, unsigned int count, 
 CAIRN_EXPORT ssize_t sendmsg(int fd, const struct msghdr* message, int flags) {
     const auto real = next<"sendmsg">(&::sendmsg);
     bool names_us = false;
-    if (ids_are_virtual() && message->msg_controllen != 0) {
+    if (ids_are_virtual() && message != nullptr && message->msg_controllen != 0) {
         struct msghdr view = *message;
         for_each_credentials(&view, [&](unsigned char*) { names_us = true; });
     }

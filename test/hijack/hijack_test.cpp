@@ -42,11 +42,11 @@ class Hijack : public testing::Test {
     // Wait status of a program run under the library. What it says on stderr is in `said`.
     int run(std::vector<std::string> arguments, std::vector<std::string> environment = {},
             bool member = true) {
-        environment.push_back("LD_PRELOAD=" CAIRN_HIJACK_LIBRARY);
-        environment.push_back("PATH=/usr/bin:/bin");
+        environment.emplace_back("LD_PRELOAD=" CAIRN_HIJACK_LIBRARY);
+        environment.emplace_back("PATH=/usr/bin:/bin");
         if (member) {
-            environment.push_back("CAIRN_LIBRARY=" CAIRN_HIJACK_LIBRARY);
-            environment.push_back("CAIRN_REGION=" + folder + "/region");
+            environment.emplace_back("CAIRN_LIBRARY=" CAIRN_HIJACK_LIBRARY);
+            environment.emplace_back("CAIRN_REGION=" + folder + "/region");
         }
         std::array<int, 2> ends{}, gate{};
         EXPECT_EQ(pipe2(gate.data(), O_CLOEXEC), 0);
@@ -108,6 +108,15 @@ TEST_F(Hijack, EveryExecKeepsTheProgramInItsSession) {
 
 TEST_F(Hijack, SleepingCallsNoteWhenTheyBegan) {
     EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "timing"}), 0) << said;
+}
+
+TEST_F(Hijack, WrongAddressesAreTheKernelsMatter) {
+    EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "addresses"}), 0) << said;
+}
+
+TEST_F(Hijack, WrongAddressesAreTheKernelsMatterWithVirtualIds) {
+    virtual_ids = true;
+    EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "addresses"}), 0) << said;
 }
 
 TEST_F(Hijack, VirtualIdsOfProcesses) {

@@ -29,6 +29,7 @@ int timing(int argc, char** argv);
 int ids(int argc, char** argv);
 int threads(int argc, char** argv);
 int newcomers(int argc, char** argv);
+int addresses(int argc, char** argv);
 
 }  // namespace subject
 

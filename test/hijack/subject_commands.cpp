@@ -23,7 +23,7 @@ int variable_is(int argc, char** argv) {
 const Command commands[] = {
     {"member", member},       {"variable", variable_is}, {"births", births}, {"execs", execs},
     {"bare", bare},           {"timing", timing},        {"ids", ids},       {"threads", threads},
-    {"newcomers", newcomers},
+    {"newcomers", newcomers}, {"addresses", addresses},
 };
 const int command_count = std::size(commands);
 
