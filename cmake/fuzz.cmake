@@ -12,7 +12,7 @@ endif()
 # cairn_fuzzed(library): its code tells libFuzzer where it has been. Programs without libFuzzer have somebody who doesn't
 # listen.
 function(cairn_fuzzed library)
-  if(NOT CAIRN_LIBFUZZER)
+  if(NOT CAIRN_ASAN OR NOT CAIRN_LIBFUZZER) # a build folder of before may remember the library
     return()
   endif()
   if(NOT TARGET cairn_no_coverage)
