@@ -115,9 +115,9 @@ void JointCheckpoint::meet() {
         for (const State& state : sites_) said.push_back(state.data);
         answers = match_connections(said);
     } else if (barrier == "stopped") {
-        std::int64_t np = 0;
-        for (const State& state : sites_) np += get_number(state.data, "processes");
-        answers.assign(sites_.size(), {{"np", np}});
+        np_ = 0;
+        for (const State& state : sites_) np_ += get_number(state.data, "processes");
+        answers.assign(sites_.size(), {{"np", np_}});
     } else {
         answers.assign(sites_.size(), Json::object());
     }
@@ -181,6 +181,8 @@ schema::Manifest JointCheckpoint::whole(std::uint32_t generation, std::vector<st
     manifest.cid = order_.cid;
     manifest.session = order_.session;
     manifest.generation = static_cast<std::int32_t>(generation);
+    // As the images have it: parts name zombies as well, which join no restart.
+    manifest.np = static_cast<std::int32_t>(np_);
     manifest.host = sites_.front().site.host;
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
@@ -202,7 +204,6 @@ schema::Manifest JointCheckpoint::whole(std::uint32_t generation, std::vector<st
             part.terminal = get_string(one, "terminal");
             for (const Json& pid : one.value("pids", Json::array()))
                 part.pids.push_back(pid.get<std::int32_t>());
-            manifest.np += static_cast<std::int32_t>(part.pids.size());
             host.parts.push_back(part.number);
         }
         for (const Json& note : state.captured.value("notes", Json::array()))

@@ -83,6 +83,7 @@ class JointCheckpoint {
     std::string given_up_, shown_phase_;
     Clock::time_point begun_ = Clock::now(), progress_at_ = begun_, writing_since_ = begun_;
     std::uint32_t generation_ = 0;
+    std::int64_t np_ = 0;  // processes, when all stood still
 };
 
 // The answer to the barrier `connections`: for each host what it has to know of its connections' other ends.
