@@ -163,6 +163,9 @@ class Restart {
 
     // The hosts of the computation that are elsewhere now: old addresses lead to where their first part is.
     void note_moved_hosts() {
+        for (const auto& place : places_)
+            for (const auto& address : place.value("addresses", nlohmann::json::array()))
+                object_options_.hosts.push_back(address.get<std::string>());
         for (const auto& host : computation_->manifest.hosts) {
             std::vector<std::string> now;
             for (const auto& place : places_)

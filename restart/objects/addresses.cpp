@@ -142,6 +142,14 @@ bool Address::is_any() const {
     return IN6_IS_ADDR_UNSPECIFIED(&name.sin6_addr);
 }
 
+bool Address::is_loopback() const {
+    const Address plain = in_domain(AF_INET);
+    if (plain.domain() == AF_INET)
+        return ntohl(read_as<sockaddr_in>(plain.bytes_).sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    const auto name = read_as<sockaddr_in6>(bytes_);
+    return IN6_IS_ADDR_LOOPBACK(&name.sin6_addr);
+}
+
 bool Address::is_multicast() const {
     if (domain() == AF_INET) return IN_MULTICAST(ntohl(read_as<sockaddr_in>(bytes_).sin_addr.s_addr));
     const auto name = read_as<sockaddr_in6>(bytes_);

@@ -31,6 +31,7 @@ class Address {
     // 4 or 16 bytes in network order.
     [[nodiscard]] std::pair<std::array<std::uint8_t, 16>, std::uint32_t> host_bytes() const;
     [[nodiscard]] bool is_any() const;  // 0.0.0.0, ::
+    [[nodiscard]] bool is_loopback() const;
     [[nodiscard]] bool is_multicast() const;
     [[nodiscard]] Address with_port(std::uint16_t port) const;
     // IPv4 as IPv4 in IPv6 (::ffff:1.2.3.4) and back, where the domain wants it.

@@ -49,6 +49,7 @@ struct ObjectSetOptions {
     // Connections to other parts (tcp_links.h); empty: there are none. Where names of sockets are put that
     // the kernel can't give any more; null: nowhere.
     std::function<Result<nlohmann::json>(const nlohmann::json& ends)> meet_links;
+    std::vector<std::string> hosts;  // addresses that the computation's hosts have now
     Region* region = nullptr;
     // Above every descriptor that a process of the image has, and above every one that the tool's children
     // need.

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "common/schema/extra.h"
+#include "restart/objects/time_wait.h"
 
 namespace cairn::restart {
 namespace {
@@ -52,11 +53,13 @@ bool ready(int fd, short events, Clock::time_point until) {
 
 class LinkMaker {
   public:
-    LinkMaker(std::vector<Link*> links, const MeetLinks& meet) : links_(std::move(links)), meet_(meet) {}
+    LinkMaker(std::vector<Link*> links, const MeetLinks& meet, const std::vector<std::string>& hosts)
+        : links_(std::move(links)), meet_(meet), hosts_(hosts) {}
 
     Result<> run() {
         // In the same order everywhere: nobody waits for somebody who waits for him.
         std::ranges::sort(links_, {}, [](const Link* link) { return link->number; });
+        for (const Link* link : links_) free_port(*link);
         json ends = json::array();
         for (Link* link : links_)
             if (auto done = offer(*link, ends); !done) return done;
@@ -75,6 +78,15 @@ class LinkMaker {
     }
 
   private:
+    // The dead connection's other end may be in TIME_WAIT, and keep its port from a server there. Before
+    // anybody listens: a listening socket would take this for a client.
+    void free_port(const Link& link) const {
+        if (link.own.empty() || !link.own.is_here()) return;
+        for (const std::string& address : hosts_)
+            if (Address::parse(address, link.peer.port()).same(link.peer))
+                call_and_hang_up(link.own, link.peer);
+    }
+
     struct Listener {
         Fd fd;
         std::uint16_t port = 0;
@@ -288,6 +300,7 @@ class LinkMaker {
 
     std::vector<Link*> links_;
     const MeetLinks& meet_;
+    const std::vector<std::string>& hosts_;
     std::map<std::string, Listener> listeners_;
     std::map<std::int64_t, std::string> tokens_;
     std::map<std::int64_t, json> other_;
@@ -296,8 +309,9 @@ class LinkMaker {
 
 }  // namespace
 
-Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet) {
-    return LinkMaker(std::move(links), meet).run();
+Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet,
+                       const std::vector<std::string>& hosts) {
+    return LinkMaker(std::move(links), meet, hosts).run();
 }
 
 }  // namespace cairn::restart

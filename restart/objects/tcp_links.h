@@ -39,6 +39,8 @@ struct Link {
     std::size_t received_size = 0;
 };
 
-[[nodiscard]] Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet);
+// `hosts`: addresses that the computation's hosts have now.
+[[nodiscard]] Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet,
+                                     const std::vector<std::string>& hosts);
 
 }  // namespace cairn::restart

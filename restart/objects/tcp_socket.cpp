@@ -163,12 +163,12 @@ class TcpSockets {
     }
 
     // The ports may be in TIME_WAIT: of the killed programs' connection one end is, and can be called; or
-    // both, and a second later neither matters (tcp_tw_reuse, which is on for a host's own addresses).
+    // both, which root ends. For others neither matters a second later on 127.0.0.0/8 and ::1
+    // (tcp_tw_reuse = 2): that second is waited for once, not for each connection.
     Result<> connect(End& end, const json& other_extra, int other_domain, const Address& other_name,
                      Fd& other) {
-        const auto begin = Clock::now();
         Error why;
-        do {
+        for (bool first = true;; first = false) {
             auto done = call(end, end.own, end.fd, other_domain, other_extra, other_name, other);
             if (done) return {};
             why = done.error();
@@ -179,8 +179,16 @@ class TcpSockets {
             if (done) return {};
             if (why.number != EADDRNOTAVAIL && why.number != EADDRINUSE) break;
             if (done.error().number == EADDRNOTAVAIL && !end.own.is_here()) break;
+            if (first) {
+                end_leftover(end.own, other_name);
+                end_leftover(other_name, end.own);
+                if (patience_ends_ == Clock::time_point())
+                    patience_ends_ = Clock::now() + std::chrono::milliseconds(1500);
+                continue;
+            }
+            if (Clock::now() > patience_ends_ || !(end.own.is_loopback() || other_name.is_loopback())) break;
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        } while (Clock::now() - begin < std::chrono::milliseconds(1500));
+        }
         return std::unexpected(std::move(why));
     }
 
@@ -225,7 +233,8 @@ class TcpSockets {
                 ExitCode::refused,
                 "programs of this part are connected to those of another host, and the session's "
                 "coordinator knows no other host");
-        if (auto done = connect_links(links, opening_.options.meet_links); !done) return done;
+        if (auto done = connect_links(links, opening_.options.meet_links, opening_.options.hosts); !done)
+            return done;
         for (auto& [id, end] : ends_)
             if (end.link) end.fd = std::move(end.link->fd);
         return {};
@@ -333,7 +342,7 @@ class TcpSockets {
     }
 
     // Connections of the killed programs that are in TIME_WAIT, a minute long, keep a port from a server that
-    // hasn't set SO_REUSEADDR (it counts on both sides). Root ends them; others wait.
+    // hasn't set SO_REUSEADDR (it counts on both sides). Those that can't be ended are waited for.
     bool bind_once_free(const End& end) {
         const auto bind = [&] { return ::bind(end.fd.get(), end.own.name(), end.own.length()) == 0; };
         if (bind()) return true;
@@ -553,6 +562,7 @@ class TcpSockets {
     std::map<std::int64_t, End> ends_;  // by object
     std::set<int> filled_over_;         // hold more than their buffers are said to: room can't be taken back
     schema::Bytes none_;
+    Clock::time_point patience_ends_;  // with ports that the kernel still keeps
 };
 
 }  // namespace

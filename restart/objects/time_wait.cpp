@@ -1,17 +1,21 @@
 #include "restart/objects/time_wait.h"
 
+#include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "common/fd.h"
+#include "common/schema/socket_options.h"
 
 namespace cairn::restart {
 namespace {
@@ -59,16 +63,99 @@ std::vector<inet_diag_sockid> in_time_wait(int netlink, int family, std::uint16_
     }
 }
 
+// The state of the connection with exactly these names and the inode of its socket, 0 if nobody holds it.
+struct Found {
+    int state = 0;
+    std::uint32_t inode = 0;
+};
+std::optional<Found> find_connection(int netlink, int family, const inet_diag_sockid& id) {
+    Request request;
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    request.header.nlmsg_flags = NLM_F_REQUEST;
+    request.body.sdiag_family = static_cast<std::uint8_t>(family);
+    request.body.sdiag_protocol = IPPROTO_TCP;
+    request.body.idiag_states = ~0U;
+    request.body.id = id;
+    if (::send(netlink, &request, sizeof request, 0) != static_cast<ssize_t>(sizeof request)) return {};
+    alignas(nlmsghdr) std::array<char, 8192> room{};
+    const ssize_t size = ::recv(netlink, room.data(), room.size(), 0);
+    nlmsghdr header{};
+    inet_diag_msg message{};
+    if (size < static_cast<ssize_t>(sizeof header + sizeof message)) return {};
+    std::memcpy(&header, room.data(), sizeof header);
+    if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
+    std::memcpy(&message, room.data() + sizeof header, sizeof message);
+    // A listening socket answers where there is no such connection.
+    if (message.id.idiag_dport != id.idiag_dport) return {};
+    return Found{message.idiag_state, message.idiag_inode};
+}
+
+// Root only.
+bool destroy(int netlink, int family, const inet_diag_sockid& id) {
+    std::array<char, 512> answer{};
+    if (!ask(netlink, family, SOCK_DESTROY, NLM_F_ACK, id)) return false;
+    const ssize_t size = ::recv(netlink, answer.data(), answer.size(), 0);
+    nlmsghdr header{};
+    nlmsgerr error{};
+    if (size < static_cast<ssize_t>(sizeof header + sizeof error)) return false;
+    std::memcpy(&header, answer.data(), sizeof header);
+    std::memcpy(&error, answer.data() + sizeof header, sizeof error);
+    return header.nlmsg_type == NLMSG_ERROR && error.error == 0;
+}
+
+Address address_of(int family, const __be32 (&bytes)[4], __be16 port) {
+    char text[INET6_ADDRSTRLEN] = "";
+    ::inet_ntop(family, bytes, text, sizeof text);
+    return Address::parse(text, ntohs(port)).in_domain(AF_INET);
+}
+
 }  // namespace
+
+void call_and_hang_up(const Address& from, const Address& to) {
+    const Address own = from.in_domain(AF_INET), peer = to.in_domain(AF_INET);
+    if (own.domain() != peer.domain()) return;
+    const Fd fd(::socket(own.domain(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int on = 1;
+    const linger at_once{1, 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    const std::uint32_t range = own.port() | std::uint32_t{own.port()} << 16;
+    const bool by_connect =
+        ephemeral_ports().contains(own.port()) &&
+        ::setsockopt(fd.get(), IPPROTO_IP, schema::ip_local_port_range, &range, sizeof range) == 0 &&
+        ::setsockopt(fd.get(), IPPROTO_IP, schema::ip_bind_address_no_port, &on, sizeof on) == 0;
+    const Address bound = by_connect ? own.with_port(0) : own;
+    if (::bind(fd.get(), bound.name(), bound.length()) == 0)
+        (void)!::connect(fd.get(), peer.name(), peer.length());
+}
+
+void end_leftover(const Address& own_name, const Address& peer_name) {
+    if (own_name.empty() || peer_name.empty()) return;
+    const Address own = own_name.in_domain(AF_INET), peer = peer_name.in_domain(AF_INET);
+    if (own.domain() != peer.domain()) return;
+    const Fd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    if (!netlink) return;
+    inet_diag_sockid id{};
+    id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    id.idiag_sport = htons(own.port());
+    id.idiag_dport = htons(peer.port());
+    std::memcpy(id.idiag_src, own.host_bytes().first.data(), own.host_bytes().second);
+    std::memcpy(id.idiag_dst, peer.host_bytes().first.data(), peer.host_bytes().second);
+    const auto found = find_connection(netlink.get(), own.domain(), id);
+    if (!found || found->inode != 0 || found->state == TCP_LISTEN) return;
+    if (!destroy(netlink.get(), own.domain(), id) && found->state == TCP_TIME_WAIT && peer.is_here())
+        call_and_hang_up(peer, own);
+}
 
 void end_time_wait(const Address& address) {
     const Fd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
     if (!netlink) return;
     for (const int family : {AF_INET, AF_INET6})
         for (const inet_diag_sockid& id : in_time_wait(netlink.get(), family, address.port())) {
-            std::array<char, 512> answer{};
-            if (ask(netlink.get(), family, SOCK_DESTROY, NLM_F_ACK, id))
-                (void)!::recv(netlink.get(), answer.data(), answer.size(), 0);
+            if (destroy(netlink.get(), family, id)) continue;
+            const Address peer = address_of(family, id.idiag_dst, id.idiag_dport);
+            if (peer.is_here()) call_and_hang_up(peer, address_of(family, id.idiag_src, id.idiag_sport));
         }
 }
 
