@@ -49,17 +49,19 @@ class Host:
             raise Failure(f"host {self.name}: cairn {' '.join(map(str, argv))} ended with {code}: {err or out}")
         return out
 
-    def spawn(self, *argv, name="out", env=None):
-        path = os.path.join(self.folder, name)
-        if self.user:  # a restart opens it as it was
-            with open(path, "a"):
-                os.chown(path, self.user.pw_uid, self.user.pw_gid)
-        return processes.spawn(self.command(*argv), env=env or self.env, cwd=self.t.work, stdin="/dev/null", stdout=path,
-                               stderr=path, new_session=True)
+    def spawn(self, *argv, name="out", errors=None, env=None):
+        """Its output goes into the file `name` of the host's folder, and what it says of errors, too, or into `errors`."""
+        paths = [os.path.join(self.folder, each) for each in (name, errors or name)]
+        for path in paths:
+            if self.user:  # a restart opens it as it was
+                with open(path, "a"):
+                    os.chown(path, self.user.pw_uid, self.user.pw_gid)
+        return processes.spawn(self.command(*argv), env=env or self.env, cwd=self.t.work, stdin="/dev/null", stdout=paths[0],
+                               stderr=paths[1], new_session=True)
 
-    def said(self, name="out"):
+    def said(self, name="out", last=2000):
         path = os.path.join(self.folder, name)
-        return open(path, errors="replace").read()[-2000:] if os.path.exists(path) else ""
+        return open(path, errors="replace").read()[-last:] if os.path.exists(path) else ""
 
     def coordinator_pid(self):
         try:
@@ -164,14 +166,14 @@ class Net:
                           "the programs to be gone")
         self.t.wait_until(lambda: self.status().get("state") == "idle", "the computation to have ended")
 
-    def restart(self, where, *options):
+    def restart(self, where, *options, timeout=60):
         """`where`: host -> name of the host whose part it restarts. They wait for each other."""
         tools = []
         for host, part in where.items():
             # A host that hasn't written the part has been sent a copy.
             tools.append((host, host.spawn(self.t.cairn, "restart", *self.join_options(host), "--host", part, *options,
                                            self.folder_of(part, host), name="restart")))
-        self.t.wait_until(lambda: self.status().get("state") == "running" or self.failed(tools), "the restart", 60)
+        self.t.wait_until(lambda: self.status().get("state") == "running" or self.failed(tools), "the restart", timeout)
         if self.failed(tools):
             raise Failure("a restart ended: " + "; ".join(f"{host.name}: {host.said('restart')}" for host, _ in tools))
         return tools
