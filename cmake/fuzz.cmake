@@ -7,6 +7,8 @@ if(CAIRN_ASAN)
   if(NOT CAIRN_LIBFUZZER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     message(STATUS "no libFuzzer (package libclang-rt-14-dev), or another compiler than g++: no fuzz tests")
   endif()
+else()
+  unset(CAIRN_LIBFUZZER CACHE)  # a build folder from before this was asan's matter remembers one
 endif()
 
 # cairn_fuzzed(library): its code tells libFuzzer where it has been. Programs without libFuzzer have somebody who doesn't
