@@ -100,22 +100,52 @@ int on_Comm_disconnect(Call call, MPI_Comm* comm) {
     return real.Comm_disconnect(comm);
 }
 
-void note(const Call& call, const char* what, bool refused) {
+namespace {
+
+// Said once, and kept in the record.
+void remark(const char* what, const std::string& text) {
     Session& s = *session;
+    if (s.job == Job::nothing) return;
+    if (std::find(s.noted.begin(), s.noted.end(), what) != s.noted.end()) return;
+    s.noted.emplace_back(what);
+    if (s.job == Job::record) s.writer->put_bytes(Column::notes, text.data(), text.size());
+    say(text);
+}
+
+}  // namespace
+
+void note(const Call& call, const char* what, bool refused) {
     const std::string_view kind = what;
-    if (s.alone && kind != "files" && kind != "generalized-requests") {
+    if (session->alone && kind != "files" && kind != "generalized-requests") {
         say(fmt::format("{} at {}: {} need the other ranks, so this one can't go on alone", name(call.fn),
                         causality::describe(locate(caller(call))), what));
         stop_alone();
     }
-    if (s.job == Job::nothing) return;
-    if (std::find(s.noted.begin(), s.noted.end(), what) != s.noted.end()) return;
-    s.noted.emplace_back(what);
-    const std::string text = fmt::format(
-        "{} ({}): {}", what, name(call.fn),
-        refused ? "can't be followed; a replay may depart" : "what it decides by chance isn't recorded");
-    if (s.job == Job::record) s.writer->put_bytes(Column::notes, text.data(), text.size());
-    say(text);
+    remark(what, fmt::format("{} ({}): {}", what, name(call.fn),
+                             refused ? "can't be followed; a replay may depart"
+                                     : "what it decides by chance isn't recorded"));
+}
+
+void heed(const Call& call, MPI_Info info) {
+    constexpr const char* key = "mpi_assert_allow_overtaking";
+    // Alone each message comes from the record, whichever it was.
+    if (info == MPI_INFO_NULL || session->alone) return;
+    const Within guard;
+    char value[16] = {};
+    int there = 0;
+    if (::PMPI_Info_get(info, key, sizeof value - 1, value, &there) != MPI_SUCCESS || there == 0) return;
+    const std::string_view says = value;
+    if (says == "false" || says == "no" || says == "0") return;
+    remark("overtaking",
+           fmt::format("{} with {}: messages of one sender and tag may overtake each other there; which of "
+                       "them a receive gets isn't recorded, and a replay may get another",
+                       name(call.fn), key));
+}
+
+int on_Comm_set_info(Call call, MPI_Comm comm, MPI_Info info) {
+    heed(call, info);
+    const Within guard;
+    return real.Comm_set_info(comm, info);
 }
 
 }  // namespace cairn::mpi

@@ -65,7 +65,10 @@ int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm pe
                         int tag, MPI_Comm* made);
 int on_Comm_free(Call call, MPI_Comm* comm);
 int on_Comm_disconnect(Call call, MPI_Comm* comm);
+int on_Comm_set_info(Call call, MPI_Comm comm, MPI_Info info);
 void note(const Call& call, const char* what, bool refused);
+// Notes that a communicator is given leave to let messages overtake each other.
+void heed(const Call& call, MPI_Info info);
 
 template <class F>
 int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, int dest, int tag,

@@ -24,7 +24,9 @@ def prototypes(compiler):
             continue
         for parameter in [] if parameters in ("void", "") else split(parameters):
             match = re.fullmatch(r"(.*?)\b(\w+)((?:\s*\[\w*\])*)", parameter.strip())
-            result.append((match[1].strip(), match[2], match[3].replace(" ", "")))
+            # `session` is the interposer's own.
+            argument = "the_session" if match[2] == "session" else match[2]
+            result.append((match[1].strip(), argument, match[3].replace(" ", "")))
         found[name] = result
     return found
 
@@ -128,7 +130,9 @@ def body(row, name, parameters):
         return f"return {row.what}({call}, Shape::{row.detail}, {comm}, {root}{extra}, {output(row, parameters)}, [&] {{ return {real}({arguments}); }});"
     if row.what in ("comm", "group_comm"):
         made = row.argument(parameters, "newcomm")
-        return f"return make_{row.what}({call}, {comm}, {made}, [&] {{ return {real}({arguments}); }});"
+        info = row.argument(parameters, "info")
+        heed = f"heed({call}, {info});\n    " if info else ""
+        return f"{heed}return make_{row.what}({call}, {comm}, {made}, [&] {{ return {real}({arguments}); }});"
     raise SystemExit(f"functions.txt: MPI_{row.name}: what is '{row.what}'?")
 
 

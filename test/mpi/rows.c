@@ -554,6 +554,19 @@ static void communicators(MPI_Comm comm) {
     MPI_Comm_free(&made);
 }
 
+/* Information for a communicator: what of it record and replay must heed is in rows.py. */
+static void informed(MPI_Comm comm, const char *overtaking) {
+    MPI_Info info;
+    MPI_Comm made;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_assert_allow_overtaking", overtaking);
+    MPI_Comm_dup_with_info(comm, info, &made);
+    CHECK(MPI_Comm_set_info(made, info) == MPI_SUCCESS);
+    use(made);
+    MPI_Info_free(&info);
+    MPI_Comm_free(&made);
+}
+
 int main(int argc, char **argv) {
     int provided;
     if (argc > 1 && strcmp(argv[1], "threads") == 0)
@@ -578,7 +591,9 @@ int main(int argc, char **argv) {
         collectives(comm, 0);
         collectives(comm, 1);
         communicators(comm);
+        informed(comm, "false");
     }
+    if (argc > 1 && strcmp(argv[1], "overtaking") == 0) informed(comm, "true");
     MPI_Comm_free(&comm);
     int detached;
     MPI_Buffer_detach(&buffer, &detached);

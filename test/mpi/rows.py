@@ -24,12 +24,20 @@ def test(job, given):
             job.plain(ranks, program)
             out, err = job.record(ranks, "rows", program)
             expect("learned" in out, out)
+            expect("overtak" not in err, err)
             if extra:
                 expect("gets MPI_THREAD_SERIALIZED" in err, err)
             for i in range(20 if given.soak else given.rounds):
                 again, err2 = job.replay(ranks, "rows", program, crowded=i % 2 == 1)
                 expect(again == out, f"replay {i}: learned\n{again}\nrecorded\n{out}")
                 expect(order(err2) == order(err), f"replay {i}: another order\n{err2}\n{err}")
+
+    # A communicator whose messages may overtake each other is told of by each rank, once, and in the record.
+    _, err = job.record(4, "informed", [job.program("rows"), "overtaking"])
+    found = re.findall(r"rank (\d): MPI_Comm_dup_with_info with mpi_assert_allow_overtaking: messages", err)
+    expect(sorted(found) == ["0", "1", "2", "3"], f"who tells of overtaking: {found}\n{err}")
+    told, _ = job.run([job.cairn, "mpi", "check", "informed"])
+    expect("mpi_assert_allow_overtaking" in told, f"the record doesn't tell of overtaking\n{told}")
 
 
 main(test)
