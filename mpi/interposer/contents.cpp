@@ -116,7 +116,7 @@ bool is_cancelled(const MPI_Status& status) {
 }
 
 // How many buffers of a collective this process gets something in.
-int parts(const Output& output, Shape shape, MPI_Comm comm, int root) {
+int parts(const Output& output, causality::Shape shape, MPI_Comm comm, int root) {
     if (output.type == MPI_DATATYPE_NULL && output.types == nullptr) return 0;  // Barrier
     if (output.out == MPI_IN_PLACE) return 0;                                   // a Scatter's root
     int inter = 0, rank = 0, size = 0;
@@ -126,8 +126,8 @@ int parts(const Output& output, Shape shape, MPI_Comm comm, int root) {
         ::PMPI_Comm_remote_size(comm, &size);
     else
         ::PMPI_Comm_size(comm, &size);
-    if (shape == Shape::to_root && (inter != 0 ? root != MPI_ROOT : root != rank)) return 0;
-    if (shape == Shape::from_root && inter != 0 && root < 0) return 0;
+    if (shape == causality::Shape::to_root && (inter != 0 ? root != MPI_ROOT : root != rank)) return 0;
+    if (shape == causality::Shape::from_root && inter != 0 && root < 0) return 0;
     if (!output.each) return 1;
     if (!output.neighbours) return size;
     int kind = MPI_UNDEFINED, in = 0, out = 0, weighted = 0;
@@ -263,7 +263,7 @@ int fed_probe(MPI_Comm comm, MPI_Status* status) {
     return result;
 }
 
-void store_collective(const Output& output, Shape shape, MPI_Comm comm, int root) {
+void store_collective(const Output& output, causality::Shape shape, MPI_Comm comm, int root) {
     store_parts(output, parts(output, shape, comm, root), rank_in(comm));
 }
 
@@ -276,7 +276,8 @@ void fed_collective(const Output& output) {
     }
 }
 
-void store_started(const Output& output, Shape shape, MPI_Comm comm, int root, MPI_Request request) {
+void store_started(const Output& output, causality::Shape shape, MPI_Comm comm, int root,
+                   MPI_Request request) {
     const int count = parts(output, shape, comm, root), rank = rank_in(comm);
     // Requests that are complete may share a handle, so they are not looked for by it.
     int done = 0;

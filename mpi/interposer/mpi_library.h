@@ -13,7 +13,7 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 
 #include <cstdint>
-#include <cstring>
+#include <type_traits>
 
 namespace cairn::mpi {
 
@@ -28,7 +28,7 @@ enum class Fn : std::uint16_t {
 // The MPI's own functions, taken from its library by name. The wrappers are there under both names, MPI_X and
 // PMPI_X: the Fortran libraries of both MPIs call one or the other, so every language arrives there.
 struct Real {
-#define REAL(name) decltype(&::MPI_##name) name;
+#define REAL(name) decltype(&::MPI_##name) name;  // NOLINT(bugprone-macro-parentheses): a name
 #include "real.inc"
 #undef REAL
 };
@@ -53,9 +53,10 @@ inline constexpr const char* library_name = "libmpich.so.12";
 // A handle's bits. Not an identity: finished sends share one.
 template <class Handle>
 std::uint64_t bits(Handle handle) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, &handle, sizeof handle);
-    return value;
+    if constexpr (std::is_pointer_v<Handle>)
+        return reinterpret_cast<std::uintptr_t>(handle);
+    else
+        return static_cast<std::uint32_t>(handle);
 }
 
 }  // namespace cairn::mpi
