@@ -1,7 +1,7 @@
 /* Traffic to measure with: traffic KIND COUNT. Prints the seconds that rank 0 took and the number of events of all ranks.
  * latency: 8 bytes there and back; bandwidth: 1 MiB there, a word back; wildcards: everybody sends 64 bytes to rank 0, which receives from
  * any; self: the same within each process, without another: what a call costs; stencil: borders of 1000 doubles and 20 us of work;
- * collectives: Allreduce of a double. */
+ * collectives: Allreduce of a double; farm: rank 0 answers whoever asks first, COUNT times. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,26 @@ static volatile double sink;
 static void work(double microseconds) {
     const double end = MPI_Wtime() + microseconds * 1e-6;
     while (MPI_Wtime() < end) sink += 1;
+}
+
+/* Whoever has been answered asks again, so each answer decides who comes next. Returns the events of this process. */
+static long farm(int rank, int size, long count) {
+    long word = 0, events = 0;
+    MPI_Status status;
+    if (rank > 0) {
+        do {
+            MPI_Send(&word, 1, MPI_LONG, 0, 1, MPI_COMM_WORLD);
+            MPI_Recv(&word, 1, MPI_LONG, 0, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+            events += 2;
+        } while (status.MPI_TAG == 1);
+        return events;
+    }
+    for (long i = 0; i < count + size - 1; ++i) {
+        MPI_Recv(&word, 1, MPI_LONG, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &status);
+        MPI_Send(&word, 1, MPI_LONG, status.MPI_SOURCE, i < count ? 1 : 2, MPI_COMM_WORLD);
+        events += 2;
+    }
+    return events;
 }
 
 int main(int argc, char **argv) {
@@ -26,7 +46,9 @@ int main(int argc, char **argv) {
     char *a = calloc(1, (size_t)most), *b = calloc(1, (size_t)most);
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
-    for (long i = 0; i < count; ++i) {
+    const int is_farm = strcmp(kind, "farm") == 0;
+    if (is_farm) events = farm(rank, size, count);
+    for (long i = 0; i < count && !is_farm; ++i) {
         if (strcmp(kind, "latency") == 0 || strcmp(kind, "bandwidth") == 0) {
             const int there = kind[0] == 'l' ? 8 : most;
             if (rank == 0) {
