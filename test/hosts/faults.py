@@ -155,8 +155,13 @@ def restart_dies(t, net, a, b):
     late = b.spawn(t.cairn, "restart", *net.join_options(b), "--host", "b", net.folder_of("b", b), name="late")
     t.wait_until(lambda: processes.status_of(late) is not None, "the cut off part to give up", 60)
     t.say("cut off: " + b.said("late").strip()[-200:])
+    # The root may notice later than b. What b's kernel still keeps for its neighbour (until ARP is answered) would arrive: the part
+    # that has given up joins, and ends, and with it the restart of all, as docs/protocol.md has it.
+    # A host without processes isn't listed when it is lost.
+    there = lambda: any(host["name"] == "b" and host["connected"] for host in net.status()["hosts"])
+    t.wait_until(lambda: not there(), "the root to notice that b is lost")
     net.cut(b, False)
-    t.wait_until(lambda: all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
+    t.wait_until(there, "b to be back", 60)
     late = b.spawn(t.cairn, "restart", *net.join_options(b), "--host", "b", net.folder_of("b", b), name="late")
     t.wait_until(lambda: net.status().get("state") == "running" or net.failed([(a, early), (b, late)]), "both to run", 60)
     check(not net.failed([(a, early), (b, late)]), f"a: {a.said('early')}; b: {b.said('late')}")
