@@ -91,6 +91,12 @@ std::optional<Found> find_connection(int netlink, int family, const inet_diag_so
     return Found{message.idiag_state, message.idiag_inode};
 }
 
+// What closed sockets leave behind. Nobody holds a connection in a listener's backlog either, which lives.
+bool is_ending(int state) {
+    return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING ||
+           state == TCP_LAST_ACK || state == TCP_TIME_WAIT;
+}
+
 // Root only.
 bool destroy(int netlink, int family, const inet_diag_sockid& id) {
     std::array<char, 512> answer{};
@@ -143,7 +149,7 @@ void end_leftover(const Address& own_name, const Address& peer_name) {
     std::memcpy(id.idiag_src, own.host_bytes().first.data(), own.host_bytes().second);
     std::memcpy(id.idiag_dst, peer.host_bytes().first.data(), peer.host_bytes().second);
     const auto found = find_connection(netlink.get(), own.domain(), id);
-    if (!found || found->inode != 0 || found->state == TCP_LISTEN) return;
+    if (!found || found->inode != 0 || !is_ending(found->state)) return;
     if (!destroy(netlink.get(), own.domain(), id) && found->state == TCP_TIME_WAIT && peer.is_here())
         call_and_hang_up(peer, own);
 }
