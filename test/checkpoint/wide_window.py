@@ -51,10 +51,12 @@ def drain(expected):
         total += len(data)
     return digest.hexdigest()
 
-for turn in range(8):
+# How fast the window grows is up to the kernel, which measures how fast we read.
+for turn in range(60):
     total, digest = fill()
+    if turn >= 8 and total > 8 << 20:
+        break
     assert drain(total) == digest
-total, digest = fill()
 print(f"READY {total}", flush=True)
 for line in sys.stdin:
     print("GOOD" if drain(total) == digest else "BAD", flush=True)
