@@ -115,7 +115,7 @@ struct ForestExecute : testing::Test {
         for (const Node& node : plan->nodes) said(node.pid).subreaper = 0;
         auto forest = execute(*plan, how_);
         if (!forest) return forest.error().what;
-        const std::string wrong = differences(*plan, *forest);
+        std::string wrong = differences(*plan, *forest);
         const std::vector<pid_t> left = forest->kill_all();
         if (!left.empty()) return fmt::format("process {} is left over", left.front());
         for (std::size_t i = 1; i < forest->pids().size(); ++i) {
