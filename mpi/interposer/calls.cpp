@@ -1,7 +1,6 @@
 // The row of calls: foreseen, recorded where it can't be, held against the record in replay.
 #include <dlfcn.h>
 
-#include "mpi/interposer/bells.h"
 #include "mpi/interposer/contents.h"
 #include "mpi/interposer/session.h"
 
@@ -179,7 +178,6 @@ void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
     Session& s = *session;
     const Call call{made.fn, caller(made), made.frame};
     ++s.events;
-    if (bells_there) await_bell(call.fn);
     if (s.checking) check_before(call);
     if (s.tracer) s.tracer->begin(call, call.at);
     const std::uint32_t number = comm_number(comm);

@@ -31,7 +31,6 @@ std::uint32_t comm_number(MPI_Comm comm) {
 }
 
 void comm_gone(MPI_Comm comm) {
-    bells_forget(comm);
     last_used.comm = MPI_COMM_NULL;
     std::erase_if(communicators, [&](const Known& each) { return each.comm == comm; });
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "mpi/interposer/answers.h"
-#include "mpi/interposer/bells.h"
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/contents.h"
 #include "mpi/interposer/session.h"
@@ -76,10 +75,9 @@ int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, 
     const Inside guard;
     begin(call, dest, comm, tag);
     if (session->tracer) session->tracer->sends(comm, dest, tag);
-    const Ringing ringing(dest, comm);
-    if (session->breaking) return ringing.done(send_aside(buf, count, type, dest, tag, comm));
+    if (session->breaking) return send_aside(buf, count, type, dest, tag, comm);
     if (session->alone) return fed_result(comm);
-    const int result = ringing.done(real_send(buf, count, type, dest, tag, comm));
+    const int result = real_send(buf, count, type, dest, tag, comm);
     if (session->storing) store_result(result);
     return result;
 }
@@ -96,10 +94,8 @@ int isend(Call call, F real_send, const void* buf, int count, MPI_Datatype type,
         session->requests.add(bits(*request)).send = true;
         return recorded;
     }
-    const Ringing ringing(dest, comm);
     int result = session->breaking ? send_aside(buf, count, type, dest, tag, comm)
                                    : real_send(buf, count, type, dest, tag, comm, request);
-    ringing.done(result);
     if (session->breaking && result == MPI_SUCCESS) result = finished_request(request);
     if (session->storing) store_result(result);
     if (session->tracer && result == MPI_SUCCESS) session->tracer->sends(comm, dest, tag, *request);

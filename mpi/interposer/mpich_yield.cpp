@@ -8,12 +8,23 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "mpi/interposer/bells.h"
 #include "mpi/interposer/session.h"
 
 namespace {
 
 using Progress = unsigned (*)(void*);
+
+// How often to yield before sleeping: a replay waits for one certain message, and a nap, 50 us by the
+// kernel's timer slack, is on everybody's path then. Who computes beside us has the time of each yield.
+constexpr unsigned most_yields = 100;
+
+bool more_ranks_than_processors() {
+    const char* ranks = std::getenv("MPI_LOCALNRANKS");  // Hydra's, for each host
+    if (ranks == nullptr) ranks = std::getenv("PMI_SIZE");
+    cpu_set_t set;
+    if (ranks == nullptr || ::sched_getaffinity(0, sizeof set, &set) != 0) return false;
+    return std::atoi(ranks) > CPU_COUNT(&set);
+}
 
 }  // namespace
 
@@ -23,13 +34,13 @@ extern "C" __attribute__((visibility("default"))) unsigned ucp_worker_progress(v
         return library != nullptr ? reinterpret_cast<Progress>(::dlsym(library, "ucp_worker_progress"))
                                   : nullptr;
     }();
-    static const bool gives_way = cairn::mpi::crowded();
+    static const bool gives_way = more_ranks_than_processors();
     const unsigned moved = real != nullptr ? real(worker) : 0;
     // Not only the wrappers' next call ends it: what comes in pieces isn't waited for.
     if (moved != 0) cairn::mpi::idle = 0;
-    if (moved != 0 || !gives_way || cairn::mpi::sleep_till_bell()) return moved;
+    if (moved != 0 || !gives_way) return moved;
     // sched_yield alone comes back too soon when the one that is waited for has used more time than we have.
-    if (++cairn::mpi::idle < 20) {
+    if (++cairn::mpi::idle < most_yields) {
         ::sched_yield();
     } else {
         const timespec moment{.tv_sec = 0, .tv_nsec = 1000};

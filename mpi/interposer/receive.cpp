@@ -69,10 +69,7 @@ int start(MPI_Request* request) {
                                       posted->tag, posted->comm);
         return result == MPI_SUCCESS ? finished_request(&posted->inner) : result;
     }
-    if (posted->send) {
-        const Ringing ringing(posted->source, posted->comm);
-        return ringing.done(real.Start(request));
-    }
+    if (posted->send) return real.Start(request);
     const int source = posted->source, tag = posted->tag;
     Posted now;
     post_receive(now, source, tag);
@@ -104,21 +101,19 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
     const Inside guard;
     begin(call, dest, comm, sendtag);
     if (session->tracer) session->tracer->sends(comm, dest, sendtag);
-    const Ringing ringing(dest, comm);
     if (session->breaking) {
-        if (const int result = ringing.done(send_aside(sendbuf, sendcount, sendtype, dest, sendtag, comm));
+        if (const int result = send_aside(sendbuf, sendcount, sendtype, dest, sendtag, comm);
             result != MPI_SUCCESS)
             return result;
         stop_if_due();
     }
-    return ringing.done(
-        blocking(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
-                 [&](int from, int with, MPI_Status* known) {
-                     if (session->breaking)
-                         return real.Recv(recvbuf, recvcount, recvtype, from, with, comm, known);
-                     return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
-                                          recvtype, from, with, comm, known);
-                 }));
+    return blocking(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
+                    [&](int from, int with, MPI_Status* known) {
+                        if (session->breaking)
+                            return real.Recv(recvbuf, recvcount, recvtype, from, with, comm, known);
+                        return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                             recvtype, from, with, comm, known);
+                    });
 }
 
 int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int dest, int sendtag, int source,
@@ -126,18 +121,16 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
     const Inside guard;
     begin(call, dest, comm, sendtag);
     if (session->tracer) session->tracer->sends(comm, dest, sendtag);
-    const Ringing ringing(dest, comm);
     if (session->breaking) {
-        if (const int result = ringing.done(send_aside(buf, count, type, dest, sendtag, comm));
-            result != MPI_SUCCESS)
+        if (const int result = send_aside(buf, count, type, dest, sendtag, comm); result != MPI_SUCCESS)
             return result;
         stop_if_due();
     }
-    return ringing.done(blocking(
+    return blocking(
         comm, source, recvtag, status, {buf, count, type}, [&](int from, int with, MPI_Status* known) {
             if (session->breaking) return real.Recv(buf, count, type, from, with, comm, known);
             return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
-        }));
+        });
 }
 
 int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,

@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mpi/interposer/bells.h"
 #include "mpi/interposer/mpi_library.h"
 #include "mpi/interposer/requests.h"
 #include "mpi/interposer/trace.h"
@@ -134,7 +133,6 @@ class Inside {
         if (session->breaking) stop_if_due();
         if (session->checking) check_behind();
         if (session->job == Job::record) session->writer->end();
-        bell_awaited = false;
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "mpi/interposer/bells.h"
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/check_place.h"
 #include "mpi/interposer/handlers.h"
@@ -171,9 +170,6 @@ void start_replay() {
     }
     ::PMPI_Comm_dup(MPI_COMM_SELF, &s.own);
     s.job = Job::replay;
-#ifdef CAIRN_MPI_MPICH
-    if (!s.alone && crowded()) hang_bells(s.rank, s.size);
-#endif
     for (const std::string& remark : s.reader->remarks()) say("the record: " + remark);
 }
 

@@ -56,7 +56,7 @@ class Job:
         return self.run([*self.mpiexec(ranks), self.cairn, "mpi", "record", *options, "--out", name, *program], code)
 
     def replay(self, ranks, name, program, code=0, options=(), crowded=False):
-        """crowded: all on one processor, where MPICH's processes wake each other (mpi/interposer/bells.h)."""
+        """crowded: all on one processor, where nobody goes on before somebody else gives way."""
         before = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if crowded and self.mpi == "mpich" else []
         return self.run([*before, *self.mpiexec(ranks), self.cairn, "mpi", "replay", *options, name, *program], code)
 
