@@ -15,7 +15,7 @@ namespace cairn::coordinator {
 struct JoinPart {  // as the manifest tells of it
     std::int32_t number = 0;
     std::string host, terminal;
-    std::vector<std::int32_t> pids;
+    std::int64_t processes = 0;
 };
 
 struct Join {

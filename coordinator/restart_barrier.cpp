@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "common/human.h"
 
 namespace cairn::coordinator {
 namespace {
+
+constexpr std::int64_t most_processes = 1 << 20;  // of all hosts; each holds slot_count of them
 
 Json failed(const Error& error) {
     return {{"event", "failed"}, {"code", static_cast<int>(error.code)}, {"reason", error.what}};
@@ -24,7 +27,7 @@ Join read_join(const Json& request) {
     Join join;
     join.cid = get_string(request, "cid");
     const std::int64_t np = get_number(request, "np");
-    join.np = np > 0 && np <= slot_count ? static_cast<std::uint32_t>(np) : 0;
+    join.np = np > 0 && np <= most_processes ? static_cast<std::uint32_t>(np) : 0;
     join.generation = get_number(request, "generation");
     const Json part = request.value("part", Json());
     if (part.is_array()) {
@@ -39,12 +42,8 @@ Join read_join(const Json& request) {
     if (!parts.is_array()) return join;
     for (const Json& one : parts) {
         if (!one.is_object()) continue;
-        JoinPart known{static_cast<std::int32_t>(get_number(one, "number")),
-                       get_string(one, "host"),
-                       get_string(one, "terminal"),
-                       {}};
-        const Json pids = one.value("pids", Json::array());
-        for (const Json& pid : pids) known.pids.push_back(int_of(pid));
+        JoinPart known{static_cast<std::int32_t>(get_number(one, "number")), get_string(one, "host"),
+                       get_string(one, "terminal"), get_number(one, "processes")};
         join.all_parts.push_back(std::move(known));
     }
     return join;
@@ -75,8 +74,10 @@ Json RestartBarrier::status() const {
     if (!pending()) return nullptr;
     Json missing = Json::array();
     for (const JoinPart& part : group_.missing())
-        missing.push_back(
-            {{"number", part.number}, {"host", part.host}, {"terminal", part.terminal}, {"pids", part.pids}});
+        missing.push_back({{"number", part.number},
+                           {"host", part.host},
+                           {"terminal", part.terminal},
+                           {"processes", part.processes}});
     return {{"event", "waiting"}, {"have", group_.joined()}, {"np", group_.np()}, {"missing", missing}};
 }
 
@@ -93,12 +94,15 @@ void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& rep
         return reply(
             failed({"the restart of this connection has been released already", 0, ExitCode::refused}));
     if (Result<> joined = group_.join(client, join); !joined) return reply(failed(joined.error()));
-    clients_[client] = Client{reply, get_string(request, "directory"), false, false, {}};
+    Client& joining = clients_[client];
+    joining.reply = reply;
+    joining.directory = get_string(request, "directory");
     if (first)
         note_(fmt::format("restart of {} ({}) has begun", join.cid,
                           human_count(join.np, "process", "processes")));
     changed_();
-    tell_pending(status());
+    // Not for each message of many: it names every process that is missing.
+    if (!get_flag(request, "more")) tell_pending(status());
     if (group_.complete())
         tell_pending({{"event", "go"}, {"cid", group_.cid()}, {"np", group_.np()}, {"parts", places()}});
 }
@@ -116,37 +120,49 @@ void RestartBarrier::links(Peer::Id client, const Json& request, const Reply& re
     const auto found = clients_.find(client);
     if (found == clients_.end() || found->second.released || !group_.complete())
         return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
-    const Json ends = request.value("ends", Json::array());
-    for (const Json& end : ends)
-        if (end.is_object()) found->second.ends[get_number(end, "link", -1)] = end;
-    found->second.linking = !get_flag(request, "more");
+    Client& asking = found->second;
+    for (const Json& one : request.value("ends", Json::array())) {
+        if (!one.is_object()) continue;
+        const End end{get_number(one, "link", -1), get_number(one, "side")};
+        if (!ends_.try_emplace(end, client, one).second) continue;
+        asking.ends.push_back(end);
+        if (const auto other = ends_.find(other_end(end)); other == ends_.end())
+            ++asking.unmatched;
+        else if (const auto owner = clients_.find(other->second.first); owner != clients_.end())
+            --owner->second.unmatched;
+    }
+    asking.linking = !get_flag(request, "more");
     tell_links();
 }
 
 // Whose connections have all found their other ends is told.
 void RestartBarrier::tell_links() {
-    std::map<std::pair<std::int64_t, std::int64_t>, std::pair<Peer::Id, const Json*>> all;
-    for (const auto& [id, client] : clients_)
-        for (const auto& [link, end] : client.ends) all[{link, get_number(end, "side")}] = {id, &end};
     for (auto& [id, client] : clients_) {
-        if (!client.linking) continue;
-        Json others = Json::array();
-        for (const auto& [link, end] : client.ends) {
-            const auto other = all.find({link, 1 - get_number(end, "side")});
-            if (other == all.end()) break;
-            Json told = *other->second.second;
-            told["addresses"] = addresses_of(other->second.first);
-            others.push_back(std::move(told));
-        }
-        if (others.size() != client.ends.size()) continue;
+        if (!client.linking || client.unmatched > 0) continue;
         client.linking = false;
         constexpr std::size_t most = 256;
-        for (std::size_t at = 0; at == 0 || at < others.size(); at += most) {
+        for (std::size_t at = 0; at == 0 || at < client.ends.size(); at += most) {
+            const std::size_t behind = std::min(client.ends.size(), at + most);
             Json some = Json::array();
-            for (std::size_t i = at; i < std::min(others.size(), at + most); ++i) some.push_back(others[i]);
-            client.reply({{"event", "links"}, {"ends", some}, {"more", at + most < others.size()}});
+            for (std::size_t i = at; i < behind; ++i) {
+                const auto& [owner, other] = ends_.at(other_end(client.ends[i]));
+                some.push_back(other);
+                some.back()["addresses"] = addresses_of(owner);
+            }
+            client.reply({{"event", "links"}, {"ends", some}, {"more", behind < client.ends.size()}});
         }
     }
+}
+
+void RestartBarrier::remove(std::map<Peer::Id, Client>::iterator client) {
+    for (const End& end : client->second.ends) {
+        ends_.erase(end);
+        const auto other = ends_.find(other_end(end));
+        if (other == ends_.end()) continue;
+        if (const auto owner = clients_.find(other->second.first); owner != clients_.end())
+            ++owner->second.unmatched;
+    }
+    clients_.erase(client);
 }
 
 void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& reply, bool local) {
@@ -187,14 +203,14 @@ void RestartBarrier::fail_pending(const std::string& reason) {
             continue;
         }
         it->second.reply(failed({reason, 0, ExitCode::failed}));
-        it = clients_.erase(it);
+        remove(it++);
     }
 }
 
 void RestartBarrier::disconnected(Peer::Id client) {
     const auto found = clients_.find(client);
     if (found == clients_.end()) return;
-    clients_.erase(found);
+    remove(found);
     const std::string cid = group_.cid();
     switch (group_.withdraw(client)) {
         case Group::Withdrawal::nothing:

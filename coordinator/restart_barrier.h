@@ -47,17 +47,22 @@ class RestartBarrier {
     [[nodiscard]] Json status() const;
 
   private:
+    using End = std::pair<std::int64_t, std::int64_t>;  // connection and side
+
     struct Client {
         Reply reply;
         std::string directory;
         bool released = false;
-        bool linking = false;               // waits for the other ends of its connections
-        std::map<std::int64_t, Json> ends;  // by connection
+        bool linking = false;  // waits for the other ends of its connections
+        std::vector<End> ends;
+        std::size_t unmatched = 0;  // of them
     };
 
     void tell_pending(const Json& event);
     void fail_pending(const std::string& reason);
     void tell_links();
+    void remove(std::map<Peer::Id, Client>::iterator client);
+    static End other_end(const End& end) { return {end.first, 1 - end.second}; }
     [[nodiscard]] Json places() const;
 
     Group& group_;
@@ -65,6 +70,7 @@ class RestartBarrier {
     std::function<void(const std::string&)> note_;
     std::function<void()> changed_;
     std::map<Peer::Id, Client> clients_;
+    std::map<End, std::pair<Peer::Id, Json>> ends_;  // whose it is, and where it waits
 };
 
 }  // namespace cairn::coordinator

@@ -217,7 +217,7 @@ class Restart {
             parts.push_back({{"number", part.number},
                              {"host", part.host},
                              {"terminal", part.terminal},
-                             {"pids", part.pids}});
+                             {"processes", part.pids.size()}});
         nlohmann::json message = {{"verb", "restart-join"},
                                   {"cid", manifest.cid},
                                   {"np", manifest.np},
@@ -251,6 +251,7 @@ class Restart {
             else
                 message.erase("more");
             if (auto done = client_->send(message); !done) return done;
+            message.erase("parts");  // once is enough
         }
         return {};
     }
@@ -279,9 +280,11 @@ class Restart {
         std::string text =
             fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
         for (const auto& part : event.value("missing", nlohmann::json::array()))
-            text += fmt::format("; part {} (started on {} {}) is missing: cairn restart --part {} {}",
-                                part.value("number", 0), part.value("host", ""), part.value("terminal", ""),
-                                part.value("number", 0), computation_->directory);
+            text += fmt::format("; part {} ({}, started on {} {}) is missing: cairn restart --part {} {}",
+                                part.value("number", 0),
+                                human_count(part.value("processes", 0U), "process", "processes"),
+                                part.value("host", ""), part.value("terminal", ""), part.value("number", 0),
+                                computation_->directory);
         if (!options_.quiet && event.value("have", 0) < event.value("np", 0))
             fmt::print(stderr, "cairn: waiting: {}\n", text);
         return text;

@@ -16,8 +16,8 @@ Json join_of(int np, std::vector<std::string> uids, int part) {
             {"directory", "/nowhere"},
             {"part", part},
             {"parts",
-             {{{"number", 0}, {"host", "h"}, {"terminal", "/dev/pts/1"}, {"pids", {100}}},
-              {{"number", 1}, {"host", "h"}, {"terminal", "/dev/pts/2"}, {"pids", {101}}}}},
+             {{{"number", 0}, {"host", "h"}, {"terminal", "/dev/pts/1"}, {"processes", 1}},
+              {{"number", 1}, {"host", "h"}, {"terminal", "/dev/pts/2"}, {"processes", 1}}}},
             {"members", members}};
 }
 

@@ -13,7 +13,7 @@ Join join_of(const std::string& cid, std::uint32_t np, std::vector<std::string> 
     join.np = np;
     join.uids = std::move(uids);
     join.parts = std::move(parts);
-    join.all_parts = {{0, "here", "/dev/pts/0", {1, 2}}, {1, "there", "", {3}}};
+    join.all_parts = {{0, "here", "/dev/pts/0", 2}, {1, "there", "", 1}};
     return join;
 }
 
