@@ -24,11 +24,13 @@ void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
 
 }  // namespace
 
-AgentRun::AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture)
+AgentRun::AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture,
+                   bool ask_keys)
     : process_(&process),
       talk_(&region.talks[index]),
       index_(index),
       capture_(capture),
+      ask_keys_(ask_keys),
       inside_(process.threads.size(), false) {
     while (leader_ < process.threads.size() && process.threads[leader_].leader_dead) ++leader_;
 }
@@ -61,6 +63,7 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     agent.capture = capture_;
     agent.door = process_->door;
     agent.leader = leader ? 1 : 0;
+    agent.ask_keys = ask_keys_ ? 1 : 0;
     agent.tracer = ::getpid();
     return agent;
 }

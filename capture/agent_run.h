@@ -15,7 +15,9 @@ namespace cairn::capture {
 class AgentRun {
   public:
     // `talk`: for this process alone, in our mapping of the region; `index`: its place in Region::talks.
-    AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture);
+    // `ask_keys`: the agent may ask about keyrings.
+    AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture,
+             bool ask_keys);
     AgentRun(const AgentRun&) = delete;
     AgentRun& operator=(const AgentRun&) = delete;
     AgentRun(AgentRun&&) = default;
@@ -56,6 +58,7 @@ class AgentRun {
     Talk* talk_;
     std::uint32_t index_;
     std::uint64_t capture_;
+    bool ask_keys_;
     std::uint32_t sequence_ = 0;
     std::uint64_t scratch_ = 0;
     bool stepped_back_ = false;

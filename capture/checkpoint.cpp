@@ -18,6 +18,7 @@
 #include "capture/agent_run.h"
 #include "capture/await_pages.h"
 #include "capture/collect/collect.h"
+#include "capture/collect/keyrings.h"
 #include "capture/host.h"
 #include "capture/memory/areas.h"
 #include "capture/memory/policies.h"
@@ -37,6 +38,8 @@ namespace {
 
 // How long to wait for what passes, and how long the programs run in between.
 constexpr auto passing_patience = std::chrono::seconds(3);
+// The same for what can be left out, with a note.
+constexpr auto short_patience = std::chrono::seconds(1);
 constexpr auto longest_nap = std::chrono::milliseconds(50);
 
 // A copy-on-write child: our ptrace relation makes the kernel kill it if we die.
@@ -91,7 +94,7 @@ class Checkpoint {
     Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
         if (auto done = await_pages(request_.pages, reporter_); !done) return done;
         if (auto done = look_ahead(); !done) return done;
-        auto begin = Clock::now();
+        auto begin = began_ = Clock::now();
         auto paused = pause();
         // What is there for a moment only, and can't be saved: the programs go on until it is over.
         const auto patience = begin + passing_patience;
@@ -198,7 +201,8 @@ class Checkpoint {
             member.holder = {pid, process.pidfd.get(), process.first_living().tid};
             if (auto done = collect_threads(process, to_program_, region_.ipc, member.image); !done)
                 return done;
-            member.agent.emplace(process, region_, index++, request_.capture);
+            const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
+            member.agent.emplace(process, region_, index++, request_.capture, !filtered);
             if (auto done = start_agent(member); !done)
                 return std::unexpected(std::move(done.error()).in(proc::label(pid)));
         }
@@ -263,6 +267,8 @@ class Checkpoint {
         if (auto done = collect_identity(*member.process, *process, to_program_, image); !done) return done;
         add_thread_answers(*threads, image);
         if (auto done = collect_signals(*member.process, *process, to_program_, image); !done) return done;
+        note_keyrings(*member.process, *process, *threads,
+                      [this](std::string note) { reporter_.note(std::move(note)); });
         image.uid = make_uid(manifest_.host, image.pid, member.process->born_ns);
         image.cid = request_.cid;
         image.np = manifest_.np;
@@ -277,6 +283,7 @@ class Checkpoint {
         options.cid = request_.cid;
         options.np = manifest_.np;
         options.self_contained = request_.self_contained;
+        options.may_wait = !request_.joint && Clock::now() - began_ < short_patience;
         options.external = request_.external;
         if (request_.joint)
             options.meet = [this](const std::string& name, const nlohmann::json& data) {
@@ -449,7 +456,7 @@ class Checkpoint {
     Result<> make_member_areas(Member& member, pid_t source) {
         auto flags = proc::maps(source, true);
         if (!flags) return std::unexpected(std::move(flags.error()));
-        auto areas = make_areas(*member.process, member.map, *flags, member.scratch);
+        auto areas = make_areas(*member.process, member.map, *flags, member.scratch, *objects_);
         if (!areas) return std::unexpected(std::move(areas.error()));
         member.image.areas = std::move(*areas);
         if (auto done = add_memory_policies(member, source); !done) return done;
@@ -564,6 +571,7 @@ class Checkpoint {
     }
 
     const Request& request_;
+    Clock::time_point began_;  // the first look
     Region& region_;
     Reporter& reporter_;
     Fd directory_;

@@ -15,6 +15,7 @@
 #include <span>
 #include <utility>
 
+#include "capture/collect/filters.h"
 #include "common/agent.h"
 #include "common/region_ops.h"
 
@@ -201,6 +202,7 @@ bool Stopper::all_still(pid_t pid) const {
 void Stopper::release(pid_t pid) {
     for (auto task = tasks_.begin(); task != tasks_.end();) {
         if (task->second.pid == pid) {
+            if (task->second.still) spare_restart(task->first);
             (void)ptrace::detach(task->first, 0);
             task = tasks_.erase(task);
         } else {
@@ -544,9 +546,25 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
     return check_shared_memory();
 }
 
+// What the kernel would go on with by restart_syscall(2) where a seccomp filter may kill for that: the call
+// is made anew, which it was allowed. (How long it was to sleep is known of most, and said by
+// capture/settle.cpp by now: the others sleep as long again. Any stop and continuation by job control is as
+// dangerous to them.)
+void Stopper::spare_restart(pid_t tid) {
+    constexpr std::int64_t restart_no_hand = -514, restart_block = -516;  // linux/errno.h
+    auto registers = ptrace::registers(tid);
+    if (!registers || static_cast<std::int64_t>(registers->rax) != restart_block ||
+        static_cast<std::int64_t>(registers->orig_rax) < 0 || !may_not_restart(tid))
+        return;
+    registers->rax = static_cast<std::uint64_t>(restart_no_hand);
+    (void)ptrace::set_registers(tid, *registers);
+}
+
 void Stopper::let_go() {
     for (const auto& [tid, task] : tasks_) {
-        if (task.still) (void)ptrace::detach(tid, 0);
+        if (!task.still) continue;
+        spare_restart(tid);
+        (void)ptrace::detach(tid, 0);
     }
     // A thread that never stopped can't be detached; the kernel does it when the tracer ends.
     std::erase_if(tasks_, [](const auto& task) { return task.second.still; });

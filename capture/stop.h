@@ -64,6 +64,7 @@ class Stopper {
     [[nodiscard]] Result<bool> look_for_births();
     [[nodiscard]] bool orphan_on_its_way();
     void release(pid_t pid);
+    static void spare_restart(pid_t tid);
     [[nodiscard]] Result<> read_registers(StoppedProcess& process);
     [[nodiscard]] Result<bool> read_all_registers();
     [[nodiscard]] Result<> check_shared_memory() const;

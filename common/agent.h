@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 5;
+inline constexpr std::uint32_t agent_version = 6;
 inline constexpr std::uint32_t max_posix_timers = 128;
 inline constexpr std::uint32_t max_detached = 64;
 inline constexpr std::uint32_t max_memory_nodes = 1024;
@@ -46,16 +46,17 @@ struct AgentThread {
     std::uint64_t header_capture;  // address of Region::capture, in the process
     std::uint64_t capture;         // the number it must have
     std::uint64_t door;
-    std::int32_t leader;  // 1: goes on to take commands
-    std::int32_t tracer;  // pid of the capture as this process sees it, 0: not visible
-    std::uint32_t done;   // written by the thread when its answers are complete
-    std::uint32_t pad;
+    std::int32_t leader;     // 1: goes on to take commands
+    std::int32_t tracer;     // pid of the capture as this process sees it, 0: not visible
+    std::uint32_t done;      // written by the thread when its answers are complete
+    std::uint32_t ask_keys;  // 1: keyrings are asked about; a seccomp filter might forbid it
     std::uint64_t altstack_base, altstack_size;
     std::int32_t altstack_flags, death_signal;
     std::uint64_t clear_child_tid;
     std::uint64_t timerslack;
     std::int64_t cpu_ns;  // CLOCK_THREAD_CPUTIME_ID as the program sees it
-    std::int32_t memory_policy, pad2;
+    std::int32_t memory_policy;
+    std::int32_t keys;  // in the thread's own keyring
     std::uint64_t memory_nodes[max_memory_nodes / 64];
     alignas(16) std::uint8_t stack[3072];
 };
@@ -76,8 +77,10 @@ struct AgentProcess {
     AgentTimer timers[max_posix_timers];  // ids are written by the capture
     std::uint32_t timer_count;
     std::int32_t subreaper, dumpable, keep_caps, securebits, thp_disable, tsc;
-    std::int32_t lock_future;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT
-    std::uint32_t membarrier;  // registrations: MEMBARRIER_CMD_REGISTER_*
+    std::int32_t lock_future;                    // mlockall(2): MCL_FUTURE, MCL_ONFAULT
+    std::uint32_t membarrier;                    // registrations: MEMBARRIER_CMD_REGISTER_*
+    std::int32_t keys;                           // in the process's own keyring
+    std::int32_t session_keyring, session_keys;  // its serial number, 0: none that we can tell; keys in it
     std::uint32_t pad;
     std::int64_t cpu_ns;  // CLOCK_PROCESS_CPUTIME_ID, without CpuBase; so are these
     std::int64_t children_user_us, children_system_us;

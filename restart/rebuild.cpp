@@ -1,6 +1,7 @@
 #include "restart/rebuild.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #include "common/region.h"
 #include "common/siginfo.h"
 #include "common/timeout.h"
+#include "restart/filters.h"
 #include "restart/memory_plan.h"
 #include "restart/objects/locks.h"
 #include "restart/pages/user_fault.h"
@@ -280,6 +282,13 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     fill_credentials(block);
     fill_descriptors(block);
     fill_undo(block);
+    filters_at_.clear();
+    for (const auto& filter : process().filters) {
+        const auto code = block.add(filter.code);
+        const sock_fprog program = {static_cast<unsigned short>(filter.code.size() / sizeof(sock_filter)),
+                                    reinterpret_cast<sock_filter*>(code)};
+        filters_at_.push_back(block.add(&program, sizeof program));
+    }
 
     const auto& layout = process().layout;
     const auto auxv = block.add(layout.auxv);
@@ -432,6 +441,7 @@ void Rebuild::fill_threads(Block& block) {
         out.memory_policy = thread.memory_policy;
         out.memory_nodes = thread.memory_policy == 0 ? 0 : block.add(thread.memory_nodes);
         out.node_count = thread.memory_nodes.size() * 8 + 1;
+        out.no_new_privs = thread.no_new_privs ? 1 : 0;
         out.pending = block.add(infos);
         out.pending_count = static_cast<std::uint32_t>(thread.pending.size());
         threads.push_back(out);
@@ -720,12 +730,14 @@ Result<> Rebuild::set_threads() {
     // The main thread unmaps the blob, by the vdso in its place; it is the last to get its registers.
     const auto vdso = std::ranges::find(process().areas, schema::AreaKind::vdso, &schema::Area::kind);
     if (vdso == process().areas.end()) return fail("process {}: no vdso in the image", process().pid);
-    for (std::size_t i = 1; i < thread_ids_.size(); ++i)
-        if (auto done = set_thread(i); !done) return done;
     auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
     if (!call_at) return std::unexpected(std::move(call_at.error()));
     if (auto done = set_cpu_time(); !done) return done;
     if (auto done = ignore_traps(*call_at); !done) return done;
+    // They are in the blob's memory, so it is still there; what is called from here on is judged by them.
+    if (auto done = install_filters(process(), thread_ids_, filters_at_, *call_at); !done) return done;
+    for (std::size_t i = 1; i < thread_ids_.size(); ++i)
+        if (auto done = set_thread(i); !done) return done;
     const std::array<std::uint64_t, 2> all = {base_, total_size_};
     auto unmapped = remote_call(pid_, *call_at, SYS_munmap, all);
     if (!unmapped) return std::unexpected(std::move(unmapped.error()).in("the restorer can't be unmapped"));

@@ -96,6 +96,7 @@ class Rebuild {
     RebuildContext context_;
     std::uint64_t base_ = 0, blob_size_ = 0, total_size_ = 0;
     std::uint64_t params_at_ = 0, threads_at_ = 0;
+    std::vector<std::uint64_t> filters_at_;  // struct sock_fprog each
     std::uint64_t staging_ = 0, reader_spaces_ = 0, attach_at_ = 0;
     MemoryPlan memory_;
     TakeUserFault take_user_fault_;

@@ -47,8 +47,8 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
 // A zombie: its ids and its status are all that is left of it.
 [[nodiscard]] schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program);
 
-// What we can't save is refused before anything is asked of the process: a seccomp filter could kill it for
-// the agent's system calls.
+// What we can't save is refused before anything is asked of the process. (Seccomp filters, which could kill
+// it for the agent's system calls, are collect_threads()'s to judge.)
 [[nodiscard]] Result<> refuse_unsupported(const StoppedProcess& process);
 
 }  // namespace cairn::capture

@@ -1,16 +1,13 @@
-#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <sstream>
 
 #include "capture/collect/collect.h"
-#include "common/io_uring_filter.h"
 
 namespace cairn::capture {
 namespace {
@@ -18,39 +15,6 @@ namespace {
 void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
     std::istringstream words(text);
     for (auto& id : ids) words >> id;
-}
-
-// The filter of `cairn launch --io-uring=enosys`, which the agent's calls pass. Only root may read one
-// (CAP_SYS_ADMIN); for anybody else the environment has to tell.
-bool is_io_uring_filter(const StoppedProcess& process, int index) {
-    std::array<sock_filter, 4096> code = {};  // BPF_MAXINSNS
-    const pid_t tid = process.first_living().tid;
-    const long length = ::ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, code.data());
-    if (length >= 0)
-        return static_cast<std::size_t>(length) == io_uring_filter.size() &&
-               std::memcmp(code.data(), io_uring_filter.data(), sizeof io_uring_filter) == 0;
-    auto environment = proc::read_file(fmt::format("/proc/{}/environ", process.living));
-    const auto wanted = fmt::format("{}={}", env_io_uring, io_uring_enosys) + '\0';
-    return environment &&
-           (environment->starts_with(wanted) || environment->find('\0' + wanted) != std::string::npos);
-}
-
-Result<bool> has_io_uring_filter(const StoppedProcess& process, std::map<std::string, std::string>& status) {
-    if (status["Seccomp"] == "0") return false;
-    const auto refuse = [&](const char* what) {
-        return fail_code(ExitCode::refused, "{} has a seccomp filter{}, which can't be saved",
-                         proc::label(process.pid), what);
-    };
-    if (status["Seccomp"] != "2") return refuse(" (strict mode)");
-    auto own = proc::status(::getpid(), ::getpid());
-    if (!own) return std::unexpected(std::move(own.error()));
-    // Filters are only ever added, and inherited: who has as many as the coordinator has the coordinator's.
-    const int more =
-        std::atoi(status["Seccomp_filters"].c_str()) - std::atoi((*own)["Seccomp_filters"].c_str());
-    if (more == 0) return false;
-    if (more == 1 && is_io_uring_filter(process, std::atoi(status["Seccomp_filters"].c_str()) - 1))
-        return true;
-    return refuse(" of its own");
 }
 
 Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers,
@@ -63,10 +27,9 @@ Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& 
     std::istringstream groups(field["Groups"]);
     for (std::uint32_t group = 0; groups >> group;) image.groups.push_back(group);
     image.cap_bounding = proc::hexadecimal(field["CapBnd"]);
-    image.no_new_privs = field["NoNewPrivs"] == "1";
-    auto filtered = has_io_uring_filter(process, field);
-    if (!filtered) return std::unexpected(std::move(filtered.error()));
-    image.io_uring_off = *filtered;
+    image.no_new_privs = std::ranges::all_of(image.threads, [](const schema::Thread& thread) {
+        return thread.leader_dead || thread.no_new_privs;
+    });
     image.securebits = static_cast<std::uint32_t>(answers.securebits);
     image.keep_caps = answers.keep_caps == 1;
     image.dumpable = answers.dumpable;
@@ -150,8 +113,6 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
     const pid_t tid = process.first_living().tid;
     auto status = proc::status(process.pid, tid);
     if (!status) return std::unexpected(std::move(status.error()));
-    if (auto filtered = has_io_uring_filter(process, *status); !filtered)
-        return std::unexpected(std::move(filtered.error()));
     if ((*status)["x86_Thread_features"].find("shstk") != std::string::npos)
         return fail_code(ExitCode::refused,
                          "{} uses shadow stacks, which can't be saved; run it with "

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "capture/collect/collect.h"
+#include "capture/collect/filters.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 
@@ -64,8 +65,6 @@ Result<> refuse_differing(const StoppedProcess& process, pid_t tid, const Status
     };
     for (const auto* field : {"Uid", "Gid", "Groups"})
         if (status.at(field) != first_status.at(field)) return refuse("user or group ids");
-    for (const auto* field : {"Seccomp", "Seccomp_filters"})
-        if (status.at(field) != first_status.at(field)) return refuse("a seccomp filter");
     if (::syscall(SYS_kcmp, first, tid, KCMP_FILES, 0, 0) > 0) return refuse("a descriptor table");
     if (::syscall(SYS_kcmp, first, tid, KCMP_FS, 0, 0) > 0)
         return refuse("a working directory, root directory or umask");
@@ -73,7 +72,8 @@ Result<> refuse_differing(const StoppedProcess& process, pid_t tid, const Status
 }
 
 Result<schema::Thread> collect_thread(const StoppedProcess& process, const StoppedThread& thread,
-                                      const Status& first_status, const ToProgram& to_program, IpcMap& ipc) {
+                                      const Status& first_status, const ToProgram& to_program, IpcMap& ipc,
+                                      schema::Process& of) {
     schema::Thread image;
     image.tid = to_program(thread.tid);
     image.kernel_tid = thread.tid;
@@ -112,6 +112,9 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.cap_permitted = proc::hexadecimal((*status)["CapPrm"]);
     image.cap_effective = proc::hexadecimal((*status)["CapEff"]);
     image.cap_ambient = proc::hexadecimal((*status)["CapAmb"]);
+    image.no_new_privs = (*status)["NoNewPrivs"] == "1";
+    if (auto done = collect_filters(process, *status, of, image); !done)
+        return std::unexpected(std::move(done.error()));
     collect_scheduling(thread.tid, image);
     image.timeout_left = thread.timeout_left;
     return image;
@@ -124,7 +127,7 @@ Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_prog
     auto first = proc::status(process.pid, process.first_living().tid);
     if (!first) return std::unexpected(std::move(first.error()));
     for (const auto& stopped : process.threads) {
-        auto thread = collect_thread(process, stopped, *first, to_program, ipc);
+        auto thread = collect_thread(process, stopped, *first, to_program, ipc, image);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));
     }

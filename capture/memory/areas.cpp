@@ -1,5 +1,6 @@
 #include "capture/memory/areas.h"
 
+#include <linux/memfd.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
@@ -45,7 +46,14 @@ bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& 
            line.major == region->major && line.minor == region->minor;
 }
 
-Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
+// Shared memory of huge pages is an object, whose contents are read by a descriptor, and which is made again
+// with pages of that size.
+bool is_known_huge(const schema::Object* object) {
+    return object != nullptr && object->type != "sysv" &&
+           (static_cast<unsigned>(object->memfd_flags) & MFD_HUGETLB) != 0;
+}
+
+Result<> refuse(const StoppedProcess& process, const proc::MapLine& line, const schema::Object* object) {
     const auto who = [&] {
         return fmt::format("{}: memory {:#x}-{:#x} {}", proc::label(process.pid), line.start, line.end,
                            line.name);
@@ -53,8 +61,11 @@ Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
     if (special(line.name)) return {};
     if (has_flag(line, "um") || has_flag(line, "uw"))
         return fail_code(ExitCode::refused, "{} is watched by a userfaultfd, which can't be saved", who());
-    if (has_flag(line, "ht"))
-        return fail_code(ExitCode::refused, "{} is made of hugetlb pages, which can't be saved", who());
+    if (has_flag(line, "ht") && !is_known_huge(object))
+        return fail_code(ExitCode::refused,
+                         "{} is made of hugetlb pages, which can be saved of memfds and, by root, of shared "
+                         "anonymous memory only: use these, or madvise(MADV_HUGEPAGE)",
+                         who());
     if (has_flag(line, "io") || has_flag(line, "pf"))
         return fail_code(ExitCode::refused, "{} is a device's memory, which can't be saved", who());
     return {};
@@ -123,7 +134,8 @@ std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLi
 }
 
 Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
-                                             const std::vector<proc::MapLine>& flags, Range scratch) {
+                                             const std::vector<proc::MapLine>& flags, Range scratch,
+                                             const ObjectTable& objects) {
     std::vector<schema::Area> areas;
     for (const auto& line : map.lines) {
         if (line.name == "[vsyscall]") continue;
@@ -131,13 +143,16 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
             flags, [&](const auto& other) { return other.start <= line.start && line.start < other.end; });
         proc::MapLine with_flags = line;
         if (flagged != flags.end()) with_flags.flags = flagged->flags;
-        if (auto fine = refuse(process, with_flags); !fine) return std::unexpected(std::move(fine.error()));
+        const auto id = map.objects.at(line.start);
+        const bool shared = kind_of(process, map, line) == schema::AreaKind::shared_memory;
+        if (auto fine = refuse(process, with_flags, shared && id >= 0 ? &objects.object(id) : nullptr); !fine)
+            return std::unexpected(std::move(fine.error()));
 
         schema::Area area;
         area.prot = line.prot;
         area.kind = kind_of(process, map, line);
         area.name = line.name;
-        area.object = map.objects.at(line.start);
+        area.object = id;
         area.grows_down = has_flag(with_flags, "gd");
         area.no_reserve = has_flag(with_flags, "nr");
         area.dont_fork = flagged == flags.end() && !line.shared && !special(line.name);

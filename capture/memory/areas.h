@@ -39,7 +39,7 @@ struct StillMap {
 // The image's areas. `flags`: smaps of the copy-on-write child; `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
                                                            const std::vector<proc::MapLine>& flags,
-                                                           Range scratch);
+                                                           Range scratch, const ObjectTable& objects);
 
 // Pages of an area that differ from what a fresh mapping would show, at most `longest` bytes each; guard
 // regions go into `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap; CAIRN_NO_PAGEMAP_SCAN=1

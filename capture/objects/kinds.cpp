@@ -80,7 +80,6 @@ std::string socket_name(int fd) {
     if (internet && style == SOCK_STREAM) return fmt::format("TCP{} socket", version);
     if (internet && style == SOCK_DGRAM) return fmt::format("UDP{} socket", version);
     if (domain == AF_NETLINK) return "netlink socket";
-    if (domain == AF_PACKET) return "packet socket";
     return fmt::format("socket of family {}, type {}", domain, style);
 }
 
@@ -118,6 +117,10 @@ Result<> describe_nameless(Table& table, const Description& found, schema::Objec
         if (domain == AF_NETLINK) {
             object.type = "netlink";
             return describe_netlink_socket(table, found, object);
+        }
+        if (domain == AF_PACKET) {
+            object.type = "packet";
+            return describe_packet_socket(table, found, object);
         }
     }
     const std::string what = found.is(S_IFSOCK) ? socket_name(found.fd()) : name;

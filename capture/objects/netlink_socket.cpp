@@ -1,10 +1,13 @@
 // Netlink sockets: protocol, port, groups. What waits in them is news of the kernel's, and old by the time of
-// a restart.
+// a restart; or an answer, which nobody could give again: it is waited for until it has been read.
 #include <linux/netlink.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "capture/objects/socket.h"
 #include "capture/objects/table.h"
@@ -12,6 +15,29 @@
 #include "common/schema/extra.h"
 
 namespace cairn::capture {
+namespace {
+
+// The kernel answers within send(2): what isn't there by then is the rest of a long answer (a dump), which it
+// makes as it is read. Both are told by /proc/net/netlink, by the socket's inode, which is the last column.
+bool answer_is_due(ino_t inode) {
+    std::ifstream file("/proc/net/netlink");
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+        std::istringstream words(line);
+        std::string socket, groups;
+        int protocol = 0, waiting = 0, sent = 0, dump = 0, users = 0, dropped = 0;
+        std::uint32_t port = 0;
+        ino_t number = 0;
+        words >> socket >> protocol >> port >> groups >> waiting >> sent >> dump >> users >> dropped >>
+            number;
+        if (words && number == inode)
+            return dump != 0 || (waiting != 0 && groups.find_first_not_of('0') == std::string::npos);
+    }
+    return false;
+}
+
+}  // namespace
 
 Result<> describe_netlink_socket(Table& table, const Description& found, schema::Object& object) {
     const int fd = found.fd(), protocol = socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL);
@@ -21,6 +47,11 @@ Result<> describe_netlink_socket(Table& table, const Description& found, schema:
     if (std::ranges::find(known, protocol) == known.end())
         return fail_code(ExitCode::refused, "is a netlink socket of protocol {}: this can't be saved",
                          protocol);
+    if (table.options.may_wait && answer_is_due(found.status.st_ino)) {
+        auto due = fail_code(ExitCode::refused, "is a netlink socket with an answer that is being read");
+        due.error().passing = true;
+        return due;
+    }
     object.identity = identity_of(found.status);
     const std::string own = own_address(fd), peer = peer_address(fd);
     std::array<std::uint32_t, 64> groups{};

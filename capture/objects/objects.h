@@ -62,7 +62,9 @@ struct ObjectOptions {
     // Waits for the other hosts (Reporter::meet); empty: there are none.
     std::function<Result<nlohmann::json>(const std::string& name, const nlohmann::json& data)> meet;
     const Region* region = nullptr;  // where sockets' names are; null: none have others than the kernel says
-    bool self_contained = false;     // the contents of files that are executed or mapped privately are saved
+    // What passes soon is waited for (Error::passing) even if it could be left out with a note.
+    bool may_wait = false;
+    bool self_contained = false;  // the contents of files that are executed or mapped privately are saved
 };
 
 // One for each checkpoint. Not thread-safe.

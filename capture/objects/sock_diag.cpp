@@ -2,6 +2,7 @@
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
+#include <linux/packet_diag.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 #include <netinet/in.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 
 namespace cairn::capture {
@@ -200,6 +202,43 @@ Result<> SockDiag::list(const void* request, std::size_t size,
             rest = rest.subspan(std::min(rest.size(), aligned(header.nlmsg_len)));
         }
     }
+}
+
+Result<PacketDiagnosis> SockDiag::packet_socket(ino_t inode) {
+    struct {
+        nlmsghdr header{};
+        packet_diag_req body{};
+    } request;
+    request.header.nlmsg_len = sizeof request;
+    request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    request.body.sdiag_family = AF_PACKET;
+    request.body.pdiag_show = PACKET_SHOW_INFO | PACKET_SHOW_MCLIST | PACKET_SHOW_RING_CFG;
+    std::optional<PacketDiagnosis> found;
+    auto done = list(&request, sizeof request, [&](std::span<const char> body) {
+        if (read_as<packet_diag_msg>(body).pdiag_ino != inode) return;
+        auto& socket = found.emplace();
+        const auto attributes = body.subspan(std::min(body.size(), aligned(sizeof(packet_diag_msg))));
+        each_attribute(attributes, [&](int type, std::span<const char> value) {
+            if (type == PACKET_DIAG_RX_RING || type == PACKET_DIAG_TX_RING) socket.ring = true;
+            if (type != PACKET_DIAG_MCLIST) return;
+            for (; value.size() >= sizeof(packet_diag_mclist);
+                 value = value.subspan(sizeof(packet_diag_mclist))) {
+                const auto each = read_as<packet_diag_mclist>(value);
+                const auto length = std::min<std::size_t>(each.pdmc_alen, sizeof each.pdmc_addr);
+                socket.memberships.push_back({static_cast<unsigned>(each.pdmc_index),
+                                              each.pdmc_type,
+                                              each.pdmc_count,
+                                              {reinterpret_cast<const char*>(each.pdmc_addr), length}});
+            }
+        });
+    });
+    if (!done) return std::unexpected(std::move(done.error()));
+    if (!found)
+        return fail_code(
+            ExitCode::refused,
+            "the kernel doesn't tell what it has joined (CONFIG_PACKET_DIAG), so it can't be saved");
+    return std::move(*found);
 }
 
 Result<std::vector<InternetDiagnosis>> SockDiag::tcp_sockets() {

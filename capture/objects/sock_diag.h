@@ -43,12 +43,24 @@ struct InternetDiagnosis {
     int shutdown = 0;
 };
 
+struct PacketMembership {
+    unsigned interface = 0, type = 0, count = 0;  // PACKET_MR_*
+    std::string address;
+};
+struct PacketDiagnosis {
+    bool ring = false;
+    std::vector<PacketMembership> memberships;
+};
+
 // One netlink socket for all questions.
 class SockDiag {
   public:
     [[nodiscard]] Result<UnixDiagnosis> unix_socket(ino_t inode, bool listening = false);
     // All TCP sockets of this network namespace.
     [[nodiscard]] Result<std::vector<InternetDiagnosis>> tcp_sockets();
+
+    // Refused where the kernel doesn't tell (CONFIG_PACKET_DIAG, which every distribution has).
+    [[nodiscard]] Result<PacketDiagnosis> packet_socket(ino_t inode);
 
   private:
     [[nodiscard]] Result<> ask(const void* request, std::size_t size);

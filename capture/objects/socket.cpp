@@ -45,6 +45,8 @@ class Levels {
                 return domain_ == AF_INET6;
             case SOL_NETLINK:
                 return domain_ == AF_NETLINK;
+            case SOL_PACKET:
+                return domain_ == AF_PACKET;
             default:
                 return internet && level == protocol_;
         }

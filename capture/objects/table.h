@@ -162,6 +162,7 @@ void watch_open_files(Table& table);                             // when all des
 [[nodiscard]] Result<> capture_tcp_sockets(Table& table);
 [[nodiscard]] Result<> describe_datagram_socket(Table& table, const Description& found,
                                                 schema::Object& object);
+[[nodiscard]] Result<> describe_packet_socket(Table& table, const Description& found, schema::Object& object);
 [[nodiscard]] Result<> describe_netlink_socket(Table& table, const Description& found,
                                                schema::Object& object);
 

@@ -57,6 +57,14 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(cpu_ns);
     CAIRN_FIELD(memory_policy);
     CAIRN_FIELD(memory_nodes);
+    CAIRN_FIELD(no_new_privs);
+    CAIRN_FIELD(filters);
+}
+
+template <Struct<SeccompFilter> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(code);
+    CAIRN_FIELD(log);
 }
 
 template <Struct<SignalAction> S, class F>
@@ -198,6 +206,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(cpu_ns);
     CAIRN_FIELD(membarrier);
     CAIRN_FIELD(io_uring_off);
+    CAIRN_FIELD(filters);
     CAIRN_FIELD(actions);
     CAIRN_FIELD(pending);
     CAIRN_FIELD(itimers);

@@ -18,6 +18,11 @@ using Bytes = std::vector<std::uint8_t>;
 
 enum class Run { running, stopped, zombie };
 
+struct SeccompFilter {
+    Bytes code;        // struct sock_filter each, 8 bytes
+    bool log = false;  // SECCOMP_FILTER_FLAG_LOG
+};
+
 struct Thread {
     std::int32_t tid = 0;
     std::int32_t kernel_tid = 0;  // at the checkpoint: what the words of robust mutexes held by it say
@@ -44,6 +49,8 @@ struct Thread {
     std::int64_t cpu_ns = 0;         // CLOCK_THREAD_CPUTIME_ID, as the program sees it
     std::int32_t memory_policy = 0;  // set_mempolicy(2): mode with its flags; 0: MPOL_DEFAULT
     Bytes memory_nodes;              // its nodes, a bit each, in words of 8 bytes
+    bool no_new_privs = false;
+    std::vector<std::int32_t> filters;  // indexes of Process::filters, the oldest first
 };
 
 struct SignalAction {  // as rt_sigaction(2) gives it
@@ -131,7 +138,8 @@ struct Process {
     std::vector<std::uint32_t> groups;
     std::uint64_t cap_bounding = 0;
     std::uint32_t securebits = 0;
-    bool no_new_privs = false, keep_caps = false;
+    bool no_new_privs = false;  // of every thread
+    bool keep_caps = false;
     std::int32_t dumpable = 1;
     std::int32_t oom_score_adj = 0;
     bool thp_disable = false;
@@ -144,6 +152,9 @@ struct Process {
     std::int64_t cpu_ns = 0;                                            // CLOCK_PROCESS_CPUTIME_ID
     std::uint32_t membarrier = 0;  // commands registered for, MEMBARRIER_CMD_REGISTER_*
     bool io_uring_off = false;     // by the filter of `cairn launch --io-uring=enosys`
+
+    // Those that seccomp(2) has been given, beyond the session's own.
+    std::vector<SeccompFilter> filters;
 
     std::vector<SignalAction> actions;   // index n-1 for signal n, 64 of them
     std::vector<Bytes> pending;          // siginfo_t, process-directed, oldest first

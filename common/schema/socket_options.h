@@ -4,6 +4,7 @@
 // can't be set, and buffer sizes, which need an order of their own.
 #pragma once
 
+#include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -143,6 +144,13 @@ inline constexpr std::array socket_options = {
     SocketOption{"NETLINK_CAP_ACK", SOL_NETLINK, NETLINK_CAP_ACK},
     SocketOption{"NETLINK_EXT_ACK", SOL_NETLINK, NETLINK_EXT_ACK},
     SocketOption{"NETLINK_GET_STRICT_CHK", SOL_NETLINK, NETLINK_GET_STRICT_CHK},
+
+    SocketOption{"PACKET_AUXDATA", SOL_PACKET, PACKET_AUXDATA},
+    SocketOption{"PACKET_ORIGDEV", SOL_PACKET, PACKET_ORIGDEV},
+    SocketOption{"PACKET_VNET_HDR", SOL_PACKET, PACKET_VNET_HDR},
+    SocketOption{"PACKET_TIMESTAMP", SOL_PACKET, PACKET_TIMESTAMP},
+    SocketOption{"PACKET_QDISC_BYPASS", SOL_PACKET, PACKET_QDISC_BYPASS},
+    SocketOption{"PACKET_IGNORE_OUTGOING", SOL_PACKET, PACKET_IGNORE_OUTGOING},
 };
 
 // SO_BUF_LOCK, since Linux 5.15: which buffers the program has set itself, so that the kernel doesn't tune

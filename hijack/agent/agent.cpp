@@ -22,6 +22,9 @@ constexpr long no_such_process = -3;
 constexpr std::uint64_t all_signals = ~0ULL;
 constexpr std::uint64_t no_signal = 0;
 constexpr unsigned close_range_unshare = 2;
+// linux/keyctl.h
+constexpr long keyctl_get_keyring_id = 0, keyctl_read = 11;
+constexpr long thread_keyring = -1, process_keyring = -2;
 
 struct KernelStack {
     std::uint64_t base;
@@ -54,6 +57,24 @@ std::int64_t cpu_time(clockid_t clock) {
     return used.tv_sec * 1'000'000'000 + used.tv_nsec;
 }
 
+// How many keys are in a keyring that there is already: none is made by asking for it.
+std::int32_t keys_in(long special) {
+    const long keyring = call(SYS_keyctl, keyctl_get_keyring_id, special, 0);
+    if (keyring <= 0) return 0;
+    const long bytes = call(SYS_keyctl, keyctl_read, keyring, 0, 0);
+    return bytes > 0 ? static_cast<std::int32_t>(bytes / 4) : 0;
+}
+
+// keyctl(2) would install one for who has none yet. A search doesn't; it finds those that have the name which
+// pam_keyinit and joining without a name give them.
+void collect_session_keyring(AgentProcess& process) {
+    process.session_keyring = static_cast<std::int32_t>(call(SYS_request_key, "keyring", "_ses", nullptr, 0));
+    if (process.session_keyring < 0) process.session_keyring = 0;
+    const long bytes =
+        process.session_keyring > 0 ? call(SYS_keyctl, keyctl_read, process.session_keyring, 0, 0) : 0;
+    process.session_keys = bytes > 0 ? static_cast<std::int32_t>(bytes / 4) : 0;
+}
+
 void collect_thread(AgentThread* self) {
     KernelStack stack = {};
     call(SYS_sigaltstack, nullptr, &stack);
@@ -67,6 +88,7 @@ void collect_thread(AgentThread* self) {
     asm("mov %%fs:(%1), %0" : "=r"(before) : "r"(reinterpret_cast<const Door*>(self->door)->cpu_tls));
     self->cpu_ns = before + cpu_time(CLOCK_THREAD_CPUTIME_ID);
     call(SYS_get_mempolicy, &self->memory_policy, self->memory_nodes, max_memory_nodes, 0, 0);
+    self->keys = self->ask_keys != 0 ? keys_in(thread_keyring) : 0;
 }
 
 // What mlockall(2) has said of memory to come is told by nothing but such memory: locked pages can't be
@@ -108,7 +130,10 @@ void collect_usage(AgentProcess& process) {
     process.children_system_us = usage.system_s * 1'000'000 + usage.system_us;
 }
 
-void collect_process(AgentProcess& process) {
+void collect_process(AgentProcess& process, bool ask_keys) {
+    process.keys = ask_keys ? keys_in(process_keyring) : 0;
+    process.session_keyring = process.session_keys = 0;
+    if (ask_keys) collect_session_keyring(process);
     for (long signal = 1; signal <= 64; ++signal)
         call(SYS_rt_sigaction, signal, nullptr, &process.actions[signal - 1], sizeof(std::uint64_t));
     for (long which = 0; which < 3; ++which) call(SYS_getitimer, which, &process.itimers[which]);
@@ -224,7 +249,7 @@ long peek_status(long child) {
 long obey(AgentThread* self, Door* door, std::uint32_t command) {
     switch (command) {
         case agent_collect:
-            collect_process(door->process);
+            collect_process(door->process, self->ask_keys != 0);
             return 0;
         case agent_map:
             return call(SYS_mmap, 0, door->argument, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,

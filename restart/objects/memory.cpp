@@ -3,6 +3,7 @@
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,8 +60,20 @@ Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
     // Huge pages can't be written by write(2); files are not written through a mapping, which would tell a
     // full disk by SIGBUS.
     std::optional<Mapped> mapped;
-    if (huge && !mapped.emplace(fd, object.size).ok())
-        return fail_errno("{}: {} bytes of huge pages", object.path, object.size);
+    // The pages of processes that have just been killed come back one by one as these end.
+    constexpr int most_tries = 200;
+    for (int tries = 0; huge && tries < most_tries && !mapped.emplace(fd, object.size).ok(); ++tries) {
+        if (errno != ENOMEM) break;
+        const timespec slice = {0, 10'000'000};
+        ::nanosleep(&slice, nullptr);
+        errno = ENOMEM;
+    }
+    if (huge && !mapped->ok())
+        return fail_code(
+            ExitCode::refused,
+            "{}: {} bytes of huge pages can't be had: {} (/proc/sys/vm/nr_hugepages, and those of "
+            "other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)",
+            object.path, object.size, std::strerror(errno));
     for (const schema::PageRun& run : object.pages) {
         if (auto good = image.check_run(run); !good) return good;
         if (run.address >= object.size)

@@ -18,6 +18,7 @@ Result<> open_other(Opening& opening, const schema::Object& object) {
         : object.type == "timerfd"  ? open_timerfd(object)
         : object.type == "epoll"    ? open_epoll(object)
         : object.type == "netlink"  ? open_netlink(opening, object)
+        : object.type == "packet"   ? open_packet_socket(opening, object)
         : object.type == "inotify"  ? open_inotify()
         : object.type == "fanotify" ? open_fanotify(object)
         : object.type == "mqueue"   ? open_mqueue(opening, object)

@@ -53,6 +53,7 @@ using FindTarget = std::function<int(std::int64_t object)>;
 [[nodiscard]] Result<> open_unix_sockets(Opening& opening);
 [[nodiscard]] Result<> open_tcp_sockets(Opening& opening);
 [[nodiscard]] Result<> open_datagram_sockets(Opening& opening);  // UDP, raw
+[[nodiscard]] Result<Fd> open_packet_socket(Opening& opening, const schema::Object& object);
 [[nodiscard]] Result<Fd> open_netlink(Opening& opening, const schema::Object& object);
 
 }  // namespace cairn::restart

@@ -89,6 +89,7 @@ struct Thread {
     std::int32_t memory_policy;  // set_mempolicy(2)
     std::uint64_t memory_nodes;  // address of its nodes
     std::uint64_t node_count;    // how many the bits there stand for, and one: as the call wants it
+    std::uint64_t no_new_privs;
     alignas(16) std::uint8_t stack[4096];
 };
 

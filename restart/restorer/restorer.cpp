@@ -188,7 +188,8 @@ void set_up_thread(Params* params, Thread& thread) {
         call(SYS_set_mempolicy, thread.memory_policy, thread.memory_nodes, thread.node_count);
     // cleared by every change of credentials, so it comes last
     if (thread.death_signal != 0) call(SYS_prctl, PR_SET_PDEATHSIG, thread.death_signal, 0, 0, 0);
-    if (params->credentials.no_new_privs != 0) call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (params->credentials.no_new_privs != 0 || thread.no_new_privs != 0)
+        call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 struct ThreadArgument {

@@ -1,6 +1,8 @@
 // What can't be saved, one thing at a time: refused.cpp KIND. The program must go on as if nothing had been.
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/if_packet.h>
 #include <linux/io_uring.h>
 #include <linux/seccomp.h>
 #include <mqueue.h>
@@ -15,6 +17,7 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -25,18 +28,30 @@ std::string_view kind;
 std::atomic<bool> ready{false};
 int segment = -1;
 
-void seccomp() {
-    sock_filter allow[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
-    const sock_fprog program = {1, allow};
+// A filter that answers so to one call and allows the others. Its listener, if it has one, stays open.
+void seccomp(unsigned call, unsigned answer, unsigned flags = 0) {
+    sock_filter code[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                          {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
+                          {BPF_RET | BPF_K, 0, 0, answer},
+                          {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+    const sock_fprog program = {4, code};
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) >= 0);
+}
+
+// Sleeps by a call that a stop leaves to restart_syscall(2), which is death here.
+void* sleeps_without_restart(void*) {
+    seccomp(SYS_restart_syscall, SECCOMP_RET_KILL_PROCESS);
+    ready = true;
+    const timespec long_time = {1000, 0};
+    for (;;) syscall(SYS_nanosleep, &long_time, nullptr);
 }
 
 void* thread_of_its_own_kind(void*) {
     if (kind == "thread-files") CHECK(unshare(CLONE_FILES) == 0);
     if (kind == "thread-directory") CHECK(unshare(CLONE_FS) == 0);
     if (kind == "thread-user") CHECK(syscall(SYS_setresuid, 1234, 1234, 1234) == 0);
-    if (kind == "thread-seccomp") seccomp();
+    if (kind == "thread-seccomp") seccomp(SYS_setsid, SECCOMP_RET_KILL_PROCESS);
     if (kind == "thread-network" && unshare(CLONE_NEWNET) != 0) test::skip("unshare is not allowed");
     ready = true;
     for (;;) pause();
@@ -56,7 +71,32 @@ int main(int argc, char** argv) {
         pthread_t made;
         CHECK(pthread_create(&made, nullptr, thread_of_its_own_kind, nullptr) == 0);
     } else if (kind == "seccomp") {
-        seccomp();
+        seccomp(SYS_vhangup, SECCOMP_RET_ERRNO);
+        ready = true;
+    } else if (kind == "seccomp, restart") {
+        pthread_t made;
+        CHECK(pthread_create(&made, nullptr, sleeps_without_restart, nullptr) == 0);
+    } else if (kind == "seccomp listener") {
+        seccomp(SYS_vhangup, SECCOMP_RET_USER_NOTIF);
+        ready = true;
+    } else if (kind == "seccomp, privileges gone") {
+        sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+        const sock_fprog program = {1, code};
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) test::skip("root may do this");
+        const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+        __user_cap_data_struct capabilities[2] = {};
+        CHECK(syscall(SYS_capset, &header, capabilities) == 0);
+        ready = true;
+    } else if (kind == "seccomp strict") {
+        int ends[2];
+        CHECK(pipe(ends) == 0);
+        child = fork();
+        if (child == 0) {
+            CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
+            char byte = 0;
+            for (;;) syscall(SYS_read, ends[0], &byte, 1);
+        }
+        test::nap(100);
         ready = true;
     } else if (kind == "network" || kind == "hostname") {
         if (unshare(kind == "network" ? CLONE_NEWNET : CLONE_NEWUTS) != 0)
@@ -111,17 +151,20 @@ int main(int argc, char** argv) {
     } else if (kind == "huge memfd") {
         const int file = memfd_create("huge", MFD_HUGETLB);
         if (file < 0) test::skip("no huge pages");
-        void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+        // A private view of one: the program's own pages of it.
+        void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
         if (memory == MAP_FAILED) test::skip("no huge pages");
-        close(file);
         ready = true;
     } else if (kind == "huge segment") {
         const int id = shmget(IPC_PRIVATE, 1 << 21, IPC_CREAT | SHM_HUGETLB | SHM_NORESERVE | 0600);
         if (id < 0) test::skip("no huge pages in System V segments for this user");
         segment = id;
         ready = true;
-    } else if (kind == "packet socket") {
-        if (socket(AF_PACKET, SOCK_DGRAM, 0) < 0) test::skip("packet sockets are not allowed");
+    } else if (kind == "packet ring") {
+        const int fd = socket(AF_PACKET, SOCK_DGRAM, 0);
+        if (fd < 0) test::skip("packet sockets are not allowed");
+        const tpacket_req ring = {4096, 2, 2048, 4};
+        CHECK(setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring) == 0);
         ready = true;
     } else if (kind == "socket of another family") {
         if (socket(AF_ALG, SOCK_SEQPACKET, 0) < 0 && socket(AF_VSOCK, SOCK_STREAM, 0) < 0)

@@ -1,0 +1,202 @@
+#include "capture/collect/filters.h"
+
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "common/agent.h"
+#include "common/io_uring_filter.h"
+#include "common/seccomp.h"
+
+namespace cairn::capture {
+namespace {
+
+using seccomp::Call;
+using seccomp::Code;
+
+// What the agent calls (hijack/agent/agent.cpp), its copy-on-write child, and a restart once the filters are
+// there again (Rebuild::set_threads). `at` stands for any address.
+std::vector<Call> calls_of_ours(std::uint64_t at) {
+    constexpr std::uint64_t set = 2, size = 8, page = 4096, wake_one = 1,
+                            wall = static_cast<std::uint32_t>(__WALL);
+    constexpr long futex_waitv = 449;
+    const auto tracer = static_cast<std::uint64_t>(::getpid());
+    std::vector<Call> calls = {
+        {"rt_sigprocmask", SYS_rt_sigprocmask, {set, at, 0, size}},
+        {"rt_sigtimedwait", SYS_rt_sigtimedwait, {at, 0, at, size}},
+        {"kill (of nobody)", SYS_kill, {tracer, 0}},
+        {"sigaltstack", SYS_sigaltstack, {0, at}},
+        {"get_mempolicy", SYS_get_mempolicy, {at, at, max_memory_nodes}},
+        {"rt_sigaction", SYS_rt_sigaction, {SIGINT, 0, at, size}},
+        {"getitimer", SYS_getitimer, {0, at}},
+        {"timer_gettime", SYS_timer_gettime, {0, at}},
+        {"timer_getoverrun", SYS_timer_getoverrun, {0}},
+        {"brk", SYS_brk, {0}},
+        {"mmap",
+         SYS_mmap,
+         {0, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, static_cast<std::uint32_t>(-1), 0}},
+        {"mincore", SYS_mincore, {at, page, at}},
+        {"madvise", SYS_madvise, {at, page, MADV_DONTNEED}},
+        {"munmap", SYS_munmap, {at, page}},
+        {"membarrier", SYS_membarrier, {1 << 9, 0}},
+        {"getrusage", SYS_getrusage, {static_cast<std::uint64_t>(-1), at}},
+        {"futex_waitv", futex_waitv, {at, 1, 0, at, CLOCK_MONOTONIC}},
+        {"futex", SYS_futex, {at, 1, wake_one}},
+        {"clone", SYS_clone, {CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, at}},
+        {"clone", SYS_clone, {CLONE_FILES}},
+        {"wait4", SYS_wait4, {tracer, 0, wall}},
+        {"waitid", SYS_waitid, {P_PID, tracer, at, WEXITED | WNOHANG | WNOWAIT | wall}},
+        {"close_range", SYS_close_range, {0, static_cast<std::uint32_t>(-1), CLOSE_RANGE_UNSHARE}},
+        {"setsid", SYS_setsid, {}},
+        {"getpid", SYS_getpid, {}},
+        {"exit", SYS_exit, {0}},
+        {"exit_group", SYS_exit_group, {0}},
+        {"restart_syscall", SYS_restart_syscall, {}},
+    };
+    for (const auto clock : {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, CLOCK_PROCESS_CPUTIME_ID})
+        calls.push_back({"clock_gettime", SYS_clock_gettime, {static_cast<std::uint64_t>(clock), at}});
+    for (const int what :
+         {PR_GET_PDEATHSIG, PR_GET_TID_ADDRESS, PR_GET_CHILD_SUBREAPER, PR_GET_TSC, PR_SET_NAME})
+        calls.push_back({"prctl", SYS_prctl, {static_cast<std::uint64_t>(what), at}});
+    for (const int what :
+         {PR_GET_TIMERSLACK, PR_GET_DUMPABLE, PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE})
+        calls.push_back({"prctl", SYS_prctl, {static_cast<std::uint64_t>(what)}});
+    for (const std::uint64_t on : {0U, 1U})
+        calls.push_back({"prctl", SYS_prctl, {PR_SET_CHILD_SUBREAPER, on}});
+    return calls;
+}
+
+// Filters are only ever added, and inherited: the first ones of who has as many as the coordinator are the
+// coordinator's.
+int own_count() {
+    static const int count = [] {
+        auto status = proc::status(::getpid(), ::getpid());
+        return status ? std::atoi((*status)["Seccomp_filters"].c_str()) : 0;
+    }();
+    return count;
+}
+
+struct Filter {
+    Code code;
+    bool log = false;
+};
+
+// Number `index` of a thread, the oldest is 0 (seccomp_get_filter, kernel/seccomp.c). Nothing: who asks has
+// no CAP_SYS_ADMIN, or a filter itself, or the kernel no CONFIG_CHECKPOINT_RESTORE.
+std::optional<Filter> filter_of(pid_t tid, int index) {
+    Filter filter;
+    filter.code.resize(BPF_MAXINSNS);
+    const long length = ::ptrace(PTRACE_SECCOMP_GET_FILTER, tid, index, filter.code.data());
+    if (length <= 0) return {};
+    filter.code.resize(static_cast<std::size_t>(length));
+    struct {
+        std::uint64_t filter_off, flags;
+    } about = {static_cast<std::uint64_t>(index), 0};  // struct seccomp_metadata, linux/ptrace.h
+    if (::ptrace(static_cast<__ptrace_request>(PTRACE_SECCOMP_GET_METADATA), tid, sizeof about, &about) > 0)
+        filter.log = (about.flags & SECCOMP_FILTER_FLAG_LOG) != 0;
+    return filter;
+}
+
+// The filter of `cairn launch --io-uring=enosys`, which the agent's calls pass.
+bool is_io_uring_filter(const Code& code) {
+    return code.size() == io_uring_filter.size() &&
+           std::memcmp(code.data(), io_uring_filter.data(), sizeof io_uring_filter) == 0;
+}
+
+// The same where it can't be read: the environment has to tell.
+bool has_io_uring_filter(const StoppedProcess& process) {
+    auto environment = proc::read_file(fmt::format("/proc/{}/environ", process.living));
+    const auto wanted = fmt::format("{}={}", env_io_uring, io_uring_enosys) + '\0';
+    return environment &&
+           (environment->starts_with(wanted) || environment->find('\0' + wanted) != std::string::npos);
+}
+
+std::int32_t number_of(schema::Process& image, const Filter& filter) {
+    schema::SeccompFilter saved;
+    const auto bytes = std::as_bytes(std::span(filter.code));
+    saved.code.resize(bytes.size());
+    std::memcpy(saved.code.data(), bytes.data(), bytes.size());
+    saved.log = filter.log;
+    const auto known = std::ranges::find_if(
+        image.filters, [&](const auto& other) { return other.code == saved.code && other.log == saved.log; });
+    const auto number = static_cast<std::int32_t>(known - image.filters.begin());
+    if (known == image.filters.end()) image.filters.push_back(std::move(saved));
+    return number;
+}
+
+}  // namespace
+
+Result<> collect_filters(const StoppedProcess& process, std::map<std::string, std::string>& status,
+                         schema::Process& image, schema::Thread& thread) {
+    if (status["Seccomp"] == "0") return {};
+    const pid_t tid = thread.kernel_tid;
+    const auto refuse = [&](const std::string& what) {
+        return fail_code(ExitCode::refused, "thread {} {}", tid, what);
+    };
+    if (status["Seccomp"] != "2") return refuse("is in seccomp's strict mode, which can't be saved");
+    const int all = std::atoi(status["Seccomp_filters"].c_str());
+    if (all == own_count()) return {};
+    std::vector<Code> chain;
+    for (int index = own_count(); index < all; ++index) {
+        const auto filter = filter_of(tid, index);
+        if (!filter && all - own_count() == 1 && has_io_uring_filter(process)) {
+            image.io_uring_off = true;
+            return {};
+        }
+        if (!filter)
+            return refuse(
+                "has a seccomp filter of its own, which only root can read, by a coordinator that has none "
+                "itself; start the session as root, or the program without its sandbox");
+        if (chain.empty() && index == own_count() && is_io_uring_filter(filter->code)) {
+            image.io_uring_off = true;
+            continue;
+        }
+        if (seccomp::may_notify(filter->code))
+            return refuse(
+                "has a seccomp filter that asks a listener (SECCOMP_RET_USER_NOTIF), which can't be "
+                "connected to it again");
+        for (const auto& call : calls_of_ours(process.door))
+            if (!seccomp::allows(filter->code, call, process.door))
+                return refuse(
+                    fmt::format("has a seccomp filter that forbids {} (system call {}), which a checkpoint "
+                                "makes in it; allow it, or start the program without its sandbox",
+                                call.name, call.number));
+        if (seccomp::next_step(chain, filter->log, false, process.door, process.door).way ==
+            seccomp::Way::none)
+            return refuse(
+                "has a seccomp filter that couldn't be installed again: the one before it forbids "
+                "seccomp(2) and prctl(2) now");
+        chain.push_back(filter->code);
+        thread.filters.push_back(number_of(image, *filter));
+    }
+    const bool may = thread.no_new_privs || (thread.cap_effective >> CAP_SYS_ADMIN & 1) != 0;
+    if (!thread.filters.empty() && !may)
+        return refuse(
+            "has a seccomp filter that couldn't be installed again: it has given up CAP_SYS_ADMIN since, "
+            "and has no no_new_privs");
+    return {};
+}
+
+bool may_not_restart(pid_t tid) {
+    auto status = proc::status(tid, tid);
+    if (!status || (*status)["Seccomp"] == "0") return false;
+    const int all = std::atoi((*status)["Seccomp_filters"].c_str());
+    for (int index = own_count(); index < all; ++index) {
+        const auto filter = filter_of(tid, index);
+        if (!filter || !seccomp::allows(filter->code, {"restart_syscall", SYS_restart_syscall, {}}, 0))
+            return true;
+    }
+    return (*status)["Seccomp"] == "1";
+}
+
+}  // namespace cairn::capture

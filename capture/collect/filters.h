@@ -1,0 +1,24 @@
+// Seccomp filters that a thread has beyond the coordinator's: read from the kernel, and judged, before
+// anything is asked of the process.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "capture/group.h"
+#include "common/schema/process.h"
+
+namespace cairn::capture {
+
+// Fills Process::filters, io_uring_off and Thread::filters. `status`: the thread's (/proc/PID/status).
+// Refuses, by name: a filter that can't be read, one that couldn't be installed again, one that forbids a
+// system call that the agent makes.
+[[nodiscard]] Result<> collect_filters(const StoppedProcess& process,
+                                       std::map<std::string, std::string>& status, schema::Process& image,
+                                       schema::Thread& thread);
+
+// Whether the thread's filters may forbid restart_syscall(2), which the kernel makes of some calls that a
+// stop has interrupted.
+[[nodiscard]] bool may_not_restart(pid_t tid);
+
+}  // namespace cairn::capture

@@ -1,0 +1,49 @@
+// Seccomp filters: programs in classic BPF that the kernel asks about every system call (seccomp(2),
+// linux/filter.h, net/core/filter.c). Judged here before a call of ours is made where one applies: the kernel
+// kills rather than asks.
+#pragma once
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cairn::seccomp {
+
+using Code = std::vector<sock_filter>;
+
+struct Call {
+    const char* name;
+    long number;
+    std::array<std::uint64_t, 6> arguments;
+};
+
+// What the filter answers: SECCOMP_RET_* with its data. A program that the kernel would not have accepted
+// kills.
+[[nodiscard]] std::uint32_t evaluate(std::span<const sock_filter> code, const seccomp_data& data);
+
+// Whether a call made at `instruction` is simply made.
+[[nodiscard]] bool allows(std::span<const sock_filter> code, const Call& call, std::uint64_t instruction);
+
+// Whether it may ask a listener (SECCOMP_RET_USER_NOTIF); true as well if that can't be told.
+[[nodiscard]] bool may_notify(std::span<const sock_filter> code);
+
+// How a thread that has `before` gets one more filter.
+enum class Way {
+    none,          // they forbid it
+    prctl,         // PR_SET_SECCOMP, for the thread alone
+    seccomp,       // SECCOMP_SET_MODE_FILTER, for the thread alone
+    synchronized,  // and for its siblings (SECCOMP_FILTER_FLAG_TSYNC): one filter, as it was
+};
+struct Step {
+    Way way = Way::none;
+    Call call;
+};
+// `at`: address of the struct sock_fprog. `together`: for all threads, if that is allowed.
+[[nodiscard]] Step next_step(std::span<const Code> before, bool log, bool together, std::uint64_t at,
+                             std::uint64_t instruction);
+
+}  // namespace cairn::seccomp

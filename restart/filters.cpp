@@ -1,0 +1,107 @@
+#include "restart/filters.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/seccomp.h"
+#include "restart/tracee.h"
+
+namespace cairn::restart {
+namespace {
+
+using seccomp::Code;
+using seccomp::Way;
+
+class Installer {
+  public:
+    Installer(const schema::Process& process, std::span<const std::uint64_t> programs, std::uint64_t call_at)
+        : process_(process), programs_(programs), call_at_(call_at) {
+        for (const auto& filter : process.filters) {
+            auto& code = codes_.emplace_back(filter.code.size() / sizeof(sock_filter));
+            std::memcpy(code.data(), filter.code.data(), code.size() * sizeof(sock_filter));
+        }
+    }
+
+    // Number `index` of this thread's filters, for it and, if `together`, for its siblings.
+    Result<Way> install(const schema::Thread& thread, pid_t tid, std::size_t index, bool together) {
+        std::vector<Code> before;
+        for (std::size_t i = 0; i < index; ++i)
+            before.push_back(codes_[static_cast<std::size_t>(thread.filters[i])]);
+        const auto number = static_cast<std::size_t>(thread.filters[index]);
+        const auto step =
+            seccomp::next_step(before, process_.filters[number].log, together, programs_[number], call_at_);
+        if (step.way == Way::none)
+            return fail_code(ExitCode::refused,
+                             "process {} ({}): a seccomp filter of thread {} can't be installed again: the "
+                             "one before it forbids it",
+                             process_.pid, process_.name, thread.tid);
+        auto result = remote_call(tid, call_at_, step.call.number, step.call.arguments);
+        if (!result) return std::unexpected(std::move(result.error()));
+        // TSYNC answers with a thread that has a filter of another kind
+        if (*result != 0)
+            return fail("process {} ({}): a seccomp filter of thread {} can't be installed again ({}): {}",
+                        process_.pid, process_.name, thread.tid, step.call.name,
+                        *result > 0 ? fmt::format("thread {} has another", *result)
+                                    : std::strerror(static_cast<int>(-*result)));
+        return step.way;
+    }
+
+  private:
+    const schema::Process& process_;
+    std::span<const std::uint64_t> programs_;
+    std::uint64_t call_at_;
+    std::vector<Code> codes_;
+};
+
+Result<> check_indexes(const schema::Process& process) {
+    for (const auto& thread : process.threads)
+        for (const auto number : thread.filters)
+            if (number < 0 || static_cast<std::size_t>(number) >= process.filters.size())
+                return fail_code(ExitCode::damaged, "process {}: thread {} has seccomp filter {} of {}",
+                                 process.pid, thread.tid, number, process.filters.size());
+    return {};
+}
+
+// How many of the first filters all threads have.
+std::size_t common_filters(const schema::Process& process, const schema::Thread& first) {
+    std::size_t count = first.filters.size();
+    for (const auto& thread : process.threads) {
+        if (thread.leader_dead) continue;
+        const auto differs = std::ranges::mismatch(first.filters, thread.filters).in1;
+        count = std::min(count, static_cast<std::size_t>(differs - first.filters.begin()));
+    }
+    return count;
+}
+
+}  // namespace
+
+Result<> install_filters(const schema::Process& process, std::span<const std::pair<pid_t, pid_t>> threads,
+                         std::span<const std::uint64_t> programs, std::uint64_t call_at) {
+    if (process.filters.empty()) return {};
+    if (auto fine = check_indexes(process); !fine) return fine;
+    Installer installer(process, programs, call_at);
+    const auto first = std::ranges::find(process.threads, false, &schema::Thread::leader_dead);
+    if (first == process.threads.end()) return {};
+    const auto first_index = static_cast<std::size_t>(first - process.threads.begin());
+    const std::size_t common = common_filters(process, *first);
+    // What they have in common is one chain of the kernel's, as it most likely was: who synchronizes its
+    // threads later (SECCOMP_FILTER_FLAG_TSYNC) may do so only if theirs are ancestors of its own.
+    std::size_t together = 0;
+    bool alone = false;  // the first thread has one more than are synchronized
+    while (together < common && !alone) {
+        auto way = installer.install(*first, threads[first_index].second, together, true);
+        if (!way) return std::unexpected(std::move(way.error()));
+        alone = *way != Way::synchronized;
+        if (!alone) ++together;
+    }
+    for (std::size_t i = 0; i < process.threads.size(); ++i) {
+        const auto& thread = process.threads[i];
+        if (thread.leader_dead) continue;
+        for (std::size_t n = together + (alone && i == first_index ? 1 : 0); n < thread.filters.size(); ++n)
+            if (auto way = installer.install(thread, threads[i].second, n, false); !way)
+                return std::unexpected(std::move(way.error()));
+    }
+    return {};
+}
+
+}  // namespace cairn::restart
