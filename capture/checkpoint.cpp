@@ -39,7 +39,7 @@ namespace {
 // How long to wait for what passes, and how long the programs run in between.
 constexpr auto passing_patience = std::chrono::seconds(3);
 // The same for what can be left out, with a note.
-constexpr auto short_patience = std::chrono::seconds(1);
+constexpr auto short_patience = std::chrono::seconds(2);
 constexpr auto longest_nap = std::chrono::milliseconds(50);
 
 // A copy-on-write child: our ptrace relation makes the kernel kill it if we die.

@@ -53,6 +53,9 @@ bool share_memory(pid_t one, pid_t other) {
 Stopper::Stopper(Region& region, Reporter& reporter) : region_(region), reporter_(reporter) {}
 
 Stopper::~Stopper() {
+    // Given up: nobody has asked their filters, or they have said no.
+    for (const auto& [tid, task] : tasks_)
+        if (task.still) spare_restart(tid);
     let_go();
 }
 
@@ -562,9 +565,7 @@ void Stopper::spare_restart(pid_t tid) {
 
 void Stopper::let_go() {
     for (const auto& [tid, task] : tasks_) {
-        if (!task.still) continue;
-        spare_restart(tid);
-        (void)ptrace::detach(tid, 0);
+        if (task.still) (void)ptrace::detach(tid, 0);
     }
     // A thread that never stopped can't be detached; the kernel does it when the tracer ends.
     std::erase_if(tasks_, [](const auto& task) { return task.second.still; });

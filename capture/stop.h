@@ -39,7 +39,8 @@ class Stopper {
     [[nodiscard]] std::map<pid_t, StoppedProcess>& processes() { return processes_; }
     [[nodiscard]] const std::vector<Zombie>& zombies() const { return zombies_; }
 
-    // Ends the pause. Registers and masks must be the program's own again.
+    // Ends the pause of a checkpoint that has asked all seccomp filters (collect_filters). Registers and
+    // masks must be the program's own again.
     void let_go();
 
   private:

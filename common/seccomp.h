@@ -15,18 +15,33 @@ namespace cairn::seccomp {
 
 using Code = std::vector<sock_filter>;
 
+struct Argument {
+    constexpr Argument(std::uint64_t number = 0) : value(number) {}
+    std::uint64_t value;
+    bool known = true;
+};
+
+// One that isn't known beforehand: an address, a length, the pid of somebody.
+inline constexpr Argument any = [] {
+    Argument unknown;
+    unknown.known = false;
+    return unknown;
+}();
+
+// Arguments that aren't given are 0, as they are in the registers.
 struct Call {
-    const char* name;
-    long number;
-    std::array<std::uint64_t, 6> arguments;
+    const char* name = "";
+    long number = 0;
+    std::array<Argument, 6> arguments = {};
 };
 
 // What the filter answers: SECCOMP_RET_* with its data. A program that the kernel would not have accepted
 // kills.
 [[nodiscard]] std::uint32_t evaluate(std::span<const sock_filter> code, const seccomp_data& data);
 
-// Whether a call made at `instruction` is simply made.
-[[nodiscard]] bool allows(std::span<const sock_filter> code, const Call& call, std::uint64_t instruction);
+// Whether the call is simply made, from wherever it is made and whatever its unknown arguments are. What
+// would take too long to find out isn't allowed.
+[[nodiscard]] bool allows(std::span<const sock_filter> code, const Call& call);
 
 // Whether it may ask a listener (SECCOMP_RET_USER_NOTIF); true as well if that can't be told.
 [[nodiscard]] bool may_notify(std::span<const sock_filter> code);
@@ -40,10 +55,9 @@ enum class Way {
 };
 struct Step {
     Way way = Way::none;
-    Call call;
+    Call call;  // its third argument is the address of the struct sock_fprog, and unknown here
 };
-// `at`: address of the struct sock_fprog. `together`: for all threads, if that is allowed.
-[[nodiscard]] Step next_step(std::span<const Code> before, bool log, bool together, std::uint64_t at,
-                             std::uint64_t instruction);
+// `together`: for all threads, if that is allowed.
+[[nodiscard]] Step next_step(std::span<const Code> before, bool log, bool together);
 
 }  // namespace cairn::seccomp

@@ -1,6 +1,7 @@
 #include "restart/filters.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "common/seccomp.h"
@@ -28,14 +29,16 @@ class Installer {
         for (std::size_t i = 0; i < index; ++i)
             before.push_back(codes_[static_cast<std::size_t>(thread.filters[i])]);
         const auto number = static_cast<std::size_t>(thread.filters[index]);
-        const auto step =
-            seccomp::next_step(before, process_.filters[number].log, together, programs_[number], call_at_);
+        const auto step = seccomp::next_step(before, process_.filters[number].log, together);
         if (step.way == Way::none)
             return fail_code(ExitCode::refused,
                              "process {} ({}): a seccomp filter of thread {} can't be installed again: the "
                              "one before it forbids it",
                              process_.pid, process_.name, thread.tid);
-        auto result = remote_call(tid, call_at_, step.call.number, step.call.arguments);
+        std::array<std::uint64_t, 6> arguments = {};
+        std::ranges::transform(step.call.arguments, arguments.begin(), &seccomp::Argument::value);
+        arguments[2] = programs_[number];
+        auto result = remote_call(tid, call_at_, step.call.number, arguments);
         if (!result) return std::unexpected(std::move(result.error()));
         // TSYNC answers with a thread that has a filter of another kind
         if (*result != 0)
@@ -80,7 +83,12 @@ Result<> install_filters(const schema::Process& process, std::span<const std::pa
     if (process.filters.empty()) return {};
     if (auto fine = check_indexes(process); !fine) return fine;
     Installer installer(process, programs, call_at);
-    const auto first = std::ranges::find(process.threads, false, &schema::Thread::leader_dead);
+    // Who synchronizes gives its no_new_privs to the others: one that has none, if there is one.
+    const auto living = [](const schema::Thread& thread) { return !thread.leader_dead; };
+    auto first = std::ranges::find_if(process.threads, [&](const schema::Thread& thread) {
+        return living(thread) && !thread.no_new_privs;
+    });
+    if (first == process.threads.end()) first = std::ranges::find_if(process.threads, living);
     if (first == process.threads.end()) return {};
     const auto first_index = static_cast<std::size_t>(first - process.threads.begin());
     const std::size_t common = common_filters(process, *first);

@@ -1,6 +1,7 @@
 #include "capture/collect/filters.h"
 
 #include <linux/capability.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -25,54 +26,57 @@ using seccomp::Call;
 using seccomp::Code;
 
 // What the agent calls (hijack/agent/agent.cpp), its copy-on-write child, and a restart once the filters are
-// there again (Rebuild::set_threads). `at` stands for any address.
-std::vector<Call> calls_of_ours(std::uint64_t at) {
-    constexpr std::uint64_t set = 2, size = 8, page = 4096, wake_one = 1,
+// there again (Rebuild::set_threads).
+std::vector<Call> calls_of_ours() {
+    using seccomp::any;
+    constexpr std::uint64_t set = 2, size = 8, page = 4096, wake = 1, nobody = ~std::uint64_t{0},
+                            all_descriptors = static_cast<std::uint32_t>(-1),
                             wall = static_cast<std::uint32_t>(__WALL);
     constexpr long futex_waitv = 449;
-    const auto tracer = static_cast<std::uint64_t>(::getpid());
     std::vector<Call> calls = {
-        {"rt_sigprocmask", SYS_rt_sigprocmask, {set, at, 0, size}},
-        {"rt_sigtimedwait", SYS_rt_sigtimedwait, {at, 0, at, size}},
-        {"kill (of nobody)", SYS_kill, {tracer, 0}},
-        {"sigaltstack", SYS_sigaltstack, {0, at}},
-        {"get_mempolicy", SYS_get_mempolicy, {at, at, max_memory_nodes}},
-        {"rt_sigaction", SYS_rt_sigaction, {SIGINT, 0, at, size}},
-        {"getitimer", SYS_getitimer, {0, at}},
-        {"timer_gettime", SYS_timer_gettime, {0, at}},
-        {"timer_getoverrun", SYS_timer_getoverrun, {0}},
+        {"rt_sigprocmask", SYS_rt_sigprocmask, {set, any, 0, size, any, any}},
+        {"rt_sigtimedwait", SYS_rt_sigtimedwait, {any, 0, any, size}},
+        {"kill (of nobody)", SYS_kill, {static_cast<std::uint64_t>(::getpid()), 0}},
+        {"sigaltstack", SYS_sigaltstack, {0, any}},
+        {"get_mempolicy", SYS_get_mempolicy, {any, any, max_memory_nodes}},
+        {"rt_sigaction", SYS_rt_sigaction, {any, 0, any, size}},
+        {"getitimer", SYS_getitimer, {any, any}},
+        {"timer_gettime", SYS_timer_gettime, {any, any}},
+        {"timer_getoverrun", SYS_timer_getoverrun, {any}},
         {"brk", SYS_brk, {0}},
-        {"mmap",
-         SYS_mmap,
-         {0, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, static_cast<std::uint32_t>(-1), 0}},
-        {"mincore", SYS_mincore, {at, page, at}},
-        {"madvise", SYS_madvise, {at, page, MADV_DONTNEED}},
-        {"munmap", SYS_munmap, {at, page}},
-        {"membarrier", SYS_membarrier, {1 << 9, 0}},
-        {"getrusage", SYS_getrusage, {static_cast<std::uint64_t>(-1), at}},
-        {"futex_waitv", futex_waitv, {at, 1, 0, at, CLOCK_MONOTONIC}},
-        {"futex", SYS_futex, {at, 1, wake_one}},
-        {"clone", SYS_clone, {CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, at}},
+        {"mmap", SYS_mmap, {0, any, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, nobody, 0}},
+        {"mincore", SYS_mincore, {any, page, any}},
+        {"madvise", SYS_madvise, {any, page, MADV_DONTNEED}},
+        {"munmap", SYS_munmap, {any, any}},
+        {"getrusage", SYS_getrusage, {nobody, any}},
+        {"futex_waitv", futex_waitv, {any, 1, 0, any, CLOCK_MONOTONIC}},
+        {"futex", SYS_futex, {any, wake, 1}},
+        {"clone", SYS_clone, {CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, any, 0, 0, 0, any}},
         {"clone", SYS_clone, {CLONE_FILES}},
-        {"wait4", SYS_wait4, {tracer, 0, wall}},
-        {"waitid", SYS_waitid, {P_PID, tracer, at, WEXITED | WNOHANG | WNOWAIT | wall}},
-        {"close_range", SYS_close_range, {0, static_cast<std::uint32_t>(-1), CLOSE_RANGE_UNSHARE}},
-        {"setsid", SYS_setsid, {}},
-        {"getpid", SYS_getpid, {}},
-        {"exit", SYS_exit, {0}},
+        {"wait4", SYS_wait4, {any, 0, wall, 0}},
+        {"waitid", SYS_waitid, {P_PID, any, any, WEXITED | WNOHANG | WNOWAIT | wall, 0}},
+        {"close_range", SYS_close_range, {0, all_descriptors, CLOSE_RANGE_UNSHARE}},
+        {"setsid", SYS_setsid},
+        {"getpid", SYS_getpid},
+        {"exit", SYS_exit, {0, any, any, any, any, any}},
         {"exit_group", SYS_exit_group, {0}},
-        {"restart_syscall", SYS_restart_syscall, {}},
+        {"restart_syscall", SYS_restart_syscall, {any, any, any, any, any, any}},
     };
     for (const auto clock : {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, CLOCK_PROCESS_CPUTIME_ID})
-        calls.push_back({"clock_gettime", SYS_clock_gettime, {static_cast<std::uint64_t>(clock), at}});
+        calls.push_back({"clock_gettime", SYS_clock_gettime, {static_cast<std::uint64_t>(clock), any}});
     for (const int what :
          {PR_GET_PDEATHSIG, PR_GET_TID_ADDRESS, PR_GET_CHILD_SUBREAPER, PR_GET_TSC, PR_SET_NAME})
-        calls.push_back({"prctl", SYS_prctl, {static_cast<std::uint64_t>(what), at}});
+        calls.push_back({"prctl", SYS_prctl, {static_cast<std::uint64_t>(what), any}});
     for (const int what :
          {PR_GET_TIMERSLACK, PR_GET_DUMPABLE, PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE})
         calls.push_back({"prctl", SYS_prctl, {static_cast<std::uint64_t>(what)}});
     for (const std::uint64_t on : {0U, 1U})
         calls.push_back({"prctl", SYS_prctl, {PR_SET_CHILD_SUBREAPER, on}});
+    // the first of these since Linux 6.3, the others before
+    for (const auto command : {1 << 9, static_cast<int>(MEMBARRIER_CMD_PRIVATE_EXPEDITED),
+                               static_cast<int>(MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE),
+                               static_cast<int>(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ)})
+        calls.push_back({"membarrier", SYS_membarrier, {static_cast<std::uint64_t>(command), 0}});
     return calls;
 }
 
@@ -165,14 +169,13 @@ Result<> collect_filters(const StoppedProcess& process, std::map<std::string, st
             return refuse(
                 "has a seccomp filter that asks a listener (SECCOMP_RET_USER_NOTIF), which can't be "
                 "connected to it again");
-        for (const auto& call : calls_of_ours(process.door))
-            if (!seccomp::allows(filter->code, call, process.door))
+        for (const auto& call : calls_of_ours())
+            if (!seccomp::allows(filter->code, call))
                 return refuse(
                     fmt::format("has a seccomp filter that forbids {} (system call {}), which a checkpoint "
                                 "makes in it; allow it, or start the program without its sandbox",
                                 call.name, call.number));
-        if (seccomp::next_step(chain, filter->log, false, process.door, process.door).way ==
-            seccomp::Way::none)
+        if (seccomp::next_step(chain, filter->log, false).way == seccomp::Way::none)
             return refuse(
                 "has a seccomp filter that couldn't be installed again: the one before it forbids "
                 "seccomp(2) and prctl(2) now");
@@ -191,10 +194,11 @@ bool may_not_restart(pid_t tid) {
     auto status = proc::status(tid, tid);
     if (!status || (*status)["Seccomp"] == "0") return false;
     const int all = std::atoi((*status)["Seccomp_filters"].c_str());
+    using seccomp::any;
+    const Call restart = {"restart_syscall", SYS_restart_syscall, {any, any, any, any, any, any}};
     for (int index = own_count(); index < all; ++index) {
         const auto filter = filter_of(tid, index);
-        if (!filter || !seccomp::allows(filter->code, {"restart_syscall", SYS_restart_syscall, {}}, 0))
-            return true;
+        if (!filter || !seccomp::allows(filter->code, restart)) return true;
     }
     return (*status)["Seccomp"] == "1";
 }

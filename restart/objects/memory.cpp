@@ -20,8 +20,8 @@ constexpr std::uint32_t late_seals = F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
 class Mapped {
   public:
-    Mapped(int fd, std::uint64_t size) : size_(size) {
-        at_ = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    Mapped(int fd, std::uint64_t size, int flags) : size_(size) {
+        at_ = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
     }
     Mapped(const Mapped&) = delete;
     Mapped& operator=(const Mapped&) = delete;
@@ -51,6 +51,31 @@ Result<std::uint64_t> read_run(const ImageReader& image, const schema::PageRun& 
     return done;
 }
 
+// Those that have contents: where the pool is empty this fails, and writing to them would be SIGBUS. Whoever
+// has been killed a moment ago may still be giving its pages back. (UCX, and so MPICH, takes what is in the
+// pool for its buffers: it isn't only ours.)
+Result<> take_huge_pages(const schema::Object& object, int fd) {
+    constexpr int most_tries = 200;
+    for (const schema::PageRun& run : object.pages) {
+        if (run.address >= object.size) continue;
+        const auto length = static_cast<off_t>(std::min(run.length, object.size - run.address));
+        int failed = 0;
+        for (int tries = 0; tries < most_tries; ++tries) {
+            failed = ::fallocate(fd, 0, static_cast<off_t>(run.address), length) == 0 ? 0 : errno;
+            if (failed != ENOSPC && failed != ENOMEM && failed != EINTR) break;
+            const timespec slice = {0, 10'000'000};
+            ::nanosleep(&slice, nullptr);
+        }
+        if (failed != 0)
+            return fail_code(
+                ExitCode::refused,
+                "{}: {} bytes of huge pages can't be had: {} (/proc/sys/vm/nr_hugepages, and those of "
+                "other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)",
+                object.path, object.size, std::strerror(failed));
+    }
+    return {};
+}
+
 Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
     if (::ftruncate(fd, static_cast<off_t>(object.size)) != 0)
         return fail_errno("{}: {} bytes", object.path, object.size);
@@ -60,20 +85,11 @@ Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
     // Huge pages can't be written by write(2); files are not written through a mapping, which would tell a
     // full disk by SIGBUS.
     std::optional<Mapped> mapped;
-    // The pages of processes that have just been killed come back one by one as these end.
-    constexpr int most_tries = 200;
-    for (int tries = 0; huge && tries < most_tries && !mapped.emplace(fd, object.size).ok(); ++tries) {
-        if (errno != ENOMEM) break;
-        const timespec slice = {0, 10'000'000};
-        ::nanosleep(&slice, nullptr);
-        errno = ENOMEM;
+    if (huge) {
+        if (auto done = take_huge_pages(object, fd); !done) return done;
+        if (!mapped.emplace(fd, object.size, MAP_NORESERVE).ok())
+            return fail_errno("{}: {} bytes of huge pages", object.path, object.size);
     }
-    if (huge && !mapped->ok())
-        return fail_code(
-            ExitCode::refused,
-            "{}: {} bytes of huge pages can't be had: {} (/proc/sys/vm/nr_hugepages, and those of "
-            "other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)",
-            object.path, object.size, std::strerror(errno));
     for (const schema::PageRun& run : object.pages) {
         if (auto good = image.check_run(run); !good) return good;
         if (run.address >= object.size)
