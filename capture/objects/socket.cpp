@@ -205,8 +205,9 @@ nlohmann::json socket_options_of(int fd) {
     socklen_t length = sizeof locks;
     if (::getsockopt(fd, SOL_SOCKET, schema::so_buf_lock, &locks, &length) == 0)
         options["SO_BUF_LOCK"] = locks;
-    if (int offset = -1; length = sizeof offset,
-                         ::getsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, &length) == 0 && offset >= 0)
+    int offset = -1;
+    length = sizeof offset;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, &length) == 0 && offset >= 0)
         options["SO_PEEK_OFF"] = offset;
     read_filter(fd, options);
     return options;

@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
         // a grandchild that doesn't exec: its parent, our child, sleeps in the kernel
         child = fork();
         if (child == 0) {
-            if (vfork() == 0)
+            if (vfork() == 0)  // NOLINT(bugprone-unsafe-functions): it is what is tested
                 for (;;) syscall(SYS_pause);
             _exit(0);
         }
