@@ -202,6 +202,28 @@ Result<AgentProcess> AgentRun::process_answers() const {
     return ptrace::read_object<AgentProcess>(process_->living, process_->door + offsetof(Door, process));
 }
 
+Result<std::vector<std::uint8_t>> AgentRun::resident(std::uint64_t start, std::uint64_t length,
+                                                     const Reporter& reporter) {
+    constexpr std::uint64_t page = 4096;
+    std::vector<std::uint8_t> result(length / page);
+    for (std::uint64_t done = 0; done < result.size();) {
+        const auto pages = std::min<std::uint64_t>(resident_pages, result.size() - done);
+        if (auto asked = ask(agent_resident, start + done * page, pages * page); !asked)
+            return std::unexpected(std::move(asked.error()));
+        auto answer = wait(reporter);
+        if (!answer) return std::unexpected(std::move(answer.error()));
+        if (*answer != 0)
+            return fail("mincore: memory at {:#x}: {}", start + done * page,
+                        std::strerror(static_cast<int>(-*answer)));
+        const auto to = std::as_writable_bytes(std::span(result).subspan(done, pages));
+        if (auto read = ptrace::read_memory(process_->living, process_->door + offsetof(Door, resident), to);
+            !read)
+            return std::unexpected(std::move(read.error()));
+        done += pages;
+    }
+    return result;
+}
+
 Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
     std::vector<AgentThread> result(process_->threads.size());
     constexpr std::size_t head = offsetof(AgentThread, stack);

@@ -37,6 +37,9 @@ class AgentRun {
     [[nodiscard]] Result<> write_timer_ids(const std::vector<std::int32_t>& ids);
     [[nodiscard]] Result<> write_detached(const std::vector<AgentSpan>& spans);  // see Door::detach
     [[nodiscard]] Result<AgentProcess> process_answers() const;
+    // mincore(2) for whole pages from `start` on: a byte for each.
+    [[nodiscard]] Result<std::vector<std::uint8_t>> resident(std::uint64_t start, std::uint64_t length,
+                                                             const Reporter& reporter);
     [[nodiscard]] Result<std::vector<AgentThread>> thread_answers()
         const;  // in the order of StoppedProcess::threads
     // pid of the copy-on-write child, when it has let go of its descriptors.

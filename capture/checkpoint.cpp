@@ -290,6 +290,12 @@ class Checkpoint {
                 return reporter_.meet(name, data);
             };
         options.region = &region_;
+        options.mincore = [this](const Holder& holder, std::uint64_t start, std::uint64_t length) {
+            const auto member =
+                std::ranges::find(members_, holder.pid, [](const Member& each) { return each.process->pid; });
+            return member == members_.end() ? Result<std::vector<std::uint8_t>>()
+                                            : member->agent->resident(start, length, reporter_);
+        };
         objects_.emplace(std::move(options));
         for (const auto& zombie : stopper_->zombies()) objects_->add_member(zombie.pid);
         for (auto& member : members_) {

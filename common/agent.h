@@ -15,11 +15,12 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 6;
+inline constexpr std::uint32_t agent_version = 7;
 inline constexpr std::uint32_t max_posix_timers = 128;
 inline constexpr std::uint32_t max_detached = 64;
 inline constexpr std::uint32_t max_memory_nodes = 1024;
 inline constexpr std::uint32_t max_notifications = 16;
+inline constexpr std::uint32_t resident_pages = 8192;  // that agent_resident tells of at a time
 
 // Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
 // rewound.
@@ -96,6 +97,7 @@ enum AgentCommand : std::uint32_t {
     agent_reap = 5,       // reap a direct child of an earlier checkpoint, pid in argument
     agent_step_back = 6,  // argument 1: no child subreaper for the moment; 0: as before
     agent_peek = 7,       // what wait() will tell of a child that has ended, pid in argument
+    agent_resident = 8,   // fill Door::resident for the memory at Door::argument, Door::argument2 bytes of it
 };
 
 struct AgentSpan {
@@ -136,6 +138,7 @@ struct Door {
     AgentThread leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];  // the middle child's
+    std::uint8_t resident[resident_pages];       // as mincore(2) gives it
 };
 
 }  // namespace cairn

@@ -45,7 +45,7 @@ std::vector<Call> calls_of_ours() {
         {"timer_getoverrun", SYS_timer_getoverrun, {any}},
         {"brk", SYS_brk, {0}},
         {"mmap", SYS_mmap, {0, any, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, nobody, 0}},
-        {"mincore", SYS_mincore, {any, page, any}},
+        {"mincore", SYS_mincore, {any, any, any}},
         {"madvise", SYS_madvise, {any, page, MADV_DONTNEED}},
         {"munmap", SYS_munmap, {any, any}},
         {"getrusage", SYS_getrusage, {nobody, any}},

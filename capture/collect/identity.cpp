@@ -87,8 +87,11 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
 // A restart would put the process into ours without a word. Threads are asked one by one: each may leave
 // alone.
 Result<> refuse_namespaces(const StoppedProcess& process) {
-    for (const auto& [file, name] :
-         {std::pair{"mnt", "mount"}, {"net", "network"}, {"uts", "host name"}, {"ipc", "System V IPC"}}) {
+    for (const auto& [file, name] : {std::pair{"mnt", "mount"},
+                                     {"net", "network"},
+                                     {"uts", "host name"},
+                                     {"ipc", "System V IPC"},
+                                     {"user", "user"}}) {
         struct stat ours = {};
         if (::stat(fmt::format("/proc/self/ns/{}", file).c_str(), &ours) != 0) continue;
         for (const auto& thread : process.threads) {

@@ -137,6 +137,20 @@ Result<> keep_contents(Table& table, schema::Object& object, const std::string& 
     return {};
 }
 
+// A small file that a program writes to by a mapping only, as java does to /tmp/hsperfdata_USER/PID: others
+// clean it away when its writer is dead. Should it be gone at a restart it is made again, by its name.
+void keep_written(Table& table, schema::Object& object, const struct stat& status) {
+    constexpr off_t small = 1 << 20;
+    if (!S_ISREG(status.st_mode) || status.st_size > small || object.backing >= 0) return;
+    Description found;
+    found.status = status;
+    found.link = object.path;
+    found.duplicate.reset(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    struct stat opened {};
+    if (!found.duplicate || ::fstat(found.fd(), &opened) != 0 || !same_inode(opened, status)) return;
+    if (auto backing = back(table, found, Located{object.path, false})) object.backing = *backing;
+}
+
 }  // namespace
 
 Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& link) {
@@ -208,6 +222,7 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
         if (!mapping.shared)
             if (auto kept = keep_contents(table, object, path, status); !kept)
                 return std::unexpected(std::move(kept.error()).in(name_of(holder)));
+        if (mapping.shared && mapping.writable) keep_written(table, object, status);
     }
     schema::Object& object = table.objects[static_cast<std::size_t>(entry->second)];
     if (mapping.shared && mapping.writable) {

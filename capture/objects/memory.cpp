@@ -4,17 +4,20 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/shm.h>
+#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 
 #include "capture/objects/table.h"
 #include "common/file_identity.h"
 #include "common/image/hash.h"
 #include "common/proc.h"
+#include "common/schema/extra.h"
 
 namespace cairn::capture {
 namespace {
@@ -40,6 +43,8 @@ void describe_memory(schema::Object& object, int fd) {
     if (::fstat(fd, &status) == 0) {
         object.identity = identity_of(status);
         object.size = object.identity.size;
+        if (object.type == "file")
+            object.extra = schema::pack({{"uid", status.st_uid}, {"gid", status.st_gid}});
     }
     const int seals = ::fcntl(fd, F_GET_SEALS);
     if (seals >= 0 && object.type == "memfd") {
@@ -170,9 +175,16 @@ Result<> read_segment(int id, const schema::Object& object, Store& store) {
 // Which pages of a private mapping are the file's own: present, and of a file, or never touched.
 constexpr std::uint64_t pagemap_present = 1ULL << 63, pagemap_swapped = 1ULL << 62, pagemap_file = 1ULL << 61;
 
+// A page that is in the swap area isn't resident for mincore(2), and is there nevertheless.
+bool nothing_is_swapped() {
+    struct sysinfo machine {};
+    return ::sysinfo(&machine) == 0 && machine.freeswap == machine.totalswap;
+}
+
 class MappingReader {
   public:
-    static Result<MappingReader> open(const Holder& holder, const Mapping& mapping,
+    // `holes`: pages that aren't resident were never touched, and reading them would fill them.
+    static Result<MappingReader> open(const Holder& holder, const Mapping& mapping, bool holes,
                                       const ObjectOptions& options) {
         MappingReader reader;
         reader.shared_ = mapping.shared;
@@ -183,11 +195,14 @@ class MappingReader {
         if (!mapping.shared) {
             reader.pagemap_.reset(::open((folder + "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
             if (!reader.pagemap_) return fail_errno("{}: pagemap can't be read", name_of(holder));
-        } else if (options.mincore) {
+        } else if (holes && options.mincore && nothing_is_swapped()) {
             auto resident = options.mincore(holder, mapping.start, mapping.end - mapping.start);
             if (!resident) return std::unexpected(std::move(resident.error()).in(name_of(holder)));
-            reader.resident_ = std::move(*resident);
             reader.start_ = mapping.start;
+            if (nothing_is_swapped()) {
+                reader.resident_ = std::move(*resident);
+                reader.find_end();
+            }
         }
         return reader;
     }
@@ -203,17 +218,47 @@ class MappingReader {
             if ((entry & (pagemap_present | pagemap_swapped)) != 0 && (entry & pagemap_file) == 0)
                 return false;
         }
-        if (!resident_.empty() && (resident_.at((address - start_) / page) & 1) == 0) return false;
+        if (!resident_.empty()) {
+            const std::uint64_t index = (address - start_) / page;
+            if (index >= end_) {
+                errno = EIO;
+                return fail_errno("/proc/PID/mem at {:#x}", address);
+            }
+            if ((resident_.at(index) & 1) == 0) return false;
+        }
         const ssize_t got = ::pread(memory_.get(), to.data(), to.size(), static_cast<off_t>(address));
         if (got < 0) return fail_errno("/proc/PID/mem at {:#x}", address);
         return static_cast<std::size_t>(got) == to.size();
     }
 
   private:
+    // Where the object ends that may be mapped further: a read says so. (It fills a page that was a hole.)
+    void find_end() {
+        const auto inside = [&](std::uint64_t index) {
+            char byte = 0;
+            return ::pread(memory_.get(), &byte, 1, static_cast<off_t>(start_ + index * page)) == 1;
+        };
+        std::uint64_t beyond = resident_.size();
+        end_ = beyond;
+        while (end_ > 0 && (resident_[end_ - 1] & 1) == 0) --end_;
+        if (end_ == beyond || inside(beyond - 1)) {
+            end_ = beyond;
+            return;
+        }
+        // Every page below `end_` is inside, `beyond` - 1 isn't.
+        for (--beyond; end_ < beyond;) {
+            const std::uint64_t middle = end_ + (beyond - end_) / 2;
+            if (inside(middle))
+                end_ = middle + 1;
+            else
+                beyond = middle;
+        }
+    }
+
     Fd memory_, pagemap_;
     bool shared_ = false;
     std::vector<std::uint8_t> resident_;
-    std::uint64_t start_ = 0;
+    std::uint64_t start_ = 0, end_ = 0;  // of `resident_`: address; pages
 };
 
 Result<> read_mappings(Table& table, schema::Object& object, const Memory& memory, Store& store) {
@@ -221,7 +266,7 @@ Result<> read_mappings(Table& table, schema::Object& object, const Memory& memor
     std::uint64_t beyond = 0;  // end of what could be read
     std::vector<std::uint8_t> piece;
     for (const auto& [holder, mapping] : memory.mappings) {
-        auto reader = MappingReader::open(holder, mapping, table.options);
+        auto reader = MappingReader::open(holder, mapping, object.type != "file", table.options);
         if (!reader) return std::unexpected(std::move(reader.error()));
         const std::uint64_t end = mapping.offset + (mapping.end - mapping.start);
         stored.resize(std::max<std::size_t>(stored.size(), end / page));

@@ -54,7 +54,8 @@ struct ObjectOptions {
     // Kernel's id -> id as the programs know it (virtual ids of a restored group). Empty: the same.
     std::function<pid_t(pid_t)> to_program;
     // mincore(2) done in the process: a byte for each page of [start, start+length). Lets an ordinary user
-    // tell untouched pages of shared memory that no descriptor leads to. Empty: all its pages are read.
+    // tell untouched pages of shared memory that no descriptor leads to. Empty: all its pages are read, which
+    // fills its holes.
     std::function<Result<std::vector<std::uint8_t>>(const Holder&, std::uint64_t start, std::uint64_t length)>
         mincore;
     std::string cid;

@@ -264,6 +264,8 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             return call(SYS_prctl, PR_SET_CHILD_SUBREAPER, door->argument == 0, 0, 0, 0);
         case agent_peek:
             return peek_status(static_cast<long>(door->argument));
+        case agent_resident:
+            return call(SYS_mincore, door->argument, door->argument2, door->resident);
         default:
             return -22;
     }

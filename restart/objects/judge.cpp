@@ -122,6 +122,22 @@ void ObjectSet::prefer_files(schema::Objects& objects, const ObjectSetOptions& o
         if (object.backing < 0) continue;
         if (object.kind == schema::ObjectKind::file && object.relied_on && !object.deleted) {
             const std::int64_t copy = std::exchange(object.backing, -1);
+            // A copy that has a name is for a file that is gone (keep_written), not for one that has changed.
+            const auto contents = std::ranges::find(objects.objects, copy, &schema::Object::id);
+            if (contents != objects.objects.end() && !contents->deleted) {
+                const std::string path = mapped_path(object.path, options);
+                struct stat status {};
+                if (::stat(path.c_str(), &status) == 0 || errno != ENOENT) {
+                    spared.insert(copy);
+                    continue;
+                }
+                object.backing = copy;
+                needed.insert(copy);
+                notes.push_back(fmt::format(
+                    "{}, which is written to by a mapping, is gone: made again as it was at the checkpoint",
+                    path));
+                continue;
+            }
             const Verdict verdict = judge(object, options);
             if (verdict.action == Verdict::Action::fine) {
                 spared.insert(copy);

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common/image/hash.h"
+#include "common/schema/extra.h"
 #include "restart/objects/opening.h"
 
 namespace cairn::restart {
@@ -134,6 +135,14 @@ void set_times(int fd, const schema::FileIdentity& identity) {
     ::futimens(fd, times);
 }
 
+// Root's restart of another user's programs.
+template <class Give>
+void give_owner(const schema::Object& object, const Give& give) {
+    auto extra = schema::unpack(object.extra);
+    if (!extra || !extra->contains("uid") || ::geteuid() != 0) return;
+    (void)!give(schema::number<uid_t>(*extra, "uid"), schema::number<gid_t>(*extra, "gid"));
+}
+
 Result<Fd> make(Opening& opening, const schema::Object& object) {
     if (object.type == "memfd") return new_memfd(object.name, object.memfd_flags);
     if (object.type != "file") return new_memfd(object.type, object.memfd_flags);
@@ -153,8 +162,16 @@ Result<Fd> make(Opening& opening, const schema::Object& object) {
         return file;
     }
     if (errno != ENOENT) return fail_errno("{}", path);
-    file.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    constexpr int fresh = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    file.reset(::open(path.c_str(), fresh, 0600));
+    const std::string folder = path.substr(0, path.rfind('/'));
+    if (!file && errno == ENOENT && ::mkdir(folder.c_str(), 0755) == 0) {
+        give_owner(object, [&](uid_t user, gid_t group) { return ::chown(folder.c_str(), user, group); });
+        opening.note("{} is gone: made again", folder);
+        file.reset(::open(path.c_str(), fresh, 0600));
+    }
     if (!file) return fail_errno("{}: can't be made again", path);
+    give_owner(object, [&](uid_t user, gid_t group) { return ::fchown(file.get(), user, group); });
     return file;
 }
 

@@ -2,6 +2,7 @@
 """Memory of hugetlb pages, from a pool that root keeps filled meanwhile, whoever the test runs as: others take from it as
 well (UCX does, and so every MPICH job, as soon as there is something in it)."""
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,12 +30,17 @@ class Pool:
     def free():
         return number("free_hugepages") - number("resv_hugepages")
 
+    @staticmethod
+    def lasting():
+        """Without those that are in use and go when they are free: the pool has been made smaller meanwhile."""
+        return number("nr_hugepages") - number("surplus_hugepages")
+
     def fill(self):
         missing = min(WANTED - self.free(), MOST - self.raised)
         if missing > 0:
-            before = number("nr_hugepages")
-            self.set(before + missing)
-            self.raised += number("nr_hugepages") - before
+            before = self.lasting()
+            self.set(number("nr_hugepages") + missing)
+            self.raised += self.lasting() - before
         return self.free() >= NEEDED
 
     def fill_with_patience(self):
@@ -52,7 +58,7 @@ class Pool:
             file.write(str(count))
 
     def close(self):
-        self.set(max(0, number("nr_hugepages") - self.raised))
+        self.set(max(0, self.lasting() - self.raised))
 
 
 def keep_pool():
@@ -67,6 +73,7 @@ def keep_pool():
         if not full:
             print(f"SKIPPED: this machine has no {NEEDED} huge pages of memory in one piece")
             sys.exit(77)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         again = subprocess.Popen([sys.executable, *sys.argv], env=dict(os.environ, **{KEPT: "1"}))
         while again.poll() is None:
             pool.fill()

@@ -83,6 +83,16 @@ int main() {
     unsigned char* sparse = map(gib, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     CHECK(madvise(sparse, gib, MADV_NOHUGEPAGE) == 0);
     for (const size_t at : {size_t{0}, gib / 2, gib - page}) fill(sparse + at, page, 3);
+    // The same shared: an ordinary user's checkpoint reads it where it is mapped, and must not fill its
+    // holes.
+    unsigned char* sparse_shared = map(gib / 4, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE);
+    for (const size_t at : {size_t{0}, gib / 8, gib / 4 - page}) fill(sparse_shared + at, page, 18);
+    // Mapped beyond its end, with a hole before it, and no descriptor.
+    const int short_memory = memfd_create("short", MFD_CLOEXEC);
+    CHECK(ftruncate(short_memory, 5 * page) == 0);
+    unsigned char* beyond_end = map(16 * page, rw, MAP_SHARED, short_memory);
+    CHECK(close(short_memory) == 0);
+    fill(beyond_end + page, page, 19);
     unsigned char* guard = map(3 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     CHECK(mprotect(guard + page, page, PROT_NONE) == 0);
     fill(guard, page, 4);
@@ -146,6 +156,11 @@ int main() {
         CHECK(holds(private_area, 3 << 20, 1) && holds(shared, 1 << 20, 2));
         for (const size_t at : {size_t{0}, gib / 2, gib - page}) CHECK(holds(sparse + at, page, 3));
         for (size_t at = page; at < gib / 2; at += gib / 64) CHECK(!resident(sparse + at));
+        for (const size_t at : {size_t{0}, gib / 8, gib / 4 - page})
+            CHECK(holds(sparse_shared + at, page, 18));
+        for (size_t at = page; at < gib / 8; at += gib / 64) CHECK(!resident(sparse_shared + at));
+        CHECK(holds(beyond_end + page, page, 19) && readable(beyond_end + 4 * page) &&
+              !readable(beyond_end + 5 * page));
         CHECK(holds(guard, page, 4) && holds(guard + 2 * page, page, 5) && !readable(guard + page));
         CHECK(holds(hidden, 3 * page, 20) && readable(hidden + 3 * page) == !guarded &&
               readable(hidden + 4 * page) == !guarded);

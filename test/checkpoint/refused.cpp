@@ -98,8 +98,13 @@ int main(int argc, char** argv) {
         }
         test::nap(100);
         ready = true;
-    } else if (kind == "network" || kind == "hostname") {
-        if (unshare(kind == "network" ? CLONE_NEWNET : CLONE_NEWUTS) != 0)
+    } else if (kind == "network" || kind == "hostname" || kind == "mounts" || kind == "ipc" ||
+               kind == "users") {
+        if (unshare(kind == "network"    ? CLONE_NEWNET
+                    : kind == "hostname" ? CLONE_NEWUTS
+                    : kind == "mounts"   ? CLONE_NEWNS
+                    : kind == "ipc"      ? CLONE_NEWIPC
+                                         : CLONE_NEWUSER) != 0)
             test::skip("unshare is not allowed");
         ready = true;
     } else if (kind == "memory") {

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """java: threads under locks, garbage of several collectors, timers, a server, a child process."""
+import glob
 import os
 import shutil
 import sys
@@ -101,6 +102,27 @@ public class Program {
 """
 
 
+def without_counters(t, argv):
+    """The file of its counters, which it has mapped, is gone at the restart, as after a reboot."""
+    program = t.launch(argv)
+    t.wait_members(1)
+    t.sleep(1.0)
+    files = [path for member in t.members() for path in glob.glob(f"/tmp/hsperfdata_*/{member['pid']}")
+             if os.stat(path).st_uid == os.geteuid()]
+    check(len(files) == 1, f"files of java's counters: {files}")
+    t.checkpoint("--kill")
+    t.pull_the_plug()
+    os.unlink(files[0])
+    program = t.restart()
+    with open(program.errors) as file:
+        said = file.read()
+    check(f"{files[0]}, which is written to by a mapping, is gone: made again" in said, said)
+    check(os.path.exists(files[0]), f"{files[0]} isn't there again")
+    program.expect(r"ended true", timeout=120)
+    program.expect_exit(0)
+    check(not os.path.exists(files[0]), f"{files[0]} was left behind")
+
+
 def test(t):
     if not shutil.which("javac"):
         raise Skip("javac isn't installed")
@@ -113,6 +135,7 @@ def test(t):
         # A virtual machine that ends removes the file of its counters in /tmp: what is done after the checkpoint stays done.
         same_as_undisturbed(t, ["java", "-cp", t.folder, f"-XX:+Use{collector}GC", "-Xmx256m", "Program"],
                             rounds=t.rounds if collector == "G1" or t.soak else 1, seconds=1.5, at_once=True)
+    without_counters(t, ["java", "-cp", t.folder, "-Xmx256m", "Program"])
 
 
 main(test)
