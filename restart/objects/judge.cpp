@@ -64,15 +64,14 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
                     "{} has changed since the checkpoint: it {}; it is executed or mapped, and the image "
                     "doesn't hold its contents: put the old one back (--path-map OLD=NEW if it is elsewhere)",
                     path, change)};
-    const Verdict use{
-        Action::use, fmt::format("{} has changed since the checkpoint (it {}): used as it is", path, change)};
-    const Verdict cut{Action::truncate,
-                      fmt::format("{} has grown since the checkpoint: cut back from {} to {} bytes", path,
-                                  now.size, before.size)};
-    const Verdict refuse{
-        Action::refuse,
-        fmt::format("{} has changed since the checkpoint: it {}; --files=use takes it as it is", path,
-                    change)};
+    Verdict use{Action::use,
+                fmt::format("{} has changed since the checkpoint (it {}): used as it is", path, change)};
+    Verdict cut{Action::truncate,
+                fmt::format("{} has grown since the checkpoint: cut back from {} to {} bytes", path, now.size,
+                            before.size)};
+    Verdict refuse{Action::refuse,
+                   fmt::format("{} has changed since the checkpoint: it {}; --files=use takes it as it is",
+                               path, change)};
     switch (policy) {
         case FilePolicy::use:
             return use;

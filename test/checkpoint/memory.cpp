@@ -238,8 +238,8 @@ int main() {
         char* pointer = static_cast<char*>(std::malloc(1 << 20));
         CHECK(pointer != nullptr);
         std::memset(pointer, round, 1 << 20);
-        pointer = static_cast<char*>(std::realloc(pointer, 8 << 20));
-        CHECK(pointer != nullptr && pointer[(1 << 20) - 1] == round);
-        std::free(pointer);
+        auto* larger = static_cast<char*>(std::realloc(pointer, 8 << 20));
+        CHECK(larger != nullptr && larger[(1 << 20) - 1] == round);
+        std::free(larger);
     });
 }
