@@ -31,6 +31,18 @@ sockaddr_nl name_of(int fd) {
     return name;
 }
 
+// Who is told of news may be told that some were lost (ENOBUFS): others make and remove interfaces meanwhile.
+// An answer that the kernel makes as it is read isn't lost by that.
+bool lost_news(ssize_t got, unsigned groups) {
+    return got < 0 && errno == ENOBUFS && groups != 0;
+}
+
+// There has to be room for the beginning of an answer.
+void read_news(int fd, std::vector<char>& news) {
+    while (recv(fd, news.data(), news.size(), MSG_DONTWAIT) > 0 || errno == ENOBUFS) {
+    }
+}
+
 // In pieces that are read one by one: the kernel makes each when the one before it has been taken. With
 // groups, news of others lie in between.
 void ask_all_the_time(unsigned groups) {
@@ -42,9 +54,11 @@ void ask_all_the_time(unsigned groups) {
             ifaddrmsg body;
         } request{};
         request.header = {sizeof request, RTM_GETADDR, NLM_F_REQUEST | NLM_F_DUMP, number, 0};
+        if (groups != 0) read_news(fd, answer);
         CHECK(send(fd, &request, sizeof request, 0) == sizeof request);
         for (bool more = true; more;) {
             const ssize_t got = recv(fd, answer.data(), answer.size(), 0);
+            if (lost_news(got, groups)) continue;
             CHECK(got > 0);
             for (ssize_t at = 0; more && at < got;) {
                 nlmsghdr header{};
