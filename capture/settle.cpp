@@ -3,25 +3,30 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/rseq.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
 
+#include "capture/objects/tcp_queue.h"
 #include "common/agent.h"
+#include "common/fd.h"
 #include "common/timeout.h"
 
 namespace cairn::capture {
 namespace {
 
-// linux/errno.h, not for user space: restart unless a handler runs; the same by what the kernel remembers
-constexpr std::int64_t restart_no_hand = -514, restart_block = -516;
+// linux/errno.h, not for user space: restart, unless a handler runs without SA_RESTART; unless one runs at
+// all; the same by what the kernel remembers
+constexpr std::int64_t restart_anyway = -512, restart_no_hand = -514, restart_block = -516;
 
 // Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means
 // "restart unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
@@ -45,9 +50,9 @@ bool has_no_length(const ptrace::Registers& registers) {
 }
 
 // A call that only said EINTR because of the stop is restarted by the kernel, with what is left of its
-// timeout. So is one with a restart block: by the block the kernel would make it restart_syscall, and at the
-// next stop nobody could tell what it was, and a restored process has no block. (One whose length isn't known
-// keeps it.)
+// timeout. So is one with a restart block: by the block the kernel would make it restart_anywaycall, and at
+// the next stop nobody could tell what it was, and a restored process has no block. (One whose length isn't
+// known keeps it.)
 void restart_call(pid_t pid, StoppedThread& thread) {
     auto& registers = thread.registers;
     if (static_cast<std::int64_t>(registers.orig_rax) < 0) return;
@@ -62,6 +67,18 @@ void restart_call(pid_t pid, StoppedThread& thread) {
         const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
         (void)ptrace::write_object(pid, left->address, value);
     }
+}
+
+// connect(2) that was stopped when its connection was there already, and not told of it: made again it would
+// return 0, but on a restored socket EISCONN, if that is the end which was called this time.
+void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
+    auto& registers = thread.registers;
+    const auto answer = static_cast<std::int64_t>(registers.rax);
+    if (registers.orig_rax != SYS_connect || (answer != restart_no_hand && answer != restart_anyway)) return;
+    const Fd fd(static_cast<int>(
+        ::syscall(SYS_pidfd_getfd, process.pidfd.get(), static_cast<int>(registers.rdi), 0U)));
+    const int state = fd ? tcp_state(fd.get()).state : 0;
+    if (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) registers.rax = 0;
 }
 
 void leave_rseq_section(pid_t pid, StoppedThread& thread) {
@@ -229,6 +246,7 @@ void settle(StoppedProcess& process) {
         thread.timeout_left = timeout_left(process, thread.registers);
         const auto before = thread.registers;
         restart_call(process.living, thread);
+        finish_connect(process, thread);
         finish_transfer(process, thread);
         // At once: should we die, the kernel lets the thread go on with what it has now.
         if (std::memcmp(&before, &thread.registers, sizeof before) != 0)

@@ -13,6 +13,7 @@ namespace cairn::capture {
 // (signal(7): a call
 //   that has transferred something returns the count) goes on in the hijack library for the rest.
 // - A call that the stop interrupted with EINTR is to be restarted.
+// - A connect whose connection is there by now has returned.
 // - How much is left of a relative timeout is noted.
 void settle(StoppedProcess& process);
 

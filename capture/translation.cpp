@@ -1,11 +1,13 @@
 #include "capture/translation.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 
 #include "common/agent.h"
@@ -26,6 +28,17 @@ struct Code {
     std::uint64_t start = 0, end = 0;
     [[nodiscard]] bool holds(std::uint64_t address) const { return address >= start && address < end; }
 };
+
+// What a wrapper looks up in the table of hosts that have moved (hijack/moved.h), which a restart fills anew.
+bool tells_address(unsigned long long call) {
+    constexpr std::array calls = {SYS_recvfrom, SYS_recvmsg,     SYS_recvmmsg,   SYS_accept,
+                                  SYS_accept4,  SYS_getsockname, SYS_getpeername};
+    return std::ranges::find(calls, static_cast<long>(call)) != calls.end();
+}
+
+bool receives(unsigned long long call) {
+    return call == SYS_recvfrom || call == SYS_recvmsg || call == SYS_recvmmsg;
+}
 
 Code library_code(const StoppedProcess& process) {
     const auto code = ptrace::read_object<std::array<std::uint64_t, 2>>(
@@ -74,7 +87,11 @@ class Thread {
         const auto answer = static_cast<std::int64_t>(registers.rax);
         if (answer >= first_restart_code && answer <= last_restart_code) return true;
         if (speaks_of_ipc(registers.orig_rax)) return answer == -EINTR;
-        return !speaks_of_ids(registers.orig_rax) && !asks_about_itself(registers.orig_rax);
+        if (speaks_of_ids(registers.orig_rax) || asks_about_itself(registers.orig_rax)) return false;
+        // One that is to wait for all of it has an end to come, which settle() looks after.
+        const auto flags = registers.orig_rax == SYS_recvmsg ? registers.rdx : registers.r10;
+        const bool whole = receives(registers.orig_rax) && (flags & MSG_WAITALL) != 0;
+        return !tells_address(registers.orig_rax) || whole || answer == -EINTR;
     }
     // At the instruction `syscall`.
     bool at_call() {
@@ -83,11 +100,39 @@ class Thread {
         if (!code || (*code)[0] != 0x0f || (*code)[1] != 0x05) return false;
         // libc's sigqueue(3) and pthread_kill(3) ask with the translated id in another register already.
         if (asks_about_itself(registers.rax)) return false;
+        if (has_address()) return !send();
         if (!takes_ids(registers.rax) && ipc_kind_of_call(registers.rax) == IpcKind{}) return true;
         registers.orig_rax = registers.rax;
         registers.rax = static_cast<std::uint64_t>(restart_no_intr);
         registers.rip += 2;
         (void)ptrace::set_registers(thread_.tid, registers);
+        return true;
+    }
+    // At a call that sends a message to an address, which after a restart may be somebody else's.
+    [[nodiscard]] bool has_address() const {
+        const auto& registers = thread_.registers;
+        if (registers.rax == SYS_sendto) return registers.r8 != 0;
+        if (registers.rax != SYS_sendmsg) return false;
+        const auto message = ptrace::read_object<msghdr>(pid_, registers.rsi);
+        return message && message->msg_name != nullptr;
+    }
+    // It is sent before anybody's queue is looked at on this host; on another one it may come too late for
+    // that, and be lost, as datagrams may be. False: it would have to wait.
+    bool send() {
+        const auto before = thread_.registers;
+        auto& flags = before.rax == SYS_sendto ? thread_.registers.r10 : thread_.registers.rdx;
+        flags |= MSG_DONTWAIT;
+        if (!ptrace::set_registers(thread_.tid, thread_.registers)) return false;
+        const bool stepped = step();
+        const auto answer = static_cast<std::int64_t>(thread_.registers.rax);
+        if (!stepped || answer == -EAGAIN || thread_.registers.rip == before.rip) {
+            thread_.registers = before;
+            (void)ptrace::set_registers(thread_.tid, before);
+            return false;
+        }
+        (before.rax == SYS_sendto ? thread_.registers.r10 : thread_.registers.rdx) =
+            before.rax == SYS_sendto ? before.r10 : before.rdx;
+        (void)ptrace::set_registers(thread_.tid, thread_.registers);
         return true;
     }
     bool step() {

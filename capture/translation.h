@@ -13,9 +13,10 @@ namespace cairn::capture {
 // (hijack/next.h), is stepped until it has left it, or stands at a system call. A call that takes ids is then
 // made to look as if it had been interrupted before it did anything: its arguments are translated with those
 // of all sleeping calls (common/pid_arguments.h, common/ipc_arguments.h). No system call is made while
-// stepping but those by which a thread asks about itself. Ids in memory (a path, a struct) can't be seen
-// here: their wrappers look again when the call has failed (hijack/ids.h, hijack/proc_path.h). To be called
-// when every thread of the group stands still; leaves them so.
+// stepping but those by which a thread asks about itself, and a message to an address is sent, where that has
+// not to wait: the address is in memory, and the host may have another one after the restart. Ids in memory
+// (a path, a struct) can't be seen here: their wrappers look again when the call has failed (hijack/ids.h,
+// hijack/proc_path.h). To be called when every thread of the group stands still; leaves them so.
 void leave_translations(StoppedProcess& process);
 
 }  // namespace cairn::capture

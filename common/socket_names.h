@@ -41,7 +41,11 @@ inline bool add_socket_name(SocketNames& table, std::uint64_t cookie, const void
     return false;
 }
 
-// The bytes of an address, 4 or 16. False: known already, or the table is full.
+// In MovedHost::family: only what comes from `now` is said to come from `known`; who calls `known` gets
+// there.
+inline constexpr std::uint32_t only_seen = 0x10000;
+
+// The bytes of an address, 4 or 16; family: AF_INET or AF_INET6, | only_seen. False: the table is full.
 inline bool add_moved_host(SocketNames& table, std::uint32_t family, const std::uint8_t* known,
                            const std::uint8_t* now, std::uint32_t size) {
     const std::uint32_t count = table.moved.load(std::memory_order_acquire);
@@ -56,15 +60,34 @@ inline bool add_moved_host(SocketNames& table, std::uint32_t family, const std::
     return true;
 }
 
+inline bool same_address(const std::uint8_t* a, const std::uint8_t* b, std::uint32_t size) {
+    bool same = true;
+    for (std::uint32_t i = 0; i < size; ++i) same &= a[i] == b[i];
+    return same;
+}
+
+// Where the host is now that programs know by this address.
 inline const MovedHost* find_moved_host(const SocketNames& table, std::uint32_t family,
                                         const std::uint8_t* address, std::uint32_t size) {
     const std::uint32_t count = table.moved.load(std::memory_order_acquire);
     for (std::uint32_t n = 0; n < count && n < moved_host_count; ++n) {
         const MovedHost& host = table.hosts[n];
-        if (host.family.load(std::memory_order_acquire) != family) continue;
-        bool same = true;
-        for (std::uint32_t i = 0; i < size; ++i) same &= host.known[i] == address[i];
-        if (same) return &host;
+        if (host.family.load(std::memory_order_acquire) == family && same_address(host.known, address, size))
+            return &host;
+    }
+    return nullptr;
+}
+
+// By which address programs know the host that is at this one now. Where several parts have come to one host
+// that is the first of them: their addresses are one now.
+inline const MovedHost* find_known_host(const SocketNames& table, std::uint32_t family,
+                                        const std::uint8_t* address, std::uint32_t size) {
+    const std::uint32_t count = table.moved.load(std::memory_order_acquire);
+    for (std::uint32_t n = 0; n < count && n < moved_host_count; ++n) {
+        const MovedHost& host = table.hosts[n];
+        if ((host.family.load(std::memory_order_acquire) & ~only_seen) == family &&
+            same_address(host.now, address, size))
+            return &host;
     }
     return nullptr;
 }

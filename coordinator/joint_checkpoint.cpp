@@ -195,6 +195,11 @@ schema::Manifest JointCheckpoint::whole(std::uint32_t generation, std::vector<st
         host.name = state.site.host;
         host.folder = folder_of_host(state.site.host);
         host.addresses = state.site.addresses;
+        if (const Json known = state.captured.value("addresses", Json()); known.is_array()) {
+            host.addresses.clear();
+            for (const Json& address : known)
+                if (address.is_string()) host.addresses.push_back(address.get<std::string>());
+        }
         manifest.bytes += static_cast<std::uint64_t>(get_number(state.captured, "bytes"));
         manifest.pause_ns = std::max(manifest.pause_ns, get_number(state.captured, "pause_ns"));
         for (const Json& one : state.captured.value("parts", Json::array())) {

@@ -29,6 +29,33 @@ std::uint64_t room(const Json& end) {
     return number_at(end, 4, std::numeric_limits<std::uint64_t>::max());
 }
 
+// Sockets that call somebody whom a member on another host may be: both are told the connection's number.
+void match_calls(const std::vector<Json>& said, std::vector<Json>& answers, std::int64_t next) {
+    const auto list_of_host = [&](std::size_t host, const char* name) {
+        const auto found = said[host].find(name);
+        return found != said[host].end() && found->is_array() ? *found : Json::array();
+    };
+    std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> reached;  // host, index
+    for (std::size_t host = 0; host < said.size(); ++host) {
+        const Json at = list_of_host(host, "reached");
+        for (std::size_t i = 0; i < at.size(); ++i) reached[text_at(at, i)].emplace_back(host, i);
+    }
+    for (std::size_t host = 0; host < said.size(); ++host) {
+        const Json calls = list_of_host(host, "calls");
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            const auto found = reached.find(text_at(calls, i));
+            if (found == reached.end()) continue;
+            for (const auto& [there, index] : found->second) {
+                if (there == host) continue;
+                answers[host]["called"].push_back(Json::array({i, next}));
+                answers[there]["awaited"].push_back(Json::array({index, next}));
+                ++next;
+                break;
+            }
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<Json> match_connections(const std::vector<Json>& said) {
@@ -79,17 +106,25 @@ std::vector<Json> match_connections(const std::vector<Json>& said) {
                 ++next;
             } else if (const auto nobody = loose.find(wanted);
                        nobody != loose.end() && nobody->second.host != host) {
-                const Json& theirs = all_loose[nobody->second.host][nobody->second.index];
-                const bool pending = theirs.size() > 2 && theirs[2] == true;
-                const std::string who =
-                    pending ? "is a TCP socket connected to " + text_at(theirs, 3) +
-                                  " on another host, who hasn't accepted it yet"
-                            : "is a TCP socket whose peer on another host has closed it, with "
-                              "something still on its way";
-                answers[host]["links"].push_back({{"end", i}, {"loose", who}});
+                const auto& [there, index] = nobody->second;
+                const Json& theirs = all_loose[there][index];
+                if (theirs.size() < 3 || theirs[2] != true) {
+                    answers[host]["links"].push_back({{"end", i}, {"closing", number_at(theirs, 4, 0)}});
+                } else if (unsent(own_ends[i]) != 0) {
+                    const std::string who = "is a TCP socket connected to " + text_at(theirs, 3) +
+                                            " on another host, who hasn't accepted it yet, and has sent "
+                                            "something already: nobody can read that before it is accepted";
+                    answers[host]["links"].push_back({{"end", i}, {"loose", who}});
+                } else {
+                    answers[host]["links"].push_back(
+                        {{"end", i}, {"link", next}, {"side", 1}, {"pending", true}});
+                    answers[there]["pending"].push_back(Json::array({index, next}));
+                    ++next;
+                }
             }
         }
     }
+    match_calls(said, answers, next);
     if (!flow) return answers;  // who can look at what is in between needs no room for it
     for (Json& answer : answers) {
         answer["flow"] = true;

@@ -8,7 +8,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
+
+#include "common/socket_names.h"
 
 namespace cairn::coordinator {
 namespace {
@@ -130,6 +133,33 @@ std::vector<std::string> own_addresses() {
         addresses.push_back(words(each->ifa_addr, false));
     }
     ::freeifaddrs(all);
+    return addresses;
+}
+
+std::vector<std::string> known_addresses(const SocketNames& names) {
+    std::vector<std::string> addresses;
+    const std::uint32_t count = std::min(names.moved.load(), moved_host_count);
+    for (const std::string& own : own_addresses()) {
+        std::array<std::uint8_t, 16> bytes{};
+        const int family = own.find(':') == std::string::npos ? AF_INET : AF_INET6;
+        const std::uint32_t size = family == AF_INET ? 4 : 16;
+        if (::inet_pton(family, own.c_str(), bytes.data()) != 1) continue;
+        bool known = false;
+        for (std::uint32_t n = 0; n < count; ++n) {
+            const MovedHost& host = names.hosts[n];
+            if (host.family.load() != static_cast<std::uint32_t>(family) ||
+                !same_address(host.now, bytes.data(), size))
+                continue;
+            char text[INET6_ADDRSTRLEN] = "";
+            ::inet_ntop(family, host.known, text, sizeof text);
+            addresses.emplace_back(text);
+            known = true;
+        }
+        // By this one they know a host that is elsewhere now.
+        const bool others =
+            find_moved_host(names, static_cast<std::uint32_t>(family), bytes.data(), size) != nullptr;
+        if (!known && !others) addresses.push_back(own);
+    }
     return addresses;
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/region.h"
 
 namespace cairn::coordinator {
 
@@ -25,5 +26,7 @@ struct Endpoint {
 
 // This host's addresses that others may know it by: not loopback, not link-local.
 [[nodiscard]] std::vector<std::string> own_addresses();
+// The same as programs know them that a restart has brought here from hosts with other addresses.
+[[nodiscard]] std::vector<std::string> known_addresses(const SocketNames& names);
 
 }  // namespace cairn::coordinator

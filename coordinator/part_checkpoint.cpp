@@ -11,6 +11,7 @@
 #include "common/schema/json.h"
 #include "coordinator/attempt.h"
 #include "coordinator/elsewhere.h"
+#include "coordinator/network.h"
 
 namespace cairn::coordinator {
 
@@ -185,6 +186,7 @@ asio::awaitable<Result<>> PartCheckpoint::take() {
              {"bytes", manifest->bytes},
              {"pause_ns", manifest->pause_ns},
              {"processes", manifest->images.size()},
+             {"addresses", known_addresses(s_.region.sockets)},
              {"notes", captured->value("notes", Json::array())},
              {"parts", parts}});
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "common/human.h"
 
@@ -140,8 +141,10 @@ void RestartBarrier::tell_links() {
     for (auto& [id, client] : clients_) {
         if (!client.linking || client.unmatched > 0) continue;
         client.linking = false;
+        // A second question, of those that a listener waits for, is answered with theirs only.
+        const std::size_t first = std::exchange(client.told, client.ends.size());
         constexpr std::size_t most = 256;
-        for (std::size_t at = 0; at == 0 || at < client.ends.size(); at += most) {
+        for (std::size_t at = first; at == first || at < client.ends.size(); at += most) {
             const std::size_t behind = std::min(client.ends.size(), at + most);
             Json some = Json::array();
             for (std::size_t i = at; i < behind; ++i) {

@@ -56,6 +56,7 @@ class RestartBarrier {
         bool linking = false;  // waits for the other ends of its connections
         std::vector<End> ends;
         std::size_t unmatched = 0;  // of them
+        std::size_t told = 0;       // so many, the first, know where they are expected
     };
 
     void tell_pending(const Json& event);

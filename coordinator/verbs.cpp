@@ -64,7 +64,13 @@ void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& reque
         if (!id.is_null()) busy["id"] = id;
         return peer->send(busy);
     }
-    if (uplink_ && verb != "subscribe" && verb != "quit") return relay_asks(peer, request);
+    // The root knows what happens on all hosts; here would be told what happens on this one.
+    if (uplink_ && verb == "subscribe")
+        return reply(failed(ExitCode::refused,
+                            fmt::format("this is host {}'s relay of the coordinator at {}: subscribe to the "
+                                        "events of the computation there, on the socket of its session",
+                                        settings_.host, settings_.coordinator)));
+    if (uplink_ && verb != "quit") return relay_asks(peer, request);
     if (verb == "hello") return hello(peer, request, reply);
     if (verb == "subscribe") {
         peer->subscribed = true;

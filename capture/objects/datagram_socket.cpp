@@ -1,6 +1,7 @@
 // UDP and raw sockets: what they are bound and connected to, which multicast groups they have joined, what
 // waits in them.
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 
@@ -81,10 +82,25 @@ json memberships(int fd, int domain) {
         if (::getsockopt(fd, level, MCAST_MSFILTER, room.data(), &length) != 0) continue;
         std::memcpy(&filter, room.data(), sizeof filter);
         room.resize(GROUP_FILTER_SIZE(std::min<std::size_t>(filter.gf_numsrc, most)));
-        list.push_back(
-            {{"interface", group.interface}, {"filter", schema::binary(room.data(), room.size())}});
+        json one = {{"interface", group.interface}, {"filter", schema::binary(room.data(), room.size())}};
+        if (char name[IF_NAMESIZE] = ""; ::if_indextoname(group.interface, name) != nullptr)
+            one["interface_name"] = std::string(name);
+        list.push_back(std::move(one));
     }
     return list;
+}
+
+// It is an address of this host's, if one was chosen.
+void keep_multicast_interface(const Table& table, json& options) {
+    const std::string bytes = schema::bytes(options, "IP_MULTICAST_IF");
+    sockaddr_in name{};
+    if (bytes.size() != sizeof name.sin_addr) return;
+    name.sin_family = AF_INET;
+    std::memcpy(&name.sin_addr, bytes.data(), sizeof name.sin_addr);
+    const std::string known =
+        as_known(table.options.region, std::string(reinterpret_cast<const char*>(&name), sizeof name));
+    std::memcpy(&name, known.data(), sizeof name);
+    options["IP_MULTICAST_IF"] = schema::binary(&name.sin_addr, sizeof name.sin_addr);
 }
 
 bool is_of_this_host(const std::string& address) {
@@ -105,21 +121,29 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
     const int style = socket_option<int>(fd, SOL_SOCKET, SO_TYPE);
     object.identity = identity_of(found.status);
     const std::string own = own_address(fd), peer = peer_address(fd);
+    const std::string known = as_known(table.options.region, own);
     json extra = {{"domain", domain},
                   {"style", style},
                   {"protocol", socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL)},
-                  {"own", schema::binary(own.data(), own.size())},
-                  {"words", address_words(own)},
+                  {"own", schema::binary(known.data(), known.size())},
+                  {"words", address_words(known)},
                   {"reuse_address", socket_option<int>(fd, SOL_SOCKET, SO_REUSEADDR)},
                   {"options", socket_options_of(fd)}};
     if (!peer.empty()) {
-        extra["peer_name"] = schema::binary(peer.data(), peer.size());
-        extra["peer_words"] = address_words(peer);
+        const std::string known_peer = as_known(table.options.region, peer);
+        extra["peer_name"] = schema::binary(known_peer.data(), known_peer.size());
+        extra["peer_words"] = address_words(known_peer);
         if (!is_of_this_host(peer))
-            table.external(fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
-                                       address_words(own), address_words(peer)),
-                           "a restart connects it again");
+            table.call({.to = "udp" + plain_address(peer),
+                        .object = -1,
+                        .what = fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
+                                            address_words(own), address_words(peer)),
+                        .fate = "a restart connects it again"});
     }
+    if (table.options.meet && style == SOCK_DGRAM)
+        for (const std::string& address : reachable_at(fd, own))
+            table.reached.push_back({"udp" + address, -1});
+    keep_multicast_interface(table, extra["options"]);
     if (json groups = memberships(fd, domain); !groups.empty()) extra["groups"] = std::move(groups);
     if (domain == AF_INET6)
         if (json groups = memberships(fd, AF_INET); !groups.empty()) extra["groups_v4"] = std::move(groups);
@@ -131,7 +155,8 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
         auto messages = look_into(fd, domain, false);
         if (!messages) return std::unexpected(std::move(messages.error()));
         for (Waiting& message : *messages) {
-            extra["messages"].push_back({{"from", schema::binary(message.from.data(), message.from.size())}});
+            const std::string from = as_known(table.options.region, message.from);
+            extra["messages"].push_back({{"from", schema::binary(from.data(), from.size())}});
             object.contents.push_back(std::move(message.data));
         }
     }

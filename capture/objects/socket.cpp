@@ -1,7 +1,9 @@
 #include "capture/objects/socket.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <linux/filter.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -14,6 +16,7 @@
 
 #include "common/schema/extra.h"
 #include "common/schema/socket_options.h"
+#include "common/socket_names.h"
 
 namespace cairn::capture {
 namespace {
@@ -248,6 +251,69 @@ std::string address_words(const std::string& address) {
         return name;
     }
     return name.c_str();
+}
+
+std::string plain_address(const std::string& address) {
+    sockaddr_storage storage{};
+    std::memcpy(&storage, address.data(), std::min(address.size(), sizeof storage));
+    if (storage.ss_family == AF_INET6) {
+        sockaddr_in6 name{};
+        std::memcpy(&name, &storage, sizeof name);
+        const auto* bytes = reinterpret_cast<const char*>(&name.sin6_addr);
+        const bool mapped = IN6_IS_ADDR_V4MAPPED(&name.sin6_addr);
+        return std::string(bytes + (mapped ? 12 : 0), bytes + 16) +
+               std::string(reinterpret_cast<const char*>(&name.sin6_port), 2);
+    }
+    sockaddr_in name{};
+    std::memcpy(&name, &storage, sizeof name);
+    return std::string(reinterpret_cast<const char*>(&name.sin_addr), 4) +
+           std::string(reinterpret_cast<const char*>(&name.sin_port), 2);
+}
+
+std::string as_known(const Region* region, const std::string& address) {
+    std::string known = address;
+    if (region == nullptr || region->sockets.moved.load() == 0 || address.size() < sizeof(sockaddr_in))
+        return known;
+    sa_family_t family = AF_UNSPEC;
+    std::memcpy(&family, address.data(), sizeof family);
+    constexpr std::size_t end_of_six = offsetof(sockaddr_in6, sin6_addr) + sizeof(in6_addr);
+    std::size_t at = offsetof(sockaddr_in, sin_addr), size = sizeof(in_addr);
+    std::uint32_t kind = AF_INET;
+    if (family == AF_INET6 && address.size() >= end_of_six) {
+        in6_addr six{};
+        std::memcpy(&six, address.data() + offsetof(sockaddr_in6, sin6_addr), sizeof six);
+        const bool mapped = IN6_IS_ADDR_V4MAPPED(&six);
+        kind = mapped ? AF_INET : AF_INET6;
+        size = mapped ? 4 : 16;
+        at = end_of_six - size;
+    } else if (family != AF_INET) {
+        return known;
+    }
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(address.data()) + at;
+    const MovedHost* host = find_known_host(region->sockets, kind, bytes, static_cast<std::uint32_t>(size));
+    if (host != nullptr) std::memcpy(known.data() + at, host->known, size);
+    return known;
+}
+
+std::vector<std::string> reachable_at(int fd, const std::string& address) {
+    const std::string own = plain_address(address), port = own.substr(own.size() - 2);
+    if (own.substr(0, own.size() - 2) != std::string(own.size() - 2, 0)) return {own};
+    std::vector<std::string> found;
+    const bool six = own.size() > 6;
+    const bool four = !six || socket_option<int>(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0;
+    ifaddrs* all = nullptr;
+    if (::getifaddrs(&all) != 0) return found;
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+        if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_LOOPBACK) != 0) continue;
+        const int family = each->ifa_addr->sa_family;
+        if (!(family == AF_INET && four) && !(family == AF_INET6 && six)) continue;
+        const std::string plain =
+            plain_address(std::string(reinterpret_cast<const char*>(each->ifa_addr),
+                                      family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6)));
+        found.push_back(plain.substr(0, plain.size() - 2) + port);
+    }
+    ::freeifaddrs(all);
+    return found;
 }
 
 Result<std::vector<Waiting>> look_into(int fd, int domain, bool stream) {

@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/region.h"
 #include "common/schema/process.h"
 
 namespace cairn::capture {
@@ -32,6 +33,16 @@ template <class T>
 [[nodiscard]] std::string peer_address(int fd);
 // "127.0.0.1:80", "[::1]:80", "/run/socket", "@abstract", "unnamed".
 [[nodiscard]] std::string address_words(const std::string& address);
+
+// Comparable over hosts: the same address in IPv4 and as IPv4 in IPv6 (::ffff:1.2.3.4) is one. Interface and
+// flow don't tell ends apart.
+[[nodiscard]] std::string plain_address(const std::string& address);
+// As programs know this host, where a restart has found it elsewhere (Region::sockets; null: nobody has
+// moved).
+[[nodiscard]] std::string as_known(const Region* region, const std::string& address);
+// Where a socket that is bound to this can be called from other hosts, plain: one bound to any address by all
+// that this host has but loopback's.
+[[nodiscard]] std::vector<std::string> reachable_at(int fd, const std::string& address);
 
 // One message that waits in a socket, or a stretch of a stream.
 struct Waiting {

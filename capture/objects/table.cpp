@@ -67,6 +67,13 @@ void Table::external(const std::string& what, const std::string& fate) {
     note("{}, outside the group: {}", what, fate);
 }
 
+void Table::call(Call whom) {
+    if (options.meet)
+        calls.push_back(std::move(whom));
+    else
+        external(whom.what, whom.fate);
+}
+
 Result<std::int64_t> Table::enter(Description found) {
     auto& of_inode = known[inode_of(found.status)];
     const auto place = find_place(*this, of_inode, found);

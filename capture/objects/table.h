@@ -57,6 +57,19 @@ struct Table {
     std::map<std::int64_t, Rank> ranks;           // sockets that lead to an MPI launcher: object -> whose
     std::optional<std::set<ino_t>> read_outside;  // pipes_read_outside()
     std::vector<std::int64_t> tcp_sockets;
+    // Whom members speak to that are on no descriptor of this host, and where they can be called: matched
+    // with other hosts' when all stand still (tcp_links.h). "tcp" or "udp" and a plain address.
+    struct Call {
+        std::string to;
+        std::int64_t object = -1;  // a TCP socket that is being connected; -1: nothing to be done for it
+        std::string what, fate;    // if nobody is found: for external()
+    };
+    struct Reached {
+        std::string at;
+        std::int64_t object = -1;  // a TCP socket that listens
+    };
+    std::vector<Call> calls;
+    std::vector<Reached> reached;
     std::vector<std::string> externals;  // connections to the outside, for ExternalPolicy::refuse
     std::vector<std::pair<std::int64_t, pid_t>> pidfds;  // object, kernel's pid
     struct Watch {
@@ -92,6 +105,8 @@ struct Table {
     }
     // A connection to the outside: what it is, what a restart makes of it.
     void external(const std::string& what, const std::string& fate);
+    // To the outside, unless it is a member's on another host.
+    void call(Call whom);
     template <class... Args>
     void note(fmt::format_string<Args...> form, Args&&... args) {
         notes.push_back(fmt::format(form, std::forward<Args>(args)...));

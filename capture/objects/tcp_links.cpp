@@ -130,9 +130,38 @@ Result<> look_at_received(LinkEnd& end, bool flowed) {
     return problem;
 }
 
+json words_of(const std::vector<std::string>& addresses) {
+    json list = json::array();
+    for (const std::string& address : addresses) list.push_back(hexadecimal(address));
+    return list;
+}
+
+std::vector<std::pair<std::size_t, std::int64_t>> pairs_of(const json& said, const char* name,
+                                                           std::size_t end) {
+    std::vector<std::pair<std::size_t, std::int64_t>> pairs;
+    for (const json& each : said.value(name, json::array()))
+        if (each.is_array() && each.size() == 2 && each[0].is_number_unsigned() &&
+            each[1].is_number_integer() && each[0].get<std::size_t>() < end)
+            pairs.emplace_back(each[0].get<std::size_t>(), each[1].get<std::int64_t>());
+    return pairs;
+}
+
+// Whoever had the other end has closed it; what was sent before that still comes.
+Result<> let_it_end(const LinkEnd& end, std::uint64_t bytes) {
+    const auto over = [&] { return has_seen_the_end(tcp_state(end.fd).state); };
+    if (over() || let_flow(end.fd, -1, static_cast<std::size_t>(bytes), over)) return {};
+    auto problem = fail_code(ExitCode::refused,
+                             "{} is a TCP socket whose peer on another host has closed it, with more to come "
+                             "than there is room for",
+                             end.who);
+    problem.error().passing = true;
+    return problem;
+}
+
 }  // namespace
 
-Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd>& loose, const Meet& meet) {
+Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loose, Calls& calls,
+                          const Meet& meet) {
     json list = json::array(), loose_list = json::array();
     const std::uint64_t most = most_room();
     for (LinkEnd& end : ends) {
@@ -142,10 +171,17 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd
             {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written, room});
     }
     for (const LooseEnd& end : loose)
-        loose_list.push_back({hexadecimal(end.own), hexadecimal(end.peer), end.pending, end.who});
+        loose_list.push_back(
+            {hexadecimal(end.own), hexadecimal(end.peer), !end.who.empty(), end.who, end.unsent});
     // From here on every host has its copies of the send queues.
-    auto known = meet("connections", {{"ends", list}, {"loose", loose_list}});
+    auto known = meet("connections", {{"ends", list},
+                                      {"loose", loose_list},
+                                      {"calls", words_of(calls.to)},
+                                      {"reached", words_of(calls.at)}});
     if (!known) return std::unexpected(std::move(known.error()));
+    calls.answered = pairs_of(*known, "called", calls.to.size());
+    calls.awaited = pairs_of(*known, "awaited", calls.at.size());
+    for (const auto& [index, link] : pairs_of(*known, "pending", loose.size())) loose[index].link = link;
     std::optional<Error> full;
     for (const json& one : known->value("links", json::array())) {
         const auto index = one.value("end", std::size_t{0});
@@ -155,7 +191,13 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd
             problem.error().passing = true;
             return problem;
         }
+        if (one.contains("closing")) {
+            if (auto done = let_it_end(ends[index], one.value("closing", std::uint64_t{0})); !done)
+                return done;
+            continue;
+        }
         ends[index].link = one.value("link", std::int64_t{-1});
+        ends[index].pending = one.value("pending", false);
         ends[index].side = one.value("side", 0);
         ends[index].partner_unsent = one.value("unsent", std::uint64_t{0});
         if (one.value("full", false)) {
@@ -172,7 +214,7 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd
         if (auto all = meet("flowed", json::object()); !all) return std::unexpected(std::move(all.error()));
     }
     for (LinkEnd& end : ends)
-        if (end.link >= 0)
+        if (end.link >= 0 && !end.pending)
             if (auto done = look_at_received(end, flow); !done) return done;
     return {};
 }

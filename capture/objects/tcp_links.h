@@ -22,6 +22,7 @@ struct LinkEnd {
 
     // What is found out.
     std::int64_t link = -1;  // number of the connection in this checkpoint; -1: nobody has the other end
+    bool pending = false;    // the other end waits in a listener's queue, empty
     int side = 0;
     std::uint64_t unsent = 0;              // sent and not acknowledged, when all stood still
     std::optional<std::uint32_t> written;  // sequence number behind `sent`
@@ -35,15 +36,25 @@ struct LinkEnd {
 // A connection of this host that no process has: not accepted yet, or closed and not finished.
 struct LooseEnd {
     std::string own, peer;
-    bool pending = false;
-    std::string who;  // pending: who doesn't accept it
+    std::string who;             // who doesn't accept it; "": closed, and what was sent is still on its way:
+    std::uint64_t unsent = 0;    // so many bytes, its end counted
+    std::int64_t listener = -1;  // object of who doesn't accept it
+
+    std::int64_t link = -1;  // found out: it is a member's on another host
+};
+
+// What the hosts have told each other of who calls whom.
+struct Calls {
+    std::vector<std::string> to, at;  // Table::Call, Table::Reached
+    // What is found out: index in `to`, `at` and the number of the connection.
+    std::vector<std::pair<std::size_t, std::int64_t>> answered, awaited;
 };
 
 using Meet = std::function<Result<nlohmann::json>(const std::string& name, const nlohmann::json& data)>;
 
 // Finds the other ends and what is in between. Everybody on every host stands still, and everybody calls
 // this.
-[[nodiscard]] Result<> meet_other_hosts(std::vector<LinkEnd>& ends, const std::vector<LooseEnd>& loose,
-                                        const Meet& meet);
+[[nodiscard]] Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loose,
+                                        Calls& calls, const Meet& meet);
 
 }  // namespace cairn::capture

@@ -75,6 +75,16 @@ class PeekOffset {
 
 }  // namespace
 
+bool has_shut_its_sending(int state) {
+    return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING ||
+           state == TCP_LAST_ACK || state == TCP_TIME_WAIT;
+}
+
+bool has_seen_the_end(int state) {
+    return state == TCP_CLOSE_WAIT || state == TCP_CLOSING || state == TCP_LAST_ACK ||
+           state == TCP_TIME_WAIT || state == TCP_CLOSE;
+}
+
 TcpState tcp_state(int fd) {
     constexpr std::size_t acked_at = 120, received_at = 128;
     char info[256] = {};

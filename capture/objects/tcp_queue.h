@@ -16,6 +16,8 @@ struct TcpState {
     std::uint64_t acknowledged = 0, received = 0;
 };
 [[nodiscard]] TcpState tcp_state(int fd);
+[[nodiscard]] bool has_shut_its_sending(int state);
+[[nodiscard]] bool has_seen_the_end(int state);
 
 // Bytes, and an end (FIN), that one end has sent and the other hasn't received, in both directions together.
 // Exact: what an end has sent is what was acknowledged and what wasn't (SIOCOUTQ); the end that had called

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <unordered_map>
 
 #include "capture/objects/socket.h"
@@ -25,37 +26,14 @@ using nlohmann::json;
 
 constexpr int tcp_new_syn_received = 12;  // linux: include/net/tcp_states.h
 
-// The same address in IPv4 and as IPv4 in IPv6 (::ffff:1.2.3.4) is one. Interface and flow don't tell ends
-// apart.
-std::string plain(const std::string& address) {
-    sockaddr_storage storage{};
-    std::memcpy(&storage, address.data(), std::min(address.size(), sizeof storage));
-    if (storage.ss_family == AF_INET6) {
-        sockaddr_in6 name{};
-        std::memcpy(&name, &storage, sizeof name);
-        const auto* bytes = reinterpret_cast<const char*>(&name.sin6_addr);
-        const bool mapped = IN6_IS_ADDR_V4MAPPED(&name.sin6_addr);
-        return std::string(bytes + (mapped ? 12 : 0), bytes + 16) +
-               std::string(reinterpret_cast<const char*>(&name.sin6_port), 2);
-    }
-    sockaddr_in name{};
-    std::memcpy(&name, &storage, sizeof name);
-    return std::string(reinterpret_cast<const char*>(&name.sin_addr), 4) +
-           std::string(reinterpret_cast<const char*>(&name.sin_port), 2);
-}
-
 std::string connection(const std::string& own, const std::string& peer) {
-    return plain(own) + "/" + plain(peer);
+    return plain_address(own) + "/" + plain_address(peer);
 }
 
-bool has_shut_its_sending(int state) {
-    return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSING ||
-           state == TCP_LAST_ACK || state == TCP_TIME_WAIT;
-}
-
-bool has_seen_the_end(int state) {
-    return state == TCP_CLOSE_WAIT || state == TCP_CLOSING || state == TCP_LAST_ACK ||
-           state == TCP_TIME_WAIT || state == TCP_CLOSE;
+// Nobody has accepted it yet.
+bool is_pending(int state) {
+    return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT || state == TCP_SYN_RECV ||
+           state == tcp_new_syn_received;
 }
 
 struct Socket {
@@ -105,7 +83,7 @@ class TcpSockets {
         socket.extra["own"] = schema::binary(own.data(), own.size());
         socket.extra["words"] = address_words(own);
         if (socket.state == TCP_LISTEN) return listening(id, socket);
-        if (socket.state == TCP_SYN_SENT) return connecting(socket);
+        if (socket.state == TCP_SYN_SENT) return connecting(id, socket);
         pollfd polled{socket.fd(), POLLRDHUP, 0};
         ::poll(&polled, 1, 0);
         const bool no_more_reading = (polled.revents & POLLRDHUP) != 0;
@@ -131,7 +109,8 @@ class TcpSockets {
 
     // What the program believes its names to be: own, peer.
     [[nodiscard]] std::pair<std::string, std::string> told_names(const Socket& socket) const {
-        std::pair names{socket.own, socket.peer};
+        std::pair names{as_known(table_.options.region, socket.own),
+                        as_known(table_.options.region, socket.peer)};
         if (table_.options.region == nullptr) return names;
         const auto cookie = socket_option<std::uint64_t>(socket.fd(), SOL_SOCKET, SO_COOKIE);
         const SocketName* told = find_socket_name(table_.options.region->sockets, cookie);
@@ -159,26 +138,96 @@ class TcpSockets {
             if (!connected || other_end(socket) != nullptr) continue;
             LinkEnd& end = ends.emplace_back();
             end.fd = socket.fd();
-            end.own = plain(socket.own);
-            end.peer = plain(socket.peer);
+            end.own = plain_address(socket.own);
+            end.peer = plain_address(socket.peer);
             end.who = socket.found->who();
             ids.push_back(id);
         }
         for (const InternetDiagnosis& each : all_.value_or(std::vector<InternetDiagnosis>())) {
-            if (each.inode != 0 || each.state == TCP_LISTEN || each.state == TCP_TIME_WAIT) continue;
-            const std::int64_t listener = listener_of(each.own);
-            const bool pending = each.state == TCP_ESTABLISHED || each.state == TCP_CLOSE_WAIT ||
-                                 each.state == TCP_SYN_RECV || each.state == tcp_new_syn_received;
-            loose.push_back({plain(each.own), plain(each.peer), pending,
-                             listener >= 0 ? sockets_.at(listener).found->who() : std::string("somebody")});
+            if (each.inode != 0) continue;
+            LooseEnd end;
+            end.own = plain_address(each.own);
+            end.peer = plain_address(each.peer);
+            if (is_pending(each.state)) {
+                end.listener = listener_of(each.own);
+                if (end.listener < 0) continue;  // somebody's who isn't a member
+                end.who = sockets_.at(end.listener).found->who();
+            } else if (each.state != TCP_FIN_WAIT1 && each.state != TCP_CLOSING &&
+                       each.state != TCP_LAST_ACK) {
+                continue;
+            }
+            end.unsent = each.unsent;
+            loose.push_back(std::move(end));
         }
-        if (auto done = meet_other_hosts(ends, loose, table_.options.meet); !done) return done;
+        Calls calls = calls_and_listeners();
+        if (auto done = meet_other_hosts(ends, loose, calls, table_.options.meet); !done) return done;
         for (std::size_t i = 0; i < ends.size(); ++i)
             if (ends[i].link >= 0) links_.emplace(ids[i], std::move(ends[i]));
+        return note_awaited(loose, calls);
+    }
+
+    // Sockets that are being connected, and where members listen.
+    Calls calls_and_listeners() {
+        for (const auto& [id, socket] : sockets_) {
+            if (socket.state == TCP_SYN_SENT) {
+                const auto known = all_by_inode_.find(socket.found->status.st_ino);
+                if (known == all_by_inode_.end() || listener_of(known->second->peer) >= 0) continue;
+                table_.calls.push_back({"tcp" + plain_address(known->second->peer), id, "", ""});
+            } else if (socket.state == TCP_LISTEN) {
+                for (const std::string& address : reachable_at(socket.fd(), socket.own))
+                    table_.reached.push_back({"tcp" + address, id});
+            }
+        }
+        Calls calls;
+        for (const Table::Call& each : table_.calls) calls.to.push_back(each.to);
+        for (const Table::Reached& each : table_.reached) calls.at.push_back(each.at);
+        return calls;
+    }
+
+    // What a listener's restart waits for, and who will call it.
+    Result<> note_awaited(const std::vector<LooseEnd>& loose, const Calls& calls) {
+        std::set<std::size_t> answered;
+        for (const auto& [index, link] : calls.answered) {
+            answered.insert(index);
+            if (const std::int64_t id = table_.calls[index].object; id >= 0) calls_elsewhere_[id] = link;
+        }
+        for (std::size_t i = 0; i < table_.calls.size(); ++i)
+            if (!answered.contains(i) && table_.calls[i].object < 0)
+                table_.external(table_.calls[i].what, table_.calls[i].fate);
+        for (const auto& [index, link] : calls.awaited)
+            if (const std::int64_t id = table_.reached[index].object; id >= 0) awaited_[id].push_back(link);
+        bool pending = false;
+        for (const LooseEnd& end : loose) {
+            if (end.link < 0 || end.listener < 0) continue;
+            pending = true;
+            awaited_[end.listener].push_back(end.link);
+            from_hosts_.insert(end.own + "/" + end.peer);
+        }
+        if (!pending) return {};
+        // Its client had nothing under way any more when all had said so: what it has sent is here by now.
+        auto now = table_.sock_diag.tcp_sockets();
+        if (!now) return std::unexpected(std::move(now.error()));
+        for (const InternetDiagnosis& each : *now) {
+            if (each.inode != 0 || !is_pending(each.state) ||
+                !from_hosts_.contains(connection(each.own, each.peer)) ||
+                each.waiting <= (each.state == TCP_CLOSE_WAIT ? 1U : 0U))
+                continue;
+            auto problem =
+                fail_code(ExitCode::refused,
+                          "{} hasn't accepted a TCP connection from {} yet, on another host, who "
+                          "has sent something already: nobody can read that before it is accepted",
+                          sockets_.at(listener_of(each.own)).found->who(), address_words(each.peer));
+            problem.error().passing = true;
+            return problem;
+        }
         return {};
     }
 
     static Result<> linked(Socket& socket, LinkEnd& end) {
+        if (end.pending) {
+            socket.extra["pending_at"] = end.link;
+            return {};
+        }
         socket.extra["link"] = end.link;
         socket.extra["side"] = end.side;
         if (end.arrived) socket.extra["arrived"] = *end.arrived;
@@ -278,7 +327,7 @@ class TcpSockets {
     [[nodiscard]] std::int64_t listener_of(const std::string& address) const {
         for (const std::int64_t id : listeners_) {
             const Socket& socket = sockets_.at(id);
-            const std::string own = plain(socket.own), to = plain(address);
+            const std::string own = plain_address(socket.own), to = plain_address(address);
             const std::string any(own.size() - 2, 0);
             const bool same_port = own.substr(own.size() - 2) == to.substr(to.size() - 2);
             if (same_port && (own == to || own.substr(0, own.size() - 2) == any)) return id;
@@ -290,9 +339,7 @@ class TcpSockets {
         if (auto done = know_all(); !done) return done;
         const InternetDiagnosis* other = other_end(socket);
         const bool of_nobody = other != nullptr && other->inode == 0;
-        const bool not_accepted =
-            of_nobody && (other->state == TCP_ESTABLISHED || other->state == TCP_CLOSE_WAIT ||
-                          other->state == TCP_SYN_RECV || other->state == tcp_new_syn_received);
+        const bool not_accepted = of_nobody && is_pending(other->state);
         if (not_accepted) {
             const std::int64_t listener = listener_of(socket.peer);
             if (listener >= 0) return pending(socket, *other, listener);
@@ -357,18 +404,21 @@ class TcpSockets {
         return {};
     }
 
-    Result<> connecting(Socket& socket) {
+    Result<> connecting(std::int64_t id, Socket& socket) {
         if (auto done = know_all(); !done) return done;
         if (const auto known = all_by_inode_.find(socket.found->status.st_ino); known != all_by_inode_.end())
             socket.peer = known->second->peer;
         if (socket.peer.empty())
             return fail("is a TCP socket that is being connected: sock_diag doesn't say to whom");
         socket.extra["connecting"] = true;
-        socket.extra["peer_name"] = schema::binary(socket.peer.data(), socket.peer.size());
-        socket.extra["peer_words"] = address_words(socket.peer);
+        const std::string peer = told_names(socket).second;
+        socket.extra["peer_name"] = schema::binary(peer.data(), peer.size());
+        socket.extra["peer_words"] = address_words(peer);
         const std::int64_t listener = listener_of(socket.peer);
         if (listener >= 0) socket.extra["listener"] = listener;
-        if (listener < 0)
+        const auto elsewhere = calls_elsewhere_.find(id);
+        if (elsewhere != calls_elsewhere_.end()) socket.extra["pending_at"] = elsewhere->second;
+        if (listener < 0 && elsewhere == calls_elsewhere_.end())
             table_.external(fmt::format("{} is a TCP socket that is being connected to {}",
                                         socket.found->who(), address_words(socket.peer)),
                             "a restart connects it anew");
@@ -381,12 +431,15 @@ class TcpSockets {
         // tcp_info of a listening socket: tcpi_unacked connections wait, of tcpi_sacked at most.
         const auto info = socket_option<tcp_info>(socket.fd(), IPPROTO_TCP, TCP_INFO);
         socket.extra["backlog"] = info.tcpi_sacked;
+        if (const auto awaited = awaited_.find(id); awaited != awaited_.end())
+            socket.extra["awaited"] = awaited->second;
         if (info.tcpi_unacked == 0) return {};
         if (auto done = know_all(); !done) return done;
         std::size_t from_outside = 0;
         for (const InternetDiagnosis& each : *all_) {
             if (each.inode != 0 || (each.state != TCP_ESTABLISHED && each.state != TCP_CLOSE_WAIT)) continue;
-            if (listener_of(each.own) != id || by_connection_.contains(connection(each.peer, each.own)))
+            if (listener_of(each.own) != id || by_connection_.contains(connection(each.peer, each.own)) ||
+                from_hosts_.contains(connection(each.own, each.peer)))
                 continue;
             ++from_outside;
         }
@@ -419,7 +472,10 @@ class TcpSockets {
     Table& table_;
     std::map<std::int64_t, Socket> sockets_;
     std::map<std::string, std::int64_t> by_connection_;
-    std::map<std::int64_t, LinkEnd> links_;  // by object: whose partner is on another host
+    std::map<std::int64_t, LinkEnd> links_;                 // by object: whose partner is on another host
+    std::map<std::int64_t, std::int64_t> calls_elsewhere_;  // being connected to a listener there: number
+    std::map<std::int64_t, std::vector<std::int64_t>> awaited_;  // listener: numbers of its connections
+    std::set<std::string> from_hosts_;                           // connections in their queues
     std::optional<std::vector<InternetDiagnosis>> all_;
     std::unordered_map<std::string, const InternetDiagnosis*> all_by_connection_;
     std::unordered_map<ino_t, const InternetDiagnosis*> all_by_inode_;

@@ -1,6 +1,4 @@
-// Ids that come and go through descriptors: owners of sockets and terminals, holders of locks, senders of
-// messages.
-#include <alloca.h>
+// Ids that come and go through descriptors: owners of sockets and terminals, holders of locks.
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -16,7 +14,6 @@
 #include "hijack/next.h"
 #include "hijack/raw.h"
 #include "hijack/siginfo.h"
-#include "hijack/timing.h"
 
 using namespace cairn::hijack;
 
@@ -63,40 +60,6 @@ int translated_fcntl(int command, void* argument, Control control) {
         default:
             return control(argument);
     }
-}
-
-// The credentials among the ancillary data.
-template <class Each>
-void for_each_credentials(struct msghdr* message, Each each) {
-    for (struct cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part))
-        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_CREDENTIALS &&
-            part->cmsg_len >= CMSG_LEN(sizeof(struct ucred)))
-            each(CMSG_DATA(part));
-}
-
-void translate_received(struct msghdr* message) {
-    for_each_credentials(message, [](unsigned char* data) {
-        struct ucred credentials;
-        std::memcpy(&credentials, data, sizeof credentials);
-        credentials.pid = virtual_id(credentials.pid);
-        std::memcpy(data, &credentials, sizeof credentials);
-    });
-}
-
-// Calls `send` with the message whose credentials name the sender as the kernel does. The program's own is
-// left alone.
-template <class Send>
-[[gnu::noinline]] ssize_t with_real_credentials(const struct msghdr* message, Send send) {
-    struct msghdr copy = *message;
-    copy.msg_control = ::alloca(message->msg_controllen);
-    std::memcpy(copy.msg_control, message->msg_control, message->msg_controllen);
-    for_each_credentials(&copy, [](unsigned char* data) {
-        struct ucred credentials;
-        std::memcpy(&credentials, data, sizeof credentials);
-        credentials.pid = real_id(credentials.pid);
-        std::memcpy(data, &credentials, sizeof credentials);
-    });
-    return send(&copy);
 }
 
 // Is what was read of a signalfd? Told from the data first, as most reads aren't, then by asking the kernel.
@@ -193,34 +156,6 @@ CAIRN_EXPORT int getsockopt(int fd, int level, int option, void* value, socklen_
         credentials->pid = virtual_id(credentials->pid);
     }
     return result;
-}
-
-CAIRN_EXPORT ssize_t recvmsg(int fd, struct msghdr* message, int flags) {
-    const ssize_t result = next<"recvmsg">(&::recvmsg)(fd, message, flags);
-    if (result >= 0 && ids_are_virtual()) translate_received(message);
-    return result;
-}
-
-CAIRN_EXPORT int recvmmsg(int fd, struct mmsghdr* messages, unsigned int count, int flags,
-                          struct timespec* timeout) {
-    const auto real = next<"recvmmsg">(&::recvmmsg);
-    if (region() == nullptr) return real(fd, messages, count, flags, timeout);
-    const Noted note(SYS_recvmmsg, Noted::nanoseconds(timeout));
-    const int result = real(fd, messages, count, flags, timeout);
-    for (int i = 0; i < result && ids_are_virtual(); ++i) translate_received(&messages[i].msg_hdr);
-    return result;
-}
-
-CAIRN_EXPORT ssize_t sendmsg(int fd, const struct msghdr* message, int flags) {
-    const auto real = next<"sendmsg">(&::sendmsg);
-    bool names_us = false;
-    if (ids_are_virtual() && message != nullptr && message->msg_controllen != 0) {
-        struct msghdr view = *message;
-        for_each_credentials(&view, [&](unsigned char*) { names_us = true; });
-    }
-    if (!names_us) return real(fd, message, flags);
-    return with_real_credentials(message,
-                                 [=](const struct msghdr* changed) { return real(fd, changed, flags); });
 }
 
 extern "C" ssize_t __read_chk(int, void*, std::size_t, std::size_t);

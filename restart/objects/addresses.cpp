@@ -218,17 +218,21 @@ bool Address::is_here() const {
     return ::bind(fd.get(), with_port(0).name(), length()) == 0;
 }
 
-std::string Address::words() const {
+std::string Address::host_words() const {
     char text[INET6_ADDRSTRLEN] = "";
     if (domain() == AF_INET) {
         const auto name = read_as<sockaddr_in>(bytes_);
         ::inet_ntop(AF_INET, &name.sin_addr, text, sizeof text);
-        return fmt::format("{}:{}", text, port());
+    } else if (domain() == AF_INET6) {
+        const auto name = read_as<sockaddr_in6>(bytes_);
+        ::inet_ntop(AF_INET6, &name.sin6_addr, text, sizeof text);
     }
-    if (domain() != AF_INET6) return "any address";
-    const auto name = read_as<sockaddr_in6>(bytes_);
-    ::inet_ntop(AF_INET6, &name.sin6_addr, text, sizeof text);
-    return fmt::format("[{}]:{}", text, port());
+    return text;
+}
+
+std::string Address::words() const {
+    if (domain() == AF_INET) return fmt::format("{}:{}", host_words(), port());
+    return domain() == AF_INET6 ? fmt::format("[{}]:{}", host_words(), port()) : "any address";
 }
 
 Ports ephemeral_ports() {

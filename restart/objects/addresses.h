@@ -41,6 +41,7 @@ class Address {
     [[nodiscard]] Address moved(const SocketNames& names) const;
     [[nodiscard]] bool is_here() const;  // may be bound to
     [[nodiscard]] std::string words() const;
+    [[nodiscard]] std::string host_words() const;  // without the port, as parse() takes it
 
   private:
     std::string bytes_;

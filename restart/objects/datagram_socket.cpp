@@ -1,12 +1,15 @@
 // UDP, raw and netlink sockets.
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 
 #include <cstring>
 
+#include "common/socket_names.h"
 #include "restart/objects/addresses.h"
 #include "restart/objects/other.h"
 #include "restart/objects/sockets.h"
@@ -25,7 +28,7 @@ struct DatagramEnd {
     const Object* object = nullptr;
     json extra;
     int domain = AF_INET, style = SOCK_DGRAM;
-    Address own, peer_name;
+    Address own, peer_name;  // of now: programs know them by other addresses where a host has moved
     Fd fd;
     bool bound = false;
 };
@@ -44,8 +47,8 @@ class DatagramSockets {
             end.extra = std::move(*extra);
             end.domain = schema::number<int>(end.extra, "domain");
             end.style = schema::number<int>(end.extra, "style");
-            end.own = Address(schema::bytes(end.extra, "own"));
-            end.peer_name = Address(schema::bytes(end.extra, "peer_name"));
+            end.own = of_now(Address(schema::bytes(end.extra, "own")));
+            end.peer_name = of_now(Address(schema::bytes(end.extra, "peer_name")));
         }
         // Filled as soon as it is bound: of several at one port (SO_REUSEADDR) the last one gets what is
         // sent.
@@ -62,6 +65,14 @@ class DatagramSockets {
     }
 
   private:
+    // Names of these sockets aren't kept in the region's table, where they would stay when a program connects
+    // one to somebody else: getsockname(2) and its like say of each address which host programs know there.
+    [[nodiscard]] Address of_now(const Address& known) const {
+        if (opening_.options.region == nullptr || known.empty() || known.is_any()) return known;
+        const Address now = known.moved(opening_.options.region->sockets);
+        return now.empty() ? known : now;
+    }
+
     Result<> make(DatagramEnd& end) {
         end.fd.reset(
             ::socket(end.domain, end.style | SOCK_CLOEXEC, schema::number<int>(end.extra, "protocol")));
@@ -94,7 +105,8 @@ class DatagramSockets {
 
     [[nodiscard]] int member_at(const Address& address) const {
         for (const auto& [id, end] : ends_)
-            if (end.bound && end.own.port() == address.port() && (end.own.is_any() || end.own.same(address)))
+            if (end.bound && end.own.port() == address.port() &&
+                (end.own.is_any() ? address.is_here() : end.own.same(address)))
                 return end.fd.get();
         return -1;
     }
@@ -107,14 +119,12 @@ class DatagramSockets {
         for (std::size_t i = 0; i < end.object->contents.size(); ++i) {
             const json about =
                 messages != end.extra.end() && i < messages->size() ? (*messages)[i] : json::object();
-            const Address from(schema::bytes(about, "from"));
+            const Address from = of_now(Address(schema::bytes(about, "from")));
             Fd temporary;
             int sender = member_at(from);
             if (sender < 0 && !from.empty()) {
-                const Address own = from.in_domain(AF_INET);
-                temporary.reset(::socket(own.domain(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-                set_int(temporary.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-                if (::bind(temporary.get(), own.name(), own.length()) == 0) sender = temporary.get();
+                temporary = speak_for(from.in_domain(AF_INET));
+                sender = temporary ? temporary.get() : -1;
             }
             int sender_domain = from.domain();
             socklen_t length = sizeof sender_domain;
@@ -137,6 +147,51 @@ class DatagramSockets {
         return {};
     }
 
+    // A socket whose datagrams come from there: on this host, or (of another, which can't be asked: its
+    // sender may have gone) by root's privilege to say so. Without it they come from an address of loopback
+    // that nobody else uses, and programs are told the one that it stands for.
+    [[nodiscard]] Fd speak_for(const Address& from) {
+        Fd fd(::socket(from.domain(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        if (!fd) return fd;
+        set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+        if (::bind(fd.get(), from.name(), from.length()) == 0) return fd;
+        const bool four = from.domain() == AF_INET;
+        // IPv6 asks nobody who he is when he sends, if only he may be bound (IPV6_FREEBIND, since
+        // Linux 4.15).
+        const int on = 1;
+        if (::setsockopt(fd.get(), four ? IPPROTO_IP : IPPROTO_IPV6,
+                         four ? IP_TRANSPARENT : schema::ipv6_freebind, &on, sizeof on) == 0)
+            return ::bind(fd.get(), from.name(), from.length()) == 0 ? std::move(fd) : Fd();
+        if (!four) return {};
+        const Address instead = stand_in(from);
+        return !instead.empty() && ::bind(fd.get(), instead.name(), instead.length()) == 0 ? std::move(fd)
+                                                                                           : Fd();
+    }
+
+    // 127.202.0.0/16 with the same port; empty: there are too many.
+    [[nodiscard]] Address stand_in(const Address& from) {
+        if (opening_.options.region == nullptr) return {};
+        SocketNames& names = opening_.options.region->sockets;
+        const std::string host = from.with_port(0).words();
+        if (const auto known = stand_ins_.find(host); known != stand_ins_.end())
+            return known->second.with_port(from.port());
+        // What programs call this address, if it is that of a host that has moved.
+        const auto bytes = from.host_bytes().first;
+        std::array<std::uint8_t, 4> called{};
+        const MovedHost* moved = find_known_host(names, AF_INET, bytes.data(), 4);
+        std::copy_n(moved != nullptr ? moved->known : bytes.data(), 4, called.begin());
+        for (std::uint32_t n = 1; n < 0xffff; ++n) {
+            const std::array<std::uint8_t, 4> now = {127, 202, static_cast<std::uint8_t>(n >> 8),
+                                                     static_cast<std::uint8_t>(n)};
+            if (find_known_host(names, AF_INET, now.data(), 4) != nullptr) continue;
+            if (!add_moved_host(names, AF_INET | only_seen, called.data(), now.data(), 4)) return {};
+            char text[INET_ADDRSTRLEN] = "";
+            ::inet_ntop(AF_INET, now.data(), text, sizeof text);
+            return stand_ins_.emplace(host, Address::parse(text, 0)).first->second.with_port(from.port());
+        }
+        return {};
+    }
+
     static std::size_t size_of(const DatagramEnd& end) {
         std::size_t size = 0;
         for (const schema::Bytes& each : end.object->contents) size += each.size() + 1024;
@@ -152,17 +207,38 @@ class DatagramSockets {
             if (filter.size() < GROUP_FILTER_SIZE(0)) continue;
             std::memcpy(&head, filter.data(), std::min(filter.size(), sizeof head));
             group_req request{};
-            request.gr_interface = schema::number<std::uint32_t>(each, "interface");
+            // Another host may count its interfaces in another way.
+            const std::string name = schema::text(each, "interface_name");
+            request.gr_interface = name.empty() ? 0 : ::if_nametoindex(name.c_str());
+            if (request.gr_interface == 0)
+                request.gr_interface = schema::number<std::uint32_t>(each, "interface");
             request.gr_group = head.gf_group;
             if (::setsockopt(end.fd.get(), level, MCAST_JOIN_GROUP, &request, sizeof request) != 0) {
                 opening_.note("{}: a multicast group can't be joined again: {}",
                               schema::text(end.extra, "words"), std::strerror(errno));
                 continue;
             }
-            if (head.gf_fmode != MCAST_EXCLUDE || head.gf_numsrc != 0)
-                ::setsockopt(end.fd.get(), level, MCAST_MSFILTER, filter.data(),
-                             static_cast<socklen_t>(filter.size()));
+            if (head.gf_fmode == MCAST_EXCLUDE && head.gf_numsrc == 0) continue;
+            std::string changed = filter;
+            head.gf_interface = request.gr_interface;
+            std::memcpy(changed.data(), &head, GROUP_FILTER_SIZE(0));
+            ::setsockopt(end.fd.get(), level, MCAST_MSFILTER, changed.data(),
+                         static_cast<socklen_t>(changed.size()));
         }
+    }
+
+    // By its address (in_addr), which may be another one now.
+    void choose_multicast_interface(const DatagramEnd& end) const {
+        const std::string bytes = schema::bytes(options_of(end.extra), "IP_MULTICAST_IF");
+        sockaddr_in name{};
+        if (bytes.size() != sizeof name.sin_addr) return;
+        std::memcpy(&name.sin_addr, bytes.data(), sizeof name.sin_addr);
+        name.sin_family = AF_INET;
+        const Address known(std::string(reinterpret_cast<const char*>(&name), sizeof name));
+        const Address now = of_now(known);
+        if (known.is_any() || now.same(known)) return;
+        const auto host = now.host_bytes().first;
+        ::setsockopt(end.fd.get(), IPPROTO_IP, IP_MULTICAST_IF, host.data(), sizeof name.sin_addr);
     }
 
     Result<> finish(DatagramEnd& end) {
@@ -173,6 +249,7 @@ class DatagramSockets {
             opening_.note("{}: can't be connected to {} again: {}", schema::text(end.extra, "words"),
                           end.peer_name.words(), std::strerror(errno));
         set_socket_options(fd, end.extra, schema::OptionMoment::last);
+        choose_multicast_interface(end);
         set_buffers(fd, end.extra);
         if (auto done = set_flags(fd, *end.object); !done) return done;
         return opening_.keep(*end.object, std::move(end.fd));
@@ -180,6 +257,7 @@ class DatagramSockets {
 
     Opening& opening_;
     std::map<std::int64_t, DatagramEnd> ends_;  // by object
+    std::map<std::string, Address> stand_ins_;  // by the host that each speaks for
 };
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "restart/objects/other.h"
 #include "restart/objects/sockets.h"
 #include "restart/objects/tcp_links.h"
+#include "restart/objects/tcp_pending.h"
 #include "restart/objects/time_wait.h"
 
 namespace cairn::restart {
@@ -328,8 +329,7 @@ class TcpSockets {
             end.fd = make(end.domain, end.extra);
             if (!end.fd) return fail_errno("socket");
             if (end.own.port() == 0) continue;
-            const bool calls = end.extra.contains("listener") || end.flag("connecting");
-            if (calls && take_address(end.fd.get(), end.own, true)) continue;
+            if (is_pending(end) && take_own_address(end)) continue;
             if (!bind_once_free(end)) {
                 const int problem = errno;
                 if (auto done = bind_elsewhere(end, problem); !done) return done;
@@ -339,6 +339,18 @@ class TcpSockets {
                 return fail_errno("listen at {}", end.own.words());
         }
         return {};
+    }
+
+    // Of a socket that will call. On a host with other addresses it gets that host's, or any.
+    bool take_own_address(End& end) const {
+        const int fd = end.fd.get();
+        if (take_address(fd, end.own, true)) return true;
+        if (errno != EADDRNOTAVAIL || opening_.options.region == nullptr) return false;
+        end.renamed = true;
+        const Address now = end.own.moved(opening_.options.region->sockets);
+        if (now.empty() || !take_address(fd, now, true))
+            set_int(fd, IPPROTO_IP, schema::ip_local_port_range, 0);
+        return true;
     }
 
     // Connections of the killed programs that are in TIME_WAIT, a minute long, keep a port from a server that
@@ -402,17 +414,52 @@ class TcpSockets {
     // They wait to be accepted as they did. And who was about to connect is so again.
     Result<> connect_pending() {
         for (auto& [id, end] : ends_) {
-            if (!end.extra.contains("listener") && !end.flag("connecting")) continue;
-            const int flags = ::fcntl(end.fd.get(), F_GETFL);
-            ::fcntl(end.fd.get(), F_SETFL, flags | O_NONBLOCK);
+            if (!is_pending(end) || end.extra.contains("pending_at")) continue;
+            set_nonblocking(end.fd.get());
             const bool called = ::connect(end.fd.get(), end.peer_name.name(), end.peer_name.length()) == 0 ||
                                 errno == EINPROGRESS;
-            if (!called)
-                opening_.note("a connection to {} that wasn't accepted yet can't be made again: {}",
-                              end.peer_name.words(), std::strerror(errno));
+            if (!called) note_no_call(end, std::strerror(errno));
             if (!end.flag("connecting") && called) (void)wait_connected(end.fd.get());
         }
+        return connect_to_parts();
+    }
+
+    // Those of other parts, and to them.
+    Result<> connect_to_parts() {
+        std::vector<AwaitedCall> awaited;
+        std::vector<PendingCall> calls;
+        std::vector<End*> callers;
+        for (auto& [id, end] : ends_) {
+            for (const json& number : end.extra.value("awaited", json::array()))
+                if (number.is_number_integer())
+                    awaited.push_back({number.get<std::int64_t>(), Address::of(end.fd.get())});
+            if (!end.extra.contains("pending_at")) continue;
+            set_nonblocking(end.fd.get());
+            calls.push_back({.number = schema::number<std::int64_t>(end.extra, "pending_at"),
+                             .fd = end.fd.get(),
+                             .domain = end.domain,
+                             .listener = end.peer_name,
+                             .established = !end.flag("connecting"),
+                             .problem = {}});
+            callers.push_back(&end);
+        }
+        if (auto done = call_listeners(awaited, calls, opening_.options.meet_links); !done) return done;
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            if (!calls[i].problem.empty()) note_no_call(*callers[i], calls[i].problem);
+            callers[i]->renamed = true;
+        }
         return {};
+    }
+
+    static bool is_pending(const End& end) {
+        return end.extra.contains("listener") || end.extra.contains("pending_at") || end.flag("connecting");
+    }
+
+    static void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
+
+    void note_no_call(const End& end, const std::string& why) const {
+        opening_.note("a connection to {} that wasn't accepted yet can't be made again: {}",
+                      end.peer_name.words(), why);
     }
 
     // What the receiver's buffer has no room for stays in the sender's, as it was.

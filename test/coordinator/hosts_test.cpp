@@ -63,6 +63,20 @@ TEST_F(SeveralHosts, WithTheKeyOneTakesPart) {
     EXPECT_NE(other.hear("refused").value("reason", "").find("--host"), std::string::npos);
 }
 
+TEST_F(SeveralHosts, ARelaySaysWhereToSubscribe) {
+    // Its root may never come.
+    ::setenv("CAIRN_KEY", std::string(64, 'a').c_str(), 1);
+    start({"--coordinator", "127.0.0.1:9", "--host", "leaf"});
+    ::unsetenv("CAIRN_KEY");
+    Client asks = client();
+    ASSERT_TRUE(asks.send(R"({"verb":"subscribe","id":7})"));
+    const Json answer = asks.until("done");
+    EXPECT_EQ(answer["event"], "failed");
+    EXPECT_EQ(answer["code"], 3);
+    EXPECT_EQ(answer["id"], 7);
+    EXPECT_NE(answer.value("reason", "").find("127.0.0.1:9"), std::string::npos) << answer;
+}
+
 TEST_F(SeveralHosts, StrangersAreManyAndHarmNobody) {
     listen("1");
     std::mt19937 random(7);

@@ -59,6 +59,10 @@ int addresses(int, char**) {
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     REFUSED(sendmsg(ends[0], nowhere<const msghdr>(), 0));
     REFUSED(recvmsg(ends[0], nowhere<msghdr>(), MSG_DONTWAIT));
+    REFUSED(sendto(ends[0], nowhere<char>(), 1, 0, nullptr, 0));
+    REFUSED(bind(ends[0], nowhere<const sockaddr>(), sizeof(sockaddr)));
+    REFUSED(sendmmsg(ends[0], nowhere<mmsghdr>(), 1, 0));
+    REFUSED(recvmmsg(ends[0], nowhere<mmsghdr>(), 1, MSG_DONTWAIT, nullptr));
     socklen_t size = sizeof(int);
     REFUSED(getsockopt(ends[0], SOL_SOCKET, SO_TYPE, nowhere<int>(), &size));
     REFUSED(getsockopt(ends[0], SOL_SOCKET, SO_PEERCRED, text, nowhere<socklen_t>()));

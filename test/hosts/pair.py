@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A server and a client on two hosts that check every byte they send each other: three rounds of checkpoint, kill -9 and restart,
 as they were, with their parts swapped, and with the hosts' addresses swapped. Names of sockets stay what they were.
-`pair.py user`: by an ordinary user, who can't look at what is in between."""
+`pair.py user`: by an ordinary user, who can't look at what is in between. `pair.py six`: over IPv6."""
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -29,11 +29,13 @@ def flow(t, what):
 
 
 def test(t):
-    with Net(t, 2, user="user" in t.arguments.names) as net:
+    names = t.arguments.names
+    with Net(t, 2, user="user" in names, six="six" in names) as net:
         a, b = net.hosts
         net.start_root()
-        net.launch(a, "/usr/bin/python3", PAIR, "server", a.address, "5000", os.path.join(t.work, "server"))
-        net.launch(b, "/usr/bin/python3", PAIR, "client", a.address, "5000", os.path.join(t.work, "client"))
+        address = a.address6 if "six" in names else a.address
+        net.launch(a, "/usr/bin/python3", PAIR, "server", address, "5000", os.path.join(t.work, "server"))
+        net.launch(b, "/usr/bin/python3", PAIR, "client", address, "5000", os.path.join(t.work, "client"))
         net.wait_processes(2)
         flow(t, "before the first checkpoint")
         for number in range(t.rounds):

@@ -12,17 +12,18 @@ BLOCK = 8192
 def main():
     role, address, port, out = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
     report = open(out, "w")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     if role == "server":
-        listener = socket.socket()
+        listener = socket.socket(family)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
         listener.listen()
         connection, _ = listener.accept()
     else:
-        connection = socket.socket()
+        connection = socket.socket(family)
         while connection.connect_ex((address, port)) != 0:
             connection.close()
-            connection = socket.socket()
+            connection = socket.socket(family)
             time.sleep(0.05)
     names = connection.getsockname(), connection.getpeername()
     state = {"sent": 0, "checked": 0, "bad": ""}

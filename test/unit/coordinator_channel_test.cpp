@@ -121,16 +121,39 @@ TEST(MatchConnections, TheOtherEndIsOnAnotherHost) {
     const std::vector<Json> said = {
         {{"ends", {{"01", "02", 5, true}, {"03", "04", 0, true}, {"05", "06", 0, true}}},
          {"loose", Json::array()}},
-        {{"ends", {{"02", "01", 7, false}}}, {"loose", {{"04", "03", true, "1 (s)"}}}}};
+        {{"ends", {{"02", "01", 7, false}}},
+         {"loose", {{"04", "03", true, "1 (s)", 0}, {"06", "05", false, "", 9}}}}};
     const auto answers = match_connections(said);
     ASSERT_EQ(answers.size(), 2U);
     const Json& first = answers[0]["links"];
-    ASSERT_EQ(first.size(), 2U);
+    ASSERT_EQ(first.size(), 3U);
     EXPECT_EQ(first[0], (Json{{"end", 0}, {"link", 0}, {"side", 0}, {"unsent", 7}}));
-    EXPECT_NE(first[1].value("loose", "").find("1 (s)"), std::string::npos);
+    EXPECT_EQ(first[1], (Json{{"end", 1}, {"link", 1}, {"side", 1}, {"pending", true}}));
+    EXPECT_EQ(answers[1]["pending"], Json::array({Json::array({0, 1})}));
+    EXPECT_EQ(first[2], (Json{{"end", 2}, {"closing", 9}}));
     ASSERT_EQ(answers[1]["links"].size(), 1U);
     EXPECT_EQ(answers[1]["links"][0], (Json{{"end", 0}, {"link", 0}, {"side", 1}, {"unsent", 5}}));
     EXPECT_TRUE(answers[0]["flow"] == true && answers[1]["flow"] == true);
+}
+
+TEST(MatchConnections, WhatWasSentToWhoDoesNotAcceptCannotBeSaved) {
+    const auto answers = match_connections(
+        {{{"ends", {{"03", "04", 1, true}}}}, {{"loose", {{"04", "03", true, "1 (s)", 0}}}}});
+    ASSERT_EQ(answers[0]["links"].size(), 1U);
+    EXPECT_NE(answers[0]["links"][0].value("loose", "").find("1 (s)"), std::string::npos);
+    EXPECT_FALSE(answers[1].contains("pending"));
+}
+
+TEST(MatchConnections, WhoCallsWhom) {
+    // On another host only; each call has a number of its own, behind those of the connections.
+    const auto answers =
+        match_connections({{{"ends", {{"01", "02", 0, true}}}, {"calls", {"aa", "bb", "cc"}}},
+                           {{"ends", {{"02", "01", 0, true}}}, {"reached", {"cc", "aa"}}},
+                           {{"calls", {"aa", "dd"}}, {"reached", {"dd"}}}});
+    EXPECT_EQ(answers[0]["called"], Json::parse("[[0,1],[2,2]]"));
+    EXPECT_EQ(answers[1]["awaited"], Json::parse("[[1,1],[0,2],[1,3]]"));
+    EXPECT_EQ(answers[2]["called"], Json::parse("[[0,3]]"));
+    EXPECT_FALSE(answers[2].contains("awaited"));
 }
 
 TEST(MatchConnections, NothingFlowsWhereThereIsNoRoom) {
@@ -152,9 +175,10 @@ TEST(MatchConnections, NothingFlowsWhereThereIsNoRoom) {
 TEST(MatchConnections, WhateverIsSaid) {
     // What came by the channel has proved the key, and may be nonsense nevertheless.
     const std::vector<Json> said = {{{"ends", {1, "x", Json::array(), {nullptr, 3}}}, {"loose", 7}},
-                                    {{"ends", Json::object()}},
+                                    {{"ends", Json::object()}, {"calls", 3}, {"reached", {1, nullptr}}},
+                                    {{"calls", {Json::object(), 7}}, {"reached", Json::object()}},
                                     Json::object()};
-    EXPECT_EQ(match_connections(said).size(), 3U);
+    EXPECT_EQ(match_connections(said).size(), 4U);
 }
 
 }  // namespace

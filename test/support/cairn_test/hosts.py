@@ -15,12 +15,34 @@ def run(command):
     return done.stdout
 
 
+def states(t, roles):
+    """What programs write into files of the working folder, a line of JSON over the one before: {role: ...}."""
+    found = {}
+    for role in roles:
+        path = os.path.join(t.work, role)
+        try:
+            found[role] = json.load(open(path))
+        except (OSError, ValueError):  # not there yet, or being written
+            t.sleep(0.01)
+            found[role] = json.load(open(path)) if os.path.exists(path) and os.path.getsize(path) else {}
+        if found[role].get("bad"):
+            raise Failure(f"{role}: {found[role]['bad']}")
+    return found
+
+
+def order(t, *words):
+    """What the programs read that wait for orders."""
+    with open(os.path.join(t.work, "order.new"), "w") as file:
+        file.write(" ".join(map(str, words)))
+    os.rename(os.path.join(t.work, "order.new"), os.path.join(t.work, "order"))
+
+
 class Host:
     def __init__(self, net, number, shared):
         self.net, self.t, self.number, self.user = net, net.t, number, net.user
         self.name = "abcdefghijklmnop"[number]
         self.netns = f"cairn{os.getpid()}{self.name}"
-        self.address = f"10.91.0.{number + 1}"
+        self.address, self.address6 = f"10.91.0.{number + 1}", f"fd91::{number + 1:x}"
         self.folder = os.path.join(self.t.folder, "host-" + self.name)
         self.ckptdir = os.path.join(self.t.folder, "shared") if shared else os.path.join(self.folder, "ckpt")
         os.makedirs(self.folder, exist_ok=True)
@@ -75,10 +97,11 @@ class Host:
 
 
 class Net:
-    """`with Net(t, 2) as net:` net.hosts[0] is the root's. user: whoever runs programs there is an ordinary user."""
+    """`with Net(t, 2) as net:` net.hosts[0] is the root's. user: whoever runs programs there is an ordinary user. six: with
+    IPv6 addresses as well."""
 
-    def __init__(self, t, count, shared=False, user=False):
-        self.t, self.bridge = t, f"cbr{os.getpid()}"
+    def __init__(self, t, count, shared=False, user=False, six=False):
+        self.t, self.bridge, self.six, self.moves = t, f"cbr{os.getpid()}", six, 0
         self.user = modes.ordinary_user() if user else None
         if user:
             os.chmod(t.folder, 0o755)
@@ -93,8 +116,9 @@ class Net:
         for host in self.hosts:
             run(f"ip netns add {host.netns} && ip link add v{host.name} netns {self.bridge} type veth "
                 f"peer name eth0 netns {host.netns} && ip -n {self.bridge} link set v{host.name} master br0 up && "
-                f"ip -n {host.netns} addr add {host.address}/24 dev eth0 && ip -n {host.netns} link set eth0 up && "
+                f"ip -n {host.netns} link set eth0 up && "
                 f"ip -n {host.netns} link set lo up")
+            self.give_addresses(host)
         return self
 
     def __exit__(self, *_):
@@ -117,12 +141,30 @@ class Net:
         return subprocess.run(["ip", "netns", "exec", self.bridge, "tc", "qdisc", "replace", "dev", f"v{host.name}", "root",
                                "netem", "delay", f"{milliseconds}ms"], capture_output=True).returncode == 0
 
+    def give_addresses(self, host):
+        run(f"ip -n {host.netns} addr add {host.address}/24 dev eth0")
+        if self.six:
+            run(f"ip -n {host.netns} addr add {host.address6}/64 dev eth0 nodad")
+
+    def take_addresses(self, host):
+        run(f"ip -n {host.netns} addr flush dev eth0 scope global; ip -n {host.netns} neigh flush all")
+
     def swap_addresses(self, first, second):
-        one, two = first.address, second.address
-        for host, old, new in (first, one, two), (second, two, one):
-            run(f"ip -n {host.netns} addr del {old}/24 dev eth0; ip -n {host.netns} addr add {new}/24 dev eth0; "
-                f"ip -n {host.netns} neigh flush all")
-        first.address, second.address = two, one
+        for host in first, second:
+            self.take_addresses(host)
+        first.address, second.address = second.address, first.address
+        first.address6, second.address6 = second.address6, first.address6
+        for host in first, second:
+            self.give_addresses(host)
+
+    def new_addresses(self):
+        """Every host gets addresses that nobody ever had."""
+        self.moves += 1
+        for host in self.hosts:
+            self.take_addresses(host)
+            number = 50 * self.moves + host.number + 1
+            host.address, host.address6 = f"10.91.0.{number}", f"fd91::{number:x}"
+            self.give_addresses(host)
 
     def members(self, host):
         """Processes in the host's namespace."""
@@ -177,6 +219,20 @@ class Net:
         if self.failed(tools):
             raise Failure("a restart ended: " + "; ".join(f"{host.name}: {host.said('restart')}" for host, _ in tools))
         return tools
+
+    def again(self, number):
+        """Everybody is killed and restarted: as it was, with each part on the next host, with addresses that nobody ever had."""
+        self.kill_programs()
+        shift = 1 if number % 3 == 1 else 0
+        if number % 3 == 2:
+            for host in self.hosts:
+                if pid := host.coordinator_pid():
+                    os.kill(pid, 9)
+            self.t.sleep(0.2)
+            self.new_addresses()
+            self.start_root()
+        live = [host for host in self.hosts if os.path.exists(os.path.join(self.folder_of(host.name, host), "manifest.json"))]
+        return self.restart({host: live[(i + shift) % len(live)].name for i, host in enumerate(live)})
 
     @staticmethod
     def failed(tools):
