@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <memory>
 #include <sstream>
 
@@ -209,6 +210,17 @@ Result<std::vector<pid_t>> tasks(pid_t pid) {
     if (const auto main = std::ranges::find(result, pid); main != result.end())
         std::rotate(result.begin(), main, main + 1);
     return result;
+}
+
+std::vector<pid_t> processes() {
+    std::vector<pid_t> pids;
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir("/proc"), ::closedir);
+    while (dirent* entry = dir ? ::readdir(dir.get()) : nullptr) {
+        pid_t pid = 0;
+        std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), pid);
+        if (pid > 0) pids.push_back(pid);
+    }
+    return pids;
 }
 
 Result<std::vector<pid_t>> children(pid_t pid) {

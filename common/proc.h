@@ -49,6 +49,8 @@ struct Stat {
 // The masks of status (CapEff, SigBlk, ...). What is no digit ends the number.
 [[nodiscard]] std::uint64_t hexadecimal(const std::string& text);
 [[nodiscard]] Result<std::vector<pid_t>> tasks(pid_t pid);
+// All processes that we can see, zombies included; none if /proc can't be read.
+[[nodiscard]] std::vector<pid_t> processes();
 // Children of all threads of a process. Needs CONFIG_PROC_CHILDREN (every distribution has it).
 [[nodiscard]] Result<std::vector<pid_t>> children(pid_t pid);
 // What a process's time namespace adds to the machine's clocks, ns. 0 where there are no time namespaces.

@@ -223,16 +223,22 @@ asio::awaitable<std::size_t> Coordinator::kill_group() {
     const auto until = std::chrono::steady_clock::now() + 5s;
     std::set<std::string> ended;
     asio::steady_timer timer(io_);
+    constexpr int looks_for_children = 20;  // of 10 ms: a parent may have been killed before it had one
+    int looks = 0;
     // Again and again: what was being born meanwhile is a member by the next turn.
     while (std::chrono::steady_clock::now() < until) {
         registry_.scan();
-        if (registry_.members().empty() && registry_.births() == 0) break;
+        if (registry_.members().empty()) {
+            if (registry_.births() == 0) break;
+            // In the middle of its exec a child can't be told from others.
+            looks = registry_.kill_unregistered(session_.region()) == 0 ? looks + 1 : 0;
+            if (looks == looks_for_children) break;
+        }
         for (const auto& [slot, member] : registry_.members()) ended.insert(member.uid);
         registry_.kill_all();
         timer.expires_after(10ms);
         boost::system::error_code error;
         co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
-        if (registry_.members().empty()) break;
     }
     co_return ended.size();
 }

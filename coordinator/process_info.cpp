@@ -1,14 +1,15 @@
 #include "coordinator/process_info.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <string_view>
 
 #include "common/fd.h"
@@ -151,16 +152,17 @@ MappedAt find_mapping(pid_t pid, const FileKey& file) {
     return result;
 }
 
-std::vector<pid_t> all_processes() {
-    std::vector<pid_t> pids;
-    DIR* folder = ::opendir("/proc");
-    if (folder == nullptr) return pids;
-    while (const dirent* entry = ::readdir(folder)) {
-        const long pid = std::strtol(entry->d_name, nullptr, 10);
-        if (pid > 0) pids.push_back(static_cast<pid_t>(pid));
-    }
-    ::closedir(folder);
-    return pids;
+bool begins_with_region(pid_t pid, const std::string& region) {
+    const auto environment = read_all(proc(pid, "environ"));
+    const std::string word = "CAIRN_REGION=" + region;
+    const std::size_t at = environment ? environment->find(word) : std::string::npos;
+    if (at == std::string::npos || (at > 0 && (*environment)[at - 1] != '\0') ||
+        (*environment)[std::min(at + word.size(), environment->size() - 1)] != '\0')
+        return false;
+    std::error_code problem;
+    const auto program = std::filesystem::read_symlink(proc(pid, "exe"), problem);
+    return !problem &&
+           program.parent_path() != std::filesystem::read_symlink("/proc/self/exe", problem).parent_path();
 }
 
 std::uint64_t boottime_ns() {

@@ -55,8 +55,9 @@ struct MappedAt {
 };
 [[nodiscard]] MappedAt find_mapping(pid_t pid, const FileKey& file);
 
-// All processes that we can see.
-[[nodiscard]] std::vector<pid_t> all_processes();
+// Was the process executed as a program of the group with this region, and is it none of our own tools? Its
+// loader may not have mapped anything yet. False in the middle of an exec.
+[[nodiscard]] bool begins_with_region(pid_t pid, const std::string& region);
 
 [[nodiscard]] std::uint64_t boottime_ns();
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "common/fd.h"
+#include "common/proc.h"
 
 namespace cairn::coordinator {
 namespace {
@@ -37,7 +38,7 @@ FileKey key_of_file(int fd) {
 
 // A process that uses the file as its region, or 0.
 pid_t somebody_with(const FileKey& key) {
-    for (const pid_t pid : all_processes()) {
+    for (const pid_t pid : proc::processes()) {
         if (pid == ::getpid()) continue;
         const MappedAt at = find_mapping(pid, key);
         if (at.mapped == Mapped::yes && at.library) return pid;

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "common/human.h"
+#include "common/proc.h"
 #include "common/region_ops.h"
 #include "common/uid.h"
 #include "coordinator/region_file.h"
@@ -300,7 +301,7 @@ void Registry::search() {
     }
     std::set<pid_t> strangers;
     std::map<pid_t, MappedAt> where;
-    for (const pid_t pid : all_processes()) {
+    for (const pid_t pid : proc::processes()) {
         if (pid == ::getpid() || slot_of_.contains(pid)) continue;
         const MappedAt at = find_mapping(pid, key_);
         if (at.mapped != Mapped::yes || !at.library || has_ended(pid)) continue;
@@ -413,6 +414,20 @@ bool Registry::is_kin(pid_t pid) {
     if (lives(pid)) return true;
     const auto info = process_info(pid);
     return info && lives(info->parent);
+}
+
+std::size_t Registry::kill_unregistered(const std::string& region) {
+    std::size_t killed = 0;
+    for (const pid_t pid : proc::processes()) {
+        if (pid == ::getpid() || slot_of_.contains(pid)) continue;
+        const int fd = pidfd_open(pid);
+        if (fd < 0) continue;
+        const MappedAt at = find_mapping(pid, key_);
+        const bool ours = (at.mapped == Mapped::yes && at.library) || begins_with_region(pid, region);
+        if (ours && !has_ended(pid) && pidfd_signal(fd, SIGKILL) == 0) ++killed;
+        ::close(fd);
+    }
+    return killed;
 }
 
 std::size_t Registry::kill_all() {

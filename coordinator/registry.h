@@ -71,6 +71,9 @@ class Registry {
 
     // SIGKILL for everybody, those included whose births are known by pid. Returns how many got it.
     std::size_t kill_all();
+    // The same for those who have the region (its path) and no slot: children whose parent was killed before
+    // it noted them. Reads the mappings of all processes.
+    std::size_t kill_unregistered(const std::string& region);
 
     // While a capture runs its copy-on-write children look like processes without a slot.
     void pause_searching(bool paused) { searching_paused_ = paused; }

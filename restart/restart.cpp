@@ -34,6 +34,7 @@
 #include "restart/objects/addresses.h"
 #include "restart/objects/locks.h"
 #include "restart/objects/system_v.h"
+#include "restart/old_ids.h"
 #include "restart/pages/choice.h"
 #include "restart/pages/service.h"
 #include "restart/pmi/launcher.h"
@@ -299,36 +300,17 @@ class Restart {
         region_fd_ = Fd(::fcntl(fd.get(), F_DUPFD, object_options_.floor));
         if (!region_fd_) return fail_errno("duplicating the region's descriptor");
         if (options_.ids == Ids::exact)
-            (void)exact_possible(std::chrono::seconds(10));  // the forest says by name who is in the way
+            (void)old_ids_free(processes_,
+                               std::chrono::seconds(10));  // the forest says by name who is in the way
         exact_ = options_.ids == Ids::exact;
         if (options_.ids == Ids::automatic)
-            exact_ =
-                options_.ids == Ids::automatic && ::geteuid() == 0 && exact_possible(std::chrono::seconds(3));
+            exact_ = ::geteuid() == 0 && old_ids_free(processes_, std::chrono::seconds(3));
         object_options_.exact_ids = exact_;
         object_options_.region = region_;
         object_options_.meet_links = [this](const nlohmann::json& ends) { return meet_links(ends); };
         note_moved_hosts();
         to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
         return {};
-    }
-
-    // Exact ids need that nobody else has them. The dead of the computation itself may still be there
-    // for a moment, until whoever inherited them (init) has reaped them.
-    [[nodiscard]] bool exact_possible(std::chrono::seconds patience) const {
-        const auto deadline = Clock::now() + patience;
-        const auto taken = [&](pid_t id) {
-            for (;;) {
-                auto stat = proc::stat(id);
-                if (!stat) return ::access(fmt::format("/proc/{}", id).c_str(), F_OK) == 0;
-                if (stat->state != 'Z' || Clock::now() > deadline) return true;
-                ::usleep(10'000);
-            }
-        };
-        return std::ranges::none_of(processes_, [&](const schema::Process& process) {
-            return taken(process.pid) || std::ranges::any_of(process.threads, [&](const auto& thread) {
-                       return taken(thread.tid);
-                   });
-        });
     }
 
     Result<> choose_clocks() {

@@ -119,6 +119,12 @@ TEST_F(Hijack, WrongAddressesAreTheKernelsMatterWithVirtualIds) {
     EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "addresses"}), 0) << said;
 }
 
+TEST_F(Hijack, AProgramsOwnFunctionsAreNotCalledInPlaceOfOurs) {
+    EXPECT_EQ(run({CAIRN_HIJACK_OWN_FUNCTIONS}), 0) << said;
+    virtual_ids = true;
+    EXPECT_EQ(run({CAIRN_HIJACK_OWN_FUNCTIONS}), 0) << said;
+}
+
 TEST_F(Hijack, VirtualIdsOfProcesses) {
     virtual_ids = true;
     EXPECT_EQ(run({CAIRN_HIJACK_SUBJECT, "ids"}), 0) << said;

@@ -17,6 +17,10 @@ needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 [ "$needed" = libc.so.6 ] || { echo "needs: $needed"; exit 1; }
 readelf -dW "$library" | grep -q BIND_NOW || { echo "not bound at once"; exit 1; }
 ! readelf -dW "$library" | grep -q TEXTREL || { echo "has text relocations"; exit 1; }
+bound=$(readelf -rW "$library" | awk '/JUMP_SLO|GLOB_DAT/ {sub(/@.*/, "", $5); print $5}')
+for name in $bound; do
+    ! echo "$wanted" | grep -qx "$name" || { echo "a program's own $name would be called by the library in place of the library's"; exit 1; }
+done
 constructors=$(readelf -dW "$library" | sed -n 's/.*(INIT_ARRAYSZ) *\([0-9]*\) .*/\1/p')
 # crtbegin's frame_dummy and ours
 [ "$constructors" = 16 ] || { echo "INIT_ARRAYSZ is $constructors: more than one constructor"; exit 1; }
