@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """An MPI job of four ranks over TCP, two on each of two hosts, started by mpiexec over ssh: three rounds of checkpoint, kill -9 and
 restart, each host with its own part, with the parts swapped, and with the hosts' addresses swapped. What it prints is what the same job
-prints undisturbed. `mpi.py openmpi`: the other MPI. `mpi.py user`: by an ordinary user."""
+prints undisturbed. `mpi.py openmpi`: the other MPI. `mpi.py user`: by an ordinary user. `mpi.py four`: a rank on each of four hosts."""
 import difflib
 import os
 import shutil
@@ -71,7 +71,7 @@ class Job:
         self.join = f"--coordinator {net.root.address}:{net.port} --key {net.root.key}"
 
     def words(self, steps):
-        hosts = ",".join(f"{host.address}:2" for host in self.net.hosts)
+        hosts = ",".join(f"{host.address}:{4 // len(self.net.hosts)}" for host in self.net.hosts)
         if self.kind == "mpich":
             return [self.starter, "-launcher", "ssh", "-launcher-exec", LAUNCHER, "-iface", "eth0", "-hosts", hosts, "-n", "4",
                     "-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "eth0", "-genv", "MPIR_CVAR_NOLOCAL", "1",
@@ -102,8 +102,9 @@ class Job:
 def test(t):
     user = "user" in t.arguments.names
     kind = "openmpi" if "openmpi" in t.arguments.names else "mpich"
-    with Net(t, 2, user=user) as net:
-        a, b = net.hosts
+    count = 4 if "four" in t.arguments.names else 2
+    with Net(t, count, user=user) as net:
+        a = net.root
         job = Job(t, net, kind)
         steps = 3000 if t.soak else 1000
         with open(job.finish, "w"):
@@ -123,20 +124,21 @@ def test(t):
             check(processes.status_of(running) is None, f"the job ended: {a.said('job')}{a.said('job.err')}")
             t.sleep(0.1 * t.random.random())
             done = net.checkpoint()
-            check(done["hosts"] == 2, f"checkpoint: {done}")
+            check(done["hosts"] == count, f"checkpoint: {done}")
             t.say(f"round {number + 1}: {done['processes']} processes, pause {done['pause_ns'] / 1e6:.1f} ms, durable after "
                   f"{done['total_ns'] / 1e6:.0f} ms; {'; '.join(done.get('notes', []))}")
             net.kill_programs()
-            where = {a: "a", b: "b"}
+            where = {host: host.name for host in net.hosts}
             if number % 3 == 1:
-                where = {a: "b", b: "a"}
+                where = {host: net.hosts[n - 1].name for n, host in enumerate(net.hosts)}
             # Each host has written its own part, whoever's that was before.
             home = next(host for host in where if where[host] == home.name)
             if number % 3 == 2:
                 for host in net.hosts:
                     os.kill(host.coordinator_pid(), 9)
                 t.sleep(0.2)
-                net.swap_addresses(a, b)
+                for n in range(0, count, 2):
+                    net.swap_addresses(net.hosts[n], net.hosts[n + 1])
                 net.start_root()
             began = time.monotonic()
             # An ordinary user may have to wait for a port of both ends that closed at once: a minute.
@@ -148,7 +150,7 @@ def test(t):
         t.wait_until(lambda: processes.status_of(running) is not None, "the job to end", 120)
         said = job.output("job")
         check(said == expected, "undisturbed and this time:\n" + "\n".join(difflib.unified_diff(expected, said, lineterm="")) +
-              f"\nits host a: {a.said('restart')}\nits host b: {b.said('restart')}")
+              "".join(f"\nits host {host.name}: {host.said('restart')}" for host in net.hosts))
         code = os.waitstatus_to_exitcode(processes.status_of(running))
         check(code == 0, f"the job's exit status is {code}")
 
