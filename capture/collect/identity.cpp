@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -8,6 +11,7 @@
 #include <sstream>
 
 #include "capture/collect/collect.h"
+#include "common/fd.h"
 
 namespace cairn::capture {
 namespace {
@@ -84,6 +88,22 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
     return {};
 }
 
+ino_t namespace_of(const std::string& path) {
+    struct stat status = {};
+    return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+// The user namespace that an ordinary user's restart has made to have a time namespace (restart/clock.cpp): a
+// child of ours. The next restart makes one as well.
+bool of_a_restart(const std::string& namespaces) {
+    const Fd user(::open((namespaces + "user").c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd parent(user ? ::ioctl(user.get(), NS_GET_PARENT) : -1);
+    struct stat status = {};
+    return parent && ::fstat(parent.get(), &status) == 0 &&
+           status.st_ino == namespace_of("/proc/self/ns/user") &&
+           namespace_of(namespaces + "time") != namespace_of("/proc/self/ns/time");
+}
+
 // A restart would put the process into ours without a word. Threads are asked one by one: each may leave
 // alone.
 Result<> refuse_namespaces(const StoppedProcess& process) {
@@ -92,15 +112,12 @@ Result<> refuse_namespaces(const StoppedProcess& process) {
                                      {"uts", "host name"},
                                      {"ipc", "System V IPC"},
                                      {"user", "user"}}) {
-        struct stat ours = {};
-        if (::stat(fmt::format("/proc/self/ns/{}", file).c_str(), &ours) != 0) continue;
+        const ino_t ours = namespace_of(fmt::format("/proc/self/ns/{}", file));
         for (const auto& thread : process.threads) {
-            struct stat theirs = {};
-            if (thread.leader_dead ||
-                ::stat(fmt::format("/proc/{}/task/{}/ns/{}", process.pid, thread.tid, file).c_str(),
-                       &theirs) != 0)
-                continue;
-            if (ours.st_ino == theirs.st_ino) continue;
+            const std::string theirs = fmt::format("/proc/{}/task/{}/ns/", process.pid, thread.tid);
+            const ino_t found = thread.leader_dead ? 0 : namespace_of(theirs + file);
+            if (ours == 0 || found == 0 || ours == found) continue;
+            if (std::string_view(file) == "user" && of_a_restart(theirs)) continue;
             return fail_code(ExitCode::refused,
                              "{} is in another {} namespace than the session's coordinator (unshare, setns), "
                              "which can't be saved",

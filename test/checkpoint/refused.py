@@ -16,7 +16,7 @@ KINDS = {
     "seccomp": r"has a seccomp filter of its own, which only root can read",
     "seccomp, restart": r"has a seccomp filter (that forbids restart_syscall|of its own)",
     "seccomp listener": r"has a seccomp filter (that asks a listener|of its own)",
-    "seccomp, privileges gone": r"has given up CAP_SYS_ADMIN",
+    "seccomp, privileges gone": r"has given up CAP_SYS_ADMIN|has a seccomp filter of its own",
     "seccomp strict": r"is in seccomp's strict mode",
     "network": r"in another network namespace",
     "hostname": r"in another host name namespace",
