@@ -1,5 +1,5 @@
 // Blocking transfers that are larger than the pipe: never short because of a checkpoint. A slow reader, a
-// slow writer.
+// slow writer. transfers ROUNDS FILE: so many at least, and until the file is there.
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -9,7 +9,8 @@
 #include "support.h"
 
 int main(int argc, char** argv) {
-    const int rounds = argc > 1 ? std::atoi(argv[1]) : 10;
+    CHECK(argc == 3);
+    const int rounds = std::atoi(argv[1]);
     constexpr size_t size = 1 << 20;
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -29,12 +30,12 @@ int main(int argc, char** argv) {
                 CHECK(part[i] == static_cast<char>(at % size * 2654435761U >> 13));
             test::nap(3);
         }
-        CHECK(at == size * static_cast<size_t>(rounds));
+        CHECK(at % size == 0 && at >= size * static_cast<size_t>(rounds));
         _exit(0);
     }
     close(ends[0]);
     for (size_t i = 0; i < size; ++i) data[i] = static_cast<char>(i * 2654435761U >> 13);
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < rounds || access(argv[2], F_OK) != 0; ++round) {
         if (round % 2 == 0) {
             CHECK(write(ends[1], data.data(), size) == static_cast<ssize_t>(size));
         } else {

@@ -8,7 +8,8 @@ from cairn_test import Failure, main, processes
 
 def test(t):
     path = os.path.join(t.build, "test", "checkpoint", "transfers")
-    program = t.launch([path, "100" if t.soak else "40"])
+    finish = os.path.join(t.work, "finish")
+    program = t.launch([path, "100" if t.soak else "20", finish])
     program.expect("READY")
     t.wait_members(2)
     for number in range(t.rounds):
@@ -16,6 +17,8 @@ def test(t):
             t.checkpoint()
             t.sleep(0.02)
         program, _ = t.cycle(program, number)
+    with open(finish, "w"):
+        pass
     program.expect(r"(EXIT-SUCCESS|FAILED[^\r\n]*)")
     program.expect_exit(0)
 
