@@ -10,6 +10,7 @@
 #include "common/agent.h"
 #include "hijack/ids.h"
 #include "hijack/raw.h"
+#include "hijack/sysv.h"
 #include "hijack/timing.h"
 
 using namespace cairn::hijack;
@@ -66,7 +67,18 @@ struct CallsToLookAt {
                                   SYS_nanosleep,
                                   SYS_clock_nanosleep,
                                   SYS_mbind,
-                                  SYS_poll})
+                                  SYS_poll,
+                                  SYS_shmget,
+                                  SYS_shmat,
+                                  SYS_shmctl,
+                                  SYS_semget,
+                                  SYS_semop,
+                                  SYS_semtimedop,
+                                  SYS_semctl,
+                                  SYS_msgget,
+                                  SYS_msgsnd,
+                                  SYS_msgrcv,
+                                  SYS_msgctl})
             has[number] = true;
     }
 };
@@ -181,6 +193,18 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
             *version = header[0];  // where it asked for one that the kernel doesn't know
             return answer;
         }
+        case SYS_shmget:
+        case SYS_shmat:
+        case SYS_shmctl:
+        case SYS_semget:
+        case SYS_semop:
+        case SYS_semtimedop:
+        case SYS_semctl:
+        case SYS_msgget:
+        case SYS_msgsnd:
+        case SYS_msgrcv:
+        case SYS_msgctl:
+            return system_v_call(number, a, b, c, d, e);
         default:  // all others of the list: the first argument
             a = real_id(id(a));
             return call();

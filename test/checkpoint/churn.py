@@ -5,19 +5,12 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import json
 import time
-from cairn_test import Failure, check, main
-
-
-def expect(program, line):
-    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n", timeout=60)
-    if found[1].startswith(b"FAILED"):
-        raise Failure(found[1].decode())
+from cairn_test import check, main
+from cairn_test.serving import ask, begin, finish
 
 
 def test(t):
-    path = os.path.join(t.build, "test", "checkpoint", "churn")
-    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    expect(program, "READY")
+    program = begin(t, "churn")
     seconds = 60 if t.soak else 6
     number = 0
     for round in range(t.rounds):
@@ -34,15 +27,11 @@ def test(t):
         check(taken > 0 and sizes, "no checkpoint was taken")
         t.say(f"{taken} checkpoints of {min(sizes)} to {max(sizes)} processes")
         number += 1
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
+        ask(t, program, number)
         program, _ = t.cycle(program, round)
         number += 1
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+        ask(t, program, number)
+    finish(t, program)
 
 
 main(test)

@@ -8,7 +8,7 @@ import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import Skip, check, main
-from cairn_test.repeated import expect
+from cairn_test.serving import ask, begin, finish
 
 POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 NEEDED, WANTED, MOST = 5, 20, 100  # for the test, with some for others, in all
@@ -89,28 +89,19 @@ def rain(t, program):
     while time.monotonic() < end:
         code, _, err = t.command("checkpoint")
         check(code == 0, f"'cairn checkpoint' ended with {code}: {err}")
-        t.order(f"check rain-{number}")
-        expect(program, f"CHECKED rain-{number}")
+        ask(t, program, f"rain-{number}")
         t.sleep(0.05)
         number += 1
 
 
 def test(t):
-    path = os.path.join(t.build, "test", "checkpoint", "huge_pages")
-    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    found = program.expect(r"^(READY|SKIP[^\r\n]*|FAILED[^\r\n]*)\r?\n")
-    check(not found[1].startswith(b"FAILED"), found[1])
-    if found[1].startswith(b"SKIP"):
-        raise Skip(found[1].decode())
+    program = begin(t, "huge_pages")
     if t.soak:
         rain(t, program)
     for count in range(t.rounds):
         program, _ = t.cycle(program, count)
-        t.order(f"check {count}")
-        expect(program, f"CHECKED {count}")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+        ask(t, program, count)
+    finish(t, program)
 
 
 if KEPT not in os.environ:

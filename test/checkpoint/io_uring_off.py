@@ -4,7 +4,7 @@ import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import check, main
-from cairn_test.repeated import expect
+from cairn_test.serving import ask, begin, finish
 
 
 def seccomp_of(pid):
@@ -14,17 +14,12 @@ def seccomp_of(pid):
 
 def test(t):
     here = seccomp_of(os.getpid())
-    path = os.path.join(t.build, "test", "checkpoint", "io_uring_off")
-    program = t.launch([path], options=("--io-uring=enosys",), env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    program.expect(r"^READY\r?\n")
+    program = begin(t, "io_uring_off", options=("--io-uring=enosys",))
     check(seccomp_of(t.coordinator_pid()) == here, "the coordinator has got the filter as well")
     for number in range(t.rounds):
         program, _ = t.cycle(program, number)
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+        ask(t, program, number)
+    finish(t, program)
     code, _, err = t.command("launch", "--io-uring=maybe", "true")
     check(code == 2 and "enosys" in err, f"a wrong word gave {code}: {err}")
 

@@ -3,13 +3,8 @@
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Failure, Skip, main
-
-
-def expect(program, line):
-    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n")
-    if found[1].startswith(b"FAILED"):
-        raise Failure(found[1].decode())
+from cairn_test import Skip, main
+from cairn_test.serving import ask, begin, finish
 
 
 def test(t):
@@ -18,9 +13,7 @@ def test(t):
     release = tuple(int(x) for x in os.uname().release.split(".")[:2])
     if release < (6, 17):
         raise Skip("lazy memory needs Linux 6.17")
-    path = os.path.join(t.build, "test", "checkpoint", "lazy_memory")
-    program = t.launch([path, "96"], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    program.expect(r"^READY\r?\n")
+    program = begin(t, "lazy_memory", "96")
     for number in range(2 * t.rounds):
         t.checkpoint()
         t.pull_the_plug()
@@ -28,11 +21,8 @@ def test(t):
         t.say(f"round {number + 1}: checkpoint, kill -9, restart --lazy")
         if number % 2 == 0:
             continue  # the next checkpoint at once, while pages are still missing
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+        ask(t, program, number)
+    finish(t, program)
 
 
 main(test)

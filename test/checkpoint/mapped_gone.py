@@ -6,16 +6,14 @@ import shutil
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import check, main
-from cairn_test.repeated import expect
+from cairn_test.serving import ask, begin, finish
 
 
 def test(t):
     folder = os.path.join(t.work, "inner")
     os.mkdir(folder)
     path = os.path.join(folder, "mapped")
-    program = t.launch([os.path.join(t.build, "test", "checkpoint", "mapped_gone"), path],
-                       env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    expect(program, "READY")
+    program = begin(t, "mapped_gone", path)
     for number in range(t.rounds):
         t.checkpoint()
         t.pull_the_plug(number % 2 == 1)
@@ -28,11 +26,8 @@ def test(t):
             said = file.read()
         check((f"{path}, which is written to by a mapping, is gone: made again" in said) == (number % 3 != 2), said)
         check((f"{folder} is gone: made again" in said) == (number % 3 == 1), said)
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+        ask(t, program, number)
+    finish(t, program)
 
 
 main(test)

@@ -16,6 +16,9 @@
 
 namespace {
 
+using test::option;
+using test::set_option;
+
 constexpr unsigned short ours = 0x88b5;  // of IEEE 802, for experiments
 
 int packet_socket(int style, unsigned short protocol, unsigned interface) {
@@ -27,17 +30,6 @@ int packet_socket(int style, unsigned short protocol, unsigned interface) {
     name.sll_ifindex = static_cast<int>(interface);
     if (protocol != 0) CHECK(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
     return fd;
-}
-
-int option(int fd, int level, int name) {
-    int value = -1;
-    socklen_t length = sizeof value;
-    CHECK(getsockopt(fd, level, name, &value, &length) == 0);
-    return value;
-}
-
-void set(int fd, int level, int name, int value) {
-    CHECK(setsockopt(fd, level, name, &value, sizeof value) == 0);
 }
 
 bool bound_to(int fd, unsigned short protocol, unsigned interface) {
@@ -130,9 +122,9 @@ int main() {
     promiscuity.mr_type = PACKET_MR_PROMISC;
     CHECK(setsockopt(cooked, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuity, sizeof promiscuity) == 0);
     CHECK(setsockopt(cooked, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuity, sizeof promiscuity) == 0);
-    set(raw, SOL_PACKET, PACKET_AUXDATA, 1);
-    set(raw, SOL_PACKET, PACKET_ORIGDEV, 1);
-    set(raw, SOL_SOCKET, SO_RCVBUF, 100000);
+    set_option(raw, SOL_PACKET, PACKET_AUXDATA, 1);
+    set_option(raw, SOL_PACKET, PACKET_ORIGDEV, 1);
+    set_option(raw, SOL_SOCKET, SO_RCVBUF, 100000);
     const int receive_buffer = option(raw, SOL_SOCKET, SO_RCVBUF);
     sock_filter nothing[] = {{BPF_RET | BPF_K, 0, 0, 0}};
     const sock_fprog filter{1, nothing};
@@ -141,7 +133,7 @@ int main() {
     while (recv(deaf, &before, 1, MSG_DONTWAIT) >= 0) {
     }
     const int fanout = (getpid() & 0xffff) | PACKET_FANOUT_LB << 16;
-    for (const int fd : group) set(fd, SOL_PACKET, PACKET_FANOUT, fanout);
+    for (const int fd : group) set_option(fd, SOL_PACKET, PACKET_FANOUT, fanout);
     const timeval patience{20, 0};
     for (const int fd : {cooked, raw, group[0], group[1]})
         CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);

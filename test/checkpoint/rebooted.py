@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import time
 from cairn_test import Skip, check, main
-from cairn_test.repeated import expect
+from cairn_test.serving import ask, begin, finish
 
 
 def test(t):
@@ -22,16 +22,11 @@ def test(t):
         file.write(f"#!/bin/sh\nexec {' '.join(space)} {t.ckptdir}/restart.sh \"$@\"\n")
     os.chmod(wrapper, 0o755)
 
-    path = os.path.join(t.build, "test", "checkpoint", "rebooted")
-    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    program.expect(r"^READY\r?\n")
+    program = begin(t, "rebooted")
     for number in range(t.rounds):
         program, _ = t.cycle(program, number, spare_coordinator=False, script=wrapper)  # a reboot spares nobody
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+        ask(t, program, number)
+    finish(t, program)
 
 
 main(test)

@@ -4,8 +4,8 @@ import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import re
-from cairn_test import check, main, processes
-from cairn_test.repeated import expect
+from cairn_test import Skip, check, main, processes
+from cairn_test.serving import ask, begin, finish
 
 KINDS = {
     "thread-files": r"thread \d+ has a descriptor table of its own",
@@ -40,27 +40,21 @@ KINDS = {
 
 
 def test(t):
-    path = os.path.join(t.build, "test", "checkpoint", "refused")
     for kind, reason in KINDS.items():
         root = t.mode in ("exact", "virtual")
         if kind == "thread-user" and not root or kind == "seccomp" and root:
             continue
-        program = t.launch([path, kind], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-        found = program.expect(r"^(READY|SKIP[^\r\n]*|FAILED[^\r\n]*)\r?\n")
-        check(not found[1].startswith(b"FAILED"), found[1])
-        if found[1].startswith(b"SKIP"):
-            t.say(f"{kind}: {found[1].decode()}")
-            program.expect_exit(0)
+        try:
+            program = begin(t, "refused", kind)
+        except Skip as reason_of_it:
+            t.say(f"{kind}: {reason_of_it}")
             continue
         code, _, err = t.command("checkpoint", "--timeout", "4", timeout=40)
         check(code in (3, 6) and re.search(reason, err) and ("(refused)" in err or kind == "huge segment"),
               f"{kind}: the checkpoint ended with {code}: {err}")
         t.say(f"{kind}: {err.strip()}")
-        t.order(f"check {kind}")
-        expect(program, f"CHECKED {kind}")
-        t.order("go")
-        expect(program, "EXIT-SUCCESS")
-        program.expect_exit(0)
+        ask(t, program, kind)
+        finish(t, program)
         os.unlink(os.path.join(t.work, "command"))
         processes.kill_tree({t.coordinator_pid()})
 

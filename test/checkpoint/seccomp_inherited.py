@@ -5,7 +5,7 @@ import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import check, main
-from cairn_test.repeated import expect
+from cairn_test.serving import ask, begin, finish
 
 
 def add_filter():
@@ -28,18 +28,13 @@ def add_filter():
 
 def test(t):
     add_filter()
-    path = os.path.join(t.build, "test", "checkpoint", "eventfd")
-    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    program.expect(r"^READY\r?\n")
+    program = begin(t, "eventfd")
     for number in range(t.rounds):
         program, _ = t.cycle(program, number)
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
+        ask(t, program, number)
         if number == 1:
             add_filter()  # the last round's coordinator and programs have one more
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+    finish(t, program)
 
 
 main(test)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,6 +52,18 @@ inline double now(clockid_t clock = CLOCK_MONOTONIC) {
     timespec time{};
     clock_gettime(clock, &time);
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// Options of sockets that are an int.
+inline int option(int fd, int level, int name) {
+    int value = -1;
+    socklen_t length = sizeof value;
+    CHECK(getsockopt(fd, level, name, &value, &length) == 0);
+    return value;
+}
+
+inline void set_option(int fd, int level, int name, int value) {
+    CHECK(setsockopt(fd, level, name, &value, sizeof value) == 0);
 }
 
 // The driver's orders: a file that is replaced by rename. Read by its full path and closed at once, so that

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 """System V objects that are gone by the restart, as after a reboot: made again, by their old ids as root, else by other
-ones that the program is not told of."""
+ones that the program is not told of. system_v_gone.py linked|preloaded: who calls the kernel is system_v_by_syscall.c."""
 import json
 import os
 import subprocess
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import check, main
-from cairn_test.repeated import expect
+from cairn_test.serving import ask, begin, finish
 
 
 def objects_of(t, folder):
@@ -41,9 +41,10 @@ def id_in(packed):
 
 
 def test(t):
-    path = os.path.join(t.build, "test", "checkpoint", "system_v")
-    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    program.expect(r"^READY\r?\n")
+    way = t.arguments.names[0] if t.arguments.names else ""
+    library = os.path.join(t.build, "test", "checkpoint", "libsystem_v_by_syscall.so")
+    program = begin(t, "system_v_by_syscall" if way == "linked" else "system_v",
+                    env={"LD_PRELOAD": library} if way == "preloaded" else {})
     known = []
     for number in range(t.rounds):
         folder = t.checkpoint()
@@ -55,11 +56,8 @@ def test(t):
         for option, number_of_it in found:
             subprocess.run(["ipcrm", option, str(number_of_it)], stderr=subprocess.DEVNULL)
         program = t.restart(name=f"restart {number + 1}")
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+        ask(t, program, number)
+    finish(t, program)
 
 
 main(test)

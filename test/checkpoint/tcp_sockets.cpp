@@ -17,6 +17,9 @@
 
 namespace {
 
+using test::option;
+using test::set_option;
+
 enum class Kind { v4, v6, mapped };
 
 // An address as text and as sockaddr, for one of the families.
@@ -115,16 +118,6 @@ std::string take(int fd, std::size_t most = 4096, int flags = 0) {
     return text;
 }
 
-int option(int fd, int level, int name) {
-    int value = -1;
-    socklen_t length = sizeof value;
-    CHECK(getsockopt(fd, level, name, &value, &length) == 0);
-    return value;
-}
-void set(int fd, int level, int name, int value) {
-    CHECK(setsockopt(fd, level, name, &value, sizeof value) == 0);
-}
-
 char pattern(std::size_t at) {
     return static_cast<char>(at * 7 >> 3);
 }
@@ -216,7 +209,7 @@ int main() {
     const Pair urgent = make_pair(Kind::v4, v4), among = make_pair(Kind::v4, v4),
                seen = make_pair(Kind::v4, v4);
     for (const Pair& each : {urgent, among, seen}) {
-        if (each.server == among.server) set(each.server, SOL_SOCKET, SO_OOBINLINE, 1);
+        if (each.server == among.server) set_option(each.server, SOL_SOCKET, SO_OOBINLINE, 1);
         put(each.client, "before");
         put(each.client, "!", MSG_OOB);
         put(each.client, "after");
@@ -232,15 +225,15 @@ int main() {
 
     // Options.
     const Pair tuned = make_pair(Kind::v6, v6);
-    set(tuned.client, IPPROTO_TCP, TCP_NODELAY, 1);
-    set(tuned.client, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(tuned.client, IPPROTO_TCP, TCP_KEEPIDLE, 77);
-    set(tuned.client, IPPROTO_TCP, TCP_KEEPINTVL, 7);
-    set(tuned.client, IPPROTO_TCP, TCP_KEEPCNT, 3);
-    set(tuned.client, IPPROTO_TCP, TCP_USER_TIMEOUT, 12345);
-    set(tuned.client, SOL_SOCKET, SO_RCVBUF, 50000);
-    set(tuned.client, SOL_SOCKET, SO_SNDBUF, 60000);
-    set(tuned.server, IPPROTO_TCP, TCP_CORK, 1);
+    set_option(tuned.client, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(tuned.client, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(tuned.client, IPPROTO_TCP, TCP_KEEPIDLE, 77);
+    set_option(tuned.client, IPPROTO_TCP, TCP_KEEPINTVL, 7);
+    set_option(tuned.client, IPPROTO_TCP, TCP_KEEPCNT, 3);
+    set_option(tuned.client, IPPROTO_TCP, TCP_USER_TIMEOUT, 12345);
+    set_option(tuned.client, SOL_SOCKET, SO_RCVBUF, 50000);
+    set_option(tuned.client, SOL_SOCKET, SO_SNDBUF, 60000);
+    set_option(tuned.server, IPPROTO_TCP, TCP_CORK, 1);
     put(tuned.server, "corked");
     const linger lingering{1, 9};
     CHECK(setsockopt(tuned.server, SOL_SOCKET, SO_LINGER, &lingering, sizeof lingering) == 0);
@@ -409,7 +402,7 @@ int main() {
             CHECK(recv(client, text, 5, MSG_WAITALL) == 5 && std::memcmp(text, "hello", 5) == 0);
             CHECK(take(fd) == (is_waiting ? "<nothing>" : ""));
         }
-        set(tuned.server, IPPROTO_TCP, TCP_CORK, 0);
+        set_option(tuned.server, IPPROTO_TCP, TCP_CORK, 0);
         char text[6];
         CHECK(recv(tuned.client, text, 6, MSG_WAITALL) == 6 && std::memcmp(text, "corked", 6) == 0);
         for (std::size_t at = 0; at < much;) {

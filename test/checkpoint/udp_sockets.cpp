@@ -15,6 +15,8 @@
 
 namespace {
 
+using test::option;
+
 struct Name {
     sockaddr_storage storage{};
     socklen_t length = sizeof storage;
@@ -76,13 +78,6 @@ std::string take(int fd) {
                                  reinterpret_cast<sockaddr*>(&from.storage), &from.length);
     if (got < 0) return errno == EAGAIN ? "<nothing>" : "<error>";
     return std::string(text, static_cast<std::size_t>(got)) + " from " + from.words();
-}
-
-int option(int fd, int level, int name) {
-    int value = -1;
-    socklen_t length = sizeof value;
-    CHECK(getsockopt(fd, level, name, &value, &length) == 0);
-    return value;
 }
 
 }  // namespace

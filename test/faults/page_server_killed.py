@@ -9,6 +9,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import signal
 from cairn_test import Failure, Skip, check, main, processes
+from cairn_test.serving import ask, begin, finish
 
 
 def named(name):
@@ -17,12 +18,6 @@ def named(name):
         if found and found[0] == name:
             return pid
     return None
-
-
-def expect(program, line):
-    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n")
-    if found[1].startswith(b"FAILED"):
-        raise Failure(found[1].decode())
 
 
 def kill(pid):
@@ -38,9 +33,7 @@ def test(t):
         raise Skip("lazy memory is root's")
     if tuple(int(x) for x in os.uname().release.split(".")[:2]) < (6, 17):
         raise Skip("lazy memory needs Linux 6.17")
-    path = os.path.join(t.build, "test", "checkpoint", "lazy_memory")
-    program = t.launch([path, "256"], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    program.expect(r"^READY\r?\n")
+    program = begin(t, "lazy_memory", "256")
     killed = 0
     for number in range(2 * t.rounds if t.soak else 2):
         t.checkpoint()
@@ -72,8 +65,7 @@ def test(t):
             else:
                 t.wait_restarted(program)
             t.say(f"round {number + 1}: page servers killed until now: {killed}")
-            t.order(f"check {number}")
-            expect(program, f"CHECKED {number}")
+            ask(t, program, number)
         except Failure:
             with open(program.errors) as file:
                 if "not all of their memory can be brought back" not in file.read():
@@ -81,12 +73,9 @@ def test(t):
             t.say("the program was ended with a message")
             t.pull_the_plug()
             program = t.restart("--eager", name="restart, eagerly")
-            t.order(f"check {number} again")
-            expect(program, f"CHECKED {number} again")
+            ask(t, program, f"{number} again")
     check(killed > 0, "no page server was ever killed")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+    finish(t, program)
 
 
 main(test)

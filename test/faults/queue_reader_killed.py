@@ -8,7 +8,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import Skip, check, main, processes
 from cairn_test.events import Events
-from cairn_test.repeated import expect
+from cairn_test.serving import ask, expect
 
 # Ends only with all messages, in their order, and puts them back.
 PROGRAM = r"""
@@ -118,12 +118,10 @@ def test(t):
         end = events.wait_end()
         events.close()
         killed += hit and end["event"] == "failed"
-        t.order(f"check {number}")
-        expect(program, f"CHECKED {number}")
+        ask(t, program, number)
     t.say(f"{killed} captures were killed with messages in their hands")
     program, _ = t.cycle(program, 0)
-    t.order("check last")
-    expect(program, "CHECKED last")
+    ask(t, program, "last")
     t.order("go")
     expect(program, "EXIT-SUCCESS go")
     program.expect_exit(0)

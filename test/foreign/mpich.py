@@ -12,9 +12,7 @@ def test(t):
                           "-genv", "STENCIL_LEAVE_OPEN", "1"],
                   "POSIX shared memory": ["-genv", "UCX_TLS", "posix,self"],
                   "default": []}
-    # UCX calls the kernel itself to attach a segment: an id that it has got from another rank before the checkpoint isn't translated. It
-    # does so in MPI_Init. Root's restart gives segments the ids that they had.
-    job(t, "mpich", transports, begun=() if t.mode in ("exact", "virtual") else ("default",))
+    job(t, "mpich", transports)
 
 
 main(test)

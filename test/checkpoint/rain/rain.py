@@ -7,17 +7,12 @@ import re
 import sys
 import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
-from cairn_test import Skip, check, main
-from cairn_test.repeated import expect
+from cairn_test import check, main
+from cairn_test.serving import begin, expect, finish
 
 
 def test(t):
-    path = os.path.join(t.build, "test", "checkpoint", t.arguments.names[0])
-    program = t.launch([path], env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command")})
-    found = program.expect(r"^(READY|SKIP[^\r\n]*|FAILED[^\r\n]*)\r?\n")
-    check(not found[1].startswith(b"FAILED"), found[1])
-    if found[1].startswith(b"SKIP"):
-        raise Skip(found[1].decode())
+    program = begin(t, t.arguments.names[0])
     t.wait_members(1)
     end = time.monotonic() + 10
     taken = refused = number = 0
@@ -37,9 +32,7 @@ def test(t):
         expect(program, f"CHECKED {number}")
     t.say(f"{taken} checkpoints, {refused} to be tried again, {number} checks")
     check(taken > refused, "most checkpoints were refused")
-    t.order("go")
-    expect(program, "EXIT-SUCCESS")
-    program.expect_exit(0)
+    finish(t, program)
 
 
 main(test)

@@ -1,0 +1,37 @@
+"""Programs of test/checkpoint, which serve orders (test/checkpoint/support.h): begun, asked to check themselves, told to end."""
+
+import os
+
+from . import Skip
+from .session import Failure
+
+
+def expect(program, line, timeout=60):
+    found = program.expect(rf"({line}|FAILED[^\r\n]*)\r?\n", timeout=timeout)
+    if found[1].startswith(b"FAILED"):
+        raise Failure(found[1].decode())
+    return found
+
+
+def begin(t, name, *arguments, env=None, **options):
+    """Launches test/checkpoint/NAME and waits until it is ready; skips the test if the program says that it can't run here."""
+    path = os.path.join(t.build, "test", "checkpoint", name)
+    program = t.launch([path, *arguments], **options,
+                       env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command"), "CAIRN_TEST_MODE": t.mode, **(env or {})})
+    found = expect(program, r"READY|SKIP[^\r\n]*")
+    if found[1].startswith(b"SKIP"):
+        raise Skip(found[1].decode())
+    return program
+
+
+def ask(t, program, what):
+    """It checks everything that it has set up."""
+    t.order(f"check {what}")
+    expect(program, f"CHECKED {what}")
+
+
+def finish(t, program):
+    """Its last check."""
+    t.order("go")
+    expect(program, "EXIT-SUCCESS")
+    program.expect_exit(0)
