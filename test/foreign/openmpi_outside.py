@@ -14,6 +14,7 @@ def test(t):
     finish, out = os.path.join(t.work, "finish"), os.path.join(t.work, "out")
     kept = [f"{key}={value}" for key, value in t.env.items() if key.startswith("CAIRN_")]
     job = t.launch(["env", *kept, f"STENCIL_FINISH={finish}", starter, "--oversubscribe", "--mca", "oob_tcp_if_include", "lo",
+                    "--mca", "orte_tmpdir_base", t.folder,  # /tmp/ompi.HOST.0 is another's in a user namespace
                     *(["--allow-run-as-root"] if os.getuid() == 0 else []), "-n", "4", t.cairn, "launch", program, "30"],
                    native=True, terminal="none", stdout=out)
 
