@@ -204,7 +204,8 @@ class Restart {
         }
         nlohmann::json others = nlohmann::json::array();
         do {
-            if (auto done = await_event("links", 60); !done)
+            // Another part may wait for a port, a minute long; if it goes the coordinator says so.
+            if (auto done = await_event("links", 180); !done)
                 return std::unexpected(std::move(done.error()).in("connections to other parts"));
             for (const auto& end : last_event_.value("ends", nlohmann::json::array())) others.push_back(end);
         } while (last_event_.value("more", false));

@@ -10,6 +10,7 @@
 #include <climits>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "common/fd.h"
@@ -36,6 +37,20 @@ Address ask(int fd, Ask call) {
     socklen_t length = sizeof storage;
     if (call(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return {};
     return Address(bytes_of(storage).substr(0, length));
+}
+
+// Sockets that this process has itself: "socket:[INODE]".
+std::set<std::string> own_sockets() {
+    std::set<std::string> own;
+    DIR* descriptors = ::opendir("/proc/self/fd");
+    if (descriptors == nullptr) return own;
+    while (const dirent* each = ::readdir(descriptors)) {
+        char target[64] = "";
+        if (::readlinkat(::dirfd(descriptors), each->d_name, target, sizeof target - 1) > 0)
+            own.insert(target);
+    }
+    ::closedir(descriptors);
+    return own;
 }
 
 // Who has a descriptor of socket INODE, among the processes that we may look at.
@@ -242,6 +257,8 @@ Ports ephemeral_ports() {
 }
 
 std::string holder_of_port(const Address& address, bool udp) {
+    // A restored program's listener at the same port over IPv6 only is nobody who is in the way.
+    const std::set<std::string> own = own_sockets();
     // "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode":
     // proc(5).
     for (const char* table :
@@ -256,6 +273,7 @@ std::string holder_of_port(const Address& address, bool udp) {
             const auto colon = local.rfind(':');
             if ((!udp && state != "0A") || colon == std::string::npos) continue;  // listening
             if (std::strtoul(local.c_str() + colon + 1, nullptr, 16) != address.port()) continue;
+            if (own.contains(fmt::format("socket:[{}]", inode))) continue;
             const std::string who = holder_of_inode(inode);
             return who.empty() ? fmt::format(" by a process of user {}", uid) : who;
         }

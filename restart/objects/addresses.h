@@ -54,7 +54,7 @@ struct Ports {
 };
 [[nodiscard]] Ports ephemeral_ports();
 
-// " by 123 (nginx)": who listens at this port, as far as we may know. "" if unknown.
+// " by 123 (nginx)": who else listens at this port, as far as we may know. "" if unknown.
 [[nodiscard]] std::string holder_of_port(const Address& address, bool udp = false);
 
 }  // namespace cairn::restart

@@ -1,10 +1,7 @@
 #include "restart/objects/tcp_links.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +10,7 @@
 #include <cstring>
 
 #include "common/schema/extra.h"
-#include "restart/objects/time_wait.h"
+#include "restart/objects/tcp_callers.h"
 
 namespace cairn::restart {
 namespace {
@@ -25,16 +22,7 @@ constexpr auto call_patience = std::chrono::seconds(5);     // one address of th
 constexpr auto old_patience = std::chrono::seconds(2);      // the addresses that there were
 constexpr auto accept_patience = std::chrono::seconds(45);  // until it has called
 constexpr auto talk_patience = std::chrono::seconds(20);    // nothing moved
-constexpr std::size_t token_size = 32;
 constexpr std::uint64_t longest = std::uint64_t{2} << 30;
-
-std::string make_token() {
-    unsigned char bytes[token_size / 2];
-    if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) std::memset(bytes, 0, sizeof bytes);
-    std::string text;
-    for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-    return text;
-}
 
 Address any_address(int domain) {
     return Address::loopback(domain).any();
@@ -53,8 +41,9 @@ bool ready(int fd, short events, Clock::time_point until) {
 
 class LinkMaker {
   public:
-    LinkMaker(std::vector<Link*> links, const MeetLinks& meet, const std::vector<std::string>& hosts)
-        : links_(std::move(links)), meet_(meet), hosts_(hosts) {}
+    LinkMaker(std::vector<Link*> links, const MeetLinks& meet, const std::vector<std::string>& hosts,
+              const std::vector<Leftover>& leftovers)
+        : links_(std::move(links)), meet_(meet), hosts_(hosts), leftovers_(leftovers) {}
 
     Result<> run() {
         // In the same order everywhere: nobody waits for somebody who waits for him.
@@ -63,9 +52,13 @@ class LinkMaker {
         json ends = json::array();
         for (Link* link : links_)
             if (auto done = offer(*link, ends); !done) return done;
+        ask_to_end(ends);
         auto others = meet_(ends);
         if (!others) return std::unexpected(std::move(others.error()));
-        for (const json& other : *others) other_[other.value("link", std::int64_t{-1})] = other;
+        for (const json& other : *others) {
+            other_[other.value("link", std::int64_t{-1})] = other;
+            end_for(other.value("leftovers", json::array()));
+        }
         for (Link* link : links_) {
             auto done = link->side == 0 ? answer(*link) : call(*link);
             if (done) done = exchange(*link);
@@ -80,86 +73,61 @@ class LinkMaker {
   private:
     // The dead connection's other end may be in TIME_WAIT, and keep its port from a server there. Before
     // anybody listens: a listening socket would take this for a client.
-    void free_port(const Link& link) const {
-        if (link.own.empty() || !link.own.is_here()) return;
+    void free_port(const Link& link) const { end_at_host({link.peer, link.own}); }
+
+    // `end.peer` is an address of this host, `end.own` one of another's of the computation.
+    void end_at_host(const Leftover& end) const {
+        if (end.peer.empty() || end.own.empty() || !end.peer.is_here()) return;
         for (const std::string& address : hosts_)
-            if (Address::parse(address, link.peer.port()).same(link.peer))
-                call_and_hang_up(link.own, link.peer);
+            if (Address::parse(address, end.own.port()).same(end.own))
+                return call_and_hang_up(end.peer, end.own);
     }
 
-    struct Listener {
-        Fd fd;
-        std::uint16_t port = 0;
-    };
+    // Dead connections of no image (of a job that ran before, say) keep ports as well. The part on the host
+    // where the other end was hears of them with the end of a connection that it has to us.
+    void ask_to_end(json& ends) const {
+        for (const Leftover& leftover : leftovers_)
+            for (std::size_t n = 0; n < links_.size(); ++n) {
+                if (!links_[n]->peer_now.with_port(0).same(leftover.peer.with_port(0))) continue;
+                ends[n]["leftovers"].push_back({leftover.own.host_words(), leftover.own.port(),
+                                                leftover.peer.host_words(), leftover.peer.port()});
+                break;
+            }
+    }
+
+    void end_for(const json& leftovers) const {
+        for (const json& each : leftovers) {
+            const auto address = [&each](std::size_t at) {
+                if (!each.is_array() || each.size() != 4 || !each[at].is_string() ||
+                    !each[at + 1].is_number_integer())
+                    return Address();
+                return Address::parse(each[at].get<std::string>(), each[at + 1].get<std::uint16_t>());
+            };
+            end_at_host({address(0), address(2)});
+        }
+    }
 
     Result<> offer(Link& link, json& ends) {
         json end = {{"link", link.number}, {"side", link.side}};
         if (link.side == 0) {
-            const std::string token = tokens_[link.number] = make_token();
-            auto fallback = listen(any_address(link.domain), link);
+            const std::string token = tokens_[link.number] = callers_.expect();
+            if (token.empty()) return fail_errno("no random numbers");
+            auto fallback = callers_.listen(any_address(link.domain), link.domain, link.make);
             if (!fallback) return std::unexpected(std::move(fallback.error()));
             end["port"] = *fallback;
             end["token"] = token;
-            end["old"] = listen(link.own, link).has_value();
+            end["old"] = callers_.listen(link.own, link.domain, link.make).has_value();
         }
         ends.push_back(std::move(end));
         return {};
     }
 
-    // One for all connections that come to the same address.
-    Result<std::uint16_t> listen(const Address& address, const Link& link) {
-        const std::string key = fmt::format("{} {}", link.domain, address.words());
-        if (const auto known = listeners_.find(key); known != listeners_.end()) return known->second.port;
-        Listener listener;
-        listener.fd = link.make();
-        if (!listener.fd) return fail_errno("socket");
-        const int off = 0;
-        if (link.domain == AF_INET6)
-            ::setsockopt(listener.fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-        if (::bind(listener.fd.get(), address.name(), address.length()) != 0 ||
-            ::listen(listener.fd.get(), 1024) != 0)
-            return fail_errno("{}: listen", address.words());
-        set_blocking(listener.fd.get(), false);
-        listener.port = Address::of(listener.fd.get()).port();
-        return listeners_.emplace(key, std::move(listener)).first->second.port;
-    }
-
-    // Whoever calls says a token first; those of other connections are kept for their turn.
     Result<> answer(Link& link) {
-        const std::string& token = tokens_.at(link.number);
-        const auto until = Clock::now() + accept_patience;
-        while (!came_.contains(token)) {
-            if (Clock::now() > until)
-                return fail_code(ExitCode::timed_out,
-                                 "its other part, on {}, has not called within {} s: can it reach this "
-                                 "host?",
-                                 where(link), accept_patience.count());
-            std::vector<pollfd> polled;
-            for (const auto& [key, listener] : listeners_) polled.push_back({listener.fd.get(), POLLIN, 0});
-            ::poll(polled.data(), polled.size(), 200);
-            for (const pollfd& each : polled) {
-                if ((each.revents & POLLIN) == 0) continue;
-                Fd fd(::accept4(each.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-                if (fd) hear_token(std::move(fd));
-            }
-        }
-        link.fd = std::move(came_.at(token));
-        return {};
-    }
-
-    void hear_token(Fd fd) {
-        std::string said;
-        const auto until = Clock::now() + std::chrono::seconds(2);
-        while (said.size() < token_size && ready(fd.get(), POLLIN, until)) {
-            char part[token_size];
-            const ssize_t n = ::recv(fd.get(), part, token_size - said.size(), 0);
-            if (n <= 0) return;
-            said.append(part, static_cast<std::size_t>(n));
-        }
-        const bool known =
-            std::ranges::any_of(tokens_, [&](const auto& each) { return each.second == said; });
-        if (known && said.size() == token_size)
-            came_[said] = std::move(fd);  // a second try takes the first one's place
+        link.fd = callers_.take(tokens_.at(link.number), accept_patience);
+        if (link.fd) return {};
+        return fail_code(ExitCode::timed_out,
+                         "its other part, on {}, has not called within {} s: can it reach this host?",
+                         where(link), accept_patience.count());
     }
 
     [[nodiscard]] std::string where(const Link& link) const {
@@ -301,17 +269,17 @@ class LinkMaker {
     std::vector<Link*> links_;
     const MeetLinks& meet_;
     const std::vector<std::string>& hosts_;
-    std::map<std::string, Listener> listeners_;
+    const std::vector<Leftover>& leftovers_;
+    TcpCallers callers_;
     std::map<std::int64_t, std::string> tokens_;
     std::map<std::int64_t, json> other_;
-    std::map<std::string, Fd> came_;
 };
 
 }  // namespace
 
-Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet,
-                       const std::vector<std::string>& hosts) {
-    return LinkMaker(std::move(links), meet, hosts).run();
+Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet, const std::vector<std::string>& hosts,
+                       const std::vector<Leftover>& leftovers) {
+    return LinkMaker(std::move(links), meet, hosts, leftovers).run();
 }
 
 }  // namespace cairn::restart

@@ -15,6 +15,7 @@
 #include "common/fd.h"
 #include "common/schema/process.h"
 #include "restart/objects/addresses.h"
+#include "restart/objects/time_wait.h"
 
 namespace cairn::restart {
 
@@ -27,6 +28,7 @@ struct Link {
     int side = 0;  // 0 waits to be called, 1 calls
     int domain = 0;
     Address own, peer;     // as the programs know them
+    Address peer_now;      // where the peer's host is now
     nlohmann::json extra;  // of the object: arrived, written, sent, mark, urgent, options
     const schema::Bytes* contents = nullptr;
     std::function<Fd()> make;  // a socket of this domain with the options that come first
@@ -39,8 +41,10 @@ struct Link {
     std::size_t received_size = 0;
 };
 
-// `hosts`: addresses that the computation's hosts have now.
+// `hosts`: addresses that the computation's hosts have now. `leftovers`: what keeps a port from a server here
+// and can be ended by who has the other end's address only; they are asked to.
 [[nodiscard]] Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet,
-                                     const std::vector<std::string>& hosts);
+                                     const std::vector<std::string>& hosts,
+                                     const std::vector<Leftover>& leftovers);
 
 }  // namespace cairn::restart

@@ -31,6 +31,8 @@ using nlohmann::json;
 using schema::Object;
 using Clock = std::chrono::steady_clock;
 
+constexpr auto other_patience = std::chrono::seconds(60);  // nothing moves between this part and another
+
 struct End {
     const Object* object = nullptr;
     json extra;
@@ -55,7 +57,7 @@ class TcpSockets {
     Result<> open() {
         // Real listeners come after the connections, which need the ports for a moment.
         for (const auto step : {&TcpSockets::read, &TcpSockets::connect_pairs, &TcpSockets::connect_others,
-                                &TcpSockets::connect_lone, &TcpSockets::make_rest,
+                                &TcpSockets::fill_others, &TcpSockets::connect_lone, &TcpSockets::make_rest,
                                 &TcpSockets::connect_pending, &TcpSockets::fill, &TcpSockets::finish})
             if (auto done = (this->*step)(); !done) return done;
         return {};
@@ -222,6 +224,9 @@ class TcpSockets {
             link.domain = end.domain;
             link.own = end.own;
             link.peer = end.peer_name;
+            const auto* region = opening_.options.region;
+            link.peer_now = region == nullptr ? Address() : link.peer.moved(region->sockets);
+            if (link.peer_now.empty()) link.peer_now = link.peer;
             link.extra = end.extra;
             link.contents = end.object->contents.empty() ? &none_ : &end.object->contents.front();
             link.make = [this, &each = end] { return make(each.domain, each.extra); };
@@ -234,25 +239,48 @@ class TcpSockets {
                 ExitCode::refused,
                 "programs of this part are connected to those of another host, and the session's "
                 "coordinator knows no other host");
-        if (auto done = connect_links(links, opening_.options.meet_links, opening_.options.hosts); !done)
+        if (auto done =
+                connect_links(links, opening_.options.meet_links, opening_.options.hosts, kept_ports());
+            !done)
             return done;
         for (auto& [id, end] : ends_)
             if (end.link) end.fd = std::move(end.link->fd);
         return {};
     }
 
+    // What keeps our listeners from their ports and can't be ended from here.
+    [[nodiscard]] std::vector<Leftover> kept_ports() const {
+        constexpr std::size_t most = 1000;  // they go to other parts by a message
+        std::vector<Leftover> kept;
+        for (const auto& [id, end] : ends_) {
+            if (!end.flag("listening") || end.own.port() == 0) continue;
+            const Fd probe = make(end.domain, end.extra);
+            if (::bind(probe.get(), end.own.name(), end.own.length()) == 0 || errno != EADDRINUSE ||
+                !holder_of_port(end.own).empty())
+                continue;
+            end_time_wait(end.own);
+            for (Leftover& each : leftovers_at(end.own))
+                if (kept.size() < most) kept.push_back(std::move(each));
+        }
+        return kept;
+    }
+
     // Our end gets from the other part what it had in its buffer before anybody looks. What the buffer has no
     // room for (it grows up to half of tcp_rmem's limit, and had grown further by itself) stays in the other
-    // end's, and comes as the program reads.
+    // end's, and comes as the program reads. The other part may still be busy with a third one.
     Result<> await_contents(const End& end) {
         const std::size_t expected = end.link->contents->size();
         auto moved = Clock::now(), raised = moved;
         for (std::size_t last = 0;;) {
+            const bool ended = has_ended(end.fd.get());
             const std::size_t here = waiting_in(end.fd.get());
             if (here >= expected || end.extra.contains("mark")) return {};
             const auto now = Clock::now();
             if (std::exchange(last, here) != here) moved = raised = now;
-            if (now - moved > (here > 0 ? std::chrono::seconds(1) : std::chrono::seconds(10))) break;
+            if (now - moved > (here > 0 ? std::chrono::seconds(1) : other_patience)) break;
+            if (ended && here == 0)
+                return fail("connection {} - {}: its other part has given up", end.own.words(),
+                            end.peer_name.words());
             if (now - raised > std::chrono::milliseconds(50)) {
                 receive_more(end.fd.get(), expected - here);
                 raised = now;
@@ -262,6 +290,11 @@ class TcpSockets {
         if (waiting_in(end.fd.get()) > 0) return {};
         return fail_code(ExitCode::timed_out, "connection {} - {}: nothing has come from the other host",
                          end.own.words(), end.peer_name.words());
+    }
+
+    static bool has_ended(int fd) {
+        pollfd polled{fd, POLLRDHUP, 0};
+        return ::poll(&polled, 1, 0) > 0;
     }
 
     static std::size_t waiting_in(int fd) {
@@ -475,7 +508,7 @@ class TcpSockets {
             }
             if (sent < 0 && errno != EAGAIN) return fail_errno("what was on its way can't be sent");
             const auto waited = Clock::now() - moved;
-            if (waited > std::chrono::seconds(3))
+            if (waited > (to >= 0 ? std::chrono::seconds(3) : other_patience))
                 return fail("what was on its way ({} bytes) doesn't fit", size);
             if (to >= 0 && waited > std::chrono::milliseconds(100)) receive_more(to, size - done);
             std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -548,11 +581,21 @@ class TcpSockets {
         return send(sender, receiver, data.data() + rest, data.size() - rest, 0);
     }
 
-    Result<> fill() {
-        for (auto& [id, end] : ends_) {
+    // Before anything that may take long: the other part waits for what comes from here, and a port may have
+    // to be waited for, for a minute, by one of the two only.
+    Result<> fill_others() {
+        for (auto& [id, end] : ends_)
             if (end.link)
                 if (auto done = fill_other(end); !done)
                     return std::unexpected(std::move(done.error()).in(end.own.words()));
+        for (auto& [id, end] : ends_)
+            if (end.link)
+                if (auto done = await_contents(end); !done) return done;
+        return {};
+    }
+
+    Result<> fill() {
+        for (auto& [id, end] : ends_) {
             const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
             if (sender < 0 || (end.object->contents.empty() && !end.extra.contains("mark"))) continue;
             set_int(sender, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -565,9 +608,6 @@ class TcpSockets {
                 return std::unexpected(std::move(done.error()).in(end.own.words()));
             set_int(sender, IPPROTO_TCP, TCP_NODELAY, 0);
         }
-        for (auto& [id, end] : ends_)
-            if (end.link)
-                if (auto done = await_contents(end); !done) return done;
         return {};
     }
 

@@ -165,4 +165,15 @@ void end_time_wait(const Address& address) {
         }
 }
 
+std::vector<Leftover> leftovers_at(const Address& address) {
+    std::vector<Leftover> found;
+    const Fd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    if (!netlink) return found;
+    for (const int family : {AF_INET, AF_INET6})
+        for (const inet_diag_sockid& id : in_time_wait(netlink.get(), family, address.port()))
+            found.push_back({address_of(family, id.idiag_src, id.idiag_sport),
+                             address_of(family, id.idiag_dst, id.idiag_dport)});
+    return found;
+}
+
 }  // namespace cairn::restart

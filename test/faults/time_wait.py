@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A server that hasn't set SO_REUSEADDR and has closed a connection: the kernel keeps its port for a minute after the kill
-(TIME_WAIT). The restart doesn't wait for that: root ends such connections, other users call as their dead other end."""
+(TIME_WAIT). The restart doesn't wait for that: root ends such connections, other users call as their dead other end. That the
+server listens over IPv6 at the same port, by another socket, is no reason to take the port for somebody else's."""
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -8,9 +9,18 @@ from cairn_test import check, main
 
 SERVER = r"""
 import os, socket, time
-server = socket.socket()
-server.bind(("127.0.0.1", 0))
-server.listen()
+def listen():
+    six, server = socket.socket(socket.AF_INET6), socket.socket()  # opened again in this order
+    server.bind(("127.0.0.1", 0))
+    six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    try:
+        six.bind(("::1", server.getsockname()[1]))
+    except OSError:
+        return listen()
+    six.listen()
+    server.listen()
+    return six, server
+six, server = listen()
 def ask():
     client = socket.create_connection(server.getsockname())
     mine, _ = server.accept()
