@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "common/human.h"
 
@@ -24,7 +25,7 @@ Result<std::string> Hosts::listen(const Endpoint& endpoint, const Key& key) {
 
 void Hosts::stop() {
     acceptor_.stop();
-    for (auto& [key, link] : strangers_) link->close();
+    for (auto& [key, stranger] : strangers_) stranger.link->close();
     strangers_.clear();
     for (auto& [id, host] : hosts_)
         if (host.link) host.link->close();
@@ -34,17 +35,18 @@ void Hosts::stop() {
 void Hosts::accepted(Fd socket) {
     // Who hasn't proved anything has a place among few; the others' connections aren't touched by a flood of
     // these.
-    if (strangers_.size() >= most_strangers) return;
+    if (strangers_.size() >= most_strangers) make_room();
+    std::string address = peer_address(socket.get());
     auto link = std::make_shared<Link>(io_, std::move(socket), Channel::Role::root, key_, limits_);
     const Link* which = link.get();
-    strangers_[which] = link;
+    strangers_[which] = {link, std::move(address), next_stranger_++};
     link->start({.ready = [] {},
                  .message =
                      [this, which](const Json& message) {
                          if (const auto host = host_of_.find(which); host != host_of_.end())
                              return said(host->second, message);
                          if (const auto stranger = strangers_.find(which); stranger != strangers_.end())
-                             greeted(stranger->second, message);
+                             greeted(stranger->second.link, message);
                      },
                  .ended =
                      [this, which](const std::string& why) {
@@ -54,12 +56,28 @@ void Hosts::accepted(Fd socket) {
                      }});
 }
 
+// A host that was lost has to get in again while somebody else knocks a thousand times a second. So the one
+// who goes is of the address that has most, and came first of those: who has the key needs his place for a
+// millisecond or two.
+void Hosts::make_room() {
+    std::map<std::string, std::size_t> crowds;
+    for (const auto& [key, stranger] : strangers_) ++crowds[stranger.address];
+    const auto rank = [&](const auto& each) {
+        const Stranger& stranger = each.second;
+        return std::tuple(stranger.link->ready(), -static_cast<std::int64_t>(crowds.at(stranger.address)),
+                          stranger.number);
+    };
+    const auto last = std::ranges::min_element(strangers_, {}, rank);
+    last->second.link->drop();
+    strangers_.erase(last);
+}
+
 void Hosts::greeted(std::shared_ptr<Link> link, const Json& greeting) {
-    strangers_.erase(link.get());
+    const auto place = strangers_.extract(link.get());
     const auto refuse = [&](const Error& why) {
         link->send({{"type", "refused"}, {"code", static_cast<int>(why.code)}, {"reason", why.what}});
         // It closes when it has read that.
-        strangers_[link.get()] = link;
+        strangers_[link.get()] = place.mapped();
     };
     const std::string name = get_string(greeting, "name");
     if (get_string(greeting, "type") != "host" || name.empty() || name.size() > 255)

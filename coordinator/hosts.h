@@ -78,9 +78,16 @@ class Hosts {
         std::uint64_t host;
         Heard heard;
     };
+    // Has not said who it is, or was refused.
+    struct Stranger {
+        std::shared_ptr<Link> link;
+        std::string address;
+        std::uint64_t number = 0;  // the higher the later
+    };
     static constexpr std::size_t most_strangers = 64, most_hosts = 4096;
 
     void accepted(Fd socket);
+    void make_room();
     void greeted(std::shared_ptr<Link> link, const Json& greeting);
     void said(std::uint64_t id, const Json& message);
     void lost(std::uint64_t id, const std::string& why);
@@ -92,11 +99,11 @@ class Hosts {
     Key key_;
     LinkLimits limits_;
     Acceptor acceptor_;
-    std::map<const Link*, std::shared_ptr<Link>> strangers_;  // have not said who they are
+    std::map<const Link*, Stranger> strangers_;
     std::map<const Link*, std::uint64_t> host_of_;
     std::map<std::uint64_t, Host> hosts_;
     std::map<std::uint64_t, Conversation> conversations_;
-    std::uint64_t next_ = 1, next_conversation_ = 1;
+    std::uint64_t next_ = 1, next_conversation_ = 1, next_stranger_ = 1;
 };
 
 }  // namespace cairn::coordinator

@@ -162,6 +162,13 @@ void Link::close() {
     socket_.close(ignored);
 }
 
+void Link::drop() {
+    if (!open_) return;
+    const linger at_once{1, 0};
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close();
+}
+
 // A root that doesn't like our proof says nothing, it closes: FIN or RST, as it happens.
 void Link::lost(const std::string& why) {
     if (!open_) return;
@@ -171,11 +178,8 @@ void Link::lost(const std::string& why) {
 
 void Link::end(const std::string& why) {
     if (!open_) return;
-    // What was said and not heard is void: it must not arrive when the network is back, from an end that has
-    // long told its clients that it failed.
-    const linger at_once{1, 0};
-    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    close();
+    // It must not arrive when the network is back, from an end that has long told its clients that it failed.
+    drop();
     const auto ended = std::exchange(handler_, {}).ended;
     if (ended) ended(why);
 }

@@ -39,6 +39,8 @@ class Link : public std::enable_shared_from_this<Link> {
     void send(const Json& message);
     // Ends it; `ended` is not called.
     void close();
+    // The same at once: what was said and not heard is void, and nothing of it is left in the kernel.
+    void drop();
     [[nodiscard]] bool ready() const { return open_ && channel_.proved(); }
     // The other end greeted us and closed when it had seen our proof. (One that closes at once may have too
     // many strangers to listen to another.)

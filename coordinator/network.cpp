@@ -102,12 +102,24 @@ Result<Fd> call(const Endpoint& endpoint) {
     return fd;
 }
 
-std::string peer_words(int fd) {
+namespace {
+
+std::string peer_of(int fd, bool with_port) {
     sockaddr_storage name{};
     socklen_t size = sizeof name;
     return ::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &size) == 0
-               ? words(reinterpret_cast<sockaddr*>(&name), true)
+               ? words(reinterpret_cast<sockaddr*>(&name), with_port)
                : "?";
+}
+
+}  // namespace
+
+std::string peer_words(int fd) {
+    return peer_of(fd, true);
+}
+
+std::string peer_address(int fd) {
+    return peer_of(fd, false);
 }
 
 std::string own_words(int fd) {

@@ -21,8 +21,9 @@ struct Endpoint {
 // A socket that is being connected. Blocks for the resolver, not for the other host.
 [[nodiscard]] Result<Fd> call(const Endpoint& endpoint);
 
-[[nodiscard]] std::string peer_words(int fd);  // "10.0.0.1:4711"
-[[nodiscard]] std::string own_words(int fd);   // "10.0.0.1"
+[[nodiscard]] std::string peer_words(int fd);    // "10.0.0.1:4711"
+[[nodiscard]] std::string peer_address(int fd);  // "10.0.0.1"
+[[nodiscard]] std::string own_words(int fd);     // "10.0.0.1"
 
 // This host's addresses that others may know it by: not loopback, not link-local.
 [[nodiscard]] std::vector<std::string> own_addresses();

@@ -83,6 +83,7 @@ void Peer::read() {
             if (n <= 0) return self->close();
             if (self->refused_) return self->close();
             const auto size = static_cast<std::size_t>(n);
+            self->heard_ = std::chrono::steady_clock::now();
             self->arm_idle();
             if (size > buffer.size())
                 self->bad_message(

@@ -52,6 +52,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
     [[nodiscard]] Id id() const { return id_; }
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] bool is_open() const { return open_; }
+    // Nothing of this client is under way. Since when it has said nothing.
+    [[nodiscard]] bool is_idle() const { return open_ && !busy && !subscribed && !closing_ && !refused_; }
+    [[nodiscard]] std::chrono::steady_clock::time_point heard() const { return heard_; }
 
     // Something of this client is under way: silence is no reason to disconnect it.
     bool busy = false;
@@ -72,6 +75,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
     const PeerLimits& limits_;
     std::deque<std::string> queue_;
     std::size_t queued_bytes_ = 0;
+    std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();
     int bad_ = 0;
     bool open_ = true, writing_ = false, closing_ = false, refused_ = false;
 };

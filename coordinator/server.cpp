@@ -59,7 +59,7 @@ void Server::accepted(Fd socket) {
     const char* problem = nullptr;
     if (!known || (who.uid != ::geteuid() && who.uid != 0))
         problem = "the session belongs to another user";
-    else if (peers_.size() >= most_peers)
+    else if (peers_.size() >= most_peers && !make_room())
         problem = "too many clients are connected; try again";
     if (peers_.size() >= 2 * most_peers) return;  // not even words for more
     // A list of many processes, or a restart of many, is one large message.
@@ -69,6 +69,16 @@ void Server::accepted(Fd socket) {
     peers_[peer->id()] = peer;
     if (problem == nullptr) return peer->start();
     peer->refuse({{"event", "failed"}, {"code", static_cast<int>(ExitCode::refused)}, {"reason", problem}});
+}
+
+// A client that was forgotten open, or a thousand, keeps nobody out: who has been silent for longest gives
+// his place.
+bool Server::make_room() {
+    std::shared_ptr<Peer> last;
+    for (const auto& [id, peer] : peers_)
+        if (peer->is_idle() && (!last || peer->heard() < last->heard())) last = peer;
+    if (last) last->close();
+    return last != nullptr;
 }
 
 void Server::broadcast(const Json& event, bool droppable) {

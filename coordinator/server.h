@@ -28,6 +28,7 @@ class Server {
 
   private:
     void accepted(Fd socket);
+    [[nodiscard]] bool make_room();
 
     static constexpr std::size_t most_peers = 128;
 

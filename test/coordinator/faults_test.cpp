@@ -270,11 +270,31 @@ TEST_F(CoordinatorTest, WhoNeverReadsHarmsNobody) {
 TEST_F(CoordinatorTest, CrowdIsTurnedAway) {
     start();
     std::vector<Client> crowd;
-    for (int i = 0; i < 140; ++i) crowd.push_back(client());
+    for (int i = 0; i < 128; ++i) {
+        crowd.push_back(client());
+        ASSERT_EQ(crowd.back().ask({{"verb", "subscribe"}})["event"], "done");
+    }
+    crowd.push_back(client());
     ASSERT_TRUE(crowd.back().connected());
     EXPECT_EQ(crowd.back().next()["code"], 3);
     crowd.clear();
     EXPECT_TRUE(eventually([&] { return status().is_object() && status()["event"] == "done"; }));
+}
+
+// Clients that were left open and want nothing keep nobody out: who has been silent for longest goes.
+TEST_F(CoordinatorTest, IdleCrowdGivesWay) {
+    start();
+    Client asking = client();
+    std::vector<Client> crowd;
+    for (int i = 0; i < 300; ++i) {
+        crowd.push_back(client());
+        if (i % 20 == 0) {
+            ASSERT_EQ(asking.ask({{"verb", "status"}})["event"], "done") << i;
+        }
+    }
+    EXPECT_EQ(status()["event"], "done");
+    EXPECT_TRUE(crowd.front().next().is_null());
+    EXPECT_EQ(asking.ask({{"verb", "status"}})["event"], "done");
 }
 
 TEST_F(CoordinatorTest, OneRequestAtATime) {
