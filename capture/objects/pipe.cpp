@@ -103,7 +103,7 @@ Result<> capture_pipes(Table& table) {
                 output = output || !reads(object);
                 input = input || !writes(object);
             }
-            if (output && !input && pipes_read_outside(table).contains(found.status.st_ino)) {
+            if (output && !input && held_above(table).pipes_read.contains(found.status.st_ino)) {
                 for (const std::int64_t id : ends.objects) {
                     schema::Object& object = table.objects[static_cast<std::size_t>(id)];
                     object.outside = !reads(object);

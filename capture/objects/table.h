@@ -54,8 +54,12 @@ struct Table {
     struct Rank {
         int fd = -1, number = -1, of = 0;  // PMI_FD, PMI_RANK, PMI_SIZE
     };
-    std::map<std::int64_t, Rank> ranks;           // sockets that lead to an MPI launcher: object -> whose
-    std::optional<std::set<ino_t>> read_outside;  // pipes_read_outside()
+    std::map<std::int64_t, Rank> ranks;  // sockets that lead to an MPI launcher: object -> whose
+    struct HeldAbove {
+        std::set<ino_t> pipes_read;        // open for reading
+        std::set<std::int32_t> terminals;  // masters, in the sessions of members: numbers of /dev/pts
+    };
+    std::optional<HeldAbove> above;  // held_above()
     std::vector<std::int64_t> tcp_sockets;
     // Whom members speak to that are on no descriptor of this host, and where they can be called: matched
     // with other hosts' when all stand still (tcp_links.h). "tcp" or "udp" and a plain address.
@@ -139,8 +143,10 @@ struct Located {
 void note_rank(Table& table, const Holder& holder, std::span<const schema::Descriptor> descriptors);
 // Is this address (address_words) that of the PMIx server which the process was started with?
 [[nodiscard]] bool is_pmix_server(const Holder& holder, const std::string& address);
-// Pipes that a process above the members has open for reading; found once for each checkpoint.
-[[nodiscard]] const std::set<ino_t>& pipes_read_outside(Table& table);
+// A connection to it: what a restart has to know to answer in its place.
+[[nodiscard]] Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::json& extra);
+// What processes above the members hold; found once for each checkpoint.
+[[nodiscard]] const Table::HeldAbove& held_above(Table& table);
 
 // terminal.cpp
 [[nodiscard]] Result<> describe_pty_master(Table& table, const Description& found, schema::Object& object);

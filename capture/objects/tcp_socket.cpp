@@ -391,13 +391,10 @@ class TcpSockets {
     }
 
     Result<> outside(Socket& socket) {
-        if (is_pmix_server(socket.found->holder, address_words(socket.peer)))
-            return fail_code(
-                ExitCode::refused,
-                "is the connection of an MPI program to mpirun, which is outside the group; under PMIx (Open "
-                "MPI) a program ends when it loses that, so a restart couldn't bring it back: run `cairn "
-                "launch mpirun ...` instead of `mpirun cairn launch ...`");
         socket.object->outside = true;
+        // As the program knows it: after a restart the kernel says otherwise.
+        if (is_pmix_server(socket.found->holder, schema::text(socket.extra, "peer_words")))
+            return describe_pmix_rank(table_, *socket.found, socket.extra);
         table_.external(fmt::format("{} is a TCP socket, {} connected to {}", socket.found->who(),
                                     address_words(socket.own), address_words(socket.peer)),
                         "a restart resets it");

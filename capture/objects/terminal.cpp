@@ -149,6 +149,15 @@ Result<> capture_terminals(Table& table) {
         if (object.kind != schema::ObjectKind::terminal) continue;
         const auto master = masters.find(object.pty);
         if (master != masters.end()) object.kind = schema::ObjectKind::pty_slave;
+        // mpirun makes one for the standard output of each rank. It goes with mpirun, and its number may be
+        // another terminal's when the programs come back.
+        const bool standard_only = object.standard >= 0 && object.session <= 0 && object.pty_index >= 0;
+        if (master == masters.end() && standard_only &&
+            held_above(table).terminals.contains(object.pty_index)) {
+            object.outside = true;
+            table.note("{} is a terminal of a launcher outside the group",
+                       table.descriptions.at(object.id).who());
+        }
         const auto found = table.descriptions.find(object.id);
         // A controlling terminal that nobody has open; or another description of the same slave was first.
         if (found == table.descriptions.end() || !done_with.insert(object.pty).second) continue;

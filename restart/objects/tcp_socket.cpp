@@ -611,6 +611,11 @@ class TcpSockets {
         return {};
     }
 
+    // An MPI program's: somebody answers in the launcher's place (restart/pmi).
+    static bool is_of_launcher(const End& end) {
+        return end.extra.contains("pmi_rank") && !end.flag("error") && !end.flag("peer_gone");
+    }
+
     static void end_stand_in(End& end) {
         const bool reset = end.object->outside || end.flag("error");
         if (reset) {
@@ -625,6 +630,7 @@ class TcpSockets {
         for (auto& [id, end] : ends_) {
             if (end.flag("no_more_sending")) ::shutdown(end.fd.get(), SHUT_WR);
             if (end.flag("no_more_reading")) ::shutdown(end.fd.get(), SHUT_RD);
+            if (is_of_launcher(end)) opening_.launchers.emplace(id, std::move(end.stand_in));
             if (end.stand_in) end_stand_in(end);
         }
         for (auto& [id, end] : ends_) {
@@ -638,7 +644,7 @@ class TcpSockets {
                 end.extra["options"]["SO_RCVBUF"] = room;
             }
             set_buffers(fd, end.extra);
-            if (end.link || end.peer != nullptr || end.renamed) name(end);
+            if (end.link || end.peer != nullptr || end.renamed || is_of_launcher(end)) name(end);
             if (auto done = set_flags(fd, *end.object); !done) return done;
             if (auto done = opening_.keep(*end.object, std::move(end.fd)); !done) return done;
         }

@@ -112,6 +112,7 @@ Result<> open_substitute(Opening& opening, const Object& object) {
 }
 
 Result<> open_outer(Opening& opening, const Object& object, bool main) {
+    if (!main && object.outside) return open_substitute(opening, object);
     if (!main) {
         Fd other(::open(object.path.c_str(), reopen_flags(object.flags) | O_NOCTTY | O_NONBLOCK));
         if (other && ::isatty(other.get())) {

@@ -1,12 +1,11 @@
-// What an MPI launcher would answer the programs that it has started as one job: the protocol of PMI version
-// 1, lines of "cmd=NAME key=value ..." (the MPICH sources' "PMI wire protocol"). The launcher itself is gone
+// What an MPI launcher would answer the programs that it has started as one job. The launcher itself is gone
 // after a restart; its programs know each other already and need it for their end only.
 #pragma once
 
-#include <map>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "restart/pmi/barrier.h"
 
 namespace cairn::restart::pmi {
 
@@ -14,34 +13,33 @@ class Job {
   public:
     struct Answer {
         std::size_t rank = 0;  // index, not MPI's number
-        std::string line;      // ends in \n
+        std::string bytes;
     };
     using Answers = std::vector<Answer>;
 
-    // `ranks`: how many are here; `size`: of how many the job is.
-    Job(std::size_t ranks, int size) : ranks_(ranks, State::running), size_(size) {}
+    explicit Job(std::size_t ranks) : barrier_(ranks) {}
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    virtual ~Job() = default;
 
-    // A rank that had asked something before the checkpoint and was not answered: what, nobody knows any
-    // more. It is the barrier, where everybody waits for the others; any other answer takes no time.
-    [[nodiscard]] Answers waits(std::size_t rank);
-    // A line without its end.
-    [[nodiscard]] Answers hear(std::size_t rank, std::string_view line);
-    // Its connection has ended.
-    [[nodiscard]] Answers left(std::size_t rank);
+    // Takes whole messages of a rank's off the front of what was received.
+    [[nodiscard]] virtual Answers read(std::size_t rank, std::string& unread) = 0;
+    [[nodiscard]] Answers waits(std::size_t rank) { return to(barrier_.waits(rank)); }
+    [[nodiscard]] Answers left(std::size_t rank) { return to(barrier_.left(rank)); }
+    [[nodiscard]] const std::string& failure() const { return barrier_.failure(); }
+    [[nodiscard]] int exit_code() const { return barrier_.exit_code(); }
 
-    // Why the others have to be ended, as a launcher does; empty: they needn't.
-    [[nodiscard]] const std::string& failure() const { return failure_; }
-    [[nodiscard]] int exit_code() const { return exit_code_; }
+  protected:
+    [[nodiscard]] virtual std::string answer(const Barrier::Release& release) = 0;
+    [[nodiscard]] Answers to(const Barrier::Releases& releases) {
+        Answers answers;
+        for (const auto& release : releases) answers.push_back({release.rank, answer(release)});
+        return answers;
+    }
+    [[nodiscard]] Barrier& barrier() { return barrier_; }
 
   private:
-    enum class State { running, in_barrier, waiting, finished, gone };
-    [[nodiscard]] Answers open_barrier();
-    [[nodiscard]] std::string answer(const std::map<std::string, std::string, std::less<>>& words);
-
-    std::vector<State> ranks_;
-    int size_ = 0, exit_code_ = 0;
-    std::map<std::string, std::string> values_;
-    std::string failure_;
+    Barrier barrier_;
 };
 
 }  // namespace cairn::restart::pmi

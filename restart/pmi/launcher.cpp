@@ -14,10 +14,13 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <tuple>
 #include <utility>
 
 #include "common/schema/extra.h"
-#include "restart/pmi/job.h"
+#include "restart/pmi/pmi_one.h"
+#include "restart/pmi/pmix.h"
 
 namespace cairn::restart::pmi {
 namespace {
@@ -36,7 +39,7 @@ bool reads_from(const schema::Process& process, int fd) {
 }
 
 struct Served {
-    Job job;
+    std::unique_ptr<Job> job;
     std::vector<std::size_t> ranks;  // indices into the list of all
 };
 
@@ -44,23 +47,23 @@ class Launcher {
   public:
     explicit Launcher(std::vector<Rank> ranks) : ranks_(std::move(ranks)), unread_(ranks_.size()) {
         std::ranges::sort(ranks_, {}, &Rank::born);
-        std::map<std::pair<int, int>, std::size_t> seen;  // how many of this number
-        std::map<std::pair<int, std::size_t>, std::vector<std::size_t>> jobs;
+        std::map<std::tuple<std::string, int, int>, std::size_t> seen;  // how many of this number
+        std::map<std::tuple<std::string, int, std::size_t>, std::vector<std::size_t>> jobs;
         for (std::size_t i = 0; i < ranks_.size(); ++i) {
             const Rank& rank = ranks_[i];
-            const std::size_t nth = seen[{rank.size, rank.number}]++;
-            jobs[{rank.size, nth}].push_back(i);
+            const std::size_t nth = seen[{rank.job, rank.size, rank.number}]++;
+            jobs[{rank.job, rank.size, nth}].push_back(i);
         }
         place_.resize(ranks_.size());
         for (auto& [key, members] : jobs) {
             for (std::size_t i = 0; i < members.size(); ++i) place_[members[i]] = {jobs_.size(), i};
-            jobs_.push_back({Job(members.size(), key.first), std::move(members)});
+            jobs_.push_back({make_job(std::get<0>(key), std::get<1>(key), members), std::move(members)});
         }
     }
 
     [[noreturn]] void serve() {
         for (std::size_t i = 0; i < ranks_.size(); ++i)
-            if (ranks_[i].waits) send(place_[i].first, jobs_[place_[i].first].job.waits(place_[i].second));
+            if (ranks_[i].waits) send(place_[i].first, jobs_[place_[i].first].job->waits(place_[i].second));
         for (;;) {
             std::vector<pollfd> polled;
             std::vector<std::size_t> who;
@@ -77,6 +80,14 @@ class Launcher {
     }
 
   private:
+    [[nodiscard]] std::unique_ptr<Job> make_job(const std::string& name, int size,
+                                                const std::vector<std::size_t>& members) const {
+        if (name.empty()) return std::make_unique<PmiOne>(members.size(), size);
+        auto job = std::make_unique<Pmix>(members.size());
+        for (std::size_t i = 0; i < members.size(); ++i) job->awaits(i, ranks_[members[i]].awaited);
+        return job;
+    }
+
     void read(std::size_t index) {
         auto& [job, member] = place_[index];
         char buffer[4096];
@@ -85,14 +96,12 @@ class Launcher {
         std::string& unread = unread_[index];
         if (got <= 0 || unread.size() > 1U << 20) {  // gone, or no rank speaks so
             ranks_[index].connection.reset();
-            send(job, jobs_[job].job.left(member));
+            send(job, jobs_[job].job->left(member));
         } else {
             unread.append(buffer, static_cast<std::size_t>(got));
-            for (std::size_t end = 0; (end = unread.find('\n')) != std::string::npos;
-                 unread.erase(0, end + 1))
-                send(job, jobs_[job].job.hear(member, std::string_view(unread).substr(0, end)));
+            send(job, jobs_[job].job->read(member, unread));
         }
-        if (!jobs_[job].job.failure().empty()) end(job, index);
+        if (!jobs_[job].job->failure().empty()) end(job, index);
     }
 
     void send(std::size_t job, const Job::Answers& answers) {
@@ -101,7 +110,7 @@ class Launcher {
             // Short, and what is not read yet is one answer at most: it fits. Who is gone is heard of by the
             // next poll.
             if (rank.connection)
-                (void)::send(rank.connection.get(), answer.line.data(), answer.line.size(),
+                (void)::send(rank.connection.get(), answer.bytes.data(), answer.bytes.size(),
                              MSG_NOSIGNAL | MSG_DONTWAIT);
         }
     }
@@ -115,9 +124,9 @@ class Launcher {
         if (living != 0)
             fmt::print(stderr,
                        "cairn: MPI rank {}, {}, {}: the other ranks are ended, as their launcher would\n",
-                       ranks_[culprit].number, ranks_[culprit].who, jobs_[job].job.failure());
+                       ranks_[culprit].number, ranks_[culprit].who, jobs_[job].job->failure());
         for (const std::size_t i : jobs_[job].ranks) {
-            if (ranks_[i].connection && (i != culprit || jobs_[job].job.exit_code() == 0))
+            if (ranks_[i].connection && (i != culprit || jobs_[job].job->exit_code() == 0))
                 (void)::syscall(SYS_pidfd_send_signal, ranks_[i].process.get(), SIGKILL, nullptr, 0);
             ranks_[i].connection.reset();
         }
@@ -151,7 +160,7 @@ Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
                                      const Translate& to_kernel, std::vector<std::string>& notes) {
     std::vector<Rank> ranks;
     for (const schema::Object& object : objects.objects) {
-        if (object.kind != schema::ObjectKind::other || object.type != "unix" || !object.outside) continue;
+        if (object.kind != schema::ObjectKind::other || !object.outside) continue;
         Fd connection = set.take_launcher(object.id);
         if (!connection) continue;
         auto extra = schema::unpack(object.extra);
@@ -176,7 +185,11 @@ Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
         rank.who = fmt::format("process {} ({})", process->pid, process->name);
         rank.number = schema::number<int>(*extra, "pmi_rank");
         rank.size = schema::number<int>(*extra, "pmi_size");
-        rank.waits = object.contents.empty() && reads_from(*process, fd);
+        rank.job = schema::text(*extra, "pmix_job");
+        for (const auto& tag : extra->value("pmix_awaited", nlohmann::json::array()))
+            if (tag.is_number_unsigned()) rank.awaited.push_back(tag.get<std::uint32_t>());
+        rank.waits =
+            rank.job.empty() ? object.contents.empty() && reads_from(*process, fd) : !rank.awaited.empty();
         rank.born = process->uid.substr(process->uid.rfind('-') + 1);
         rank.born.insert(0, 20 - std::min<std::size_t>(rank.born.size(), 20), '0');  // numbers, in order
         ranks.push_back(std::move(rank));

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -22,8 +23,10 @@ struct Rank {
     std::string who;
     int number = 0, size = 0;
     bool waits = false;  // for an answer to a question from before the checkpoint
-    // PMI doesn't say whose ranks they are. Of several jobs of one size those of the one were born before
-    // those of the other with the same numbers.
+    // PMIx: the namespace, and which questions. PMI 1 doesn't say whose ranks they are: "". Of several jobs
+    // of one size those of the one were born before those of the other with the same numbers.
+    std::string job;
+    std::vector<std::uint32_t> awaited;
     std::string born;
 };
 

@@ -1,4 +1,4 @@
-#include "restart/pmi/job.h"
+#include "restart/pmi/pmi_one.h"
 
 #include <fmt/format.h>
 
@@ -32,44 +32,32 @@ std::string word(const Words& words, std::string_view key) {
 
 }  // namespace
 
-Job::Answers Job::waits(std::size_t rank) {
-    ranks_.at(rank) = State::waiting;
-    return open_barrier();
+Job::Answers PmiOne::read(std::size_t rank, std::string& unread) {
+    Answers answers;
+    for (std::size_t end = 0; (end = unread.find('\n')) != std::string::npos; unread.erase(0, end + 1))
+        for (auto& each : hear(rank, std::string_view(unread).substr(0, end)))
+            answers.push_back(std::move(each));
+    return answers;
 }
 
-Job::Answers Job::left(std::size_t rank) {
-    if (ranks_.at(rank) != State::finished && failure_.empty()) {
-        failure_ = "has ended without MPI_Finalize";
-        exit_code_ = 1;
-    }
-    ranks_[rank] = State::gone;
-    return open_barrier();
-}
-
-Job::Answers Job::hear(std::size_t rank, std::string_view line) {
+Job::Answers PmiOne::hear(std::size_t rank, std::string_view line) {
     const Words words = words_of(line);
     const std::string command = word(words, "cmd");
-    State& state = ranks_.at(rank);
-    state = State::running;
-    if (command == "barrier_in") {
-        state = State::in_barrier;
-        return open_barrier();
-    }
+    if (command == "barrier_in") return to(barrier().enter(rank));
+    if (command == "finalize") return to(barrier().finalize(rank));
+    barrier().runs(rank);
     if (command == "abort") {
-        exit_code_ = std::atoi(word(words, "exitcode").c_str());
-        failure_ = fmt::format("has aborted the job (exit code {})", exit_code_);
+        barrier().abort(std::atoi(word(words, "exitcode").c_str()));
         return {};
     }
-    if (command == "finalize") {
-        state = State::finished;
-        Answers answers{{rank, "cmd=finalize_ack\n"}};
-        for (auto& more : open_barrier()) answers.push_back(std::move(more));
-        return answers;
-    }
-    return {{rank, answer(words) + '\n'}};
+    return {{rank, reply(words) + '\n'}};
 }
 
-std::string Job::answer(const Words& words) {
+std::string PmiOne::answer(const Barrier::Release& release) {
+    return release.ended ? "cmd=finalize_ack\n" : "cmd=barrier_out\n";
+}
+
+std::string PmiOne::reply(const Words& words) {
     const std::string command = word(words, "cmd");
     if (command == "init") return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0";
     if (command == "get_maxes") return "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024";
@@ -90,27 +78,6 @@ std::string Job::answer(const Words& words) {
     // Starting more programs, names for strangers: what only the launcher can do.
     const std::string name = command.substr(0, command.find('_'));
     return fmt::format("cmd={}_result rc=-1 msg=no_launcher_after_a_restart", name);
-}
-
-Job::Answers Job::open_barrier() {
-    const auto is = [](State wanted) { return [wanted](State state) { return state == wanted; }; };
-    if (std::ranges::any_of(ranks_, is(State::running))) return {};
-    // Who is past the last barrier has asked for its end; an unanswered question beside such a rank is that
-    // one.
-    const bool ending =
-        std::ranges::any_of(ranks_, is(State::finished)) || std::ranges::any_of(ranks_, is(State::gone));
-    Answers answers;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        State& state = ranks_[rank];
-        if (state == State::in_barrier || (state == State::waiting && !ending)) {
-            answers.push_back({rank, "cmd=barrier_out\n"});
-            state = State::running;
-        } else if (state == State::waiting) {
-            answers.push_back({rank, "cmd=finalize_ack\n"});
-            state = State::finished;
-        }
-    }
-    return answers;
 }
 
 }  // namespace cairn::restart::pmi
