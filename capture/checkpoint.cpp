@@ -298,6 +298,7 @@ class Checkpoint {
         };
         objects_.emplace(std::move(options));
         for (const auto& zombie : stopper_->zombies()) objects_->add_member(zombie.pid);
+        for (const auto& member : members_) objects_->add_member(member.process->pid);
         for (auto& member : members_) {
             const auto& process = *member.process;
             auto& image = member.image;

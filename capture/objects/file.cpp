@@ -214,6 +214,16 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
                     name_of(holder), path);
             return shared_memory(holder, mapping);
         }
+        // Nobody but the ranks will have it after a restart.
+        if (mapping.shared && is_launchers_file(table, holder, path)) {
+            table.files.erase(entry);
+            auto id = shared_memory(holder, mapping);
+            if (!id) return id;
+            schema::Object& object = table.objects[static_cast<std::size_t>(*id)];
+            object.type = "anonymous";
+            object.deleted = true;
+            return id;
+        }
         schema::Object& object = table.add(schema::ObjectKind::file);
         entry->second = object.id;
         object.path = path;

@@ -123,6 +123,22 @@ Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::js
     return {};
 }
 
+bool is_launchers_file(Table& table, const Holder& holder, const std::string& path) {
+    const auto [entry, is_new] = table.launchers_folders.try_emplace(holder.pid);
+    if (is_new) {
+        // Under a launcher that is a member nobody above it has a server. PMIX_SERVER_TMPDIR is for those
+        // below.
+        pid_t root = holder.pid;
+        for (auto stat = proc::stat(root); stat && table.members.contains(stat->ppid);
+             stat = proc::stat(root))
+            root = stat->ppid;
+        const auto environment = environment_of({.pid = root});
+        if (environment) entry->second = text_in(*environment, "PMIX_SERVER_TMPDIR");
+        if (!entry->second.empty()) entry->second += '/';
+    }
+    return !entry->second.empty() && path.starts_with(entry->second);
+}
+
 const Table::HeldAbove& held_above(Table& table) {
     if (table.above) return *table.above;
     auto& found = table.above.emplace();

@@ -76,8 +76,8 @@ class ObjectTable {
     ObjectTable& operator=(ObjectTable&&) noexcept;
     ~ObjectTable();
 
-    // A zombie of the group (kernel's id): a pidfd may lead to it. Processes whose descriptors are asked for
-    // are members already.
+    // A process or zombie of the group (kernel's id): all of them, before anything else. Who is a member's
+    // parent and no member is outside, and a pidfd may lead to a zombie.
     void add_member(pid_t id);
 
     // All descriptors of a process, lowest first. A descriptor that is of a kind that can't be saved is an

@@ -59,7 +59,8 @@ struct Table {
         std::set<ino_t> pipes_read;        // open for reading
         std::set<std::int32_t> terminals;  // masters, in the sessions of members: numbers of /dev/pts
     };
-    std::optional<HeldAbove> above;  // held_above()
+    std::optional<HeldAbove> above;                  // held_above()
+    std::map<pid_t, std::string> launchers_folders;  // is_launchers_file()
     std::vector<std::int64_t> tcp_sockets;
     // Whom members speak to that are on no descriptor of this host, and where they can be called: matched
     // with other hosts' when all stand still (tcp_links.h). "tcp" or "udp" and a plain address.
@@ -145,6 +146,8 @@ void note_rank(Table& table, const Holder& holder, std::span<const schema::Descr
 [[nodiscard]] bool is_pmix_server(const Holder& holder, const std::string& address);
 // A connection to it: what a restart has to know to answer in its place.
 [[nodiscard]] Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::json& extra);
+// Is this a file in the folder of a PMIx server outside, which it takes away when it ends?
+[[nodiscard]] bool is_launchers_file(Table& table, const Holder& holder, const std::string& path);
 // What processes above the members hold; found once for each checkpoint.
 [[nodiscard]] const Table::HeldAbove& held_above(Table& table);
 

@@ -38,16 +38,32 @@ std::string flex(int value) {
     return bytes + static_cast<char>(rest);
 }
 
-// Takes a number off the front.
-std::optional<int> take_flex(std::string_view& bytes) {
+// Take a number off the front.
+std::optional<std::uint32_t> take_unsigned(std::string_view& bytes) {
     std::uint32_t value = 0;
     for (unsigned shift = 0; !bytes.empty() && shift < 35; shift += 7) {
         const auto byte = static_cast<std::uint8_t>(bytes.front());
         bytes.remove_prefix(1);
         value |= std::uint32_t{byte & 0x7fU} << shift;
-        if ((byte & 0x80) == 0) return static_cast<int>(value >> 1) ^ -static_cast<int>(value & 1);
+        if ((byte & 0x80) == 0) return value;
     }
     return std::nullopt;
+}
+
+std::optional<int> take_signed(std::string_view& bytes) {
+    const auto value = take_unsigned(bytes);
+    if (!value) return std::nullopt;
+    return static_cast<int>(*value >> 1) ^ -static_cast<int>(*value & 1);
+}
+
+// Behind the command: a number of processes, and each as a namespace and a rank.
+bool is_of_all(std::string_view fence) {
+    constexpr std::uint32_t rank_wildcard = 0xfffffffe;  // PMIX_RANK_WILDCARD
+    if (take_signed(fence) != 1 || take_unsigned(fence) != 1U || take_signed(fence) != 1) return false;
+    const int length = take_signed(fence).value_or(-1);  // with the zero at its end
+    if (length < 0 || static_cast<std::size_t>(length) > fence.size()) return false;
+    fence.remove_prefix(static_cast<std::size_t>(length));
+    return take_unsigned(fence) == rank_wildcard;
 }
 
 std::string status_answer(std::uint32_t tag, int status) {
@@ -73,14 +89,16 @@ Job::Answers Pmix::read(std::size_t rank, std::string& unread) {
 }
 
 Job::Answers Pmix::hear(std::size_t rank, std::uint32_t tag, std::string_view body) {
-    const auto count = take_flex(body);
+    const auto count = take_signed(body);
     if (count != 1 || body.empty()) {
         barrier().abort(1);
         return {};
     }
     const auto command = static_cast<Command>(body.front());
     body.remove_prefix(1);
-    if (command == Command::fence || command == Command::finalize) {
+    // A fence of some of the ranks is for those that MPI_Comm_spawn or MPI_Comm_connect have brought
+    // together.
+    if ((command == Command::fence && is_of_all(body)) || command == Command::finalize) {
         asked_.at(rank).push_back(tag);
         return to(command == Command::fence ? barrier().enter(rank) : barrier().finalize(rank));
     }
@@ -89,8 +107,8 @@ Job::Answers Pmix::hear(std::size_t rank, std::uint32_t tag, std::string_view bo
         case Command::deregister_events:
             return {};  // nobody waits for an answer
         case Command::abort:
-            (void)take_flex(body);
-            barrier().abort(take_flex(body).value_or(1));
+            (void)take_signed(body);
+            barrier().abort(take_signed(body).value_or(1));
             return {{rank, status_answer(tag, success)}};
         case Command::get:
             return {{rank, status_answer(tag, not_found)}};

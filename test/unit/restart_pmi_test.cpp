@@ -161,6 +161,14 @@ TEST(PmixJob, WhatOnlyTheLauncherKnowsIsNotFound) {
     EXPECT_EQ(say(job, 0, message(101, "\x02\x09"s)).at(0).bytes, message(101, "\x02\x5d"s));  // spawn: -47
 }
 
+TEST(PmixJob, AFenceOfSomeIsNotWaitedFor) {
+    Pmix job(2);
+    const std::string of_rank_one = "\x02\x03\x02\x01\x02\x16"s + "1974009857\0"s + "\x01\x02\0"s;
+    EXPECT_EQ(say(job, 0, message(100, of_rank_one)).at(0).bytes, message(100, "\x02\x5d"s));
+    for (std::size_t size = 2; size + 7 < fence.size(); ++size)
+        EXPECT_EQ(say(job, 0, message(100, fence.substr(0, size))).at(0).bytes, message(100, "\x02\x5d"s));
+}
+
 TEST(PmixJob, AbortEndsTheJobWithItsStatus) {
     Pmix job(2);
     EXPECT_EQ(say(job, 0, message(100, "\x02\x01\x02\x06\x02"s)).size(), 1U);

@@ -37,9 +37,10 @@ def lines_of(path):
         return file.read().splitlines()
 
 
-def launched_one_by_one(t, program, words):
+def launched_one_by_one(t, program, words, folder=None):
     """cairn inside a launcher that is outside. words: the launcher and its arguments for four ranks. After a restart nobody is the
-    launcher: the ranks' output goes where the restart's does, and MPI_Finalize ends, also for ranks that were in it at the checkpoint."""
+    launcher: the ranks' output goes where the restart's does, and MPI_Finalize ends, also for ranks that were in it at the checkpoint.
+    folder: of the launcher's, gone with it. Returns what launches a job: steps, environment -> program, path of its output."""
     finish = os.path.join(t.work, "finish")
     kept = [f"{key}={value}" for key, value in t.env.items() if key.startswith("CAIRN_")]
     steps, seconds = 400, 6
@@ -48,13 +49,28 @@ def launched_one_by_one(t, program, words):
     check(os.waitstatus_to_exitcode(status) == 0, f"the undisturbed run: {processes.describe_status(status)}")
     undisturbed = lines_of(native)
 
-    def launch(environment=()):
+    def launch(steps, environment):
         out = os.path.join(t.work, "launched.out")
-        t.launch(["env", *kept, f"STENCIL_PACE={seconds * 1000000 // steps}", *environment, *words, t.cairn, "launch", program, str(steps)], native=True, terminal="none",
-                 stdout=out)
-        t.wait_until(lambda: os.path.exists(out) and "step 0:" in " ".join(lines_of(out)), "the first step")
+        job = t.launch(["env", *kept, *environment, *words, t.cairn, "launch", program, str(steps)], native=True, terminal="none",
+                       stdout=out)
         t.wait_members(4)
+        return job, out
+
+    def launch_to_its_end():
+        """Three ranks have called MPI_Finalize, the fourth hasn't."""
+        _, out = launch(20, [f"STENCIL_FINISH={finish}"])
+        t.wait_until(lambda: "rank 3:" in " ".join(lines_of(out)), "the results", 180)
         return out
+
+    def finish_by(text):
+        with open(finish + ".new", "w") as file:
+            file.write(text)
+        os.rename(finish + ".new", finish)
+
+    def kill(number):
+        t.pull_the_plug(number % 2 == 1)
+        if folder and os.path.exists(folder):
+            shutil.rmtree(folder)
 
     def restart(number, out):
         """Pipes to the launcher become the first restart's standard output, a file, and that is what they are from then on."""
@@ -62,13 +78,14 @@ def launched_one_by_one(t, program, words):
         t.say(f"restart {number + 1}")
         return program, program.errors.replace(".err", ".out") if number == 0 else out
 
-    out = launch()
+    _, out = launch(steps, [f"STENCIL_PACE={seconds * 1000000 // steps}"])
+    t.wait_until(lambda: "step 0:" in " ".join(lines_of(out)), "the first step")
     seen = set()
     for number in range(t.rounds):
         t.sleep(seconds * t.random.uniform(0.05, 0.2))
         t.checkpoint()
         seen.update(lines_of(out))
-        t.pull_the_plug(number % 2 == 1)
+        kill(number)
         job, out = restart(number, out)
     job.expect_exit(0, 180)
     last = lines_of(out)
@@ -78,30 +95,33 @@ def launched_one_by_one(t, program, words):
     check(set(undisturbed) <= seen, f"lines that never came: {sorted(set(undisturbed) - seen)[:5]}")
     check(not t.members(), f"still there: {t.members()}")
 
-    # Three ranks have called MPI_Finalize, the fourth hasn't.
-    out = launch([f"STENCIL_FINISH={finish}"])
-    t.wait_until(lambda: "rank 3:" in " ".join(lines_of(out)), "the results", 180)
+    out = launch_to_its_end()
     for number in range(t.rounds):
         t.sleep(0.3)
         t.checkpoint()
-        t.pull_the_plug(number % 2 == 1)
+        kill(number)
         job, out = restart(number, out)
     t.sleep(0.3)
     check(len(t.members()) == 4, f"not all are waiting: {t.members()}")
-    with open(finish, "w"):
-        pass
+    finish_by("")
     job.expect_exit(0, 60)
 
-    # A rank that dies takes the others with it, as under mpiexec.
+    # A rank that dies, or calls MPI_Abort, takes the others with it, as under mpiexec.
     os.remove(finish)
-    out = launch([f"STENCIL_FINISH={finish}"])
-    t.wait_until(lambda: "rank 3:" in " ".join(lines_of(out)), "the results", 180)
+    launch_to_its_end()
     t.checkpoint()
-    t.pull_the_plug()
-    job, out = restart(0, out)
-    victim = max(t.members(), key=lambda each: each["pid"])
-    os.kill(victim.get("real", victim["pid"]), 9)
-    job.exit_status(60)
-    check("the other ranks are ended" in t.text_of(job), f"nothing is said: {t.text_of(job)}")
-    check(not t.members(), f"still there: {t.members()}")
-
+    for abort in (True, False):
+        kill(0)
+        if os.path.exists(finish):
+            os.remove(finish)
+        job, _ = restart(0, out)
+        if abort:
+            finish_by("abort")
+        else:
+            victim = max(t.members(), key=lambda each: each["pid"])
+            os.kill(victim.get("real", victim["pid"]), 9)
+        job.exit_status(60)
+        why = "has aborted the job (exit code 5)" if abort else "has ended without MPI_Finalize"
+        check("the other ranks are ended" in t.text_of(job) and why in t.text_of(job), f"nothing is said: {t.text_of(job)}")
+        check(not t.members(), f"still there: {t.members()}")
+    return launch
