@@ -28,8 +28,7 @@ def job(t, kind, transports, ranks=4):
         t.say(f"transport: {name}")
         # Files in /tmp come and go while a job begins and ends: what is done after the checkpoint stays done.
         same_as_undisturbed(t, lambda steps: [starter, *arguments, "-n", str(ranks), program, str(steps)], scale=300,
-                            seconds=10 if t.soak else 3, timeout=300, at_once=True,
-                            before_checkpoint=wait_for_step if name in begun else None)
+                            seconds=10 if t.soak else 3, timeout=300, at_once=True)
 
 
 def lines_of(path):
