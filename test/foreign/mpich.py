@@ -8,11 +8,7 @@ from cairn_test.mpi import job
 
 
 def test(t):
-    transports = {"TCP": ["-genv", "UCX_TLS", "tcp,self", "-genv", "UCX_NET_DEVICES", "lo", "-genv", "MPIR_CVAR_NOLOCAL", "1",
-                          "-genv", "STENCIL_LEAVE_OPEN", "1"],
-                  "POSIX shared memory": ["-genv", "UCX_TLS", "posix,self"],
-                  "default": []}
-    job(t, "mpich", transports)
+    job(t, "mpich")
 
 
 main(test)

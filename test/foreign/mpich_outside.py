@@ -3,16 +3,16 @@
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, main
-from cairn_test.mpi import compiled, launched_one_by_one
+from cairn_test import main
+from cairn_test.mpi_outside import RanksOnTheirOwn
 
 
 def test(t):
-    program, starter = compiled(t, "mpich")
-    if program is None:
-        raise Skip("MPICH isn't installed")
-    # The transport of the other test's that an ordinary user has, too.
-    launched_one_by_one(t, program, [starter, "-genv", "UCX_TLS", "posix,self", "-n", "4"])
+    ranks = RanksOnTheirOwn(t, "mpich")
+    for transport in ranks.transports:
+        ranks.goes_on(transport)
+    ranks.waits_in_finalize()
+    ranks.fails_together()
 
 
 main(test)
