@@ -105,6 +105,9 @@ Result<> Coordinator::start() {
     region.coordinator_pid = ::getpid();
     region.coordinator_generation.fetch_add(1);
     if (region_.adopted()) load_state();
+    // A relay's programs are of the computation that they were of when it died, whatever the root serves now.
+    if (!settings_.coordinator.empty() && group_.state() == Group::State::running)
+        root_state_ = {{"cid", group_.cid()}};
     std::strncpy(region.ckptdir, settings_.ckptdir.c_str(), sizeof region.ckptdir - 1);
 
     if (Result<> started = registry_.start(region_.adopted()); !started) return started;
@@ -365,7 +368,10 @@ void Coordinator::save_state() {
     const bool running = group_.state() == Group::State::running;
     if (hosts_.all().empty() == false)
         hosts_.tell_all({{"type", "state"}, {"cid", group_.cid()}, {"np", group_.np()}});
-    std::string text = text_of({{"cid", running ? group_.cid() : Group::no_cid},
+    const std::string cid = !settings_.coordinator.empty() ? get_string(root_state_, "cid", Group::no_cid)
+                            : running                      ? group_.cid()
+                                                           : Group::no_cid;
+    std::string text = text_of({{"cid", cid},
                                 {"interval_ms", settings_.interval.count()},
                                 {"keep", settings_.keep},
                                 {"self_contained", settings_.self_contained},

@@ -41,13 +41,18 @@ Result<> Coordinator::start_relay() {
             .connected =
                 [this](const Json& welcome) {
                     root_state_ = welcome;
+                    save_state();
                     note(fmt::format("relay of {}, computation {}", settings_.coordinator,
                                      get_string(welcome, "cid")));
                     uplink_->starting(starting_.size());
                     send_waiting();
                 },
             .lost = [this](const std::string& why) { root_lost(why); },
-            .state = [this](const Json& state) { root_state_ = state; },
+            .state =
+                [this](const Json& state) {
+                    root_state_ = state;
+                    save_state();
+                },
             .answer = [this](std::uint64_t client, const Json& event) { answered(client, event); },
             .order = [this](std::uint64_t conversation, const Json& order) { ordered(conversation, order); },
             .refused = [this](const std::string& why) { turn_away(ExitCode::refused, why); },

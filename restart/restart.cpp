@@ -212,6 +212,16 @@ class Restart {
         return others;
     }
 
+    Result<> still_wanted() {
+        if (given_up_) return std::unexpected(*given_up_);
+        auto event = client_->next(std::chrono::milliseconds(0));
+        if (!event)
+            given_up_ = std::move(event.error());
+        else if (*event && (**event).value("event", "") == "failed")
+            given_up_ = error_of(**event);
+        return given_up_ ? Result<>(std::unexpected(*given_up_)) : Result<>();
+    }
+
     Result<> send_join() {
         const auto& manifest = computation_->manifest;
         nlohmann::json parts = nlohmann::json::array();
@@ -309,6 +319,7 @@ class Restart {
         object_options_.exact_ids = exact_;
         object_options_.region = region_;
         object_options_.meet_links = [this](const nlohmann::json& ends) { return meet_links(ends); };
+        object_options_.still_wanted = [this] { return still_wanted(); };
         note_moved_hosts();
         to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
         return {};
@@ -752,6 +763,7 @@ class Restart {
     Session session_;
     std::optional<CoordinatorClient> client_;
     nlohmann::json last_event_, places_;  // what the coordinator said last; where each part is now
+    std::optional<Error> given_up_;       // elsewhere, while we waited for another part
     Region* region_ = nullptr;
     Fd region_fd_;
     Translate to_kernel_;

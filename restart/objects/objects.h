@@ -49,7 +49,8 @@ struct ObjectSetOptions {
     // Connections to other parts (tcp_links.h); empty: there are none. Where names of sockets are put that
     // the kernel can't give any more; null: nowhere.
     std::function<Result<nlohmann::json>(const nlohmann::json& ends)> meet_links;
-    std::vector<std::string> hosts;  // addresses that the computation's hosts have now
+    std::function<Result<>()> still_wanted;  // an error once another part has given up; empty: always
+    std::vector<std::string> hosts;          // addresses that the computation's hosts have now
     Region* region = nullptr;
     // Above every descriptor that a process of the image has, and above every one that the tool's children
     // need.

@@ -41,9 +41,8 @@ bool ready(int fd, short events, Clock::time_point until) {
 
 class LinkMaker {
   public:
-    LinkMaker(std::vector<Link*> links, const MeetLinks& meet, const std::vector<std::string>& hosts,
-              const std::vector<Leftover>& leftovers)
-        : links_(std::move(links)), meet_(meet), hosts_(hosts), leftovers_(leftovers) {}
+    LinkMaker(std::vector<Link*> links, const LinkSurroundings& surroundings)
+        : links_(std::move(links)), s_(surroundings) {}
 
     Result<> run() {
         // In the same order everywhere: nobody waits for somebody who waits for him.
@@ -53,7 +52,7 @@ class LinkMaker {
         for (Link* link : links_)
             if (auto done = offer(*link, ends); !done) return done;
         ask_to_end(ends);
-        auto others = meet_(ends);
+        auto others = s_.meet(ends);
         if (!others) return std::unexpected(std::move(others.error()));
         for (const json& other : *others) {
             other_[other.value("link", std::int64_t{-1})] = other;
@@ -78,7 +77,7 @@ class LinkMaker {
     // `end.peer` is an address of this host, `end.own` one of another's of the computation.
     void end_at_host(const Leftover& end) const {
         if (end.peer.empty() || end.own.empty() || !end.peer.is_here()) return;
-        for (const std::string& address : hosts_)
+        for (const std::string& address : s_.hosts)
             if (Address::parse(address, end.own.port()).same(end.own))
                 return call_and_hang_up(end.peer, end.own);
     }
@@ -86,7 +85,7 @@ class LinkMaker {
     // Dead connections of no image (of a job that ran before, say) keep ports as well. The part on the host
     // where the other end was hears of them with the end of a connection that it has to us.
     void ask_to_end(json& ends) const {
-        for (const Leftover& leftover : leftovers_)
+        for (const Leftover& leftover : s_.leftovers)
             for (std::size_t n = 0; n < links_.size(); ++n) {
                 if (!links_[n]->peer_now.with_port(0).same(leftover.peer.with_port(0))) continue;
                 ends[n]["leftovers"].push_back({leftover.own.host_words(), leftover.own.port(),
@@ -123,8 +122,11 @@ class LinkMaker {
     }
 
     Result<> answer(Link& link) {
-        link.fd = callers_.take(tokens_.at(link.number), accept_patience);
-        if (link.fd) return {};
+        for (const auto until = Clock::now() + accept_patience; Clock::now() < until;) {
+            link.fd = callers_.take(tokens_.at(link.number), std::chrono::milliseconds(500));
+            if (link.fd) return {};
+            if (auto fine = s_.still_wanted(); !fine) return fine;
+        }
         return fail_code(ExitCode::timed_out,
                          "its other part, on {}, has not called within {} s: can it reach this host?",
                          where(link), accept_patience.count());
@@ -157,6 +159,9 @@ class LinkMaker {
                 Address::parse(text, other.value("port", std::uint16_t{0})).in_domain(link.domain);
             if (address.domain() != link.domain) continue;
             if (try_to_call(link, address, token, false, call_patience)) return {};
+            const int problem = errno;
+            if (auto fine = s_.still_wanted(); !fine) return fine;
+            errno = problem;
             tried +=
                 fmt::format("{}{}: {}", tried.empty() ? "" : "; ", address.words(), std::strerror(errno));
         }
@@ -188,7 +193,7 @@ class LinkMaker {
 
     // Each tells the other what it had received and not read: what came by a connection can be put there by
     // its other end only.
-    static Result<> exchange(Link& link) {
+    [[nodiscard]] Result<> exchange(Link& link) const {
         json own = {{"contents", schema::binary(link.contents->data(), link.contents->size())},
                     {"extra", json::object()}};
         for (const char* field : {"arrived", "mark", "urgent"})
@@ -207,6 +212,8 @@ class LinkMaker {
         auto moved = Clock::now();
         std::vector<char> buffer(1 << 18);
         while (sent < out.size() || in.size() < wanted) {
+            if (Clock::now() - moved > std::chrono::milliseconds(500))
+                if (auto fine = s_.still_wanted(); !fine) return fine;
             if (Clock::now() - moved > talk_patience)
                 return fail_code(ExitCode::timed_out, "its other part says nothing for {} s",
                                  talk_patience.count());
@@ -267,9 +274,7 @@ class LinkMaker {
     }
 
     std::vector<Link*> links_;
-    const MeetLinks& meet_;
-    const std::vector<std::string>& hosts_;
-    const std::vector<Leftover>& leftovers_;
+    const LinkSurroundings& s_;
     TcpCallers callers_;
     std::map<std::int64_t, std::string> tokens_;
     std::map<std::int64_t, json> other_;
@@ -277,9 +282,8 @@ class LinkMaker {
 
 }  // namespace
 
-Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet, const std::vector<std::string>& hosts,
-                       const std::vector<Leftover>& leftovers) {
-    return LinkMaker(std::move(links), meet, hosts, leftovers).run();
+Result<> connect_links(std::vector<Link*> links, const LinkSurroundings& surroundings) {
+    return LinkMaker(std::move(links), surroundings).run();
 }
 
 }  // namespace cairn::restart

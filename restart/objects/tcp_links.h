@@ -41,10 +41,17 @@ struct Link {
     std::size_t received_size = 0;
 };
 
-// `hosts`: addresses that the computation's hosts have now. `leftovers`: what keeps a port from a server here
-// and can be ended by who has the other end's address only; they are asked to.
-[[nodiscard]] Result<> connect_links(std::vector<Link*> links, const MeetLinks& meet,
-                                     const std::vector<std::string>& hosts,
-                                     const std::vector<Leftover>& leftovers);
+// An error once the restart has been given up elsewhere: nobody comes any more whom it could be waited for.
+using StillWanted = std::function<Result<>()>;
+
+struct LinkSurroundings {
+    const MeetLinks& meet;
+    const StillWanted& still_wanted;
+    const std::vector<std::string>& hosts;  // addresses that the computation's hosts have now
+    // What keeps a port from a server here and can be ended by who has the other end's address only; they are
+    // asked to.
+    std::vector<Leftover> leftovers;
+};
+[[nodiscard]] Result<> connect_links(std::vector<Link*> links, const LinkSurroundings& surroundings);
 
 }  // namespace cairn::restart

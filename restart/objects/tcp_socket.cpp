@@ -52,7 +52,9 @@ void set_int(int fd, int level, int option, int value) {
 
 class TcpSockets {
   public:
-    explicit TcpSockets(Opening& opening) : opening_(opening) {}
+    explicit TcpSockets(Opening& opening) : opening_(opening) {
+        if (opening.options.still_wanted) still_wanted_ = opening.options.still_wanted;
+    }
 
     Result<> open() {
         // Real listeners come after the connections, which need the ports for a moment.
@@ -239,10 +241,9 @@ class TcpSockets {
                 ExitCode::refused,
                 "programs of this part are connected to those of another host, and the session's "
                 "coordinator knows no other host");
-        if (auto done =
-                connect_links(links, opening_.options.meet_links, opening_.options.hosts, kept_ports());
-            !done)
-            return done;
+        const LinkSurroundings surroundings{opening_.options.meet_links, still_wanted_,
+                                            opening_.options.hosts, kept_ports()};
+        if (auto done = connect_links(links, surroundings); !done) return done;
         for (auto& [id, end] : ends_)
             if (end.link) end.fd = std::move(end.link->fd);
         return {};
@@ -277,6 +278,8 @@ class TcpSockets {
             if (here >= expected || end.extra.contains("mark")) return {};
             const auto now = Clock::now();
             if (std::exchange(last, here) != here) moved = raised = now;
+            if (now - moved > std::chrono::milliseconds(500))
+                if (auto fine = still_wanted_(); !fine) return fine;
             if (now - moved > (here > 0 ? std::chrono::seconds(1) : other_patience)) break;
             if (ended && here == 0)
                 return fail("connection {} - {}: its other part has given up", end.own.words(),
@@ -365,6 +368,7 @@ class TcpSockets {
             if (is_pending(end) && take_own_address(end)) continue;
             if (!bind_once_free(end)) {
                 const int problem = errno;
+                if (auto fine = still_wanted_(); !fine) return fine;
                 if (auto done = bind_elsewhere(end, problem); !done) return done;
             }
             if (!end.flag("listening")) continue;
@@ -400,7 +404,8 @@ class TcpSockets {
         end_time_wait(end.own);
         const auto begin = Clock::now();
         bool bound = bind();
-        while (!bound && errno == EADDRINUSE && Clock::now() - begin < std::chrono::seconds(62)) {
+        while (!bound && errno == EADDRINUSE && Clock::now() - begin < std::chrono::seconds(62) &&
+               still_wanted_()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
             bound = bind();
         }
@@ -511,6 +516,8 @@ class TcpSockets {
             if (waited > (to >= 0 ? std::chrono::seconds(3) : other_patience))
                 return fail("what was on its way ({} bytes) doesn't fit", size);
             if (to >= 0 && waited > std::chrono::milliseconds(100)) receive_more(to, size - done);
+            if (to < 0 && waited > std::chrono::milliseconds(500))
+                if (auto fine = still_wanted_(); !fine) return fine;
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
         return {};
@@ -652,6 +659,7 @@ class TcpSockets {
     }
 
     Opening& opening_;
+    StillWanted still_wanted_ = [] { return Result<>(); };
     std::map<std::int64_t, End> ends_;  // by object
     std::set<int> filled_over_;         // hold more than their buffers are said to: room can't be taken back
     schema::Bytes none_;

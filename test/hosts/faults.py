@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import Failure, check, main, processes
 from cairn_test.hosts import Net
 from cairn_test.session import SLOW
 from pair import PAIR, flow, reports
@@ -92,6 +92,29 @@ def strangers(t, net, a, b):
     check(net.status()["processes"] == 2, "the computation lost somebody")
 
 
+def another_computation(t, net, a, b):
+    """A session with the right key whose processes belong to another computation: they don't become members of this one."""
+    env = dict(b.env, CAIRN_SESSION="wrong", CAIRN_HOST="w")
+    pid_file = os.path.join(b.env["CAIRN_RUNDIR"], "wrong", "coordinator.pid")
+    with open(a.key) as file:
+        env["CAIRN_KEY"] = file.read().strip()
+    b.spawn(t.cairn, "launch", "--", "/bin/sleep", "1000", env=env, name="wrong")
+    t.wait_until(lambda: '"processes":1' in b.cairn("status", "--json", env=env)[1].replace(" ", ""), "another computation to begin")
+    for _ in range(2):  # of a root's successor, and of that one's
+        os.kill(int(open(pid_file).read()), 9)
+        t.sleep(0.1)
+        code, out, err = b.cairn("coordinator", "--coordinator", f"{a.address}:{net.port}", "--daemon", env=env)
+        check(code == 0, f"a relay of the other session: {code} {err}")
+        code, out, err = b.cairn("launch", "--", "/bin/true", env=env, timeout=40)
+        check(code == 3 and "belong to computation" in err, f"launch in a session of another computation: {code} {err}")
+        check(net.status()["processes"] == 2, f"{net.status()['processes']} processes are in the computation")
+    t.say(err.strip().splitlines()[-1])
+    for pid in net.members(b):
+        words = open(f"/proc/{pid}/cmdline").read().split("\0")
+        if "wrong" in words or "1000" in words:
+            os.kill(pid, 9)
+
+
 def cut_link(t, net, a, b):
     done = net.checkpoint()
     net.cut(b)
@@ -142,11 +165,24 @@ def coordinator_dies(t, net, a, b, moments):
         flow(t, "after b's coordinator had died")
 
 
+def programs(net):
+    """What runs on the hosts beside coordinators."""
+    coordinators = {host.coordinator_pid() for host in net.hosts}
+    return [pid for host in net.hosts for pid in net.members(host) if pid not in coordinators]
+
+
 def restart_dies(t, net, a, b):
-    """A part that goes before and after the barrier: nobody runs, and the next restart works."""
+    """A part that goes before and after the barrier, one that doesn't come at all: nobody runs, and the next restart works."""
     net.checkpoint()
     net.kill_programs()
     before = reports(t)
+    code, out, err = a.cairn("restart", "--wait", "1", "--host", "a", net.folder_of("a", a), timeout=30)
+    check(code == 6, f"a restart whose other host doesn't come ended with {code}: {err or out}")
+    check(all(words in err for words in ("gave up after 1 s", "1 of 2 processes", "part 2", "started on b")), err)
+    t.say("b doesn't come: " + err.strip().splitlines()[-1])
+    t.wait_until(lambda: net.status().get("state") == "idle", "the restart to be over", 5)
+    check(not programs(net), f"given up, but {programs(net)} are there")
+    check(reports(t) == before, "the part that was given up ran")
     early = a.spawn(t.cairn, "restart", "--host", "a", net.folder_of("a", a), name="early")
     t.wait_until(lambda: net.status().get("state") == "restarting", "the restart to be pending")
     t.sleep(0.5)
@@ -168,11 +204,60 @@ def restart_dies(t, net, a, b):
     flow(t, "after the second attempt")
 
 
+def restart_moments(t, net, a, b, times):
+    """At any moment of a restart b's tool or relay is killed, b is cut off, or the root is killed: all run, or nobody does."""
+    actions = ("tool", "relay", "cut", "root")
+    for number in range(times):
+        action, moment = actions[number % len(actions)], 0.7 * SLOW * t.random.random()
+        net.checkpoint()
+        net.kill_programs()
+        before = reports(t)
+        # Before all are here one that goes is waited for again: hence --wait.
+        tools = [host.spawn(t.cairn, "restart", *net.join_options(host), "--wait", "3", "--host", host.name,
+                            net.folder_of(host.name, host), name="moment") for host in (a, b)]
+        t.sleep(moment)
+        if action == "cut":
+            net.cut(b)
+            t.sleep(2 * SILENCE)
+            net.cut(b, False)
+        elif processes.status_of(tools[1]) is None or action != "tool":
+            os.kill({"tool": tools[1], "relay": b.coordinator_pid(), "root": a.coordinator_pid()}[action], 9)
+        over = lambda: all(processes.status_of(pid) is not None for pid in tools) and not programs(net)
+        since = before if action != "cut" else reports(t)
+        go_on = lambda: all(reports(t).get(role, 0) > since[role] + (1 << 18) for role in since)
+        try:
+            t.wait_until(lambda: over() or go_on(), "all to run, or nobody", 45)
+        except Failure as failure:
+            raise Failure(f"{action} after {moment * 1000:.0f} ms: {failure}; a: {a.said('moment')}; b: {b.said('moment')}; "
+                          f"{net.status()}") from None
+        outcome = "given up" if over() else "all go on"
+
+        def revive():
+            """One that nobody needs ends by itself."""
+            for host in a, b:
+                if not os.path.exists(f"/proc/{host.coordinator_pid()}"):
+                    code, _, err = host.cairn("coordinator", *(net.join_options(host) or ["--listen", f":{net.port}"]), "--daemon",
+                                              env=dict(host.env, CAIRN_HOST_TIMEOUT=str(SILENCE)))
+                    check(code == 0, f"{host.name}'s coordinator: {err}")
+            return any(host["name"] == "b" and host["connected"] for host in net.status().get("hosts", []))
+
+        t.wait_until(revive, "b to be back", 60)
+        if outcome == "given up":
+            check(reports(t) == before, f"{action}: given up, and something ran")
+            t.say(f"{action} after {moment * 1000:.0f} ms: {a.said('moment').strip()[-160:]}")
+            net.restart({a: "a", b: "b"})
+        else:
+            t.say(f"{action} after {moment * 1000:.0f} ms: all go on")
+        flow(t, f"after {action} in a restart")
+        net.wait_processes(2)
+
+
 def test(t):
     os.environ["CAIRN_HOST_TIMEOUT"] = t.env["CAIRN_HOST_TIMEOUT"] = str(SILENCE)
     with Net(t, 2) as net:
         a, b = start(t, net)
         strangers(t, net, a, b)
+        another_computation(t, net, a, b)
         cut_link(t, net, a, b)
         if net.slow(b, 40):
             done = net.checkpoint()
@@ -184,6 +269,7 @@ def test(t):
         phases(t, net, a, b, dict.fromkeys(all_phases, both) if t.soak else {"connections": ("hang",), "write": ("kill",)})
         coordinator_dies(t, net, a, b, [t.random.random() * 0.3 for _ in range(20 if t.soak else 2)])
         restart_dies(t, net, a, b)
+        restart_moments(t, net, a, b, 40 if t.soak else 0)
 
 
 if __name__ == "__main__":
