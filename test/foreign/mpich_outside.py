@@ -8,11 +8,7 @@ from cairn_test.mpi_outside import RanksOnTheirOwn
 
 
 def test(t):
-    ranks = RanksOnTheirOwn(t, "mpich")
-    for transport in ranks.transports:
-        ranks.goes_on(transport)
-    ranks.waits_in_finalize()
-    ranks.fails_together()
+    RanksOnTheirOwn(t, "mpich").all_goes_well()
 
 
 main(test)

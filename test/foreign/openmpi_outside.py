@@ -29,10 +29,7 @@ def refused_in_init(t, ranks):
 
 def test(t):
     ranks = RanksOnTheirOwn(t, "openmpi")
-    for transport in ranks.transports:
-        ranks.goes_on(transport)
-    ranks.waits_in_finalize()
-    ranks.fails_together()
+    ranks.all_goes_well()
     refused_in_init(t, ranks)
 
 

@@ -23,6 +23,12 @@ class RanksOnTheirOwn:
         self.finish = os.path.join(t.work, "finish")
         self.out = os.path.join(t.work, "launched.out")
 
+    def all_goes_well(self):
+        for transport in self.transports:
+            self.goes_on(transport)
+        self.waits_in_finalize()
+        self.fails_together()
+
     def launch(self, steps, environment, transport="default"):
         t = self.t
         kept = [f"{key}={value}" for key, value in t.env.items() if key.startswith("CAIRN_")]
