@@ -240,6 +240,7 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
 }  // namespace
 
 void settle(StoppedProcess& process) {
+    process.settled = true;
     for (auto& thread : process.threads) {
         if (thread.leader_dead) continue;
         leave_rseq_section(process.living, thread);

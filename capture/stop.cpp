@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "capture/collect/filters.h"
+#include "capture/settle.h"
 #include "common/agent.h"
 #include "common/region_ops.h"
 
@@ -53,7 +54,10 @@ bool share_memory(pid_t one, pid_t other) {
 Stopper::Stopper(Region& region, Reporter& reporter) : region_(region), reporter_(reporter) {}
 
 Stopper::~Stopper() {
-    // Given up: nobody has asked their filters, or they have said no.
+    // Given up before the pause had begun, or in the middle of it: nobody may notice that he was stopped.
+    for (auto& [pid, process] : processes_)
+        if (!process.settled) settle_still(process);
+    // Nobody has asked their filters, or they have said no.
     for (const auto& [tid, task] : tasks_)
         if (task.still) spare_restart(tid);
     let_go();
@@ -80,35 +84,46 @@ Result<> Stopper::add(pid_t pid) {
     return done ? Result<>() : std::unexpected(std::move(done.error()));
 }
 
+// A signal that is ignored is dropped by the kernel, but not if the thread that it is meant for is traced;
+// and where that one stands still another thread is woken to take it (sig_ignored(), complete_signal() in
+// kernel/signal.c), out of a call that answers EINTR and that nobody makes again unless that thread is
+// traced, too. So all are seized before one is stopped, and the main thread, which a process's signals are
+// meant for, is seized last, and let go first.
 Result<bool> Stopper::seize_new_threads(pid_t pid) {
-    auto threads = proc::tasks(pid);
-    if (!threads) {
-        if (threads.error().number == ENOENT || threads.error().number == ESRCH) return true;
-        return std::unexpected(std::move(threads.error()));
-    }
+    std::vector<pid_t> seized;
     bool complete = true;
-    for (const pid_t tid : *threads) {
-        if (tasks_.contains(tid)) continue;
-        auto stat = proc::stat(pid, tid);
-        if (!stat || dead(stat->state)) continue;
-        if ((stat->flags & (pf_user_worker | pf_io_worker)) != 0 && tid != pid)
-            return fail_code(
-                ExitCode::refused,
-                "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it with io_uring off",
-                proc::label(pid), tid, stat->comm);
-        complete = false;
-        if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC, events_); !done) {
-            // The thread may have ended between the two looks; then it's no error.
-            stat = proc::stat(pid, tid);
-            if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
-            if (auto fine = refuse_tracing(pid, tid, done.error()); !fine)
-                return std::unexpected(std::move(fine.error()));
-            continue;
+    for (const bool main_thread : {false, true}) {
+        auto threads = proc::tasks(pid);
+        if (!threads) {
+            if (threads.error().number == ENOENT || threads.error().number == ESRCH) return true;
+            return std::unexpected(std::move(threads.error()));
         }
-        refused_since_.erase(tid);
-        tasks_[tid] = Task{pid, false, 0};
-        (void)ptrace::interrupt(tid);  // fails only if it has gone; the event loop notices
+        std::ranges::stable_partition(*threads, [pid](pid_t tid) { return tid != pid; });
+        for (const pid_t tid : *threads) {
+            if (tasks_.contains(tid) || (tid == pid && !main_thread)) continue;
+            auto stat = proc::stat(pid, tid);
+            if (!stat || dead(stat->state)) continue;
+            if ((stat->flags & (pf_user_worker | pf_io_worker)) != 0 && tid != pid)
+                return fail_code(ExitCode::refused,
+                                 "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it "
+                                 "with io_uring off",
+                                 proc::label(pid), tid, stat->comm);
+            complete = false;
+            if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC, events_); !done) {
+                // The thread may have ended between the two looks; then it's no error.
+                stat = proc::stat(pid, tid);
+                if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
+                if (auto fine = refuse_tracing(pid, tid, done.error()); !fine)
+                    return std::unexpected(std::move(fine.error()));
+                continue;
+            }
+            refused_since_.erase(tid);
+            tasks_[tid] = Task{pid, false, 0};
+            seized.push_back(tid);
+        }
     }
+    // Fails only if it has gone; the event loop notices.
+    for (const pid_t tid : seized) (void)ptrace::interrupt(tid);
     return complete;
 }
 
@@ -563,10 +578,28 @@ void Stopper::spare_restart(pid_t tid) {
     (void)ptrace::set_registers(tid, *registers);
 }
 
-void Stopper::let_go() {
+void Stopper::settle_still(StoppedProcess& process) {
+    if (!find_doors(process)) return;
+    process.threads.clear();
     for (const auto& [tid, task] : tasks_) {
-        if (task.still) (void)ptrace::detach(tid, 0);
+        if (task.pid != process.pid || !task.still) continue;
+        auto registers = ptrace::registers(tid);
+        auto mask = ptrace::mask(tid);
+        if (!registers || !mask) continue;
+        StoppedThread thread;
+        thread.tid = tid;
+        thread.registers = *registers;
+        thread.mask = *mask;
+        process.threads.push_back(thread);
     }
+    settle(process);
+}
+
+// Main threads first: see seize_new_threads().
+void Stopper::let_go() {
+    for (const bool main_thread : {true, false})
+        for (const auto& [tid, task] : tasks_)
+            if (task.still && (tid == task.pid) == main_thread) (void)ptrace::detach(tid, 0);
     // A thread that never stopped can't be detached; the kernel does it when the tracer ends.
     std::erase_if(tasks_, [](const auto& task) { return task.second.still; });
 }

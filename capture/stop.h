@@ -66,6 +66,7 @@ class Stopper {
     [[nodiscard]] bool orphan_on_its_way();
     void release(pid_t pid);
     static void spare_restart(pid_t tid);
+    void settle_still(StoppedProcess& process);
     [[nodiscard]] Result<> read_registers(StoppedProcess& process);
     [[nodiscard]] Result<bool> read_all_registers();
     [[nodiscard]] Result<> check_shared_memory() const;

@@ -778,11 +778,16 @@ void Rebuild::set_limits(std::vector<std::string>& notes) const {
 
 void Rebuild::go() {
     const bool stopped = process().run == schema::Run::stopped;
-    for (std::size_t i = thread_ids_.size(); i-- > 0;) {
-        if (process().threads[i].leader_dead) continue;
+    const auto let_go = [&](std::size_t i) {
+        if (process().threads[i].leader_dead) return;
         // the main thread is in a signal's delivery stop: what is given here is delivered
         (void)ptrace::detach(thread_ids_[i].second, stopped && i == 0 ? SIGSTOP : 0);
-    }
+    };
+    // The main thread first, or last if it stops the others: an ignored signal that comes while it is traced
+    // would wake another that isn't any more, out of a call that nobody makes again (capture/stop.cpp).
+    if (!stopped) let_go(0);
+    for (std::size_t i = thread_ids_.size(); i-- > 1;) let_go(i);
+    if (stopped) let_go(0);
 }
 
 }  // namespace cairn::restart

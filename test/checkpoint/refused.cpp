@@ -8,6 +8,7 @@
 #include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -63,9 +64,22 @@ int shares_memory(void*) {
 }
 }  // namespace
 
+// Asleep in a call that nobody makes again when a signal or a stop has ended it: it must not notice.
+pid_t start_sleeper() {
+    const pid_t parent = getpid(), sleeper = fork();
+    CHECK(sleeper >= 0);
+    if (sleeper > 0) return sleeper;
+    CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+    if (getppid() != parent) _exit(0);
+    epoll_event event{};
+    CHECK(epoll_wait(epoll_create1(EPOLL_CLOEXEC), &event, 1, -1) == 1);
+    _exit(1);
+}
+
 int main(int argc, char** argv) {
     CHECK(argc == 2);
     kind = argv[1];
+    const pid_t sleeper = start_sleeper();
     pid_t child = 0;
     if (kind.starts_with("thread-")) {
         pthread_t made;
@@ -191,6 +205,8 @@ int main(int argc, char** argv) {
     while (!ready) test::nap(1);
     test::serve([&](bool last) {
         if (child > 0) CHECK(waitpid(child, nullptr, WNOHANG) == 0);
+        CHECK(waitpid(sleeper, nullptr, WNOHANG) == 0);
+        if (last) kill(sleeper, SIGKILL);
         if (last && child > 0) kill(child, SIGKILL);
         if (last && segment >= 0) CHECK(shmctl(segment, IPC_RMID, nullptr) == 0);
     });
