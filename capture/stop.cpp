@@ -45,6 +45,11 @@ bool dead(char state) {
     return state == 'Z' || state == 'X' || state == 'x';
 }
 
+bool traced_by_us(pid_t pid, pid_t tid) {
+    auto status = proc::status(pid, tid);
+    return status && std::atoi((*status)["TracerPid"].c_str()) == ::getpid();
+}
+
 bool share_memory(pid_t one, pid_t other) {
     return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
 }
@@ -98,7 +103,7 @@ Result<bool> Stopper::seize_new_threads(pid_t pid) {
             if (threads.error().number == ENOENT || threads.error().number == ESRCH) return true;
             return std::unexpected(std::move(threads.error()));
         }
-        std::ranges::stable_partition(*threads, [pid](pid_t tid) { return tid != pid; });
+        (void)std::ranges::partition(*threads, [pid](pid_t tid) { return tid != pid; });
         for (const pid_t tid : *threads) {
             if (tasks_.contains(tid) || (tid == pid && !main_thread)) continue;
             auto stat = proc::stat(pid, tid);
@@ -113,6 +118,13 @@ Result<bool> Stopper::seize_new_threads(pid_t pid) {
                 // The thread may have ended between the two looks; then it's no error.
                 stat = proc::stat(pid, tid);
                 if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
+                // A sibling that was seized has execed and goes by this id now.
+                // What it stands in we may have been told under its old one.
+                if (traced_by_us(pid, tid)) {
+                    tasks_[tid] = Task{pid, stat->state == 't', 0};
+                    if (stat->state != 't') seized.push_back(tid);
+                    continue;
+                }
                 if (auto fine = refuse_tracing(pid, tid, done.error()); !fine)
                     return std::unexpected(std::move(fine.error()));
                 continue;
@@ -169,6 +181,7 @@ void Stopper::look_at(const WaitEvent& event) {
     }
     // A signal on its way to the program: it is delivered, and the thread stops before it runs the
     // handler's first instruction. Any trap takes back a pending interrupt, so it is asked for again.
+    found->second.still = false;
     (void)ptrace::interrupt(tid);
     (void)ptrace::resume(tid, WSTOPSIG(status));
 }
@@ -202,7 +215,13 @@ void Stopper::look_after_silent() {
             ++entry;
     }
     for (const pid_t pid : execed) {
-        std::erase_if(tasks_, [&](const auto& task) { return task.second.pid == pid; });
+        // The new image may have threads already that are seized.
+        std::erase_if(tasks_, [&](const auto& task) {
+            return task.second.pid == pid && task.first != pid && !proc::stat(pid, task.first);
+        });
+        const auto stat = proc::stat(pid, pid);
+        if (stat && stat->state == 't' && tasks_.contains(pid)) continue;
+        tasks_.erase(pid);
         if (ptrace::interrupt(pid)) tasks_[pid] = Task{pid, false, 0};
     }
 }

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 
 #include "capture/objects/socket.h"
 #include "common/schema/socket_options.h"
@@ -32,24 +31,6 @@ std::uint64_t unacknowledged(int fd) {
 std::uint64_t unread(int fd) {
     int bytes = 0;
     return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
-}
-
-// SO_RCVLOWAT makes room for so much and no more (tcp_set_rcvlowat() in net/ipv4/tcp.c).
-std::uint64_t most_room() {
-    std::uint64_t least = 0, usual = 0, most = 0;
-    std::ifstream("/proc/sys/net/ipv4/tcp_rmem") >> least >> usual >> most;
-    return most / 2;
-}
-
-// One whose program reads slowly would be full again as soon as it has read something, and never have room
-// for what its partner has sent. With a smaller buffer its partner has to wait. Nothing that was promised is
-// lost: it is full.
-void keep_small(int fd, std::uint64_t most) {
-    const int locks = socket_option<int>(fd, SOL_SOCKET, schema::so_buf_lock);
-    const int less = static_cast<int>(std::min<std::uint64_t>(most / 4, 1 << 29));  // doubled by the kernel
-    if (socket_option<int>(fd, SOL_SOCKET, SO_RCVBUF) <= 2 * less) return;
-    ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &less, sizeof less);
-    ::setsockopt(fd, SOL_SOCKET, schema::so_buf_lock, &locks, sizeof locks);
 }
 
 Error no_room(const LinkEnd& end, std::uint64_t most) {
@@ -202,7 +183,7 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
         ends[index].partner_unsent = one.value("unsent", std::uint64_t{0});
         if (one.value("full", false)) {
             if (!full) full = no_room(ends[index], most);
-            keep_small(ends[index].fd, most);
+            keep_small(ends[index].fd);
         }
     }
     // Nobody's queue moves then, not even where there is room: it would only be fuller at the next try.

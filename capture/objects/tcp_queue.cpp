@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 
 #include "capture/objects/sock_diag.h"
 #include "capture/objects/socket.h"
@@ -270,6 +271,21 @@ bool let_flow(int receiver, int sender, std::size_t bytes, const std::function<b
         set_option(receiver, SOL_SOCKET, SO_RCVBUF, least);
     set_option(receiver, SOL_SOCKET, schema::so_buf_lock, locks);
     return here;
+}
+
+std::uint64_t most_room() {
+    std::uint64_t least = 0, usual = 0, most = 0;
+    std::ifstream("/proc/sys/net/ipv4/tcp_rmem") >> least >> usual >> most;
+    return most / 2;
+}
+
+void keep_small(int fd) {
+    const int locks = socket_option<int>(fd, SOL_SOCKET, schema::so_buf_lock);
+    const int less =
+        static_cast<int>(std::min<std::uint64_t>(most_room() / 4, 1 << 29));  // doubled by the kernel
+    if (socket_option<int>(fd, SOL_SOCKET, SO_RCVBUF) <= 2 * less) return;
+    set_option(fd, SOL_SOCKET, SO_RCVBUF, less);
+    set_option(fd, SOL_SOCKET, schema::so_buf_lock, locks);
 }
 
 }  // namespace cairn::capture

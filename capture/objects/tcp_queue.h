@@ -53,4 +53,12 @@ struct SendQueue {
 [[nodiscard]] bool let_flow(int receiver, int sender, std::size_t bytes,
                             const std::function<bool()>& arrived);
 
+// SO_RCVLOWAT makes room for so many bytes and no more (tcp_set_rcvlowat() in net/ipv4/tcp.c).
+[[nodiscard]] std::uint64_t most_room();
+
+// For a receiver that is full. One whose program reads slowly would be full again as soon as it has read
+// something, and never have room for what its partner has sent. With a smaller buffer its partner has to
+// wait. Nothing that was promised is lost: it is full.
+void keep_small(int fd);
+
 }  // namespace cairn::capture

@@ -284,8 +284,18 @@ class TcpSockets {
         for (auto [sender, receiver] : {std::pair{&socket, &partner}, {&partner, &socket}}) {
             int unacknowledged = 0;
             if (::ioctl(sender->fd(), SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0) continue;
-            if (let_flow(receiver->fd(), sender->fd(), static_cast<std::size_t>(unacknowledged), all_there))
+            // More than there is room for doesn't begin to move: the receiver would only be fuller at the
+            // next try.
+            int waiting = 0;
+            ::ioctl(receiver->fd(), FIONREAD, &waiting);
+            const auto room = std::max<std::uint64_t>(
+                most_room(),
+                static_cast<std::uint64_t>(socket_option<int>(receiver->fd(), SOL_SOCKET, SO_RCVBUF)));
+            const auto all = static_cast<std::uint64_t>(waiting) + static_cast<std::uint64_t>(unacknowledged);
+            if (all <= room &&
+                let_flow(receiver->fd(), sender->fd(), static_cast<std::size_t>(unacknowledged), all_there))
                 return {};
+            if (!all_there()) keep_small(receiver->fd());
         }
         if (all_there()) return {};
         int waiting = 0, unacknowledged = 0;
