@@ -18,7 +18,9 @@ function(cairn_fuzzed library)
     return()
   endif()
   if(NOT TARGET cairn_no_coverage)
-    add_library(cairn_no_coverage STATIC ${CMAKE_SOURCE_DIR}/test/fuzz/no_coverage.c)
+    # An archive: harnesses take of it what they have not, the comparisons.
+    add_library(cairn_no_coverage STATIC ${CMAKE_SOURCE_DIR}/test/fuzz/no_coverage.c
+                ${CMAKE_SOURCE_DIR}/test/fuzz/float_comparisons.c)
   endif()
   target_compile_options(${library} PRIVATE -fsanitize-coverage=trace-pc,trace-cmp)
   target_link_libraries(${library} PUBLIC cairn_no_coverage)

@@ -13,13 +13,3 @@ void __wrap___sanitizer_cov_trace_pc(void) {
     uint8_t* counter = &counters[(place ^ place >> 16) % counter_count];
     if (*counter != UINT8_MAX) ++*counter;
 }
-
-// gcc reports comparisons of floating-point numbers too (trace-cmp); libFuzzer has no use for them.
-void __sanitizer_cov_trace_cmpf(float a, float b);
-void __sanitizer_cov_trace_cmpf(float a, float b) {
-    (void)a, (void)b;
-}
-void __sanitizer_cov_trace_cmpd(double a, double b);
-void __sanitizer_cov_trace_cmpd(double a, double b) {
-    (void)a, (void)b;
-}
