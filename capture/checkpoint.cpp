@@ -110,6 +110,8 @@ class Checkpoint {
             paused = pause();
         }
         if (!paused) {
+            // A coordinator that has given up, or its root, has hung up by now.
+            reporter_.begin_to_undo();
             for (auto& member : members_)
                 if (member.agent) (void)member.agent->leave(reporter_);
             // Whoever still runs the agent sees another number and puts itself back once it is detached.

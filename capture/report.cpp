@@ -68,7 +68,7 @@ bool Reporter::coordinator_gone() const {
 }
 
 Result<> Reporter::may_go_on(const std::function<std::string()>& waiting) const {
-    if (coordinator_gone()) return fail("the coordinator has gone");
+    if (!undoing_ && coordinator_gone()) return fail("the coordinator has gone");
     if (Clock::now() > deadline_)
         return fail_code(ExitCode::timed_out, "deadline passed in phase {}: {}", phase_, waiting());
     return {};

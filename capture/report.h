@@ -32,6 +32,12 @@ class Reporter {
     void restart_deadline() { deadline_ = Clock::now() + allowed_; }
     // The programs go on: from here on only the coordinator, which sees the progress, sets limits.
     void end_deadline() { deadline_ = Clock::time_point::max(); }
+    // The checkpoint has failed: what was done to the programs is undone, whether the coordinator waits for
+    // it or not.
+    void begin_to_undo() {
+        undoing_ = true;
+        deadline_ = Clock::now() + std::chrono::seconds(10);
+    }
     // An error when the deadline has passed or the coordinator has gone; `waiting` says for whom.
     [[nodiscard]] Result<> may_go_on(const std::function<std::string()>& waiting) const;
     // Waits for the other hosts of the computation: says what this host has to tell, returns what the
@@ -45,6 +51,7 @@ class Reporter {
     int fd_;
     std::chrono::milliseconds allowed_;
     Clock::time_point deadline_;
+    bool undoing_ = false;
     std::string phase_ = "start";
     std::vector<std::string> notes_;
     Clock::time_point last_progress_;

@@ -39,7 +39,7 @@ def test(t):
         net.wait_processes(2)
         flow(t, "before the first checkpoint")
         for number in range(t.rounds):
-            for _ in range(10 if t.soak else 2):
+            for _ in range(50 if t.soak else 2):
                 net.checkpoint()
             done = net.checkpoint()
             check(done["processes"] == 2 and done["hosts"] == 2, f"checkpoint: {done}")
