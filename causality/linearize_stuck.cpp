@@ -31,13 +31,13 @@ Process Linearizer::waits_for(Process process) {
     for (const Process member : *members_of(event.communicator)) {
         if (std::find(operation.arrived.begin(), operation.arrived.end(), member) != operation.arrived.end())
             continue;
-        // One that will never come rather than one that is only late.
-        if (missing == none || feeds_[member]->at_end()) missing = member;
+        // One that is only late rather than one that will never come: what it brings belongs before the root.
+        if (missing == none || !feeds_[member]->at_end()) missing = member;
     }
     return missing;
 }
 
-// Whether something could be done about the wait of this process, because whom it waits for has no more
+// Whether something could be done about the wait of this process, because nobody whom it waits for has more
 // events.
 Result<bool> Linearizer::give_up(Process process) {
     Feed& feed = *feeds_[process];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 namespace cairn::causality {
 namespace {
@@ -48,7 +49,7 @@ class Members {
     const json* take(const char* key) {
         const auto found = object_.find(key);
         if (found == object_.end()) return nullptr;
-        ++taken_;
+        taken_.insert(key);
         return &*found;
     }
     [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
@@ -58,14 +59,16 @@ class Members {
     // What is wrong, if anything is.
     [[nodiscard]] std::string problem() const {
         if (!problem_.empty()) return problem_;
-        if (taken_ == object_.size()) return {};
-        return "it has members that don't belong there: " +
-               object_.dump(-1, ' ', false, json::error_handler_t::replace);
+        // By its name only: what it holds may be nested as deep as somebody likes.
+        for (const auto& [key, value] : object_.items())
+            if (!taken_.contains(key))
+                return fmt::format("it has a member that doesn't belong there: \"{}\"", key);
+        return {};
     }
 
   private:
     const json& object_;
-    std::size_t taken_ = 0;
+    std::set<std::string, std::less<>> taken_;
     std::string problem_;
 };
 

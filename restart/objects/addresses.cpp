@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "common/fd.h"
+#include "common/schema/socket_options.h"
 #include "common/socket_names.h"
 
 namespace cairn::restart {
@@ -254,6 +255,22 @@ Ports ephemeral_ports() {
     Ports ports;
     std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> ports.first >> ports.last;
     return ports;
+}
+
+bool take_for_call(int fd, const Address& own) {
+    if (ephemeral_ports().contains(own.port())) {
+        const int on = 1;
+        const std::uint32_t range = own.port() | std::uint32_t{own.port()} << 16;
+        if (::setsockopt(fd, IPPROTO_IP, schema::ip_local_port_range, &range, sizeof range) == 0 &&
+            ::setsockopt(fd, IPPROTO_IP, schema::ip_bind_address_no_port, &on, sizeof on) == 0)
+            return ::bind(fd, own.with_port(0).name(), own.length()) == 0;
+    }
+    return ::bind(fd, own.name(), own.length()) == 0;
+}
+
+void call_from_any_port(int fd) {
+    const int all = 0;
+    ::setsockopt(fd, IPPROTO_IP, schema::ip_local_port_range, &all, sizeof all);
 }
 
 std::string holder_of_port(const Address& address, bool udp) {

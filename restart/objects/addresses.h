@@ -54,6 +54,15 @@ struct Ports {
 };
 [[nodiscard]] Ports ephemeral_ports();
 
+// For a TCP socket that is going to call: bind(2) finds a port taken as long as the killed program's end of
+// it is in TIME_WAIT, or finishing; connect(2), left to choose from a range of one (IP_LOCAL_PORT_RANGE,
+// since Linux 6.3), asks whether this very connection is. False, and errno: it can't have the address.
+[[nodiscard]] bool take_for_call(int fd, const Address& own);
+
+// It calls from any port of the same address then. Not if the port is none that the kernel would choose by
+// itself.
+void call_from_any_port(int fd);
+
 // " by 123 (nginx)": who else listens at this port, as far as we may know. "" if unknown.
 [[nodiscard]] std::string holder_of_port(const Address& address, bool udp = false);
 

@@ -17,11 +17,19 @@ constexpr int queue_patience_ms = 2000;  // a queue that is full answers nobody;
 
 // 0: connected, or being connected; an errno value.
 int call_one(const PendingCall& call, const Address& address) {
-    if (::connect(call.fd, address.name(), address.length()) == 0) return 0;
-    if (errno != EINPROGRESS) return errno;
+    const auto call_now = [&] {
+        return ::connect(call.fd, address.name(), address.length()) == 0 ? 0 : errno;
+    };
+    int problem = call_now();
+    // Its port may be in TIME_WAIT: getsockname(2) tells the old name whatever it is.
+    if (problem == EADDRNOTAVAIL) {
+        call_from_any_port(call.fd);
+        problem = call_now();
+    }
+    if (problem != EINPROGRESS) return problem;
     pollfd polled{call.fd, POLLOUT, 0};
     if (::poll(&polled, 1, call.established ? queue_patience_ms : queue_patience_ms / 40) == 0) return 0;
-    int problem = 0;
+    problem = 0;
     socklen_t length = sizeof problem;
     ::getsockopt(call.fd, SOL_SOCKET, SO_ERROR, &problem, &length);
     return problem;

@@ -103,17 +103,8 @@ class TcpSockets {
         return fd;
     }
 
-    // bind(2) finds a port taken as long as the killed program's end of it is in TIME_WAIT, or finishing;
-    // connect(2), left to choose from a range of one (since Linux 6.3), asks whether this very connection is.
     static bool take_address(int fd, const Address& own, bool by_connect) {
-        if (by_connect && ephemeral_ports().contains(own.port())) {
-            const int on = 1;
-            const std::uint32_t range = own.port() | std::uint32_t{own.port()} << 16;
-            if (::setsockopt(fd, IPPROTO_IP, schema::ip_local_port_range, &range, sizeof range) == 0 &&
-                ::setsockopt(fd, IPPROTO_IP, schema::ip_bind_address_no_port, &on, sizeof on) == 0)
-                return ::bind(fd, own.with_port(0).name(), own.length()) == 0;
-        }
-        return ::bind(fd, own.name(), own.length()) == 0;
+        return by_connect ? take_for_call(fd, own) : ::bind(fd, own.name(), own.length()) == 0;
     }
 
     static Result<> wait_connected(int fd) {
@@ -168,8 +159,7 @@ class TcpSockets {
     }
 
     // The ports may be in TIME_WAIT: of the killed programs' connection one end is, and can be called; or
-    // both, which root ends. For others neither matters a second later on 127.0.0.0/8 and ::1
-    // (tcp_tw_reuse = 2): that second is waited for once, not for each connection.
+    // both.
     Result<> connect(End& end, const json& other_extra, int other_domain, const Address& other_name,
                      Fd& other) {
         Error why;
@@ -184,15 +174,7 @@ class TcpSockets {
             if (done) return {};
             if (why.number != EADDRNOTAVAIL && why.number != EADDRINUSE) break;
             if (done.error().number == EADDRNOTAVAIL && !end.own.is_here()) break;
-            if (first) {
-                end_leftover(end.own, other_name);
-                end_leftover(other_name, end.own);
-                if (patience_ends_ == Clock::time_point())
-                    patience_ends_ = Clock::now() + std::chrono::milliseconds(1500);
-                continue;
-            }
-            if (Clock::now() > patience_ends_ || !(end.own.is_loopback() || other_name.is_loopback())) break;
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            if (!leftovers_.worth_another_call(end.own, other_name, first)) break;
         }
         return std::unexpected(std::move(why));
     }
@@ -360,6 +342,9 @@ class TcpSockets {
     }
 
     Result<> make_rest() {
+        // Those of who will call: without root's help only as long as nobody listens where they called.
+        for (const auto& [id, end] : ends_)
+            if (!end.fd && is_pending(end)) end_leftover(end.own, end.peer_name);
         for (auto& [id, end] : ends_) {
             if (end.fd) continue;
             end.fd = make(end.domain, end.extra);
@@ -385,8 +370,7 @@ class TcpSockets {
         if (errno != EADDRNOTAVAIL || opening_.options.region == nullptr) return false;
         end.renamed = true;
         const Address now = end.own.moved(opening_.options.region->sockets);
-        if (now.empty() || !take_address(fd, now, true))
-            set_int(fd, IPPROTO_IP, schema::ip_local_port_range, 0);
+        if (now.empty() || !take_address(fd, now, true)) call_from_any_port(fd);
         return true;
     }
 
@@ -454,12 +438,44 @@ class TcpSockets {
         for (auto& [id, end] : ends_) {
             if (!is_pending(end) || end.extra.contains("pending_at")) continue;
             set_nonblocking(end.fd.get());
-            const bool called = ::connect(end.fd.get(), end.peer_name.name(), end.peer_name.length()) == 0 ||
-                                errno == EINPROGRESS;
-            if (!called) note_no_call(end, std::strerror(errno));
-            if (!end.flag("connecting") && called) (void)wait_connected(end.fd.get());
+            const int problem = call_listener(end);
+            if (problem != 0) note_no_call(end, std::strerror(problem));
+            if (!end.flag("connecting") && problem == 0) (void)wait_connected(end.fd.get());
         }
         return connect_to_parts();
+    }
+
+    // The killed program's connection may have been accepted behind the checkpoint, and have ended: then it
+    // is in TIME_WAIT like any other. 0: called; or an errno value.
+    int call_listener(End& end) {
+        const auto call = [&end](int fd) {
+            const int done = ::connect(fd, end.peer_name.name(), end.peer_name.length());
+            return done == 0 || errno == EINPROGRESS ? 0 : errno;
+        };
+        int problem = call(end.fd.get());
+        for (bool first = true; problem == EADDRNOTAVAIL; first = false) {
+            if (!leftovers_.worth_another_call(end.own, end.peer_name, first)) break;
+            problem = call(end.fd.get());
+        }
+        if (problem != EADDRNOTAVAIL) return problem;
+        // A port that others are bound to isn't chosen by connect(2).
+        Fd bound = make(end.domain, end.extra);
+        if (bound && take_address(bound.get(), end.own, false)) {
+            set_nonblocking(bound.get());
+            if (call(bound.get()) == 0) {
+                end.fd = std::move(bound);
+                return 0;
+            }
+        }
+        call_from_any_port(end.fd.get());
+        end.renamed = true;
+        problem = call(end.fd.get());
+        if (problem == 0 && opening_.options.region == nullptr)
+            opening_.note(
+                "a connection to {} that wasn't accepted yet can't have its address {} again: "
+                "getsockname(2) tells another",
+                end.peer_name.words(), end.own.words());
+        return problem;
     }
 
     // Those of other parts, and to them.
@@ -663,7 +679,7 @@ class TcpSockets {
     std::map<std::int64_t, End> ends_;  // by object
     std::set<int> filled_over_;         // hold more than their buffers are said to: room can't be taken back
     schema::Bytes none_;
-    Clock::time_point patience_ends_;  // with ports that the kernel still keeps
+    LeftoverPatience leftovers_;
 };
 
 }  // namespace

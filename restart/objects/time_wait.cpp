@@ -12,10 +12,10 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "common/fd.h"
-#include "common/schema/socket_options.h"
 
 namespace cairn::restart {
 namespace {
@@ -126,14 +126,7 @@ void call_and_hang_up(const Address& from, const Address& to) {
     const linger at_once{1, 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    const std::uint32_t range = own.port() | std::uint32_t{own.port()} << 16;
-    const bool by_connect =
-        ephemeral_ports().contains(own.port()) &&
-        ::setsockopt(fd.get(), IPPROTO_IP, schema::ip_local_port_range, &range, sizeof range) == 0 &&
-        ::setsockopt(fd.get(), IPPROTO_IP, schema::ip_bind_address_no_port, &on, sizeof on) == 0;
-    const Address bound = by_connect ? own.with_port(0) : own;
-    if (::bind(fd.get(), bound.name(), bound.length()) == 0)
-        (void)!::connect(fd.get(), peer.name(), peer.length());
+    if (take_for_call(fd.get(), own)) (void)!::connect(fd.get(), peer.name(), peer.length());
 }
 
 void end_leftover(const Address& own_name, const Address& peer_name) {
@@ -163,6 +156,18 @@ void end_time_wait(const Address& address) {
             const Address peer = address_of(family, id.idiag_dst, id.idiag_dport);
             if (peer.is_here()) call_and_hang_up(peer, address_of(family, id.idiag_src, id.idiag_sport));
         }
+}
+
+bool LeftoverPatience::worth_another_call(const Address& own, const Address& peer, bool first) {
+    if (first) {
+        end_leftover(own, peer);
+        end_leftover(peer, own);
+        if (ends_ == Clock::time_point()) ends_ = Clock::now() + std::chrono::milliseconds(1500);
+        return true;
+    }
+    if (Clock::now() > ends_ || !(own.is_loopback() || peer.is_loopback())) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return true;
 }
 
 std::vector<Leftover> leftovers_at(const Address& address) {

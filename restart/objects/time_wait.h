@@ -1,6 +1,7 @@
 // What the kernel keeps of TCP connections that have ended (TIME_WAIT, a minute long).
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "restart/objects/addresses.h"
@@ -19,6 +20,20 @@ struct Leftover {
 
 // Ends what is left of this connection's end at `own`, if nobody holds it any more. The same is needed.
 void end_leftover(const Address& own, const Address& peer);
+
+// With ports that the kernel keeps for dead connections between addresses of this host.
+class LeftoverPatience {
+  public:
+    // A call from `own` to `peer` has failed with EADDRNOTAVAIL or EADDRINUSE: true if it may be tried again.
+    // At first what is left of the connection is ended as far as it can be (end_leftover). What remains
+    // doesn't matter a second later on 127.0.0.0/8 and ::1 (tcp_tw_reuse = 2): that is waited for once, in
+    // steps of 20 ms, not for each connection.
+    [[nodiscard]] bool worth_another_call(const Address& own, const Address& peer, bool first);
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point ends_;
+};
 
 // Calls as the connection's dead end at `from` would: the end at `to`, if it is in TIME_WAIT, acknowledges
 // what it had received, and `from`, which knows nothing of that, resets it (RFC 1337 calls it assassination;

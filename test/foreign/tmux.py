@@ -56,8 +56,9 @@ def test(t):
         program.expect(rf"window {500 + number}-")
         t.wait_until(lambda: count("list-windows") == 1, "the new window to be gone")
         program.terminal.resize(30 + number, 100)
-        program.send("until [ $(stty size | cut -d' ' -f1) = " + str(29 + number) + " ]; do sleep 0.05; done; echo sized-$((60 + 3))-\r")
-        program.expect(r"sized-63-")
+        # Told by a file: while tmux draws all anew, a word can come in two pieces.
+        program.send("until [ $(stty size | cut -d' ' -f1) = " + str(29 + number) + f" ]; do sleep 0.05; done; touch sized-{number}\r")
+        t.wait_until(lambda: os.path.exists(os.path.join(t.work, f"sized-{number}")), "the pane's new size")
         # A client that begins inside after the restart.
         program.send("clear; tmux list-panes | wc -l | sed 's/^/inside-/'\r")
         program.expect("inside-2")
