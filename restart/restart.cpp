@@ -363,7 +363,7 @@ class Restart {
             const auto& process = member->process;
             if (process.sid != session || process.terminal < 0) continue;
             const int fd = objects_->controlling_terminal(process);
-            if (fd >= 0 && ::ioctl(fd, TIOCSCTTY, 0) == 0) return;
+            if (fd >= 0 && take_as_controlling(fd, process)) return;
         }
     }
 

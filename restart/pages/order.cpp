@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace cairn::restart::pages {
 namespace {
@@ -41,6 +42,7 @@ class Solver {
     }
 
     std::optional<Order> solve(const Registered& registered) {
+        registered_ = &registered;
         // each group keeps the places in the order that its events have by arrival
         std::map<std::size_t, std::size_t> at_place;
         for (const auto& group : groups()) {
@@ -158,9 +160,25 @@ class Solver {
                         piece != known->second.pieces().end() && piece->first < *std::next(edge))
                         addresses.insert(piece->first);
             for (const auto address : addresses)
-                facts.push_back({space, address, registered(space, address)});
+                if (!changed_by_others(group, space, address))
+                    facts.push_back({space, address, registered(space, address)});
         }
         return facts;
+    }
+
+    // An edge of this group can lie in what another one has changed: what is registered there now says
+    // nothing.
+    [[nodiscard]] bool changed_by_others(const Order& group, SpaceId space, std::uint64_t address) const {
+        return std::ranges::any_of(movable_, [&](std::size_t i) {
+            const auto& event = batch_[i];
+            if (event.space != space || event.kind == Change::fork) return false;
+            if (std::ranges::find(group, i) != group.end()) return false;
+            if (within(address, event.from, event.length)) return true;
+            if (event.kind != Change::remap || address < event.to) return false;
+            // or what has moved there has grown up to it, and further
+            const auto end = event.to + event.length;
+            return address < end || ((*registered_)(space, address) && without_gap(space, end, address));
+        });
     }
 
     // A child does nothing before it is born; nothing moves to where something still is.
@@ -179,15 +197,46 @@ class Solver {
         return true;
     }
 
-    // A move tells of the length before; the mapping may have become longer.
-    [[nodiscard]] bool may_have_grown(const Order& order, const Fact& fact) const {
+    // A move tells of the length before; the mapping may have become longer, up to what lies behind it. What
+    // is not registered there, or is missing, is not of what has grown. `outcome`: of this order.
+    [[nodiscard]] bool may_have_grown(const Order& order, const Fact& fact, const std::vector<Fact>& facts,
+                                      const Spaces& outcome) const {
+        const auto space = outcome.find(fact.space);
+        const auto reaches = [&](std::uint64_t from) {
+            if (space != outcome.end()) {
+                const auto next = space->second.pieces().lower_bound(from);
+                if (space->second.find(from) ||
+                    (next != space->second.pieces().end() && next->first < fact.address))
+                    return false;
+            }
+            const bool agree = std::ranges::all_of(facts, [&](const Fact& between) {
+                return between.registered || between.space != fact.space ||
+                       !within(between.address, from, fact.address - from);
+            });
+            return agree && without_gap(fact.space, from, fact.address);
+        };
         for (auto at = order.size(); at-- > 0;) {
             const auto& event = batch_[order[at]];
             if (event.space != fact.space || event.kind == Change::fork) continue;
-            if (event.kind == Change::remap && event.to + event.length <= fact.address) return true;
+            if (event.kind == Change::remap && event.to + event.length <= fact.address &&
+                reaches(event.to + event.length))
+                return true;
             if (within(fact.address, event.from, event.length)) return false;
         }
         return false;
+    }
+
+    // Whether everything in between is registered, as far as some pages tell.
+    [[nodiscard]] bool without_gap(SpaceId space, std::uint64_t from, std::uint64_t to) const {
+        constexpr std::uint64_t page = 4096, samples = 16;
+        const auto [known, is_new] = gaps_.try_emplace({space, from, to}, true);
+        if (!is_new) return known->second;
+        const std::uint64_t step = std::max<std::uint64_t>((to - from) / page / samples, 1) * page;
+        if (from == to) return true;
+        for (std::uint64_t at = from; at < to && known->second; at += step)
+            known->second = (*registered_)(space, at);
+        known->second = known->second && (*registered_)(space, to - page);
+        return known->second;
     }
 
     // What would be registered if the first `count` events had happened in this order. None: nothing says,
@@ -210,10 +259,13 @@ class Solver {
     }
 
     [[nodiscard]] bool agrees(const Order& order, const std::vector<Fact>& facts, bool strict) const {
+        std::optional<Spaces> outcome;
         return std::ranges::all_of(facts, [&](const Fact& fact) {
             const auto expected = predict(order, order.size(), fact.space, fact.address);
             if (!expected || *expected == fact.registered) return true;
-            return fact.registered && (!strict || may_have_grown(order, fact));
+            if (!fact.registered || !strict) return fact.registered;
+            if (!outcome) outcome = run(order);
+            return may_have_grown(order, fact, facts, *outcome);
         });
     }
 
@@ -227,6 +279,8 @@ class Solver {
     std::span<const Event> batch_;
     std::vector<bool> is_companion_, leaves_;
     Order movable_;
+    const Registered* registered_ = nullptr;
+    mutable std::map<std::tuple<SpaceId, std::uint64_t, std::uint64_t>, bool> gaps_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "restart/terminal/outer.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstring>
 
 #include "common/proc.h"
 
@@ -48,6 +50,15 @@ void give_up_terminal(int terminal) {
 }
 
 }  // namespace
+
+bool take_as_controlling(int terminal, const schema::Process& process) {
+    if (::ioctl(terminal, TIOCSCTTY, 0) == 0) return true;
+    const std::string why = std::strerror(errno);
+    const char* name = ::ttyname(terminal);
+    fmt::print(stderr, "cairn restart: {} doesn't become the controlling terminal of session {} ({}): {}\n",
+               name == nullptr ? "a terminal" : name, process.sid, process.name, why);
+    return false;
+}
 
 Result<OuterTerminal> OuterTerminal::choose(const schema::Object* image, bool leader_is_ours) {
     OuterTerminal outer;

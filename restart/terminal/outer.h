@@ -9,9 +9,15 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/schema/object.h"
+#include "common/schema/process.h"
 #include "restart/terminal/relay.h"
 
 namespace cairn::restart {
+
+// In a process that has just become a session's leader: the terminal controls the session, TIOCSCTTY. False:
+// it doesn't, which is told on standard error (the tool's notes are out of reach from there). `process`: of
+// the session.
+[[nodiscard]] bool take_as_controlling(int terminal, const schema::Process& process);
 
 // A terminal controls one session:
 //  - the programs' session was led from outside (a shell): they come back in the tool's own session, which

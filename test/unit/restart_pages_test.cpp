@@ -153,6 +153,22 @@ TEST(PagesOrder, MovedIntoAHoleAndGrown) {
               expected);
 }
 
+// 40-50, whose pages are there, moves to 10; then 60-69 moves into the hole, to 41. The other way round 10-20
+// would have had to grow up to 41, across what is missing at 20.
+TEST(PagesOrder, NothingGrowsAcrossAnother) {
+    Missing both = one(60, 69, 1);
+    both.add(20 * page, {25 * page, 2, 0});
+    std::set<std::uint64_t> registered;
+    for (std::uint64_t i = 10; i < 25; ++i) registered.insert(i);
+    for (std::uint64_t i = 41; i < 50; ++i) registered.insert(i);
+    Missing expected = one(41, 50, 1);
+    expected.add(20 * page, {25 * page, 2, 0});
+    EXPECT_EQ(settled({{0, both}}, {move(40, 10, 10), unmap(40, 50), move(60, 41, 9), unmap(60, 69)},
+                      only({{0, registered}}))
+                  .at(0),
+              expected);
+}
+
 TEST(PagesOrder, ManyAtOnceInPlacesOfTheirOwn) {
     Missing missing;
     std::vector<Event> batch;
