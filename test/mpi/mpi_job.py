@@ -26,7 +26,9 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="cairn-test-mpi-")
         self.env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                         OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none",
-                        OMPI_MCA_mpi_yield_when_idle="1")
+                        OMPI_MCA_mpi_yield_when_idle="1",
+                        # Whoever ends takes /tmp/ompi.HOST.UID away when it is empty, also under one who is just beginning.
+                        OMPI_MCA_orte_tmpdir_base=f"{self.folder}/mpirun")
 
     def program(self, name):
         return f"{self.build}/test/mpi/{name}.{self.mpi}"
