@@ -22,11 +22,13 @@ def test(job, given):
             again, err = job.replay(4, name, program, crowded=i % 2 == 1)
             expect(order(err) == recorded, f"{name}, replay {i}: another order than recorded\n{err}")
             expect(again == out, f"{name}, replay {i}: printed {again!r}, recorded {out!r}")
-        others = {recorded}
-        for i in range(rounds if given.soak else 2):
+        # On a busy machine several runs in a row can take the same path.
+        others, runs = {recorded}, 0
+        while runs < (rounds if given.soak else 2) or (len(others) == 1 and runs < 30):
             _, err = job.record(4, f"{name}-other", program)
             others.add(order(err))
-        print(f"{name}: {rounds} replays equal, {len(others)} orders in {rounds if given.soak else 2} runs more")
+            runs += 1
+        print(f"{name}: {rounds} replays equal, {len(others)} orders in {runs} runs more")
         expect(len(others) > 1, f"{name}: every run takes the same path, so its replay shows nothing")
 
     # The race: recorded when the result is wrong, replayed to the same wrong result.
