@@ -35,18 +35,18 @@ bool in_conflict(const Event& a, const Event& b) {
 
 class Solver {
   public:
-    Solver(const Spaces& before, std::span<const Event> batch) : before_(before), batch_(batch) {
+    Solver(const Spaces& before, std::span<const Event> batch, const Registered& registered)
+        : before_(before), batch_(batch), registered_(registered) {
         find_companions();
         for (std::size_t i = 0; i < batch_.size(); ++i)
             if (batch_[i].kind != Change::remove && !is_companion_[i]) movable_.push_back(i);
     }
 
-    std::optional<Order> solve(const Registered& registered) {
-        registered_ = &registered;
+    std::optional<Order> solve() {
         // each group keeps the places in the order that its events have by arrival
         std::map<std::size_t, std::size_t> at_place;
         for (const auto& group : groups()) {
-            const auto order = group.size() == 1 ? std::optional(group) : solve(group, registered);
+            const auto order = group.size() == 1 ? std::optional(group) : solve(group);
             if (!order) return std::nullopt;
             for (std::size_t i = 0; i < group.size(); ++i) at_place[group[i]] = (*order)[i];
         }
@@ -104,9 +104,9 @@ class Solver {
                (b.kind == Change::fork && b.child == a.space);
     }
 
-    [[nodiscard]] std::optional<Order> solve(const Order& group, const Registered& registered) const {
+    [[nodiscard]] std::optional<Order> solve(const Order& group) const {
         if (group.size() > most_in_question) return std::nullopt;
-        const auto facts = ask(group, registered);
+        const auto facts = ask(group);
         // A mapping that grows in its place, where something has been unmapped, is told by nobody.
         for (const bool strict : {true, false}) {
             std::optional<Order> found;
@@ -138,7 +138,7 @@ class Solver {
         return all;
     }
 
-    [[nodiscard]] std::vector<Fact> ask(const Order& group, const Registered& registered) const {
+    [[nodiscard]] std::vector<Fact> ask(const Order& group) const {
         std::set<std::uint64_t> edges;
         std::set<SpaceId> spaces;
         for (const auto i : group) {
@@ -161,7 +161,7 @@ class Solver {
                         addresses.insert(piece->first);
             for (const auto address : addresses)
                 if (!changed_by_others(group, space, address))
-                    facts.push_back({space, address, registered(space, address)});
+                    facts.push_back({space, address, registered_(space, address)});
         }
         return facts;
     }
@@ -177,7 +177,7 @@ class Solver {
             if (event.kind != Change::remap || address < event.to) return false;
             // or what has moved there has grown up to it, and further
             const auto end = event.to + event.length;
-            return address < end || ((*registered_)(space, address) && without_gap(space, end, address));
+            return address < end || (registered_(space, address) && without_gap(space, end, address));
         });
     }
 
@@ -234,8 +234,8 @@ class Solver {
         const std::uint64_t step = std::max<std::uint64_t>((to - from) / page / samples, 1) * page;
         if (from == to) return true;
         for (std::uint64_t at = from; at < to && known->second; at += step)
-            known->second = (*registered_)(space, at);
-        known->second = known->second && (*registered_)(space, to - page);
+            known->second = registered_(space, at);
+        known->second = known->second && registered_(space, to - page);
         return known->second;
     }
 
@@ -277,9 +277,9 @@ class Solver {
 
     const Spaces& before_;
     std::span<const Event> batch_;
+    const Registered& registered_;
     std::vector<bool> is_companion_, leaves_;
     Order movable_;
-    const Registered* registered_ = nullptr;
     mutable std::map<std::tuple<SpaceId, std::uint64_t, std::uint64_t>, bool> gaps_;
 };
 
@@ -306,7 +306,7 @@ void apply(const Event& event, Spaces& spaces) {
 
 std::optional<std::vector<std::size_t>> settle_order(const Spaces& before, std::span<const Event> batch,
                                                      const Registered& registered) {
-    return Solver(before, batch).solve(registered);
+    return Solver(before, batch, registered).solve();
 }
 
 }  // namespace cairn::restart::pages

@@ -160,7 +160,6 @@ class World {
             default: {  // pages go; told first
                 const std::uint32_t first = random_.below(length), count = 1 + random_.below(length - first);
                 told({0, Change::remove, from + first * page, count * page});
-                if (fresh) return;
             }
         }
     }
