@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "common/image/manifest.h"
 #include "common/proc.h"
@@ -119,6 +120,20 @@ Result<> check_machine(const Computation& computation) {
     if (!missing.empty())
         return fail_code(ExitCode::refused, "this CPU lacks what {} had: {}", manifest.cpu_model, missing);
     return {};
+}
+
+std::int32_t first_process(const std::vector<schema::Process>& processes) {
+    const schema::Process* first = &processes.front();
+    const auto rank = [&](const schema::Process& process) {
+        const bool child =
+            std::ranges::find(processes, process.ppid, &schema::Process::pid) != processes.end();
+        const auto stamp = process.uid.substr(process.uid.rfind('-') + 1);
+        return std::tuple(child, process.uid != process.cid, process.ppid == 1,
+                          std::strtoull(stamp.c_str(), nullptr, 10));
+    };
+    for (const auto& process : processes)
+        if (rank(process) < rank(*first)) first = &process;
+    return first->pid;
 }
 
 }  // namespace cairn::restart

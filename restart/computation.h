@@ -33,4 +33,8 @@ struct Computation {
 // Does this machine have what the images need: kernel, CPU features, executables? ExitCode::refused, by name.
 [[nodiscard]] Result<> check_machine(const Computation& computation);
 
+// Whose end is the restart's: the one that the computation began with, else the oldest that is nobody's
+// child. Not the one with the lowest pid: pids wrap around. There has to be one.
+[[nodiscard]] std::int32_t first_process(const std::vector<schema::Process>& processes);
+
 }  // namespace cairn::restart

@@ -27,11 +27,13 @@
 #include "common/siginfo.h"
 #include "common/timeout.h"
 #include "restart/filters.h"
+#include "restart/limits.h"
 #include "restart/memory_plan.h"
 #include "restart/objects/locks.h"
 #include "restart/pages/user_fault.h"
 #include "restart/privileges.h"
 #include "restart/restorer/params.h"
+#include "restart/step_words.h"
 
 extern "C" {
 extern const std::uint8_t cairn_restorer_begin[];
@@ -45,61 +47,6 @@ constexpr std::uint64_t page = 4096;
 
 std::uint64_t whole_pages(std::uint64_t size) {
     return (size + page - 1) / page * page;
-}
-
-const char* step_words(std::uint32_t step) {
-    switch (step) {
-        case restorer::step_unmap:
-            return "unmapping";
-        case restorer::step_move:
-            return "moving the vdso";
-        case restorer::step_map:
-            return "mapping memory";
-        case restorer::step_open_file:
-            return "opening a file";
-        case restorer::step_read:
-            return "reading pages of the image";
-        case restorer::step_protect:
-            return "protecting memory";
-        case restorer::step_advise:
-            return "advising on memory";
-        case restorer::step_layout:
-            return "setting the memory layout (PR_SET_MM_MAP)";
-        case restorer::step_signals:
-            return "setting a signal's action";
-        case restorer::step_thread:
-            return "creating a thread";
-        case restorer::step_rseq:
-            return "registering rseq";
-        case restorer::step_altstack:
-            return "setting an alternate stack";
-        case restorer::step_credentials:
-            return "setting user, groups and capabilities";
-        case restorer::step_root:
-            return "setting root and working directory";
-        case restorer::step_timers:
-            return "setting timers";
-        case restorer::step_descriptors:
-            return "arranging descriptors";
-        case restorer::step_scheduling:
-            return "setting scheduling";
-        case restorer::step_lazy:
-            return "watching memory that is to come later (userfaultfd)";
-        case restorer::step_pending:
-            return "queueing pending signals";
-        case restorer::step_lock_memory:
-            return "locking memory (mlock; `ulimit -l`?)";
-        case restorer::step_locks:
-            return "taking the lock or lease of a descriptor";
-        case restorer::step_attach:
-            return "attaching a System V segment";
-        case restorer::step_undo:
-            return "promising again to undo what was done to System V semaphores (SEM_UNDO)";
-        case restorer::step_notify:
-            return "asking for a notification (mq_notify) by the descriptor";
-        default:
-            return "?";
-    }
 }
 
 // The image's own areas that are the kernel's special mappings.
@@ -760,17 +707,31 @@ Result<> Rebuild::set_threads() {
     return ptrace::detach(pid_, 0);
 }
 
+// By the process itself where it belongs to another user than ours: of such a one the kernel lets only
+// CAP_SYS_RESOURCE set limits from outside (check_prlimit_permission() in kernel/sys.c).
 void Rebuild::set_limits(std::vector<std::string>& notes) const {
-    for (std::size_t resource = 0; resource < process().limits.size(); ++resource) {
-        const rlimit64 limit = {process().limits[resource].soft, process().limits[resource].hard};
-        rlimit64 now = {};
-        if (::syscall(SYS_prlimit64, pid_, resource, &limit, &now) == 0) continue;
-        const rlimit64 soft = {std::min<std::uint64_t>(limit.rlim_cur, now.rlim_max), now.rlim_max};
-        ::syscall(SYS_prlimit64, pid_, resource, &soft, nullptr);
-        notes.push_back(fmt::format("process {} ({}): limit {} can't be set to {} (hard {}): {}",
-                                    process().pid, process().name, resource, limit.rlim_cur, limit.rlim_max,
-                                    std::strerror(errno)));
-    }
+    const auto from_outside = [this](unsigned resource, const rlimit64* fresh, rlimit64* old) {
+        return ::syscall(SYS_prlimit64, pid_, resource, fresh, old) == 0 ? 0 : errno;
+    };
+    const auto from_inside = [this](unsigned resource, const rlimit64* fresh, rlimit64* old) {
+        const auto vdso = std::ranges::find(process().areas, schema::AreaKind::vdso, &schema::Area::kind);
+        if (vdso == process().areas.end()) return ENOEXEC;
+        const auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
+        // The far end of the blob's stack.
+        const auto at = params_at_ + offsetof(restorer::Params, stack);
+        if (!call_at || (fresh != nullptr && !ptrace::write_object(pid_, at, *fresh))) return EFAULT;
+        const std::array<std::uint64_t, 4> arguments = {0, resource, fresh != nullptr ? at : 0,
+                                                        old != nullptr ? at : 0};
+        const auto done = remote_call(pid_, *call_at, SYS_prlimit64, arguments);
+        if (!done || *done != 0) return done ? static_cast<int>(-*done) : EFAULT;
+        if (old == nullptr) return 0;
+        const auto found = ptrace::read_object<rlimit64>(pid_, at);
+        if (found) *old = *found;
+        return found ? 0 : EFAULT;
+    };
+    rlimit64 any = {};
+    const bool foreign = from_outside(RLIMIT_CORE, nullptr, &any) == EPERM;
+    restart::set_limits(process(), foreign ? LimitCall(from_inside) : LimitCall(from_outside), notes);
     const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", pid_).c_str(), O_WRONLY | O_CLOEXEC));
     const auto text = fmt::format("{}", process().oom_score_adj);
     if (fd) (void)!::write(fd.get(), text.data(), text.size());

@@ -31,6 +31,7 @@
 #include "common/socket_names.h"
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
+#include "restart/notes.h"
 #include "restart/objects/addresses.h"
 #include "restart/objects/locks.h"
 #include "restart/objects/system_v.h"
@@ -62,7 +63,9 @@ class Restart {
                                 &Restart::choose_clocks, &Restart::choose_terminal, &Restart::open_objects,
                                 &Restart::choose_memory, &Restart::make_forest, &Restart::enter,
                                 &Restart::rebuild, &Restart::await_release, &Restart::go}) {
-            if (auto done = (this->*pass)(); !done) {
+            auto done = (this->*pass)();
+            notes_.print(options_.quiet);
+            if (!done) {
                 give_up();
                 return std::unexpected(std::move(done.error()));
             }
@@ -126,13 +129,13 @@ class Restart {
         object_options_.files = options_.files;
         object_options_.path_map = options_.path_map;
         object_options_.floor = lowest_floor(processes_);
-        ObjectSet::prefer_files(objects(), object_options_, notes_);
+        ObjectSet::prefer_files(objects(), object_options_, notes_.list);
         name_objects();
-        if (auto fine = check_files(objects(), object_options_, notes_); !fine) return fine;
+        if (auto fine = check_files(objects(), object_options_, notes_.list); !fine) return fine;
         for (const auto* member : living_) {
             const auto& process = member->process;
             if (own_privileges().bounding_of(process) == process.cap_bounding) continue;
-            notes_.push_back(
+            notes_.list.push_back(
                 fmt::format("process {} ({}) had a smaller capability bounding set, which only a restart "
                             "with CAP_SETPCAP can give it",
                             process.pid, process.name));
@@ -141,6 +144,7 @@ class Restart {
             finished_ = true;
             return {};
         }
+        notes_.print(options_.quiet);
         auto session =
             make_session(options_.session.empty() ? computation_->manifest.session : options_.session);
         if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
@@ -387,8 +391,8 @@ class Restart {
     }
 
     Result<> open_objects() {
-        auto set =
-            ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_, notes_);
+        auto set = ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_,
+                                       notes_.list);
         if (!set) return std::unexpected(std::move(set.error()));
         objects_.emplace(std::move(*set));
         if (auto done = take_locks(*objects_, processes_); !done) return done;
@@ -398,8 +402,6 @@ class Restart {
             image_fds_.emplace_back(::fcntl(image->reader.fd(), F_DUPFD, object_options_.floor));
             if (!image_fds_.back()) return fail_errno("descriptor for {}", image->reader.path());
         }
-        for (auto& note : notes_)
-            if (!options_.quiet) fmt::print(stderr, "cairn: {}\n", note);
         return {};
     }
 
@@ -407,7 +409,8 @@ class Restart {
     Result<> open_system_v() {
         if (std::ranges::none_of(objects().objects, is_system_v)) return {};
         if (::flock(region_fd_.get(), LOCK_EX) != 0) return fail_errno("locking the session's region");
-        auto done = system_v_.open_all(objects(), computation_->objects.front().reader, region_->ipc, notes_);
+        auto done =
+            system_v_.open_all(objects(), computation_->objects.front().reader, region_->ipc, notes_.list);
         ::flock(region_fd_.get(), LOCK_UN);
         return done;
     }
@@ -440,7 +443,7 @@ class Restart {
         auto made = forest::execute(plan_, how);
         if (!made) return std::unexpected(std::move(made.error()).in("forest"));
         forest_.emplace(std::move(*made));
-        for (auto& note : forest_->notes) notes_.push_back(note);
+        for (auto& note : forest_->notes) notes_.list.push_back(note);
         if (!exact_)
             for (const auto& [old_id, new_id] : forest_->real)
                 if (old_id != new_id && !insert_id(region_->ids, old_id, new_id))
@@ -610,7 +613,7 @@ class Restart {
     Result<> await_release() {
         auto ahead = proc::clock_offsets(std::to_string(rebuilds_.begin()->first));
         ahead = {ahead.monotonic - own_clocks_.monotonic, ahead.boottime - own_clocks_.boottime};
-        if (auto done = objects_->after_forest(to_kernel_, ahead, notes_); !done) return done;
+        if (auto done = objects_->after_forest(to_kernel_, ahead, notes_.list); !done) return done;
         if (!exact_)
             for (const auto& [pid, rebuild] : rebuilds_)
                 for (const auto& [image_tid, real_tid] : rebuild->thread_ids())
@@ -632,6 +635,7 @@ class Restart {
             slot_of_[image->process.pid] = index;
         }
         if (auto started = start_launcher(); !started) return started;
+        notes_.print(options_.quiet);
         auto done = send_members({{"verb", "restart-ready"}}, [this](const ProcessImage& image) {
             return nlohmann::json{{"uid", image.process.uid},
                                   {"pid", image.process.pid},
@@ -645,11 +649,8 @@ class Restart {
 
     // MPI ranks whose launcher was outside: somebody has to answer them.
     Result<> start_launcher() {
-        const std::size_t before = notes_.size();
-        auto ranks = pmi::find_ranks(objects(), processes_, *objects_, to_kernel_, notes_);
+        auto ranks = pmi::find_ranks(objects(), processes_, *objects_, to_kernel_, notes_.list);
         if (!ranks) return std::unexpected(std::move(ranks.error()));
-        for (std::size_t i = before; i < notes_.size(); ++i)
-            if (!options_.quiet) fmt::print(stderr, "cairn: {}\n", notes_[i]);
         if (ranks->empty()) return {};
         auto launcher = pmi::start_launcher(std::move(*ranks));
         if (!launcher) return std::unexpected(std::move(launcher.error()));
@@ -662,7 +663,7 @@ class Restart {
         for (auto* rebuild : running_)
             if (auto done = rebuild->prepare_to_go(); !done) return done;
         for (auto* rebuild : running_) {
-            rebuild->set_limits(notes_);
+            rebuild->set_limits(notes_.list);
             if (auto done = rebuild->set_threads(); !done) return done;
         }
         for (auto* rebuild : running_) rebuild->go();
@@ -696,7 +697,7 @@ class Restart {
         std::ranges::sort(stopped);
         for (auto& [depth, rebuild] : stopped) {
             if (auto done = rebuild->prepare_to_go(); !done) return done;
-            rebuild->set_limits(notes_);
+            rebuild->set_limits(notes_.list);
             if (auto done = rebuild->set_threads(); !done) return done;
             rebuild->go();
             for (int tries = 0; tries < 1000; ++tries) {
@@ -715,29 +716,14 @@ class Restart {
         region_fd_.reset();
         client_.reset();
         terminal_fd_.reset();
-        auto result = terminal_.stay(forest_->real.at(first_process()), [this](pid_t child, int status) {
-            if (child == launcher_) launcher_ = -1;
-            if (page_service_) page_service_->ended(child, status);
-        });
+        auto result =
+            terminal_.stay(forest_->real.at(first_process(processes_)), [this](pid_t child, int status) {
+                if (child == launcher_) launcher_ = -1;
+                if (page_service_) page_service_->ended(child, status);
+            });
         // As a launcher: ends when all ranks have.
         if (launcher_ > 0) (void)::waitpid(launcher_, nullptr, 0);
         return result;
-    }
-
-    // Whose end is ours: the one that the computation began with, else the oldest that is nobody's child. Not
-    // the one with the lowest pid: pids wrap around.
-    [[nodiscard]] pid_t first_process() const {
-        const schema::Process* first = &processes_.front();
-        const auto rank = [&](const schema::Process& process) {
-            const bool child =
-                std::ranges::find(processes_, process.ppid, &schema::Process::pid) != processes_.end();
-            const auto stamp = process.uid.substr(process.uid.rfind('-') + 1);
-            return std::tuple(child, process.uid != process.cid, process.ppid == 1,
-                              std::strtoull(stamp.c_str(), nullptr, 10));
-        };
-        for (const auto& process : processes_)
-            if (rank(process) < rank(*first)) first = &process;
-        return first->pid;
     }
 
     void give_up() {
@@ -780,7 +766,7 @@ class Restart {
     std::map<pid_t, std::unique_ptr<Rebuild>> rebuilds_;
     std::vector<Rebuild*> running_;  // not stopped by job control
     std::map<pid_t, std::int32_t> slot_of_;
-    std::vector<std::string> notes_;
+    Notes notes_;
     bool lazy_ = false;
     pid_t launcher_ = -1;  // start_launcher()
     std::unique_ptr<pages::Service> page_service_;
