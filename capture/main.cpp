@@ -10,6 +10,7 @@
 
 #include "capture/checkpoint.h"
 #include "common/fd.h"
+#include "common/own_process.h"
 #include "common/schema/json.h"
 
 namespace cairn::capture {
@@ -29,6 +30,8 @@ Result<Region*> map_region(const std::string& path) {
 }
 
 int run() {
+    // Whatever the coordinator was started under; it says itself what can't be changed.
+    (void)stand_alone();
     // SIGCHLD is waited for (stop.cpp); a write to a coordinator that has gone is an error, not a death.
     sigset_t set;
     sigemptyset(&set);
@@ -85,6 +88,8 @@ int run() {
     auto done = region ? checkpoint(request, **region, reporter, finished)
                        : std::unexpected(std::move(region.error()));
     if (!done) {
+        if (done.error().number == EFBIG)
+            for (const std::string& limit : low_limits()) done.error().what += "; in cairn-capture " + limit;
         reporter.send(nlohmann::json{{"event", "failed"},
                                      {"reason", done.error().what},
                                      {"phase", reporter.current()},

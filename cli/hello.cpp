@@ -141,7 +141,7 @@ class Reader {
 };
 
 Welcome trouble(int code, std::string problem) {
-    return {code, std::move(problem), {}};
+    return {code, std::move(problem), {}, {}};
 }
 
 }  // namespace
@@ -204,6 +204,7 @@ Welcome say_hello(int fd, const Wishes& wishes) {
         if (kind == "done") {
             Welcome welcome;
             welcome.region = json_field(event, "region");
+            welcome.note = json_field(event, "note");
             if (welcome.region.empty())
                 return trouble(exit_failed, "the coordinator is of another version: it names no region");
             return welcome;

@@ -10,6 +10,7 @@ struct Welcome {
     int code = 0;         // 0, else an exit code
     std::string problem;  // in words, if code isn't 0
     std::string region;   // path of the session's region
+    std::string note;     // what the user should know, or ""
 };
 
 // What is given becomes the session's setting.

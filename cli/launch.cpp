@@ -231,7 +231,7 @@ Welcome join(const Session& session, const Options& options) {
     Welcome welcome;
     for (int tries = 0; tries < most_tries; ++tries) {
         const Connection connection = reach_coordinator(session);
-        if (connection.fd < 0) return {exit_no_coordinator, connection.problem, {}};
+        if (connection.fd < 0) return {exit_no_coordinator, connection.problem, {}, {}};
         welcome = say_hello(connection.fd, options.wishes);
         ::close(connection.fd);
         if (welcome.code != exit_no_coordinator) break;
@@ -273,6 +273,7 @@ int launch(int argc, char** argv) {
         complain(welcome.problem);
         return welcome.code;
     }
+    if (!welcome.note.empty()) complain("note: " + welcome.note);
     if (const std::string problem = set_preload(library, welcome.region); !problem.empty()) {
         complain("launch: " + problem);
         return exit_failed;

@@ -19,7 +19,7 @@
 
 #include "common/fd.h"
 #include "common/layout.h"
-#include "common/preload.h"
+#include "common/own_process.h"
 
 namespace cairn {
 namespace {
@@ -39,9 +39,13 @@ long now_ms() {
 }
 
 // In the process that becomes the coordinator: nothing of the launched program's stays, neither terminal,
-// session, descriptors, ignored signals (nohup) nor the signal mask.
-[[noreturn]] void run_coordinator(const char* program, char* const* argv, const char* log, int report) {
+// session, descriptors, ignored signals (nohup) nor the signal mask. Its limits hold for the exec already;
+// the rest the coordinator puts right itself (stand_alone).
+[[noreturn]] void run_coordinator(const char* program, char* const* argv, char* const* environment,
+                                  const char* log, int report) {
     ::setsid();
+    raise_limits();
+    ::umask(077);
     for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
     sigset_t none;
     ::sigemptyset(&none);
@@ -55,7 +59,7 @@ long now_ms() {
     ::syscall(SYS_close_range, 3U, ~0U, 1U << 2);  // CLOSE_RANGE_CLOEXEC, Linux 5.11
     Report said{::getpid(), 0};
     if (::write(report, &said, sizeof said) != sizeof said) ::_exit(1);
-    ::execv(program, argv);
+    ::execve(program, argv, environment);
     said.exec_error = errno;
     if (::write(report, &said, sizeof said) != sizeof said) ::_exit(1);
     ::_exit(127);
@@ -70,6 +74,10 @@ std::pair<Fd, std::string> start(const Session& session) {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
+    std::vector<std::string> kept = own_environment();
+    std::vector<char*> environment;
+    for (std::string& variable : kept) environment.push_back(variable.data());
+    environment.push_back(nullptr);
 
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return {Fd(), std::string("pipe: ") + std::strerror(errno)};
@@ -78,12 +86,11 @@ std::pair<Fd, std::string> start(const Session& session) {
     const pid_t middle = ::fork();
     if (middle < 0) return {Fd(), std::string("fork: ") + std::strerror(errno)};
     if (middle == 0) {
-        forget_preload();
         const pid_t child = ::fork();
         if (child == 0) {
             // The starter may have closed descriptors 0 to 2: keep the pipe above what dup2 overwrites.
             const int report = ::fcntl(out.get(), F_DUPFD_CLOEXEC, 3);
-            run_coordinator(program.c_str(), argv.data(), log.c_str(), report);
+            run_coordinator(program.c_str(), argv.data(), environment.data(), log.c_str(), report);
         }
         ::_exit(child < 0 ? 1 : 0);
     }

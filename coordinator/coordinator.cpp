@@ -42,11 +42,12 @@ void write_small(const std::string& path, const std::string& text) {
 }  // namespace
 
 Coordinator::Coordinator(asio::io_context& io, Settings settings, Session session, RegionFile region,
-                         Console::Kind kind)
+                         Console::Kind kind, Surround surround)
     : io_(io),
       settings_(std::move(settings)),
       session_(std::move(session)),
       region_(std::move(region)),
+      surround_(std::move(surround)),
       registry_(io, *region_, region_.key(),
                 {.joined = [this](const Member& member) { joined(member); },
                  .left = [this](const Member& member) { left(member); },
@@ -129,6 +130,8 @@ Result<> Coordinator::start() {
             fmt::format("; found {} of computation {}",
                         human_count(registry_.members().size(), "process", "processes"), group_.cid());
     console_.start(greeting);
+    for (const auto* each : {&surround_.limits, &surround_.notes})
+        for (const std::string& text : *each) note("the coordinator's own process: " + text);
     check_idle();
     return {};
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "common/session.h"
@@ -27,11 +28,17 @@
 
 namespace cairn::coordinator {
 
+// What governs this process and couldn't be changed (common/own_process.h).
+struct Surround {
+    std::vector<std::string> limits;  // a checkpoint may fail for them: said to who launches
+    std::vector<std::string> notes;   // for the log
+};
+
 class Coordinator {
   public:
     // The session's lock is held by the caller.
     Coordinator(boost::asio::io_context& io, Settings settings, Session session, RegionFile region,
-                Console::Kind kind);
+                Console::Kind kind, Surround surround = {});
     ~Coordinator();
 
     // From here on clients are answered.
@@ -55,6 +62,7 @@ class Coordinator {
     void kill(const Sink& sink);
     void list(const Sink& sink) const;
     void interval(const Json& request, const Sink& sink);
+    [[nodiscard]] std::string limits_note();
     [[nodiscard]] Json status() const;
 
     // several_hosts.cpp: the root's side
@@ -108,6 +116,8 @@ class Coordinator {
     Settings settings_;
     Session session_;
     RegionFile region_;
+    Surround surround_;
+    bool limits_told_ = false;  // to somebody who launched
     Group group_;
     Registry registry_;
     Gate gate_;

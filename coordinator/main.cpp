@@ -6,7 +6,9 @@
 
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
+#include <exception>
 
+#include "common/own_process.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/settings.h"
 #include "coordinator/startup.h"
@@ -17,22 +19,34 @@ using namespace cairn;
 using namespace cairn::coordinator;
 
 int complain(const Error& error) {
-    std::fputs(fmt::format("cairn-coordinator: {}\n", error.what).c_str(), stderr);
+    std::string text = error.what;
+    if (error.number == EFBIG || error.number == ENOMEM || error.number == EMFILE)
+        for (const std::string& limit : low_limits()) text += "; " + limit;
+    std::fputs(fmt::format("cairn-coordinator: {}\n", text).c_str(), stderr);
     return static_cast<int>(error.code);
 }
 
-// A pidfd for each process; SIGPIPE when a reader of our output is gone would end the session's coordinator.
-void prepare_process() {
-    ::signal(SIGPIPE, SIG_IGN);
+// Nothing of whoever happens to start us governs the session. Returns what couldn't be helped.
+Result<Surround> prepare_process() {
+    Surround surround;
+    surround.notes = stand_alone();
+    surround.limits = low_limits();
+    ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that goes must not end the session's coordinator
     ::signal(SIGTTOU, SIG_IGN);
+    tell_own_death("cairn-coordinator");
+    // Its own dozen, and a pidfd for each process.
+    constexpr rlim_t least = 64;
     rlimit files{};
-    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        ::setrlimit(RLIMIT_NOFILE, &files);
-    }
+    if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < least)
+        return fail_code(
+            ExitCode::refused,
+            "a coordinator can't work with {} open files (ulimit -H -n): it needs {}, and one more "
+            "for each process; start it from a shell with a higher limit",
+            files.rlim_max, least);
+    return surround;
 }
 
-int serve(Settings settings) {
+int serve(Settings settings, Surround surround) {
     auto session = make_session(settings.session);
     if (!session) return complain({session.error(), 0, ExitCode::refused});
     std::optional<Daemon> daemon;
@@ -61,7 +75,8 @@ int serve(Settings settings) {
 
     boost::asio::io_context io(1);
     if (kind == Console::Kind::pipe) std::setvbuf(stdout, nullptr, _IOLBF, 0);
-    Coordinator coordinator(io, std::move(settings), std::move(*session), std::move(*region), kind);
+    Coordinator coordinator(io, std::move(settings), std::move(*session), std::move(*region), kind,
+                            std::move(surround));
     if (Result<> started = coordinator.start(); !started) return complain(started.error());
     if (daemon) daemon->ready();
     io.run();
@@ -71,9 +86,15 @@ int serve(Settings settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    prepare_process();
-    auto settings = read_settings(argc, argv);
-    if (!settings) return complain(settings.error());
-    if (!*settings) return 0;
-    return serve(std::move(**settings));
+    auto surround = prepare_process();
+    if (!surround) return complain(surround.error());
+    try {
+        auto settings = read_settings(argc, argv);
+        if (!settings) return complain(settings.error());
+        if (!*settings) return 0;
+        return serve(std::move(**settings), std::move(*surround));
+    } catch (const std::exception& problem) {
+        // No memory, no descriptor.
+        return complain({problem.what(), ENOMEM});
+    }
 }

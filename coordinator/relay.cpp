@@ -162,6 +162,7 @@ void Coordinator::answered(std::uint64_t client, const Json& event) {
         answer["session"] = session_.name;
         answer["region"] = session_.region();
         answer["pid"] = ::getpid();
+        if (const std::string said = limits_note(); !said.empty()) answer["note"] = said;
         const std::string folder = settings_.ckptdir_given ? settings_.ckptdir : get_string(event, "ckptdir");
         std::fill(std::begin(region_->ckptdir), std::end(region_->ckptdir), '\0');
         folder.copy(region_->ckptdir, sizeof region_->ckptdir - 1);

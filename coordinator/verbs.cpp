@@ -184,7 +184,18 @@ void Coordinator::hello(const std::shared_ptr<Peer>& peer, const Json& request, 
     (*done)["session"] = session_.name;
     (*done)["region"] = session_.region();
     (*done)["pid"] = ::getpid();
+    // Who launches first has brought these limits along, and is the one who can do something about them.
+    if (const std::string said = limits_note(); !said.empty()) (*done)["note"] = said;
     reply(*done);
+}
+
+// Once; then "".
+std::string Coordinator::limits_note() {
+    if (surround_.limits.empty() || std::exchange(limits_told_, true)) return {};
+    std::string text = "checkpoints of this session may fail: in its coordinator ";
+    for (std::size_t i = 0; i < surround_.limits.size(); ++i)
+        text += (i == 0 ? "" : ", ") + surround_.limits[i];
+    return text + "; `cairn quit` and `cairn coordinator --daemon` from a shell with higher limits mend that";
 }
 
 Json Coordinator::status() const {
@@ -219,6 +230,7 @@ Json Coordinator::status() const {
             {"checkpoint", checkpointer_.status()},
             {"restart", barrier_.status()},
             {"uptime_s", up.count()},
+            {"limits", surround_.limits},
             {"overflow", region_->overflow.load()}};
 }
 

@@ -80,6 +80,9 @@ std::vector<std::string> status_words(const Json& done) {
         fmt::format("checkpoints to {}, {}, {}", printable(get_string(done, "ckptdir")),
                     interval > 0 ? fmt::format("every {}", seconds(interval)) : std::string("when asked for"),
                     keep > 0 ? fmt::format("the last {} are kept", keep) : std::string("all are kept")));
+    for (const Json& limit : done.value("limits", Json::array()))
+        if (limit.is_string())
+            lines.push_back("checkpoints may fail: " + printable(limit.get<std::string>()));
     if (const Json now = done.value("checkpoint", Json()); now.is_object())
         lines.push_back(fmt::format("a checkpoint is being taken: {}", get_string(now, "phase")));
     if (const Json last = done.value("last", Json()); last.is_object())

@@ -18,12 +18,21 @@
 
 #include "common/fd.h"
 #include "common/human.h"
-
-extern char** environ;
+#include "common/own_process.h"
 
 namespace cairn::coordinator {
 
 namespace asio = boost::asio;
+
+namespace {
+
+// Its limits are ours, so the likely cause is known.
+std::string death(int signal) {
+    const std::string cause = cause_of_death(signal);
+    return fmt::format("killed by {}{}", name_of_signal(signal), cause.empty() ? "" : ": " + cause);
+}
+
+}  // namespace
 
 struct Worker::Words : std::enable_shared_from_this<Worker::Words> {
     explicit Words(asio::io_context& io, int fd) : pipe(io, fd) {}
@@ -102,8 +111,12 @@ Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::s
         static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP));
     std::string name = program;
     char* argv[] = {name.data(), nullptr};
+    std::vector<std::string> kept = own_environment();
+    std::vector<char*> environment;
+    for (std::string& variable : kept) environment.push_back(variable.data());
+    environment.push_back(nullptr);
     pid_t pid = -1;
-    const int problem = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environ);
+    const int problem = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environment.data());
     ::posix_spawn_file_actions_destroy(&actions);
     ::posix_spawnattr_destroy(&attributes);
     if (problem != 0) {
@@ -205,7 +218,7 @@ asio::awaitable<std::string> Worker::finish(std::chrono::milliseconds grace) {
     if (killed)
         text = "it did not end and was killed";
     else if (WIFSIGNALED(status))
-        text = fmt::format("killed by signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+        text = death(WTERMSIG(status));
     else if (WEXITSTATUS(status) > 1)
         text = fmt::format("exit code {}", WEXITSTATUS(status));
     if (!words.empty()) text += (text.empty() ? "" : ": ") + printable(words);

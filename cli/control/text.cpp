@@ -138,6 +138,10 @@ std::string status_text(const json& status) {
                                          ": no slot was free; a checkpoint can't save them"});
     table.row({"computation", fmt::format("{} (np {})", text(status, "cid"), number(status, "np"))});
     table.row({"folder", text(status, "ckptdir")});
+    if (const auto limits = status.find("limits"); limits != status.end() && limits->is_array())
+        for (const json& limit : *limits)
+            if (limit.is_string())
+                table.row({"may fail", "in the coordinator " + printable(limit.get<std::string>())});
     const double every = seconds(status, "interval");
     table.row({"interval", every > 0 ? duration(every) : "none"});
     if (const auto running = status.find("checkpoint"); running != status.end() && running->is_object())

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Stands in for cairn-capture: does what FAKE_CAPTURE says (a file with one word and an argument, read at each start)."""
+"""Stands in for cairn-capture: does what CAIRN_FAKE_CAPTURE says (a file with one word and an argument, read at each start)."""
 import json
 import os
 import signal
@@ -9,9 +9,9 @@ import time
 
 work = socket.socket(fileno=3)
 request = json.loads(work.recv(1 << 23))
-with open(os.environ["FAKE_CAPTURE"]) as orders:
+with open(os.environ["CAIRN_FAKE_CAPTURE"]) as orders:
     order, _, argument = orders.read().strip().partition(" ")
-with open(os.environ["FAKE_CAPTURE"] + ".log", "a") as log:
+with open(os.environ["CAIRN_FAKE_CAPTURE"] + ".log", "a") as log:
     log.write(json.dumps(request) + "\n")
 
 
@@ -44,7 +44,7 @@ for phase in ("stop", "collect", "objects", "fork", "resume", "write", "sync"):
         while True:
             time.sleep(60)
     if order == "wait":
-        while os.path.exists(os.environ["FAKE_CAPTURE"] + ".hold"):
+        while os.path.exists(os.environ["CAIRN_FAKE_CAPTURE"] + ".hold"):
             work.settimeout(0.02)
             try:
                 if not work.recv(65536):

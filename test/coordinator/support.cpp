@@ -144,7 +144,7 @@ void CoordinatorTest::start(std::vector<std::string> arguments) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::setenv("CAIRN_RUNDIR", (root_ + "/run").c_str(), 1);
         ::setenv("CAIRN_CAPTURE", CAIRN_TEST_FOLDER "/fake_capture.py", 1);
-        ::setenv("FAKE_CAPTURE", (root_ + "/order").c_str(), 1);
+        ::setenv("CAIRN_FAKE_CAPTURE", (root_ + "/order").c_str(), 1);
         for (const char* setting : {"CAIRN_SESSION", "CAIRN_CKPTDIR", "CAIRN_INTERVAL", "CAIRN_KEEP"})
             ::unsetenv(setting);
         const int null = ::open("/dev/null", O_RDONLY);

@@ -151,11 +151,12 @@ class Session:
 
     # ---- programs ------------------------------------------------------------------------------------------------
 
-    def launch(self, argv, *, terminal="leader", stdout=None, stdin=None, env=None, options=(), name=None, native=False):
-        """Starts argv under `cairn launch` (or without it: native).
+    def launch(self, argv, *, terminal="leader", stdout=None, stdin=None, env=None, options=(), name=None, native=False,
+               wrapper=()):
+        """Starts argv under `cairn launch` (or without it: native); `wrapper` is a command that execs what follows it.
 
         terminal: "leader": it leads the session of a new terminal. "none": no terminal, output into a file."""
-        full = list(argv) if native else [self.cairn, "launch", *options, "--", *argv]
+        full = [*wrapper, *argv] if native else [*wrapper, self.cairn, "launch", *options, "--", *argv]
         environment = dict(self.env, **(env or {}))
         if native:
             environment = {key: value for key, value in environment.items() if not key.startswith("CAIRN_") or key.startswith("CAIRN_TEST")}
@@ -170,6 +171,7 @@ class Session:
             pid = processes.spawn(full, env=environment, cwd=self.work, stdin=stdin or "/dev/null",
                                   stdout=stdout or sink.replace(".err", ".out"), stderr=sink, new_session=True)
         program = Program(self, pid, tty, name)
+        program.sink = None if tty else sink  # what it says on stderr
         self.programs.append(program)
         return program
 
