@@ -28,6 +28,7 @@
 #include "capture/settle.h"
 #include "capture/stop.h"
 #include "capture/translation.h"
+#include "common/image/demands.h"
 #include "common/image/writer.h"
 #include "common/region_ops.h"
 #include "common/schema/json.h"
@@ -564,6 +565,12 @@ class Checkpoint {
             processes.push_back(std::move(zombie));
         }
         objects_writer_->add_section(SectionType::objects, schema::encode(objects));
+        std::vector<const schema::Process*> all;
+        for (const auto& process : processes) all.push_back(&process);
+        if (auto good = check_demands(all, objects); !good)
+            return std::unexpected(
+                std::move(good.error())
+                    .in("a restart would refuse this checkpoint, which is given up; try again"));
         auto bytes = objects_writer_->finish(Durable::yes);
         if (!bytes) return std::unexpected(std::move(bytes.error()));
         manifest_.images.push_back({"objects.image", "", 0, "", *bytes, 0});

@@ -410,7 +410,8 @@ std::string Stopper::waiting_for() const {
     return text;
 }
 
-Result<> Stopper::read_registers(StoppedProcess& process) {
+// False: a thread is there that isn't seized.
+Result<bool> Stopper::read_registers(StoppedProcess& process) {
     auto stat = proc::stat(process.pid);
     if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
     process.stat = *stat;
@@ -434,6 +435,12 @@ Result<> Stopper::read_registers(StoppedProcess& process) {
         thread.tid = tid;
         const auto task = tasks_.find(tid);
         if (task == tasks_.end()) {
+            const auto now = proc::stat(process.pid, tid);
+            if (now && !dead(now->state)) return false;
+            // Only a main thread stays dead as long as the others live. Who has ended else is listed until
+            // the kernel has taken it off the list (release_task()), which may take long on a busy machine:
+            // it isn't there any more.
+            if (tid != process.pid) continue;
             thread.leader_dead = true;
             process.threads.push_back(thread);
             continue;
@@ -450,23 +457,23 @@ Result<> Stopper::read_registers(StoppedProcess& process) {
         thread.mask = *mask;
         process.threads.push_back(thread);
     }
-    return {};
+    return true;
 }
 
 // False: some have to be stopped anew. A main thread that stood still is gone without a word when a sibling
 // execs that wasn't seized yet: who goes by its id now isn't ours (ESRCH).
 Result<bool> Stopper::read_all_registers() {
-    std::vector<pid_t> execed;
+    std::vector<pid_t> anew;
     for (auto& [pid, process] : processes_) {
         auto done = read_registers(process);
         if (!done && done.error().number != ESRCH) return std::unexpected(std::move(done.error()));
-        if (!done) execed.push_back(pid);
+        if (!done || !*done) anew.push_back(pid);
     }
-    for (const pid_t pid : execed) {
+    for (const pid_t pid : anew) {
         release(pid);
         candidates_.insert(pid);
     }
-    return execed.empty();
+    return anew.empty();
 }
 
 // Two processes with one memory have one door between them.

@@ -67,7 +67,7 @@ class Stopper {
     void release(pid_t pid);
     static void spare_restart(pid_t tid);
     void settle_still(StoppedProcess& process);
-    [[nodiscard]] Result<> read_registers(StoppedProcess& process);
+    [[nodiscard]] Result<bool> read_registers(StoppedProcess& process);
     [[nodiscard]] Result<bool> read_all_registers();
     [[nodiscard]] Result<> check_shared_memory() const;
     [[nodiscard]] std::string waiting_for() const;

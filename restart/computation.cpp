@@ -10,6 +10,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "common/image/demands.h"
 #include "common/image/manifest.h"
 #include "common/proc.h"
 #include "common/uid.h"
@@ -93,6 +94,12 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
     }
     if (computation.objects.size() != 1)
         return fail_code(ExitCode::damaged, "{}: the manifest names no objects image", directory);
+    std::vector<const schema::Process*> processes;
+    for (const auto& image : computation.processes) processes.push_back(&image.process);
+    if (auto good = check_demands(processes, computation.objects.front().objects); !good) {
+        good.error().code = ExitCode::damaged;
+        return std::unexpected(std::move(good.error()).in(directory));
+    }
     return computation;
 }
 
