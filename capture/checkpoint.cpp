@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "capture/agent_run.h"
@@ -212,6 +213,10 @@ class Checkpoint {
         for (auto& member : members_) {
             if (auto done = wait_agent(member); !done) return done;
         }
+        std::set<pid_t> ours;
+        for (const auto& [pid, process] : stopper_->processes()) ours.insert(pid);
+        for (const auto& zombie : stopper_->zombies()) ours.insert(zombie.pid);
+        for (auto& member : members_) note_outer_leaders(member.process->stat, ours, member.image);
         for (auto zombie : stopper_->zombies()) {
             if (zombie.stat.exit_code == 0) {  // so it ended, or /proc hides how it did
                 const auto parent = std::ranges::find_if(
@@ -226,6 +231,7 @@ class Checkpoint {
                 }
             }
             auto image = collect_zombie(zombie, to_program_);
+            note_outer_leaders(zombie.stat, ours, image);
             image.uid = make_uid(manifest_.host, image.pid, 0);
             zombies_.push_back(std::move(image));
         }

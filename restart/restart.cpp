@@ -314,12 +314,14 @@ class Restart {
         region_ = static_cast<Region*>(memory);
         region_fd_ = Fd(::fcntl(fd.get(), F_DUPFD, object_options_.floor));
         if (!region_fd_) return fail_errno("duplicating the region's descriptor");
-        if (options_.ids == Ids::exact)
-            (void)old_ids_free(processes_,
-                               std::chrono::seconds(10));  // the forest says by name who is in the way
+        std::vector<pid_t> leaders;  // of sessions and groups, who have exited: their ids are taken as well
+        for (const auto& process : plan_.processes)
+            if (process.exact) leaders.push_back(process.id);
+        if (options_.ids == Ids::exact)  // the forest says by name who is in the way
+            (void)old_ids_free(processes_, leaders, std::chrono::seconds(10));
         exact_ = options_.ids == Ids::exact;
         if (options_.ids == Ids::automatic)
-            exact_ = ::geteuid() == 0 && old_ids_free(processes_, std::chrono::seconds(3));
+            exact_ = ::geteuid() == 0 && old_ids_free(processes_, leaders, std::chrono::seconds(3));
         object_options_.exact_ids = exact_;
         object_options_.region = region_;
         object_options_.meet_links = [this](const nlohmann::json& ends) { return meet_links(ends); };

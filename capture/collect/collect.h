@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "capture/group.h"
@@ -46,6 +47,11 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
 
 // A zombie: its ids and its status are all that is left of it.
 [[nodiscard]] schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program);
+
+// Whether the session's leader and the group's live, and aren't `ours`. Their ids are no restart's to have:
+// the shell of a terminal, the script that launched a program. (Who was never reaped has ended: its id is
+// free by then.)
+void note_outer_leaders(const proc::Stat& stat, const std::set<pid_t>& ours, schema::Process& image);
 
 // What we can't save is refused before anything is asked of the process. (Seccomp filters, which could kill
 // it for the agent's system calls, are collect_threads()'s to judge.)

@@ -183,6 +183,16 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     return collect_layout(process, answers, image);
 }
 
+void note_outer_leaders(const proc::Stat& stat, const std::set<pid_t>& ours, schema::Process& image) {
+    const auto led_outside = [&](pid_t leader) {
+        if (leader <= 0 || ours.contains(leader)) return false;
+        const auto found = proc::stat(leader);
+        return found && found->state != 'Z' && found->state != 'X';
+    };
+    image.session_led_outside = led_outside(stat.session);
+    image.group_led_outside = led_outside(stat.pgrp);
+}
+
 schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program) {
     schema::Process image;
     image.run = schema::Run::zombie;

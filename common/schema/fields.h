@@ -173,6 +173,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(ppid);
     CAIRN_FIELD(pgid);
     CAIRN_FIELD(sid);
+    CAIRN_FIELD(session_led_outside);
+    CAIRN_FIELD(group_led_outside);
     CAIRN_FIELD(subreaper);
     CAIRN_FIELD(run);
     CAIRN_FIELD(stop_signal);

@@ -121,6 +121,8 @@ struct Process {
     std::string cid;
     std::int32_t np = 0;
     std::int32_t pid = 0, ppid = 0, pgid = 0, sid = 0;
+    // The process that leads its session (its group) is no process of the computation, and it lived.
+    bool session_led_outside = false, group_led_outside = false;
     bool subreaper = false;
     Run run = Run::running;
     std::int32_t stop_signal = 0;   // Run::stopped: what wait() would say

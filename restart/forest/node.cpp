@@ -18,6 +18,16 @@ std::set<Id> adoptive_parents(std::span<const schema::Process> processes, const 
     return adoptive;
 }
 
+// Of processes whose parent is init by now: one whom `cairn launch` has started, from a script or a subshell
+// that has ended since, is as good as its launcher's child; who starts the restart is its launcher now. The
+// first process of a computation is known to be one; others are where a stranger leads the session: a program
+// that makes itself nobody's child (daemon(3)) leaves it.
+bool was_launched(const schema::Process& process, const std::set<Id>& pids) {
+    if (process.run == schema::Run::zombie || (pids.contains(process.sid) && process.sid != process.pid))
+        return false;
+    return process.session_led_outside || (!process.uid.empty() && process.uid == process.cid);
+}
+
 }  // namespace
 
 std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
@@ -37,10 +47,12 @@ std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
                   .wait_status = process.exit_status,
                   .exit_signal = process.exit_signal};
         const bool root = !pids.contains(process.ppid);
-        node.orphan = root && adoptive.contains(process.ppid);
+        node.orphan = root && adoptive.contains(process.ppid) && !was_launched(process, pids);
         const bool launched = root && !node.orphan;
-        if (!pids.contains(node.sid) && (launched || process.terminal >= 0)) outer_sessions.insert(node.sid);
-        if (!pids.contains(node.pgid) && launched) outer_groups.insert(node.pgid);
+        if (!pids.contains(node.sid) && (launched || process.terminal >= 0 || process.session_led_outside))
+            outer_sessions.insert(node.sid);
+        if (!pids.contains(node.pgid) && (launched || process.group_led_outside))
+            outer_groups.insert(node.pgid);
         nodes.push_back(node);
     }
     for (auto& node : nodes) {

@@ -39,8 +39,9 @@ struct Node {
 // Fills nodes from images. What the images don't say is inferred: a process whose parent is outside counts as
 // an orphan if that parent is init (pid 1), if it sits in another member's session (a launched program never
 // does), or if its parent is that of a sure orphan (an outer subreaper); a session without leader counts as
-// outside if it has a controlling terminal (the kernel takes it from all when the leader exits) or a launched
-// program is in it.
+// outside if it has a controlling terminal (the kernel takes it from all when the leader exits), a launched
+// program is in it, or a stranger was seen to lead it. A program whose launcher has ended is still a launched
+// one: it comes back as a child of the tool.
 [[nodiscard]] std::vector<Node> nodes_of(std::span<const schema::Process> processes);
 
 }  // namespace cairn::forest

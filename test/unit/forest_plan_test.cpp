@@ -233,5 +233,38 @@ TEST(ForestNodes, areInferredFromImages) {
     expect_round_trip(nodes);
 }
 
+// (cairn launch prog &) in a shell, a script that has ended: init is the program's parent by then.
+TEST(ForestNodes, whoseLauncherHasEndedAreLaunchedAll) {
+    std::vector<schema::Process> images(4);
+    const auto fill = [&](std::size_t i, Id pid, Id ppid, Id sid, Id pgid) {
+        images[i].pid = pid;
+        images[i].ppid = ppid;
+        images[i].sid = sid;
+        images[i].pgid = pgid;
+        images[i].uid = fmt::format("host-{}-1", pid);
+        images[i].cid = "host-100-1";
+    };
+    fill(0, 100, 1, 10,
+         10);  // the first of the computation; 10 is a shell's script without a terminal, which lives
+    images[0].session_led_outside = images[0].group_led_outside = true;
+    fill(1, 101, 1, 10,
+         99);  // another one of that session, launched by a script that led group 99 and has ended
+    images[1].session_led_outside = true;
+    fill(2, 102, 1, 102, 102);  // a daemon that the first has started
+    fill(3, 103, 1, 102, 102);  // what that has left behind
+    std::vector<Node> nodes = nodes_of(images);
+    for (const int i : {0, 1})
+        EXPECT_TRUE(!nodes[at(i)].orphan && nodes[at(i)].session_outside && nodes[at(i)].group_outside) << i;
+    for (const int i : {2, 3})
+        EXPECT_TRUE(nodes[at(i)].orphan && !nodes[at(i)].session_outside && !nodes[at(i)].group_outside) << i;
+    expect_round_trip(nodes);
+    fill(0, 100, 1, 10, 10);  // launched by a script in a session of its own, and nobody of that lives
+    images[0].session_led_outside = images[0].group_led_outside = false;
+    images.resize(1);
+    nodes = nodes_of(images);
+    EXPECT_TRUE(!nodes[0].orphan && nodes[0].session_outside && nodes[0].group_outside);
+    expect_round_trip(nodes);
+}
+
 }  // namespace
 }  // namespace cairn::forest
