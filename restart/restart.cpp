@@ -31,6 +31,7 @@
 #include "common/socket_names.h"
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
+#include "restart/launched.h"
 #include "restart/notes.h"
 #include "restart/objects/addresses.h"
 #include "restart/objects/locks.h"
@@ -121,6 +122,7 @@ class Restart {
         auto plan = forest::make_plan(nodes_);
         if (!plan) return std::unexpected(std::move(plan.error()).in("forest"));
         plan_ = std::move(*plan);
+        tie_to_tool(living_, nodes_, ignored_);
         return {};
     }
 
@@ -661,6 +663,9 @@ class Restart {
     }
 
     Result<> go() {
+        std::vector<pid_t> launched;
+        for (const auto id : launched_programs(nodes_)) launched.push_back(forest_->real.at(id));
+        deputy_.emplace(std::move(launched), ignored_);
         if (auto done = stop_again(); !done) return done;
         for (auto* rebuild : running_)
             if (auto done = rebuild->prepare_to_go(); !done) return done;
@@ -718,14 +723,17 @@ class Restart {
         region_fd_.reset();
         client_.reset();
         terminal_fd_.reset();
-        auto result =
-            terminal_.stay(forest_->real.at(first_process(processes_)), [this](pid_t child, int status) {
-                if (child == launcher_) launcher_ = -1;
-                if (page_service_) page_service_->ended(child, status);
-            });
+        auto result = terminal_.stay(forest_->real.at(first_process(processes_)), *deputy_,
+                                     [this](pid_t child, int status) {
+                                         if (child == launcher_) launcher_ = -1;
+                                         if (page_service_) page_service_->ended(child, status);
+                                     });
         // As a launcher: ends when all ranks have.
         if (launcher_ > 0) (void)::waitpid(launcher_, nullptr, 0);
-        return result;
+        if (!result) return result;
+        page_service_.reset();
+        deputy_.reset();
+        return end_as(*result);
     }
 
     void give_up() {
@@ -746,6 +754,8 @@ class Restart {
     std::map<std::int64_t, const schema::Object*> object_by_id_;
     std::vector<forest::Node> nodes_;
     forest::Plan plan_;
+    std::uint64_t ignored_ = ignored_signals();
+    std::optional<Deputy> deputy_;
     OuterTerminal terminal_;
     Fd terminal_fd_;
     Session session_;

@@ -1,6 +1,7 @@
 // What the kinds' files share while objects are opened.
 #pragma once
 
+#include <array>
 #include <map>
 
 #include "common/fd.h"
@@ -18,6 +19,13 @@ struct Opening {
     std::map<std::int64_t, Fd> opened;     // by object id; at or above the floor
     std::map<std::int64_t, Fd> launchers;  // other ends of connections to MPI launchers, by object id
 
+    // By object id: what stands for it at the descriptors 0, 1 and 2, where that isn't the same (stand_in()).
+    std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
+
+    // What led outside as somebody's standard descriptor is the tool's own now, as it would be a new
+    // program's. One that could be read and written (a terminal, a socket) may have been several of them: the
+    // tool's own are taken one by one. False: the tool has none there.
+    [[nodiscard]] bool stand_in(const schema::Object& object);
     // Takes a descriptor over: moved to or above the floor, without close-on-exec.
     [[nodiscard]] Result<> keep(const schema::Object& object, Fd fd);
     [[nodiscard]] Result<> keep_copy(const schema::Object& object, int fd);

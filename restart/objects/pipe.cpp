@@ -23,9 +23,7 @@ bool reads(const Object& object) {
 // A pipe led outside and was somebody's standard descriptor: the tool's own takes its place, as it does for a
 // new program. What was in it can't be put in front of that, and so a pipe with contents stays one.
 bool replaced(Opening& opening, const Object& end, bool has_contents) {
-    if (!end.outside || end.standard < 0 || has_contents) return false;
-    const int own = opening.options.standard.at(static_cast<std::size_t>(end.standard));
-    return own >= 0 && opening.keep_copy(end, own).has_value();
+    return end.outside && !has_contents && opening.stand_in(end);
 }
 
 struct Pipe {

@@ -22,6 +22,14 @@ using schema::ObjectKind;
 
 struct ObjectSet::State {
     std::map<std::int64_t, Fd> opened, launchers;
+    std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
+
+    // At this number; higher ones mostly keep a copy of where output goes (`exec 3>&1`).
+    [[nodiscard]] int stand_in(std::int64_t object, int number) const {
+        const auto found = stand_ins.find(object);
+        if (found == stand_ins.end()) return -1;
+        return found->second.at(static_cast<std::size_t>(number > 2 ? 1 : number)).get();
+    }
     // What install(), after_forest() and controlling_terminal() need of the objects.
     std::map<std::int64_t, Object> objects;
     ObjectSetOptions options;
@@ -68,6 +76,20 @@ Result<> Opening::keep_copy(const Object& object, int fd) {
     if (!high) return fail_errno("F_DUPFD");
     opened.insert_or_assign(object.id, std::move(high));
     return {};
+}
+
+bool Opening::stand_in(const Object& object) {
+    const int own = object.standard < 0 ? -1 : options.standard.at(static_cast<std::size_t>(object.standard));
+    if (own < 0 || !keep_copy(object, own)) return false;
+    if ((object.flags & O_ACCMODE) != O_RDWR) return true;
+    auto& each = stand_ins[object.id];
+    for (std::size_t number = 0; number < each.size(); ++number) {
+        each[number].reset(::fcntl(options.standard[number], F_DUPFD, options.floor));
+        if (each[number]) continue;
+        const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+        each[number].reset(::fcntl(null.get(), F_DUPFD, options.floor));
+    }
+    return true;
 }
 
 int lowest_floor(std::span<const schema::Process> processes) {
@@ -157,11 +179,12 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
         limit.rlim_cur = limit.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
-    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}, {}};
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}, {}, {}};
     if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
     state->launchers = std::move(opening.launchers);
+    state->stand_ins = std::move(opening.stand_ins);
     state->options = options;
     state->floor = options.floor;
     std::int64_t highest = 0;
@@ -228,7 +251,8 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
     for (const int fd : keep)
         if (fd >= 0) open.insert(static_cast<unsigned>(fd));
     for (const schema::Descriptor& descriptor : process.descriptors) {
-        int from = fd_of(descriptor.object);
+        int from = state_->stand_in(descriptor.object, descriptor.fd);
+        if (from < 0) from = fd_of(descriptor.object);
         Fd late;
         if (from < 0) {
             const auto object = state_->objects.find(descriptor.object);

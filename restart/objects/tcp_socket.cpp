@@ -70,10 +70,7 @@ class TcpSockets {
         std::map<std::int64_t, End*> pairs;
         for (const Object& object : opening_.objects.objects) {
             if (object.kind != schema::ObjectKind::other || object.type != "tcp") continue;
-            if (object.outside && object.standard >= 0 && object.contents.empty()) {
-                const int own = opening_.options.standard.at(static_cast<std::size_t>(object.standard));
-                if (own >= 0 && opening_.keep_copy(object, own)) continue;
-            }
+            if (object.outside && object.contents.empty() && opening_.stand_in(object)) continue;
             auto extra = schema::unpack(object.extra);
             if (!extra) return std::unexpected(std::move(extra.error()));
             End& end = ends_[object.id];

@@ -101,10 +101,7 @@ Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
 
 // Stands for a terminal that isn't there any more.
 Result<> open_substitute(Opening& opening, const Object& object) {
-    if (object.standard >= 0) {
-        const int own = opening.options.standard.at(static_cast<std::size_t>(object.standard));
-        if (own >= 0 && opening.keep_copy(object, own)) return {};
-    }
+    if (opening.stand_in(object)) return {};
     Fd null(::open("/dev/null", (object.flags & O_ACCMODE) | O_CLOEXEC));
     if (!null) return fail_errno("/dev/null");
     opening.note("{} is not here: /dev/null takes its place", object.path);

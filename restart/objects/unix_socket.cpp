@@ -62,11 +62,7 @@ class UnixSockets {
     Result<> read() {
         for (const Object& object : opening_.objects.objects) {
             if (object.kind != schema::ObjectKind::other || object.type != "unix") continue;
-            if (object.outside && object.standard >= 0 && object.contents.empty()) {
-                // As for a new program: the tool's own takes its place.
-                const int own = opening_.options.standard.at(static_cast<std::size_t>(object.standard));
-                if (own >= 0 && opening_.keep_copy(object, own)) continue;
-            }
+            if (object.outside && object.contents.empty() && opening_.stand_in(object)) continue;
             auto extra = schema::unpack(object.extra);
             if (!extra) return std::unexpected(std::move(extra.error()));
             UnixEnd& end = ends_[object.id];

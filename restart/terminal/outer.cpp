@@ -10,15 +10,13 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "common/proc.h"
 
 namespace cairn::restart {
 namespace {
-
-constexpr std::array ending = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 Fd open_own_terminal() {
     return Fd(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC));
@@ -88,62 +86,69 @@ int OuterTerminal::fd() const {
     return relay_ ? relay_->slave() : terminal_.get();
 }
 
-// The program was stopped from the terminal: the shell that started the restart has to see its own job stop.
-// When it continues us, the terminal is ours again and we hand it on.
-void OuterTerminal::follow_stop(pid_t child) {
-    const pid_t group = ::getpgid(child);
-    const bool had_terminal = terminal_ && ::tcgetpgrp(terminal_.get()) == group;
-    ::kill(0, SIGSTOP);
-    if (had_terminal && foreground_) {
-        sigset_t block, before;
-        sigemptyset(&block);
-        sigaddset(&block, SIGTTOU);
-        ::sigprocmask(SIG_BLOCK, &block, &before);
-        if (::tcgetpgrp(terminal_.get()) == ::getpgrp()) ::tcsetpgrp(terminal_.get(), group);
-        ::sigprocmask(SIG_SETMASK, &before, nullptr);
+void OuterTerminal::hand_over(pid_t group) const {
+    if (terminal_ && shared_ && group > 1 && group != ::getpgrp() &&
+        ::tcgetpgrp(terminal_.get()) == ::getpgrp())
+        ::tcsetpgrp(terminal_.get(), group);  // SIGTTOU is blocked
+}
+
+// The programs' group was the foreground and has gone: a script that goes on behind us has to have the
+// terminal again. (A shell with job control takes it.)
+void OuterTerminal::take_back() const {
+    if (!terminal_ || !foreground_) return;
+    const pid_t group = ::tcgetpgrp(terminal_.get());
+    if (group > 1 && group != ::getpgrp() && ::kill(-group, 0) != 0 && errno == ESRCH)
+        ::tcsetpgrp(terminal_.get(), ::getpgrp());
+}
+
+// The program was stopped. If it was from the terminal, or a shell has this restart for a job, that shell has
+// to see its own job stop; when it continues us, the terminal is ours again and is handed on. Elsewhere
+// nobody would continue us.
+void OuterTerminal::follow_stop(pid_t child, int signal) {
+    const pid_t group = ::getpgid(child), own = ::getpgrp(), parent = ::getppid();
+    const pid_t foreground = terminal_ ? ::tcgetpgrp(terminal_.get()) : -1;
+    if ((signal == SIGTTIN || signal == SIGTTOU) && foreground == own && group != own) {
+        // The shell has given the job the terminal without a word (`fg` of what runs).
+        hand_over(group);
+        ::kill(-group, SIGCONT);
+        return;
     }
-    ::kill(-group, SIGCONT);
+    if (foreground > 0 && foreground == group && group != own)
+        ::kill(0, SIGSTOP);  // Ctrl-Z has stopped the program's group, and the shell waits for all of ours
+    else if (::getsid(parent) == ::getsid(0) && ::getpgid(parent) != own)
+        ::raise(SIGSTOP);
+    else
+        return;
+    if (foreground == group) hand_over(group);
 }
 
 bool OuterTerminal::reap(pid_t first, const Ended& ended) {
     for (;;) {
         int status = 0;
-        const pid_t pid = ::waitpid(-1, &status, WNOHANG | (shared_ ? WUNTRACED : 0));
+        const pid_t pid = ::waitpid(-1, &status, WNOHANG | (relay_ ? 0 : WUNTRACED));
         if (pid == 0) return true;
         if (pid < 0 && errno == EINTR) continue;
         if (pid < 0) return false;
         if (WIFSTOPPED(status)) {
-            if (pid == first) follow_stop(pid);
+            if (pid == first) follow_stop(pid, WSTOPSIG(status));
             continue;
         }
         ended(pid, status);
-        if (pid == first) result_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (pid == first) result_ = status;
     }
 }
 
-Result<int> OuterTerminal::stay(pid_t first, const Ended& ended) {
+Result<> OuterTerminal::carry(pid_t first, Deputy& deputy, const Ended& ended) {
+    relay_->close_slave();
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    if (!relay_) {
-        terminal_.reset(shared_ ? terminal_.release() : -1);
-        // Whoever wants to end or stop the job knows the tool only: the shell's `kill %1`, a hang-up.
-        for (const int signal : ending) sigaddset(&set, signal);
-        if (shared_) sigaddset(&set, SIGTSTP);  // the stop of the programs comes back to us (follow_stop)
-        ::sigprocmask(SIG_BLOCK, &set, nullptr);
-        while (reap(first, ended)) {
-            int signal = 0;
-            ::sigwait(&set, &signal);
-            if (signal != SIGCHLD)
-                if (const pid_t group = ::getpgid(first); group > 0 && group != ::getpgrp())
-                    ::kill(-group, signal);
-        }
-        return result_;
-    }
-    relay_->close_slave();
     const Fd children(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!children) return fail_errno("signalfd");
+    // Who reads in the background is to be stopped.
+    sigemptyset(&set);
+    sigaddset(&set, SIGTTIN);
+    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
     Relay::Watcher watcher;
     watcher.fd = children.get();
     watcher.ready = [&] {
@@ -152,10 +157,32 @@ Result<int> OuterTerminal::stay(pid_t first, const Ended& ended) {
         }
         return reap(first, ended) ? Relay::Next::go_on : Relay::Next::finish;
     };
+    watcher.signalled = [&deputy](const signalfd_siginfo& info) {
+        const Sent sent{static_cast<int>(info.ssi_signo), info.ssi_code, static_cast<pid_t>(info.ssi_pid),
+                        sigval{.sival_ptr = reinterpret_cast<void*>(info.ssi_ptr)}};
+        const bool to_group = deputy.sent_to_group(sent);
+        // The real terminal has gone, and so goes the inner one: its session hears of it from that.
+        if (sent.number == SIGHUP && (to_group || sent.code == SI_KERNEL)) return !deputy.ignores(SIGHUP);
+        deputy.pass_on(sent, to_group);
+        return false;
+    };
     auto end = relay_->run(watcher);
     if (!end) return std::unexpected(std::move(end.error()));
     relay_.reset();  // hangs up what is left
-    while (reap(first, ended)) ::usleep(1000);
+    return {};
+}
+
+Result<int> OuterTerminal::stay(pid_t first, Deputy& deputy, const Ended& ended) {
+    const auto forget = [&](pid_t child, int status) {
+        deputy.forget(child);
+        ended(child, status);
+    };
+    if (relay_)
+        if (auto done = carry(first, deputy, forget); !done) return std::unexpected(std::move(done.error()));
+    terminal_.reset(shared_ ? terminal_.release() : -1);
+    while (reap(first, forget))
+        if (deputy.take_one() == SIGCONT) hand_over(::getpgid(first));
+    take_back();
     return result_;
 }
 

@@ -10,6 +10,7 @@
 #include "common/fd.h"
 #include "common/schema/object.h"
 #include "common/schema/process.h"
+#include "restart/terminal/deputy.h"
 #include "restart/terminal/relay.h"
 
 namespace cairn::restart {
@@ -40,15 +41,20 @@ class OuterTerminal {
     // May the restored foreground group be the terminal's? Not if the restart runs in the background.
     [[nodiscard]] bool foreground() const { return foreground_; }
 
-    // In the tool, when the programs run: waits until its children have ended; the status of `first`, as a
-    // shell says it. `ended` is told of every child that has.
+    // In the tool, when the programs run: waits until its children have ended, and hands on what is sent to
+    // it meanwhile. The wait status of `first`, 0 if that was no child. `ended` is told of every child that
+    // has.
     using Ended = std::function<void(pid_t, int status)>;
-    [[nodiscard]] Result<int> stay(pid_t first, const Ended& ended);
+    [[nodiscard]] Result<int> stay(pid_t first, Deputy& deputy, const Ended& ended);
 
   private:
     // False when no child is left.
     [[nodiscard]] bool reap(pid_t first, const Ended& ended);
-    void follow_stop(pid_t child);
+    void follow_stop(pid_t child, int signal);
+    // The terminal's foreground is the programs' where it is ours.
+    void hand_over(pid_t group) const;
+    void take_back() const;
+    [[nodiscard]] Result<> carry(pid_t first, Deputy& deputy, const Ended& ended);
 
     Fd terminal_;
     std::optional<Relay> relay_;

@@ -20,10 +20,27 @@ constexpr std::size_t most =
     64 * 1024;  // carried at once in one direction; a reader that is slower holds the writer up
 constexpr int hung_up_poll_ms = 50;  // all slaves closed: poll would return at once for ever
 
+constexpr int background_poll_ms =
+    300;  // nobody tells a job that goes on running that it has the terminal now
+
+sigset_t signal_set(std::initializer_list<int> signals) {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int signal : signals) ::sigaddset(&set, signal);
+    return set;
+}
+
+// SIGCHLD is the watcher's; SIGTTIN stops a background job that reads, as it should.
+sigset_t all_but_children() {
+    sigset_t set;
+    ::sigfillset(&set);
+    ::sigdelset(&set, SIGCHLD);
+    ::sigdelset(&set, SIGTTIN);
+    return set;
+}
+
 struct SignalMask {
-    explicit SignalMask(std::initializer_list<int> signals) {
-        ::sigemptyset(&set);
-        for (const int signal : signals) ::sigaddset(&set, signal);
+    explicit SignalMask(const sigset_t& signals) : set(signals) {
         ::pthread_sigmask(SIG_BLOCK, &set, &before);
     }
     SignalMask(const SignalMask&) = delete;
@@ -87,8 +104,10 @@ struct Relay::State {
     std::optional<termios2> outer;  // settings to be put back; none: `in` is no terminal
     bool raw = false;
 
+    // A background job lets the terminal be: what is typed there is the shell's.
+    [[nodiscard]] bool in_background() const { return outer && ::tcgetpgrp(in) != ::getpgrp(); }
     void enter_raw() {
-        if (!outer) return;
+        if (!outer || raw || in_background()) return;
         // Whoever had the terminal meanwhile (the shell) may have left other settings: these are to be put
         // back.
         termios2 now{};
@@ -99,7 +118,7 @@ struct Relay::State {
     void leave_raw() {
         if (!raw) return;
         // Also from the background: then SIGTTOU would stop us.
-        const SignalMask no_stop{SIGTTOU};
+        const SignalMask no_stop(signal_set({SIGTTOU}));
         ::ioctl(in, TCSETSW2, &*outer);
         raw = false;
     }
@@ -152,7 +171,9 @@ void Relay::close_slave() {
 
 Result<Relay::End> Relay::run(const Watcher& watcher) {
     State& state = *state_;
-    const SignalMask mask{SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT, SIGTSTP};
+    const SignalMask mask(watcher.signalled
+                              ? all_but_children()
+                              : signal_set({SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT, SIGTSTP}));
     const Fd signals(::signalfd(-1, &mask.set, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals) return fail_errno("signalfd");
     state.enter_raw();
@@ -164,24 +185,28 @@ Result<Relay::End> Relay::run(const Watcher& watcher) {
         const bool room_for_print = !printed.full();
         enum { outer_in, outer_out, inner, signal, watched };
         std::array<pollfd, 5> polled{};
-        polled[outer_in] = {in_open && !typed.full() ? state.in : -1, POLLIN, 0};
+        const bool background = state.in_background();
+        if (!background) state.enter_raw();
+        polled[outer_in] = {in_open && !background && !typed.full() ? state.in : -1, POLLIN, 0};
         polled[outer_out] = {printed.empty() ? -1 : state.out, POLLOUT, 0};
         polled[inner] = {state.master.get(),
                          static_cast<short>((room_for_print ? POLLIN : 0) | (typed.empty() ? 0 : POLLOUT)),
                          0};
         polled[signal] = {signals.get(), POLLIN, 0};
         polled[watched] = {finishing ? -1 : watcher.fd, POLLIN, 0};
-        if (::poll(polled.data(), polled.size(), finishing ? 0 : -1) < 0 && errno != EINTR)
-            return fail_errno("poll");
+        const int patience = finishing ? 0 : background ? background_poll_ms : -1;
+        if (::poll(polled.data(), polled.size(), patience) < 0 && errno != EINTR) return fail_errno("poll");
 
         signalfd_siginfo info{};
         while (::read(signals.get(), &info, sizeof info) == sizeof info) {
             if (info.ssi_signo == SIGWINCH) state.copy_size();
-            if (info.ssi_signo == SIGHUP || info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) {
+            const auto number = static_cast<int>(info.ssi_signo);
+            const bool own = number == SIGWINCH || number == SIGTSTP || number == SIGCONT;
+            if (!own && (!watcher.signalled || watcher.signalled(info))) {
                 state.leave_raw();
                 // Closing the master is what a hang-up is: SIGHUP and SIGCONT to the inner session.
                 state.master.reset();
-                return info.ssi_signo == SIGHUP ? End::hung_up : End::terminated;
+                return number == SIGHUP ? End::hung_up : End::terminated;
             }
             // kill(1): a Ctrl-Z typed here is the inner session's. Who stops the job wants his terminal as it
             // was.

@@ -6,6 +6,7 @@
 // restored session leader can't get it.
 #pragma once
 
+#include <sys/signalfd.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -32,11 +33,14 @@ class Relay {
         int fd = -1;                    // polled for reading: a pidfd, a signalfd of SIGCHLD, a pipe
         std::function<Next()> ready;    // called when it is readable (or hung up)
         std::function<void()> resumed;  // may be empty
+        // Of each signal that isn't the terminal's own (SIGWINCH, SIGTSTP, SIGCONT): true hangs up. Empty:
+        // SIGHUP, SIGTERM and SIGINT hang up, nothing else is blocked.
+        std::function<bool(const signalfd_siginfo&)> signalled;
     };
     enum class End {
         finished,    // the watcher said so
         hung_up,     // the terminal has gone (SIGHUP): so has the inner one, whose session gets SIGHUP
-        terminated,  // SIGTERM, or SIGINT sent by kill(1): the inner one is hung up as well
+        terminated,  // the same, by another signal
     };
 
     // `in` and `out` are borrowed; usually 0 and 1. The inner terminal gets the settings and the size of `in`
@@ -52,9 +56,9 @@ class Relay {
     // Once the programs have it: as long as it is open here, the relay can't tell that they have closed it.
     void close_slave();
 
-    // Carries until the watcher says finish, or a hang-up. Sets the real terminal raw meanwhile. Blocks
-    // SIGWINCH, SIGHUP, SIGTERM, SIGINT, SIGCONT, SIGTSTP for the call (reads them by signalfd): no other
-    // thread may take them. Call close_slave() first.
+    // Carries until the watcher says finish, or a hang-up. Sets the real terminal raw while this is its
+    // foreground job. Blocks the signals that it takes (by signalfd) for the call: no other thread may take
+    // them. Call close_slave() first.
     [[nodiscard]] Result<End> run(const Watcher& watcher);
 
   private:

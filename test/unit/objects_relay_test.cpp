@@ -46,7 +46,7 @@ class ObjectsRelay : public ::testing::Test {
         }
         relay->close_slave();
         const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-        const auto end = relay->run({pidfd.get(), [] { return Relay::Next::finish; }, {}});
+        const auto end = relay->run({pidfd.get(), [] { return Relay::Next::finish; }, {}, {}});
         CHILD_CHECK(end);
         int status = 0;
         ::waitpid(child, &status, 0);
@@ -165,7 +165,7 @@ TEST_F(ObjectsRelay, EndOfAPipeIsTypedAsEof) {
         }
         relay->close_slave();
         const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-        CHILD_CHECK(relay->run({pidfd.get(), [] { return Relay::Next::finish; }, {}}));
+        CHILD_CHECK(relay->run({pidfd.get(), [] { return Relay::Next::finish; }, {}, {}}));
         std::_Exit(0);
     }
     ::close(output[1]);
