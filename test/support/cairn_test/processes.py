@@ -50,7 +50,7 @@ def describe_status(status):
 def stat(pid):
     """(comm, state, ppid, pgrp, session, tty) or None."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
+        with open(f"/proc/{pid}/stat", errors="replace") as file:
             text = file.read()
     except OSError:
         return None
