@@ -13,7 +13,7 @@
 #include <map>
 #include <memory>
 
-#include "coordinator/key.h"
+#include "common/channel/key.h"
 #include "test/coordinator/fake_relay.h"
 
 namespace {
@@ -58,8 +58,7 @@ struct Barrier {
 
 class Computation {
   public:
-    Computation(std::uint16_t port, const cairn::coordinator::Key& key, std::size_t relays,
-                std::size_t members)
+    Computation(std::uint16_t port, const cairn::Key& key, std::size_t relays, std::size_t members)
         : members_(members), hosts_(relays) {
         for (std::size_t i = 0; i < relays; ++i) {
             hosts_[i].relay = std::make_unique<FakeRelay>(port, key);
@@ -312,7 +311,7 @@ class Computation {
 
 int main(int argc, char** argv) {
     if (argc != 6) die("usage: hosts PORT KEYFILE RELAYS MEMBERS ROUNDS");
-    auto key = cairn::coordinator::Key::load(argv[2]);
+    auto key = cairn::Key::load(argv[2]);
     if (!key) die(key.error().what);
     const std::size_t relays = number(argv[3]);
     if (relays % 2 != 0) die("an even number of relays: each is connected to its neighbour");

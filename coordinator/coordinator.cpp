@@ -93,6 +93,10 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
         const Host* host = hosts_.find(client >> 40);
         return host != nullptr ? host->addresses : own_addresses();
     };
+    barrier_.site_of = [this](Peer::Id client) {
+        const Host* host = hosts_.find(client >> 40);
+        return host != nullptr ? host->site : std::string();
+    };
 }
 
 Coordinator::~Coordinator() {

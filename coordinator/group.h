@@ -12,6 +12,11 @@
 
 namespace cairn::coordinator {
 
+// What nobody's computation has, whoever says it: processes of all hosts, of one machine (each of its
+// sessions has slot_count of them), and bytes of a uid (make_uid() has 51 at most).
+inline constexpr std::int64_t most_processes = 1 << 20;
+inline constexpr std::size_t most_at_site = 1 << 16, longest_uid = 64;
+
 struct JoinPart {  // as the manifest tells of it
     std::int32_t number = 0;
     std::string host, terminal;

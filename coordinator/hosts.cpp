@@ -7,11 +7,24 @@
 #include <tuple>
 
 #include "common/human.h"
+#include "common/region.h"
 
 namespace cairn::coordinator {
 
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
+
+namespace {
+
+// Bytes. Names are comm's, in whatever encoding.
+constexpr std::size_t longest_address = 64, longest_process_name = 64;
+
+std::size_t count_of(const Json& message, const char* field) {
+    return static_cast<std::size_t>(
+        std::clamp<std::int64_t>(get_number(message, field), 0, std::int64_t{slot_count}));
+}
+
+}  // namespace
 
 Result<std::string> Hosts::listen(const Endpoint& endpoint, const Key& key) {
     key_ = key;
@@ -37,9 +50,10 @@ void Hosts::accepted(Fd socket) {
     // these.
     if (strangers_.size() >= most_strangers) make_room();
     std::string address = peer_address(socket.get());
+    std::string site = peer_site(socket.get());
     auto link = std::make_shared<Link>(io_, std::move(socket), Channel::Role::root, key_, limits_);
     const Link* which = link.get();
-    strangers_[which] = {link, std::move(address), next_stranger_++};
+    strangers_[which] = {link, std::move(address), std::move(site), next_stranger_++};
     link->start({.ready = [] {},
                  .message =
                      [this, which](const Json& message) {
@@ -93,40 +107,73 @@ void Hosts::greeted(std::shared_ptr<Link> link, const Json& greeting) {
     Host fresh;
     fresh.id = known == hosts_.end() ? next_++ : known->first;
     fresh.name = name;
+    fresh.site = place.mapped().site;
     for (const Json& address : greeting.value("addresses", Json::array()))
-        if (address.is_string() && fresh.addresses.size() < 32)
-            fresh.addresses.push_back(address.get<std::string>());
+        if (std::string text = address.is_string() ? address.get<std::string>() : std::string();
+            !text.empty() && text.size() <= longest_address && fresh.addresses.size() < 32)
+            fresh.addresses.push_back(std::move(text));
     Result<Json> welcome = handler_.welcome(fresh, greeting);
     if (!welcome) return refuse(welcome.error());
     Host& host = hosts_[fresh.id];
     host.id = fresh.id;
     host.name = fresh.name;
+    host.site = fresh.site;
     host.addresses = fresh.addresses;
     host.link = link;
     host_of_[link.get()] = host.id;
     (*welcome)["type"] = "welcome";
     link->send(*welcome);
     handler_.note(fmt::format("host {} ({}) takes part", printable(name), link->peer()));
-    set_members(host, greeting.value("members", Json::array()));
-    host.starting = static_cast<std::size_t>(std::max<std::int64_t>(0, get_number(greeting, "starting")));
+    if (auto fine = set_members(host, greeting.value("members", Json::array())); !fine)
+        return turn_out(host.id, fine.error());
+    host.starting = count_of(greeting, "starting");
     handler_.changed();
 }
 
-void Hosts::join(Host& host, const Json& list) {
-    if (!list.is_array()) return;
+// Who has the key is believed what he says of his processes, but for what can't be: there are no more of them
+// than places in a region, and no more regions on a machine than its memory lets one believe.
+Result<> Hosts::join(Host& host, const Json& list) {
+    if (!list.is_array()) return {};
+    std::size_t there = 0;
+    for (const auto& [id, each] : hosts_)
+        if (each.site == host.site) there += each.members.size();
     for (const Json& one : list) {
         RemoteMember member{get_string(one, "uid"), get_number(one, "pid"), get_string(one, "name")};
+        if (member.uid.size() > longest_uid || member.name.size() > longest_process_name)
+            return fail_code(ExitCode::refused,
+                             "it tells of a process whose uid has {} bytes and whose name {}",
+                             member.uid.size(), member.name.size());
         if (member.uid.empty() || !host.members.emplace(member.uid, member).second) continue;
         handler_.joined(member);
+        if (host.members.size() > slot_count)
+            return fail_code(ExitCode::refused,
+                             "it tells of more than {} processes, a host's region holds no more", slot_count);
+        if (++there > most_at_site)
+            return fail_code(ExitCode::refused, "more than {} processes are told of from {}", most_at_site,
+                             host.site);
     }
+    return {};
+}
+
+// Nothing of what it has told counts any more.
+void Hosts::turn_out(std::uint64_t id, const Error& why) {
+    Host& host = hosts_.at(id);
+    const std::string name = host.name;
+    const std::shared_ptr<Link> link = host.link;
+    link->send({{"type", "refused"}, {"code", static_cast<int>(why.code)}, {"reason", why.what}});
+    link->close();
+    const auto members = std::exchange(host.members, {});
+    lost(id, why.what);
+    for (const auto& [uid, member] : members) handler_.left(member);
+    handler_.changed();
 }
 
 // After a link was lost: who has gone meanwhile, who has come.
-void Hosts::set_members(Host& host, const Json& list) {
+Result<> Hosts::set_members(Host& host, const Json& list) {
     std::set<std::string> now;
     if (list.is_array())
         for (const Json& one : list) now.insert(get_string(one, "uid"));
-    join(host, list);
+    if (auto fine = join(host, list); !fine) return fine;
     for (auto it = host.members.begin(); it != host.members.end();) {
         if (now.contains(it->first)) {
             ++it;
@@ -136,13 +183,17 @@ void Hosts::set_members(Host& host, const Json& list) {
         it = host.members.erase(it);
         handler_.left(member);
     }
+    return {};
 }
 
 void Hosts::said(std::uint64_t id, const Json& message) {
-    Host& host = hosts_.at(id);
+    if (auto fine = obey(hosts_.at(id), message); !fine) turn_out(id, fine.error());
+}
+
+Result<> Hosts::obey(Host& host, const Json& message) {
     const std::string type = get_string(message, "type");
     if (type == "joined") {
-        join(host, message.value("members", Json::array()));
+        if (auto fine = join(host, message.value("members", Json::array())); !fine) return fine;
         handler_.changed();
     } else if (type == "left") {
         for (const Json& uid : message.value("uids", Json::array())) {
@@ -155,13 +206,15 @@ void Hosts::said(std::uint64_t id, const Json& message) {
         }
         handler_.changed();
     } else if (type == "more") {  // of a greeting with many members
-        join(host, message.value("members", Json::array()));
+        return join(host, message.value("members", Json::array()));
     } else if (type == "starting") {
-        host.starting = static_cast<std::size_t>(std::max<std::int64_t>(0, get_number(message, "count")));
+        host.starting = count_of(message, "count");
         handler_.changed();
     } else if (type == "ask") {
         const auto client = static_cast<std::uint64_t>(get_number(message, "client"));
         host.clients.insert(client);
+        if (host.clients.size() > most_clients)
+            return fail_code(ExitCode::refused, "it asks for more than {} clients at once", most_clients);
         handler_.ask(host, client, message.value("request", Json::object()));
     } else if (type == "gone") {
         const auto client = static_cast<std::uint64_t>(get_number(message, "client"));
@@ -169,10 +222,11 @@ void Hosts::said(std::uint64_t id, const Json& message) {
         handler_.client_gone(host, client);
     } else if (type == "report") {
         const auto found = conversations_.find(static_cast<std::uint64_t>(get_number(message, "id")));
-        if (found == conversations_.end() || found->second.host != id) return;
+        if (found == conversations_.end() || found->second.host != host.id) return {};
         const Heard heard = found->second.heard;  // it may close itself
         heard(message.value("event", Json::object()));
     }
+    return {};
 }
 
 void Hosts::lost(std::uint64_t id, const std::string& why) {

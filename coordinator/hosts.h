@@ -28,6 +28,7 @@ struct RemoteMember {
 struct Host {
     std::uint64_t id = 0;
     std::string name;
+    std::string site;                    // where it calls from; see peer_site()
     std::vector<std::string> addresses;  // what others reach it by first
     std::shared_ptr<Link> link;          // none: it has been lost, and its processes may live
     std::map<std::string, RemoteMember> members;
@@ -81,18 +82,22 @@ class Hosts {
     // Has not said who it is, or was refused.
     struct Stranger {
         std::shared_ptr<Link> link;
-        std::string address;
+        std::string address, site;
         std::uint64_t number = 0;  // the higher the later
     };
     static constexpr std::size_t most_strangers = 64, most_hosts = 4096;
+    // More clients than a relay has at once.
+    static constexpr std::size_t most_clients = 1024;
 
     void accepted(Fd socket);
     void make_room();
     void greeted(std::shared_ptr<Link> link, const Json& greeting);
     void said(std::uint64_t id, const Json& message);
     void lost(std::uint64_t id, const std::string& why);
-    void set_members(Host& host, const Json& list);
-    void join(Host& host, const Json& list);
+    [[nodiscard]] Result<> set_members(Host& host, const Json& list);
+    [[nodiscard]] Result<> join(Host& host, const Json& list);
+    [[nodiscard]] Result<> obey(Host& host, const Json& message);
+    void turn_out(std::uint64_t id, const Error& why);
 
     boost::asio::io_context& io_;
     Handler handler_;

@@ -5,18 +5,21 @@
 #include <string>
 #include <string_view>
 
+#include "common/error.h"
+
 namespace cairn::coordinator {
 
 using Json = nlohmann::json;
 
 // Deeper than any message of ours nests (8), and far from what overflows the stack when it is copied or
-// written.
-[[nodiscard]] inline bool nests_too_deeply(std::string_view text) {
-    constexpr std::size_t limit = 64;
-    std::size_t depth = 0;
+// written; or with more in it: a value of two bytes takes eighty when it is read.
+[[nodiscard]] inline bool is_too_much(std::string_view text) {
+    constexpr std::size_t limit = 64, most_values = 1 << 20;
+    std::size_t depth = 0, values = 0;
     bool quoted = false;
     for (std::size_t i = 0; i < text.size(); ++i) {
         const char byte = text[i];
+        if (!quoted && (byte == ',' || byte == '[' || byte == '{') && ++values > most_values) return true;
         if (quoted && byte == '\\')
             ++i;
         else if (byte == '"')
@@ -29,9 +32,9 @@ using Json = nlohmann::json;
     return false;
 }
 
-// What somebody has sent: an object, or null if it is none or nests too deeply.
+// What somebody has sent: an object, or null if it is none, nests too deeply or has too much in it.
 [[nodiscard]] inline Json parse_object(std::string_view text) {
-    if (nests_too_deeply(text)) return nullptr;
+    if (is_too_much(text)) return nullptr;
     Json object = Json::parse(text, nullptr, false);
     return object.is_object() ? object : Json();
 }
@@ -63,6 +66,11 @@ using Json = nlohmann::json;
 [[nodiscard]] inline bool get_flag(const Json& json, const char* key, bool fallback = false) {
     const auto found = json.find(key);
     return found != json.end() && found->is_boolean() ? found->get<bool>() : fallback;
+}
+
+// The last event of a request that wasn't done.
+[[nodiscard]] inline Json failed(ExitCode code, const std::string& reason) {
+    return {{"event", "failed"}, {"code", static_cast<int>(code)}, {"reason", reason}};
 }
 
 }  // namespace cairn::coordinator

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "common/channel/channel.h"
 #include "common/fd.h"
-#include "coordinator/channel.h"
 #include "coordinator/json.h"
 
 namespace cairn::coordinator {

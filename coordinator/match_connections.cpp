@@ -18,7 +18,7 @@ std::uint64_t number_at(const Json& list, std::size_t index, std::uint64_t fallb
     return static_cast<std::uint64_t>(std::max<std::int64_t>(0, list[index].get<std::int64_t>()));
 }
 
-// Of an end: [own, peer, unsent, shown, room].
+// Of an end: [own, peer, unsent, shown, room, sent, received, waiting]; the last three may be missing.
 std::uint64_t unsent(const Json& end) {
     return number_at(end, 2, 0);
 }
@@ -27,6 +27,14 @@ bool shown(const Json& end) {
 }
 std::uint64_t room(const Json& end) {
     return number_at(end, 4, std::numeric_limits<std::uint64_t>::max());
+}
+
+// How much can be in the receive queue of `theirs` at most, when all has come that `own` has sent: both have
+// counted what they have sent and received since there is a connection, one of the two its SYN as well.
+void tell_unread(const Json& own, const Json& theirs, Json& answer) {
+    if (own.size() < 8 || theirs.size() < 8) return;
+    const std::uint64_t sent = number_at(own, 5, 0) + 2, received = number_at(theirs, 6, 0);
+    answer["unread"] = number_at(theirs, 7, 0) + (sent > received ? sent - received : 0);
 }
 
 // Sockets that call somebody whom a member on another host may be: both are told the connection's number.
@@ -98,6 +106,8 @@ std::vector<Json> match_connections(const std::vector<Json>& said) {
                     {{"end", i}, {"link", next}, {"side", 0}, {"unsent", unsent(theirs)}});
                 answers[there]["links"].push_back(
                     {{"end", index}, {"link", next}, {"side", 1}, {"unsent", unsent(own_ends[i])}});
+                tell_unread(own_ends[i], theirs, answers[host]["links"].back());
+                tell_unread(theirs, own_ends[i], answers[there]["links"].back());
                 flow |= !shown(own_ends[i]) || !shown(theirs);
                 if (unsent(theirs) > room(own_ends[i]))
                     full.emplace_back(host, answers[host]["links"].size() - 1);

@@ -122,6 +122,16 @@ std::string peer_address(int fd) {
     return peer_of(fd, false);
 }
 
+std::string peer_site(int fd) {
+    sockaddr_in6 name{};
+    socklen_t size = sizeof name;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0 || name.sin6_family != AF_INET6 ||
+        IN6_IS_ADDR_V4MAPPED(&name.sin6_addr) || IN6_IS_ADDR_LOOPBACK(&name.sin6_addr))
+        return peer_address(fd);
+    std::fill(name.sin6_addr.s6_addr + 8, name.sin6_addr.s6_addr + 16, std::uint8_t{0});
+    return words(reinterpret_cast<sockaddr*>(&name), false) + "/64";
+}
+
 std::string own_words(int fd) {
     sockaddr_storage name{};
     socklen_t size = sizeof name;

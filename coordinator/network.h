@@ -23,7 +23,9 @@ struct Endpoint {
 
 [[nodiscard]] std::string peer_words(int fd);    // "10.0.0.1:4711"
 [[nodiscard]] std::string peer_address(int fd);  // "10.0.0.1"
-[[nodiscard]] std::string own_words(int fd);     // "10.0.0.1"
+// The machine at the other end, as far as an address can tell: an IPv4 address, or an IPv6 network of /64.
+[[nodiscard]] std::string peer_site(int fd);
+[[nodiscard]] std::string own_words(int fd);  // "10.0.0.1"
 
 // This host's addresses that others may know it by: not loopback, not link-local.
 [[nodiscard]] std::vector<std::string> own_addresses();

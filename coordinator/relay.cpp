@@ -18,10 +18,6 @@ namespace {
 
 constexpr auto root_patience = 8s;  // of a client whose relay looks for the root
 
-Json failed(ExitCode code, const std::string& reason) {
-    return {{"event", "failed"}, {"code", static_cast<int>(code)}, {"reason", reason}};
-}
-
 }  // namespace
 
 Json Coordinator::member_json(const Member& member) {

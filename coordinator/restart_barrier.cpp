@@ -11,7 +11,10 @@
 namespace cairn::coordinator {
 namespace {
 
-constexpr std::int64_t most_processes = 1 << 20;  // of all hosts; each holds slot_count of them
+// Bytes of what the parts on one machine say of their ends of connections; one end takes 200.
+constexpr std::size_t most_bytes = 64 << 20;
+constexpr std::int32_t most_parts = 1 << 16;
+constexpr std::size_t longest_name = 256, longest_path = 4096;  // bytes, of what others are told
 
 Json failed(const Error& error) {
     return {{"event", "failed"}, {"code", static_cast<int>(error.code)}, {"reason", error.what}};
@@ -24,9 +27,17 @@ std::int32_t int_of(const Json& json) {
                                                                          : static_cast<std::int32_t>(value);
 }
 
-Join read_join(const Json& request) {
+// What is only shown is cut, as it is the manifest's, which anybody may have written.
+std::string cut(std::string text, std::size_t most) {
+    if (text.size() > most) text.resize(most);
+    return text;
+}
+
+Result<Join> read_join(const Json& request) {
     Join join;
     join.cid = get_string(request, "cid");
+    if (join.cid.size() > longest_uid || get_string(request, "directory").size() > longest_path)
+        return fail_code(ExitCode::usage, "a CID or a folder that is longer than any");
     const std::int64_t np = get_number(request, "np");
     join.np = np > 0 && np <= most_processes ? static_cast<std::uint32_t>(np) : 0;
     join.generation = get_number(request, "generation");
@@ -39,12 +50,18 @@ Join read_join(const Json& request) {
     const Json members = request.value("members", Json::array());
     for (const Json& member : members)
         if (member.is_object()) join.uids.push_back(get_string(member, "uid"));
+    for (const std::string& uid : join.uids)
+        if (uid.size() > longest_uid)
+            return fail_code(ExitCode::usage, "a uID of {} bytes: none is longer than {}", uid.size(),
+                             longest_uid);
+    std::erase_if(join.parts, [](std::int32_t number) { return number < 0 || number >= most_parts; });
     const Json parts = request.value("parts", Json::array());
     if (!parts.is_array()) return join;
     for (const Json& one : parts) {
-        if (!one.is_object()) continue;
-        JoinPart known{static_cast<std::int32_t>(get_number(one, "number")), get_string(one, "host"),
-                       get_string(one, "terminal"), get_number(one, "processes")};
+        if (!one.is_object() || std::cmp_greater_equal(join.all_parts.size(), most_parts)) continue;
+        JoinPart known{static_cast<std::int32_t>(get_number(one, "number")),
+                       cut(get_string(one, "host"), longest_name),
+                       cut(get_string(one, "terminal"), longest_name), get_number(one, "processes")};
         join.all_parts.push_back(std::move(known));
     }
     return join;
@@ -89,7 +106,16 @@ void RestartBarrier::tell_pending(const Json& event) {
 
 void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& reply) {
     registry_.scan();
-    const Join join = read_join(request);
+    Result<Join> read = read_join(request);
+    if (!read) return reply(failed(read.error()));
+    const Join& join = *read;
+    // Those of one who has the key, and says what can't be.
+    const std::string site = site_of(client);
+    const auto known = kept_.find(site);
+    if ((known == kept_.end() ? 0 : known->second.members) + join.uids.size() > most_at_site)
+        return reply(failed({fmt::format("more than {} processes of a restart come from {}", most_at_site,
+                                         site.empty() ? "this host" : site),
+                             0, ExitCode::refused}));
     const bool first = !pending();
     if (const auto taken = clients_.find(client); taken != clients_.end() && taken->second.released)
         return reply(
@@ -98,6 +124,9 @@ void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& rep
     Client& joining = clients_[client];
     joining.reply = reply;
     joining.directory = get_string(request, "directory");
+    if (joining.kept.members == 0) joining.site = site;
+    joining.kept.members += join.uids.size();
+    kept_[joining.site].members += join.uids.size();
     if (first)
         note_(fmt::format("restart of {} ({}) has begun", join.cid,
                           human_count(join.np, "process", "processes")));
@@ -106,6 +135,18 @@ void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& rep
     if (!get_flag(request, "more")) tell_pending(status());
     if (group_.complete())
         tell_pending({{"event", "go"}, {"cid", group_.cid()}, {"np", group_.np()}, {"parts", places()}});
+}
+
+// What is kept of a restart that is over for it.
+void RestartBarrier::forget(Client& client) {
+    for (const End& end : client.ends) ends_.erase(end);
+    client.ends.clear();
+    const Kept gone = std::exchange(client.kept, {});
+    const auto site = kept_.find(client.site);
+    if (site == kept_.end()) return;
+    site->second.members -= gone.members;
+    site->second.bytes -= gone.bytes;
+    if (site->second.members == 0) kept_.erase(site);
 }
 
 // Where each part is now.
@@ -122,10 +163,19 @@ void RestartBarrier::links(Peer::Id client, const Json& request, const Reply& re
     if (found == clients_.end() || found->second.released || !group_.complete())
         return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
     Client& asking = found->second;
+    Kept& all = kept_[asking.site];
     for (const Json& one : request.value("ends", Json::array())) {
         if (!one.is_object()) continue;
         const End end{get_number(one, "link", -1), get_number(one, "side")};
-        if (!ends_.try_emplace(end, client, one).second) continue;
+        std::string text = text_of(one);
+        const std::size_t size = text.size();
+        if (all.bytes + size > most_bytes)
+            return reply(failed({fmt::format("the parts there say more than {} of their connections",
+                                             human_bytes(most_bytes)),
+                                 0, ExitCode::refused}));
+        if (!ends_.try_emplace(end, client, std::move(text)).second) continue;
+        all.bytes += size;
+        asking.kept.bytes += size;
         asking.ends.push_back(end);
         if (const auto other = ends_.find(other_end(end)); other == ends_.end())
             ++asking.unmatched;
@@ -149,7 +199,7 @@ void RestartBarrier::tell_links() {
             Json some = Json::array();
             for (std::size_t i = at; i < behind; ++i) {
                 const auto& [owner, other] = ends_.at(other_end(client.ends[i]));
-                some.push_back(other);
+                some.push_back(Json::parse(other, nullptr, false));
                 some.back()["addresses"] = addresses_of(owner);
             }
             client.reply({{"event", "links"}, {"ends", some}, {"more", behind < client.ends.size()}});
@@ -159,12 +209,12 @@ void RestartBarrier::tell_links() {
 
 void RestartBarrier::remove(std::map<Peer::Id, Client>::iterator client) {
     for (const End& end : client->second.ends) {
-        ends_.erase(end);
         const auto other = ends_.find(other_end(end));
         if (other == ends_.end()) continue;
         if (const auto owner = clients_.find(other->second.first); owner != clients_.end())
             ++owner->second.unmatched;
     }
+    forget(client->second);
     clients_.erase(client);
 }
 
@@ -184,8 +234,11 @@ void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& re
 
     const std::uint32_t np = group_.np();
     tell_pending({{"event", "release"}});
-    for (auto& [id, one] : clients_)
-        if (group_.takes_part(id)) one.released = true;
+    for (auto& [id, one] : clients_) {
+        if (!group_.takes_part(id)) continue;
+        one.released = true;
+        forget(one);
+    }
     group_.released();
     changed_();
     note_(fmt::format("restart of {} is complete: {} run", group_.cid(),

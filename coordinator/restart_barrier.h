@@ -26,6 +26,9 @@ class RestartBarrier {
         return std::vector<std::string>();
     };
 
+    // The machine that a client is on; "": this one.
+    std::function<std::string(Peer::Id)> site_of = [](Peer::Id) { return std::string(); };
+
     RestartBarrier(Group& group, Registry& registry, std::function<void(const std::string&)> note,
                    std::function<void()> changed)
         : group_(group), registry_(registry), note_(std::move(note)), changed_(std::move(changed)) {}
@@ -49,6 +52,10 @@ class RestartBarrier {
   private:
     using End = std::pair<std::int64_t, std::int64_t>;  // connection and side
 
+    // Of restarts under way: uids, and bytes of what is said of connections.
+    struct Kept {
+        std::size_t members = 0, bytes = 0;
+    };
     struct Client {
         Reply reply;
         std::string directory;
@@ -57,6 +64,8 @@ class RestartBarrier {
         std::vector<End> ends;
         std::size_t unmatched = 0;  // of them
         std::size_t told = 0;       // so many, the first, know where they are expected
+        std::string site;
+        Kept kept;
     };
 
     void tell_pending(const Json& event);
@@ -65,13 +74,15 @@ class RestartBarrier {
     void remove(std::map<Peer::Id, Client>::iterator client);
     static End other_end(const End& end) { return {end.first, 1 - end.second}; }
     [[nodiscard]] Json places() const;
+    void forget(Client& client);
 
     Group& group_;
     Registry& registry_;
     std::function<void(const std::string&)> note_;
     std::function<void()> changed_;
     std::map<Peer::Id, Client> clients_;
-    std::map<End, std::pair<Peer::Id, Json>> ends_;  // whose it is, and where it waits
+    std::map<std::string, Kept> kept_;                      // for all of one machine's parts
+    std::map<End, std::pair<Peer::Id, std::string>> ends_;  // whose it is, and where it waits, as JSON
 };
 
 }  // namespace cairn::coordinator

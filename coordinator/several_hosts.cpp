@@ -110,6 +110,7 @@ void Coordinator::host_asks(Host& host, std::uint64_t client, const Json& reques
     if (verb == "hello") {
         Json known = request;
         known.erase("coordinator");
+        known.erase("ckptdir");  // folders are each host's own, and this one's user says where it writes
         Result<Json> done = take_in(known, "/");
         if (!done)
             return reply({{"event", "failed"},

@@ -16,10 +16,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-Json failed(ExitCode code, const std::string& reason) {
-    return {{"event", "failed"}, {"code", static_cast<int>(code)}, {"reason", reason}};
-}
-
 bool is_last(const Json& event) {
     const std::string kind = get_string(event, "event");
     return kind == "done" || kind == "failed";

@@ -2,6 +2,7 @@
 
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,6 +32,24 @@ std::uint64_t unacknowledged(int fd) {
 std::uint64_t unread(int fd) {
     int bytes = 0;
     return ::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+}
+
+// What has been sent in all, and what was in the receive queue when everything up to `received` had come: of
+// an end's queue there can be more later by what the other has sent beyond that. Read so that what moves
+// meanwhile counts twice. None where urgent data hide what is behind them.
+struct Counted {
+    std::uint64_t sent = 0, received = 0, waiting = 0;
+};
+std::optional<Counted> count(int fd) {
+    pollfd urgent{fd, POLLPRI, 0};
+    if (::poll(&urgent, 1, 0) > 0 || ::sockatmark(fd) == 1) return std::nullopt;
+    Counted counted;
+    counted.sent = unacknowledged(fd);
+    const TcpState state = tcp_state(fd);
+    counted.sent += state.acknowledged;
+    counted.received = state.received;
+    counted.waiting = unread(fd);
+    return counted;
 }
 
 Error no_room(const LinkEnd& end, std::uint64_t most) {
@@ -150,6 +169,9 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
         const std::uint64_t room = most - std::min(most, unread(end.fd));
         list.push_back(
             {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written, room});
+        if (const auto counted = count(end.fd))
+            for (const std::uint64_t each : {counted->sent, counted->received, counted->waiting})
+                list.back().push_back(each);
     }
     for (const LooseEnd& end : loose)
         loose_list.push_back(
@@ -181,6 +203,7 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
         ends[index].pending = one.value("pending", false);
         ends[index].side = one.value("side", 0);
         ends[index].partner_unsent = one.value("unsent", std::uint64_t{0});
+        if (one.contains("unread")) ends[index].partner_unread = one.value("unread", std::uint64_t{0});
         if (one.value("full", false)) {
             if (!full) full = no_room(ends[index], most);
             keep_small(ends[index].fd);

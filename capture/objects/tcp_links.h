@@ -28,6 +28,8 @@ struct LinkEnd {
     std::optional<std::uint32_t> written;  // sequence number behind `sent`
     schema::Bytes sent;                    // copy of the send queue
     std::uint64_t partner_unsent = 0;
+    // So much the other end has received and not read at most; none: it can't be told.
+    std::optional<std::uint64_t> partner_unread;
     std::optional<std::uint32_t>
         arrived;  // sequence number behind `received`; none: all that was sent has arrived
     Received received;

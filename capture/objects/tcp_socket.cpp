@@ -230,6 +230,8 @@ class TcpSockets {
         }
         socket.extra["link"] = end.link;
         socket.extra["side"] = end.side;
+        if (end.partner_unread) socket.extra["their_unread"] = *end.partner_unread;
+        socket.extra["their_unsent"] = end.partner_unsent;
         if (end.arrived) socket.extra["arrived"] = *end.arrived;
         if (end.written) {
             socket.extra["written"] = *end.written;

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/schema/extra.h"
 #include "common/schema/fields.h"
 
 namespace cairn::schema {
@@ -259,13 +260,19 @@ class Builder : public nlohmann::json_sax<json> {
     std::string key_;
 };
 
-template <class T>
-Result<T> decode(std::span<const std::uint8_t> data, std::string_view what) {
+Result<json> parse(std::span<const std::uint8_t> data, std::string_view what) {
     Builder builder;
     const bool good =
         json::sax_parse(data.begin(), data.end(), &builder, json::input_format_t::msgpack, true);
     if (!good) return fail_code(ExitCode::damaged, "{} {}", what, builder.problem);
-    return convert<T>(builder.root, what);
+    return std::move(builder.root);
+}
+
+template <class T>
+Result<T> decode(std::span<const std::uint8_t> data, std::string_view what) {
+    auto root = parse(data, what);
+    if (!root) return std::unexpected(std::move(root.error()));
+    return convert<T>(*root, what);
 }
 
 // Text JSON has no binary type.
@@ -321,6 +328,14 @@ Bytes encode(const Process& process) {
 }
 Bytes encode(const Objects& objects) {
     return json::to_msgpack(write(objects, Style::disk));
+}
+
+Result<json> unpack(const Bytes& bytes) {
+    constexpr std::string_view what = "what an object says of its kind";
+    auto extra = parse(bytes, what);
+    if (extra && !extra->is_object())
+        return fail_code(ExitCode::damaged, "{} can't be decoded: it is {}", what, extra->type_name());
+    return extra;
 }
 
 Result<Process> decode_process(std::span<const std::uint8_t> data) {

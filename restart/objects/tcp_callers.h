@@ -1,6 +1,7 @@
-// Those who call a restart: each says a token first, and who says one that is expected gets in. Whoever else
-// comes (a client of the program that listened there, a scanner) is heard beside the others: nobody waits for
-// him.
+// Those who call a restart: each says a token first, which says what connection he means, and then has to
+// prove that connection's key, as he is proved it (common/channel/channel.h). Whoever else comes (a client of
+// the program that listened there, a scanner, somebody who has seen the token on its way) is heard beside the
+// others: nobody waits for him.
 #pragma once
 
 #include <chrono>
@@ -8,9 +9,10 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <set>
+#include <memory>
 #include <string>
 
+#include "common/channel/channel.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "restart/objects/addresses.h"
@@ -21,16 +23,34 @@ class TcpCallers {
   public:
     static constexpr std::size_t token_size = 32;
 
+    // What a caller needs to get in. The token is no secret.
+    struct Ticket {
+        std::string token;
+        Key key;
+    };
+    // Who got in: both ends have proved themselves.
+    struct Came {
+        Fd fd;
+        std::unique_ptr<Channel> channel;
+    };
+
     // One listener for all connections that come to the same address; `make`: a socket of this domain. The
     // port that it has.
     [[nodiscard]] Result<std::uint16_t> listen(const Address& address, int domain,
                                                const std::function<Fd()>& make);
 
-    // A fresh token.
-    [[nodiscard]] std::string expect();
+    // A fresh one, good for one caller.
+    [[nodiscard]] Result<Ticket> expect();
 
-    // Who has said it; none: nobody has until then.
-    [[nodiscard]] Fd take(const std::string& token, std::chrono::milliseconds patience);
+    // Who has it; no descriptor: nobody has come until then.
+    [[nodiscard]] Came take(const std::string& token, std::chrono::milliseconds patience);
+
+    // Waits for events of `fd` (what poll(2) says of it then), and meanwhile hears those who call: their
+    // other ends need answers, whatever is waited for here. At most 200 ms.
+    short wait(int fd, short events, std::chrono::milliseconds patience);
+
+    // Those who have said a token that is expected, and could not prove its key.
+    [[nodiscard]] std::size_t unproved() const { return unproved_; }
 
   private:
     using Clock = std::chrono::steady_clock;
@@ -40,20 +60,23 @@ class TcpCallers {
     };
     struct Caller {
         Fd fd;
-        std::string said;
+        std::string said;                  // of the token
+        std::unique_ptr<Channel> channel;  // behind a token that is expected
         Clock::time_point until;
     };
-    enum class Heard { more_to_come, nonsense, token };
+    enum class Heard { more_to_come, nonsense, proved };
 
     void accept_from(const Listener& listener);
+    void make_room();
     [[nodiscard]] Heard hear(Caller& caller) const;
+    [[nodiscard]] static Heard hear_proof(Caller& caller);
     void hear_all();
-    void wait(std::chrono::milliseconds patience) const;
 
     std::map<std::string, Listener> listeners_;
     std::deque<Caller> callers_;  // the oldest first
-    std::set<std::string> expected_;
-    std::map<std::string, Fd> came_;
+    std::map<std::string, Key> expected_;
+    std::map<std::string, Came> came_;
+    std::size_t unproved_ = 0;
 };
 
 }  // namespace cairn::restart

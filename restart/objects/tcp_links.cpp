@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
 
 #include "common/schema/extra.h"
+#include "restart/objects/link_talk.h"
 #include "restart/objects/tcp_callers.h"
 
 namespace cairn::restart {
@@ -21,8 +23,11 @@ using Clock = std::chrono::steady_clock;
 constexpr auto call_patience = std::chrono::seconds(5);     // one address of the other host
 constexpr auto old_patience = std::chrono::seconds(2);      // the addresses that there were
 constexpr auto accept_patience = std::chrono::seconds(45);  // until it has called
-constexpr auto talk_patience = std::chrono::seconds(20);    // nothing moved
-constexpr std::uint64_t longest = std::uint64_t{2} << 30;
+constexpr auto proof_patience = std::chrono::seconds(10);   // of who has taken the call
+// Of what this speaks of a connection's ends, and of what is said on them (docs/protocol.md).
+constexpr int wire_version = 2;
+// What a connection can have in it, where an older image doesn't say: TCP's largest window.
+constexpr std::uint64_t largest_window = std::uint64_t{1} << 30;
 
 Address any_address(int domain) {
     return Address::loopback(domain).any();
@@ -31,12 +36,6 @@ Address any_address(int domain) {
 void set_blocking(int fd, bool blocking) {
     const int flags = ::fcntl(fd, F_GETFL);
     ::fcntl(fd, F_SETFL, blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK);
-}
-
-bool ready(int fd, short events, Clock::time_point until) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd polled{fd, events, 0};
-    return ::poll(&polled, 1, static_cast<int>(std::clamp<long>(left, 0, 60'000))) > 0;
 }
 
 class LinkMaker {
@@ -55,11 +54,13 @@ class LinkMaker {
         auto others = s_.meet(ends);
         if (!others) return std::unexpected(std::move(others.error()));
         for (const json& other : *others) {
-            other_[other.value("link", std::int64_t{-1})] = other;
+            if (!other.is_object()) continue;
+            other_[schema::number<std::int64_t>(other, "link")] = other;
             end_for(other.value("leftovers", json::array()));
         }
         for (Link* link : links_) {
-            auto done = link->side == 0 ? answer(*link) : call(*link);
+            auto done = is_of_this_version(*link);
+            if (done) done = link->side == 0 ? answer(*link) : call(*link);
             if (done) done = exchange(*link);
             if (!done)
                 return std::unexpected(std::move(done.error())
@@ -107,29 +108,53 @@ class LinkMaker {
     }
 
     Result<> offer(Link& link, json& ends) {
-        json end = {{"link", link.number}, {"side", link.side}};
+        json end = {{"link", link.number}, {"side", link.side}, {"wire", wire_version}};
         if (link.side == 0) {
-            const std::string token = tokens_[link.number] = callers_.expect();
-            if (token.empty()) return fail_errno("no random numbers");
+            auto ticket = callers_.expect();
+            if (!ticket) return std::unexpected(std::move(ticket.error()));
+            tokens_[link.number] = ticket->token;
             auto fallback = callers_.listen(any_address(link.domain), link.domain, link.make);
             if (!fallback) return std::unexpected(std::move(fallback.error()));
             end["port"] = *fallback;
-            end["token"] = token;
+            end["token"] = ticket->token;
+            // Coordinators pass it on over what is a secret to others: a Unix socket, a channel with their
+            // key.
+            end["key"] = ticket->key.text();
             end["old"] = callers_.listen(link.own, link.domain, link.make).has_value();
         }
         ends.push_back(std::move(end));
         return {};
     }
 
+    [[nodiscard]] Result<> is_of_this_version(const Link& link) const {
+        const auto found = other_.find(link.number);
+        if (found == other_.end()) return fail("the coordinator has not said where its other end is");
+        const int theirs = std::max(1, schema::number<int>(found->second, "wire"));
+        if (theirs == wire_version) return {};
+        return fail_code(ExitCode::refused,
+                         "its other part, on {}, speaks version {} of what parts say to each other, this one "
+                         "speaks {}: all hosts need the same cairn",
+                         where(link), theirs, wire_version);
+    }
+
     Result<> answer(Link& link) {
         for (const auto until = Clock::now() + accept_patience; Clock::now() < until;) {
-            link.fd = callers_.take(tokens_.at(link.number), std::chrono::milliseconds(500));
-            if (link.fd) return {};
+            auto [fd, channel] = callers_.take(tokens_.at(link.number), std::chrono::milliseconds(500));
+            if (fd) {
+                link.fd = std::move(fd);
+                channel_ = std::move(channel);
+                return {};
+            }
             if (auto fine = s_.still_wanted(); !fine) return fine;
         }
+        const std::size_t unproved = callers_.unproved();
         return fail_code(ExitCode::timed_out,
-                         "its other part, on {}, has not called within {} s: can it reach this host?",
-                         where(link), accept_patience.count());
+                         "its other part, on {}, has not called within {} s: can it reach this host?{}",
+                         where(link), accept_patience.count(),
+                         unproved == 0 ? std::string()
+                                       : fmt::format(" ({} who called did not prove the connection's key: "
+                                                     "somebody in between changes what is said)",
+                                                     unproved));
     }
 
     [[nodiscard]] std::string where(const Link& link) const {
@@ -142,120 +167,97 @@ class LinkMaker {
     }
 
     Result<> call(Link& link) {
-        const auto found = other_.find(link.number);
-        if (found == other_.end()) return fail("the coordinator has not said where its other end is");
-        const json& other = found->second;
-        const std::string token = other.value("token", "");
-        if (other.value("old", false) && link.own.is_here() &&
-            try_to_call(link, link.peer, token, true, old_patience))
+        const json& other = other_.at(link.number);
+        const std::string token = schema::text(other, "token");
+        auto key = Key::parse(schema::text(other, "key"), "what the coordinator says of the connection");
+        if (!key) return std::unexpected(std::move(key.error()));
+        if (schema::number<bool>(other, "old") && link.own.is_here() &&
+            try_to_call(link, link.peer, {token, *key}, true, old_patience))
             return {};
         std::string tried;
         std::vector<std::string> addresses;
         for (const json& address : other.value("addresses", json::array()))
-            addresses.push_back(address.get<std::string>());
+            if (address.is_string()) addresses.push_back(address.get<std::string>());
         addresses.emplace_back(link.domain == AF_INET6 ? "::1" : "127.0.0.1");  // both parts on one host
         for (const std::string& text : addresses) {
             const Address address =
-                Address::parse(text, other.value("port", std::uint16_t{0})).in_domain(link.domain);
+                Address::parse(text, schema::number<std::uint16_t>(other, "port")).in_domain(link.domain);
             if (address.domain() != link.domain) continue;
-            if (try_to_call(link, address, token, false, call_patience)) return {};
-            const int problem = errno;
+            auto done = try_to_call(link, address, {token, *key}, false, call_patience);
+            if (done) return {};
             if (auto fine = s_.still_wanted(); !fine) return fine;
-            errno = problem;
-            tried +=
-                fmt::format("{}{}: {}", tried.empty() ? "" : "; ", address.words(), std::strerror(errno));
+            tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", address.words(), done.error().what);
         }
         return fail("its other part can't be reached ({})", tried);
     }
 
-    static bool try_to_call(Link& link, const Address& address, const std::string& token, bool as_before,
-                            std::chrono::seconds patience) {
-        const auto until = Clock::now() + patience;
+    // Who takes the call and can't prove that he is the other part isn't told anything: the next address is
+    // tried.
+    Result<> try_to_call(Link& link, const Address& address, const TcpCallers::Ticket& ticket, bool as_before,
+                         std::chrono::seconds patience) {
         Fd fd = link.make();
-        if (!fd) return false;
-        if (as_before && !link.bind(fd.get(), link.own)) return false;
+        if (!fd) return fail_errno("socket");
+        if (as_before && !link.bind(fd.get(), link.own)) return fail_errno("bind");
         set_blocking(fd.get(), false);
         if (::connect(fd.get(), address.name(), address.length()) != 0) {
-            if (errno != EINPROGRESS) return false;
-            errno = ETIMEDOUT;
-            if (!ready(fd.get(), POLLOUT, until)) return false;
+            if (errno != EINPROGRESS) return fail("{}", std::strerror(errno));
+            short seen = 0;
+            for (const auto until = Clock::now() + patience; seen == 0;) {
+                const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+                if (left.count() <= 0) return fail("{}", std::strerror(ETIMEDOUT));
+                seen = callers_.wait(fd.get(), POLLOUT, left);
+            }
             int problem = 0;
             socklen_t size = sizeof problem;
             ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &problem, &size);
-            errno = problem;
-            if (problem != 0) return false;
+            if (problem != 0) return fail("{}", std::strerror(problem));
         }
-        if (::send(fd.get(), token.data(), token.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(token.size()))
-            return false;
+        auto channel = std::make_unique<Channel>(Channel::Role::relay, ticket.key, Channel::Between::parts);
+        auto proved = talk(fd.get(), *channel).prove(ticket.token, proof_patience);
+        if (!proved) return proved;
         link.fd = std::move(fd);
-        return true;
+        channel_ = std::move(channel);
+        return {};
+    }
+
+    [[nodiscard]] LinkTalk talk(int fd, Channel& channel) {
+        return {fd, channel, [this, asked = Clock::now()](int waits, short events) mutable -> Result<short> {
+                    if (Clock::now() - asked > std::chrono::milliseconds(500)) {
+                        if (auto fine = s_.still_wanted(); !fine)
+                            return std::unexpected(std::move(fine.error()));
+                        asked = Clock::now();
+                    }
+                    return callers_.wait(waits, events, std::chrono::milliseconds(200));
+                }};
+    }
+
+    // By this part's image: what the other end can have at most.
+    [[nodiscard]] static std::uint64_t most_of(const Link& link, const char* field) {
+        return link.extra.contains(field) ? schema::number<std::uint64_t>(link.extra, field) : largest_window;
     }
 
     // Each tells the other what it had received and not read: what came by a connection can be put there by
-    // its other end only.
-    [[nodiscard]] Result<> exchange(Link& link) const {
-        json own = {{"contents", schema::binary(link.contents->data(), link.contents->size())},
-                    {"extra", json::object()}};
+    // its other end only. Then what will come, so that it can be compared.
+    [[nodiscard]] Result<> exchange(Link& link) {
+        json own = json::object();
         for (const char* field : {"arrived", "mark", "urgent"})
-            if (link.extra.contains(field)) own["extra"][field] = link.extra[field];
-        own["extra"]["options"] = {
-            {"SO_OOBINLINE",
-             schema::number<int>(link.extra.value("options", json::object()), "SO_OOBINLINE")}};
-        const auto packed = schema::pack(own);
-        std::string out(8, '\0');
-        const std::uint64_t size = packed.size();
-        std::memcpy(out.data(), &size, sizeof size);
-        out.append(reinterpret_cast<const char*>(packed.data()), packed.size());
-        std::string in;
-        std::uint64_t wanted = 8;
-        std::size_t sent = 0;
-        auto moved = Clock::now();
-        std::vector<char> buffer(1 << 18);
-        while (sent < out.size() || in.size() < wanted) {
-            if (Clock::now() - moved > std::chrono::milliseconds(500))
-                if (auto fine = s_.still_wanted(); !fine) return fine;
-            if (Clock::now() - moved > talk_patience)
-                return fail_code(ExitCode::timed_out, "its other part says nothing for {} s",
-                                 talk_patience.count());
-            pollfd polled{
-                link.fd.get(),
-                static_cast<short>((in.size() < wanted ? POLLIN : 0) | (sent < out.size() ? POLLOUT : 0)), 0};
-            ::poll(&polled, 1, 200);
-            if ((polled.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && in.size() < wanted) {
-                const std::size_t most = std::min<std::uint64_t>(buffer.size(), wanted - in.size());
-                const ssize_t n = ::recv(link.fd.get(), buffer.data(), most, MSG_DONTWAIT);
-                if (n == 0) return fail("its other part has given up");
-                if (n < 0 && errno != EAGAIN && errno != EINTR) return fail_errno("its other part");
-                if (n > 0) {
-                    in.append(buffer.data(), static_cast<std::size_t>(n));
-                    moved = Clock::now();
-                }
-                if (wanted == 8 && in.size() == 8) {
-                    std::uint64_t more = 0;
-                    std::memcpy(&more, in.data(), sizeof more);
-                    if (more > longest) return fail("its other part speaks of {} bytes", more);
-                    wanted += more;
-                }
-            }
-            if ((polled.revents & POLLOUT) != 0 && sent < out.size()) {
-                const ssize_t n =
-                    ::send(link.fd.get(), out.data() + sent, out.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-                if (n < 0 && errno != EAGAIN && errno != EINTR) return fail_errno("its other part");
-                if (n > 0) {
-                    sent += static_cast<std::size_t>(n);
-                    moved = Clock::now();
-                }
-            }
-        }
-        set_blocking(link.fd.get(), true);
-        const schema::Bytes said(in.begin() + 8, in.end());
-        auto theirs = schema::unpack(said);
+            if (link.extra.contains(field)) own[field] = link.extra[field];
+        own["options"] = {{"SO_OOBINLINE",
+                           schema::number<int>(link.extra.value("options", json::object()), "SO_OOBINLINE")}};
+        LinkTalk said = talk(link.fd.get(), *channel_);
+        auto theirs = said.swap(own, *link.contents, most_of(link, "their_unread"));
         if (!theirs) return std::unexpected(std::move(theirs.error()));
-        const std::string contents = schema::bytes(*theirs, "contents");
-        link.their_extra = theirs->value("extra", json::object());
-        link.to_send.assign(contents.begin(), contents.end());
+        link.their_extra = std::move(theirs->words);
+        link.to_send = std::move(theirs->bytes);
         link.received_size = link.to_send.size();
-        return add_what_was_between(link);
+        if (auto done = add_what_was_between(link); !done) return done;
+        auto between = said.swap(json::object(), std::span(link.to_send).subspan(link.received_size),
+                                 most_of(link, "their_unsent"));
+        if (!between) return std::unexpected(std::move(between.error()));
+        link.between = std::move(between->bytes);
+        channel_.reset();
+        set_blocking(link.fd.get(), true);
+        return {};
     }
 
     static Result<> add_what_was_between(Link& link) {
@@ -276,6 +278,7 @@ class LinkMaker {
     std::vector<Link*> links_;
     const LinkSurroundings& s_;
     TcpCallers callers_;
+    std::unique_ptr<Channel> channel_;  // of the connection whose turn it is
     std::map<std::int64_t, std::string> tokens_;
     std::map<std::int64_t, json> other_;
 };

@@ -36,9 +36,12 @@ struct Link {
 
     Fd fd;                       // connected
     nlohmann::json their_extra;  // what the other end had: mark, urgent, options as in our own
-    schema::Bytes
-        to_send;  // what it had received and not read, and after `received_size` what was in between
+    // What it had received and not read, and after `received_size` what was in between. It goes to it over
+    // the connection as such: the kernel puts nothing else into a receive queue.
+    schema::Bytes to_send;
     std::size_t received_size = 0;
+    // What was in between in the other direction: it comes behind `contents`.
+    schema::Bytes between;
 };
 
 // An error once the restart has been given up elsewhere: nobody comes any more whom it could be waited for.

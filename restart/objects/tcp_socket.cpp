@@ -274,6 +274,28 @@ class TcpSockets {
                          end.own.words(), end.peer_name.words());
     }
 
+    // The channel is over by now, and somebody on the way could have put something else there. What there is
+    // no room for yet comes when the program reads, and is as safe as everything else on its connection.
+    static Result<> compare_contents(const End& end) {
+        const Link& link = *end.link;
+        schema::Bytes expected = *link.contents;
+        expected.insert(expected.end(), link.between.begin(), link.between.end());
+        const bool marked = end.extra.contains("mark");
+        if (marked)  // nobody looks beyond an urgent mark without reading
+            expected.resize(std::min(expected.size(), schema::number<std::size_t>(end.extra, "mark")));
+        const std::size_t here = waiting_in(end.fd.get());
+        schema::Bytes came(std::min(here, expected.size()));
+        const ssize_t n =
+            came.empty() ? 0 : ::recv(end.fd.get(), came.data(), came.size(), MSG_PEEK | MSG_DONTWAIT);
+        came.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+        if (std::equal(came.begin(), came.end(), expected.begin()) && (marked || here <= expected.size()))
+            return {};
+        return fail_code(ExitCode::damaged,
+                         "connection {} - {}: what came from the other host is not what its part has sent: "
+                         "somebody in between has changed it",
+                         end.own.words(), end.peer_name.words());
+    }
+
     static bool has_ended(int fd) {
         pollfd polled{fd, POLLRDHUP, 0};
         return ::poll(&polled, 1, 0) > 0;
@@ -608,9 +630,12 @@ class TcpSockets {
             if (end.link)
                 if (auto done = fill_other(end); !done)
                     return std::unexpected(std::move(done.error()).in(end.own.words()));
-        for (auto& [id, end] : ends_)
-            if (end.link)
-                if (auto done = await_contents(end); !done) return done;
+        for (auto& [id, end] : ends_) {
+            if (!end.link) continue;
+            auto done = await_contents(end);
+            if (done) done = compare_contents(end);
+            if (!done) return done;
+        }
         return {};
     }
 

@@ -7,18 +7,18 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/channel/channel.h"
 #include "common/fd.h"
-#include "coordinator/channel.h"
 #include "coordinator/json.h"
 
 namespace cairn::coordinator_test {
 
 using coordinator::Json;
-using coordinator::Key;
 
 inline Fd call_port(std::uint16_t port) {
     Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -33,7 +33,7 @@ inline Fd call_port(std::uint16_t port) {
 class FakeRelay {
   public:
     FakeRelay(std::uint16_t port, const Key& key)
-        : channel_(coordinator::Channel::Role::relay, key), fd_(call_port(port)) {
+        : channel_(Channel::Role::relay, key), fd_(call_port(port)) {
         // As a real one: two messages in a row don't wait for an acknowledgement.
         const int on = 1;
         ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -58,12 +58,14 @@ class FakeRelay {
         return channel_.send(text).has_value() && write(std::exchange(channel_.output, {}));
     }
     // The next message of this type; null at the end of the connection or after 10 s.
-    Json hear(const std::string& type) {
+    Json hear(const std::string& type) { return hear_any({type}); }
+    Json hear_any(const std::vector<std::string>& types) {
         for (;;) {
             while (!channel_.messages.empty()) {
                 Json message = Json::parse(channel_.messages.front(), nullptr, false);
                 channel_.messages.pop_front();
-                if (message.is_object() && message.value("type", "") == type) return message;
+                if (message.is_object() && std::ranges::find(types, message.value("type", "")) != types.end())
+                    return message;
             }
             if (!read()) return nullptr;
         }
@@ -96,7 +98,7 @@ class FakeRelay {
     }
 
   private:
-    coordinator::Channel channel_;
+    Channel channel_;
     Fd fd_;
 };
 

@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "common/region.h"
 #include "fake_relay.h"
 #include "support.h"
 
@@ -20,7 +21,6 @@ namespace cairn::coordinator_test {
 namespace {
 
 using namespace std::chrono_literals;
-using coordinator::Key;
 
 class SeveralHosts : public CoordinatorTest {
   protected:
@@ -182,6 +182,123 @@ TEST_F(SeveralHosts, NonsenseFromOneWithTheKey) {
     while (answer.is_object() && answer.value("client", 0) != 1);
     EXPECT_TRUE(answer.is_object());
     EXPECT_TRUE(coordinator_lives());
+}
+
+// Who has the key says what he likes of his processes, and the root keeps what there can be of it.
+TEST_F(SeveralHosts, AMillionMembersAreNotBelieved) {
+    listen();
+    const auto resident_kb = [&] {
+        std::ifstream file("/proc/" + std::to_string(coordinator_) + "/status");
+        long found = 0;
+        for (std::string line; std::getline(file, line);)
+            if (line.starts_with("VmRSS:")) found = std::stol(line.substr(6));
+        return found;
+    };
+    FakeRelay good = relay();
+    ASSERT_TRUE(good.join("good", {"a"}));
+    const long before = resident_kb();
+    std::size_t told = 0, hosts = 0, turned_out = 0;
+    std::vector<std::unique_ptr<FakeRelay>> liars;
+    for (; told < 250'000; ++hosts) {
+        auto& liar = liars.emplace_back(std::make_unique<FakeRelay>(port_, *Key::load(session_ + "/key")));
+        ASSERT_TRUE(liar->join("liar" + std::to_string(hosts)));
+        // The first by one more than there can be, the others by as many as there can be.
+        const std::size_t most = hosts == 0 ? slot_count + 1 : slot_count;
+        for (std::size_t at = 0; at < most; at += 1000) {
+            Json members = Json::array();
+            for (std::size_t i = at; i < std::min(at + 1000, most); ++i)
+                members.push_back(
+                    {{"uid", std::to_string(hosts) + "-" + std::to_string(i) + "-1700000000000000000"},
+                     {"pid", i},
+                     {"name", "a name of fifteen"}});
+            told += members.size();
+            if (!liar->say({{"type", "joined"}, {"members", members}})) break;
+        }
+        (void)liar->say({{"type", "ask"}, {"client", 1}, {"request", {{"verb", "status"}}}});
+        const Json answer = liar->hear_any({"answer", "refused"});
+        if (answer.is_object() && answer["type"] == "answer") continue;
+        ++turned_out;
+        if (hosts == 0) {
+            EXPECT_NE(answer.value("reason", "").find("16384"), std::string::npos) << answer;
+        }
+        EXPECT_TRUE(eventually([&] { return !knows("liar" + std::to_string(hosts)); }));
+    }
+    EXPECT_GE(turned_out, hosts - 4);
+    EXPECT_LE(status()["processes"], 65537);
+    EXPECT_LE(resident_kb() - before, 64 << 10) << "KiB for " << told << " claimed members";
+    std::printf("root: %ld KiB for %zu claimed members\n", resident_kb() - before, told);
+    EXPECT_TRUE(knows("good"));
+    // Long names, and clients without an end.
+    for (const char* field : {"uid", "name"}) {
+        FakeRelay liar = relay();
+        ASSERT_TRUE(liar.join("long"));
+        Json member = {{"uid", "u"}, {"pid", 1}, {"name", "n"}};
+        member[field] = std::string(1 << 20, 'x');
+        (void)liar.say({{"type", "joined"}, {"members", {member}}});
+        EXPECT_TRUE(liar.hear("refused").is_object()) << field;
+    }
+    FakeRelay crowd = relay();
+    ASSERT_TRUE(crowd.join("crowd"));
+    for (int i = 0; i < 2000; ++i)
+        if (!crowd.say({{"type", "ask"}, {"client", i}, {"request", {{"verb", "nothing"}}}})) break;
+    EXPECT_TRUE(crowd.hear("refused").is_object());
+    // A message of 16 MiB that takes a GiB when it is read.
+    FakeRelay small = relay();
+    ASSERT_TRUE(small.join("small"));
+    std::string lists = R"({"type":"joined","members":[[])";
+    while (lists.size() < (12 << 20)) lists += ",[]";
+    (void)small.say(lists + "]}");
+    EXPECT_TRUE(eventually([&] { return !knows("small"); }));
+    EXPECT_LE(resident_kb() - before, 160 << 10);
+    EXPECT_TRUE(knows("good"));
+    EXPECT_TRUE(coordinator_lives());
+}
+
+// The same of a restart: its np and its members are the image's, and anybody can write an image.
+TEST_F(SeveralHosts, ARestartOfAMillionIsNotBelieved) {
+    listen();
+    FakeRelay liar = relay();
+    ASSERT_TRUE(liar.join("liar"));
+    const auto join = [&](int client, const std::string& uid, std::size_t count) {
+        Json members = Json::array();
+        for (std::size_t i = 0; i < count; ++i)
+            members.push_back({{"uid", uid + std::to_string(i)}, {"pid", 1}});
+        EXPECT_TRUE(liar.say({{"type", "ask"},
+                              {"client", client},
+                              {"request",
+                               {{"verb", "restart-join"},
+                                {"cid", "c"},
+                                {"np", 1 << 20},
+                                {"part", client},
+                                {"members", members}}}}));
+        return liar.hear("answer")["event"];
+    };
+    EXPECT_EQ(join(1, std::string(100, 'x'), 1)["event"], "failed");
+    std::size_t joined = 0;
+    Json last;
+    for (; joined < 200'000; joined += 8000) {
+        last = join(1 + static_cast<int>(joined / 100'000), "u" + std::to_string(joined) + "-", 8000);
+        if (last["event"] == "failed") break;
+    }
+    EXPECT_EQ(joined, 64'000U) << last;
+    EXPECT_NE(last.value("reason", "").find("65536"), std::string::npos) << last;
+    // One that goes leaves room for another.
+    ASSERT_TRUE(liar.say({{"type", "gone"}, {"client", 1}}));
+    EXPECT_EQ(join(7, "again-", 8000)["event"], "waiting");
+}
+
+// What a key is good for is written in docs/decisions/0007; where this host's user writes is none of it.
+TEST_F(SeveralHosts, AnotherHostDoesNotChooseTheFolder) {
+    listen();
+    const std::string before = status()["ckptdir"];
+    FakeRelay other = relay();
+    ASSERT_TRUE(other.join("other"));
+    ASSERT_TRUE(other.say({{"type", "ask"},
+                           {"client", 1},
+                           {"request", {{"verb", "hello"}, {"ckptdir", "/somewhere/else"}, {"keep", 3}}}}));
+    EXPECT_EQ(other.hear("answer")["event"]["event"], "done");
+    EXPECT_EQ(status()["ckptdir"], before);
+    EXPECT_EQ(status()["keep"], 3);
 }
 
 // Thousands of questions, and no answer is read: what waits for it is limited, and others are answered.

@@ -2,7 +2,7 @@
 // rest is fed in pieces. Nothing that a stranger says is taken for a message.
 #include <cstdlib>
 
-#include "coordinator/channel.h"
+#include "common/channel/channel.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     using namespace cairn::coordinator;

@@ -11,7 +11,7 @@
 #include <map>
 #include <optional>
 
-#include "coordinator/channel.h"
+#include "common/channel/channel.h"
 #include "coordinator/coordinator.h"
 
 namespace {

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "coordinator/channel.h"
+#include "common/channel/channel.h"
 #include "coordinator/joint_checkpoint.h"
 #include "coordinator/network.h"
 

@@ -1,14 +1,17 @@
-#include "coordinator/channel.h"
+#include "common/channel/channel.h"
 
 #include <cstring>
 
-namespace cairn::coordinator {
+namespace cairn {
 namespace {
 
-constexpr std::string_view magic = "CAIRN-1\n";
+// The digit is the version of all that is said.
+constexpr std::string_view coordinators_magic = "CAIRN-1\n", parts_magic = "CAIRNP1\n";
+constexpr std::size_t magic_size = coordinators_magic.size();
+static_assert(parts_magic.size() == magic_size);
 constexpr std::size_t proof_size = crypto_generichash_BYTES;
 constexpr std::size_t header_size = crypto_secretstream_xchacha20poly1305_HEADERBYTES;
-constexpr std::size_t greeting_size = magic.size() + crypto_kx_PUBLICKEYBYTES;
+constexpr std::size_t greeting_size = magic_size + crypto_kx_PUBLICKEYBYTES;
 constexpr std::size_t seal = crypto_secretstream_xchacha20poly1305_ABYTES;
 
 const std::uint8_t* bytes_of(const char* text) {
@@ -20,7 +23,7 @@ std::string_view text_of(const std::uint8_t* bytes, std::size_t size) {
 
 }  // namespace
 
-Channel::Channel(Role role, const Key& key) : role_(role), key_(key) {
+Channel::Channel(Role role, const Key& key, Between between) : role_(role), between_(between), key_(key) {
     if (::sodium_init() < 0) {
         step_ = Step::broken;
         return;
@@ -36,14 +39,19 @@ Channel::~Channel() {
     ::sodium_memzero(key_.bytes.data(), key_.bytes.size());
 }
 
+std::string_view Channel::magic() const {
+    return between_ == Between::coordinators ? coordinators_magic : parts_magic;
+}
+
 void Channel::greet() {
-    output += magic;
+    output += magic();
     output += text_of(own_public_, sizeof own_public_);
 }
 
 std::string Channel::proof_of(Role role) const {
     const bool relay_here = role_ == Role::relay;
     std::string said = role == Role::root ? "root " : "relay";
+    if (between_ == Between::parts) said += parts_magic;
     said += text_of(relay_here ? own_public_ : peer_public_, sizeof own_public_);
     said += text_of(relay_here ? peer_public_ : own_public_, sizeof own_public_);
     std::string proof(proof_size, '\0');
@@ -67,11 +75,19 @@ Result<> Channel::damaged(const char* what) {
 }
 
 Result<> Channel::take_greeting(std::string_view bytes) {
-    if (!bytes.starts_with(magic)) {
+    if (!bytes.starts_with(magic())) {
         step_ = Step::broken;
-        return fail_code(ExitCode::refused, "the other end is no coordinator of this version");
+        constexpr std::size_t digit = magic_size - 2;
+        if (bytes.size() >= magic_size && bytes.starts_with(magic().substr(0, digit)) &&
+            bytes[digit] >= '0' && bytes[digit] <= '9')
+            return fail_code(ExitCode::refused,
+                             "the other end speaks version {} of what is said between hosts, this is version "
+                             "{}: all hosts need the same cairn",
+                             bytes[digit], magic()[digit]);
+        return fail_code(ExitCode::refused, "the other end is no {} of cairn's",
+                         between_ == Between::coordinators ? "coordinator" : "restart");
     }
-    std::memcpy(peer_public_, bytes.data() + magic.size(), sizeof peer_public_);
+    std::memcpy(peer_public_, bytes.data() + magic_size, sizeof peer_public_);
     // Fails for a key of low order only, which nobody has by chance.
     const int problem =
         role_ == Role::root
@@ -112,8 +128,7 @@ Result<> Channel::take_frames() {
         const std::size_t have = input_.size() - consumed_;
         if (have < 4) break;
         const auto* head = bytes_of(input_.data() + consumed_);
-        const std::size_t length =
-            head[0] | std::size_t{head[1]} << 8 | std::size_t{head[2]} << 16 | std::size_t{head[3]} << 24;
+        const std::size_t length = frame_length();
         if (length < seal || length > longest_message + seal) return damaged("a length that nothing has");
         if (have - 4 < length) break;
         std::string message(length - seal, '\0');
@@ -136,13 +151,34 @@ Result<> Channel::take_frames() {
     return {};
 }
 
+std::size_t Channel::wanted() const {
+    const std::size_t have = input_.size() - consumed_;
+    std::size_t needed = 4;
+    if (step_ == Step::greeting)
+        needed = greeting_size;
+    else if (step_ == Step::proof)
+        needed = proof_size + header_size;
+    else if (have >= 4)
+        needed += frame_length();
+    return needed > have ? needed - have : 1;
+}
+
+std::size_t Channel::frame_length() const {
+    const auto* head = bytes_of(input_.data() + consumed_);
+    return head[0] | std::size_t{head[1]} << 8 | std::size_t{head[2]} << 16 | std::size_t{head[3]} << 24;
+}
+
 Result<> Channel::feed(std::string_view bytes) {
     if (step_ == Step::broken) return fail("the connection has ended");
     input_ += bytes;
     if (step_ == Step::greeting) {
         // Whoever begins in another way isn't listened to further.
-        const std::size_t known = std::min(input_.size(), magic.size());
-        if (std::string_view(input_).substr(0, known) != magic.substr(0, known)) return take_greeting(input_);
+        const std::size_t known = std::min(input_.size(), magic_size);
+        const std::string_view begun = std::string_view(input_).substr(0, known);
+        // Another version's is read up to its number, so that it can be named.
+        const std::size_t common = std::min(known, magic_size - 2);
+        if (begun.substr(0, common) != magic().substr(0, common) || (known == magic_size && begun != magic()))
+            return take_greeting(input_);
         if (input_.size() < greeting_size) return {};
         if (auto done = take_greeting(std::string_view(input_).substr(0, greeting_size)); !done) return done;
         input_.erase(0, greeting_size);
@@ -174,4 +210,4 @@ Result<> Channel::send(const std::string& message) {
     return {};
 }
 
-}  // namespace cairn::coordinator
+}  // namespace cairn

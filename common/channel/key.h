@@ -1,5 +1,4 @@
-// The key that coordinators of several hosts prove to each other: 32 random bytes, written as 64 hexadecimal
-// digits.
+// What the two ends of a channel prove to each other: 32 random bytes, written as 64 hexadecimal digits.
 #pragma once
 
 #include <array>
@@ -9,11 +8,13 @@
 
 #include "common/error.h"
 
-namespace cairn::coordinator {
+namespace cairn {
 
 struct Key {
     std::array<std::uint8_t, 32> bytes{};
 
+    [[nodiscard]] static Result<Key> random();
+    [[nodiscard]] std::string text() const;
     // Errors: ExitCode::refused, with what is wrong and never with the key.
     [[nodiscard]] static Result<Key> parse(std::string_view text, const std::string& where);
     // Refused if others than its owner may read the file, or another than us or root owns it.
@@ -23,4 +24,4 @@ struct Key {
     [[nodiscard]] static Result<Key> load_or_make(const std::string& path);
 };
 
-}  // namespace cairn::coordinator
+}  // namespace cairn

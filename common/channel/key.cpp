@@ -1,4 +1,4 @@
-#include "coordinator/key.h"
+#include "common/channel/key.h"
 
 #include <fcntl.h>
 #include <sodium.h>
@@ -7,7 +7,7 @@
 
 #include "common/fd.h"
 
-namespace cairn::coordinator {
+namespace cairn {
 namespace {
 
 Result<> prepare() {
@@ -16,6 +16,19 @@ Result<> prepare() {
 }
 
 }  // namespace
+
+Result<Key> Key::random() {
+    if (auto ready = prepare(); !ready) return std::unexpected(std::move(ready.error()));
+    Key key;
+    ::randombytes_buf(key.bytes.data(), key.bytes.size());
+    return key;
+}
+
+std::string Key::text() const {
+    char text[65];
+    ::sodium_bin2hex(text, sizeof text, bytes.data(), bytes.size());
+    return text;
+}
 
 Result<Key> Key::parse(std::string_view text, const std::string& where) {
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
@@ -47,22 +60,20 @@ Result<Key> Key::load(const std::string& path) {
 }
 
 Result<Key> Key::load_or_make(const std::string& path) {
-    if (auto ready = prepare(); !ready) return std::unexpected(std::move(ready.error()));
     if (::access(path.c_str(), F_OK) == 0) return load(path);
-    Key key;
-    ::randombytes_buf(key.bytes.data(), key.bytes.size());
-    char text[65];
-    ::sodium_bin2hex(text, sizeof text, key.bytes.data(), key.bytes.size());
-    text[64] = '\n';
+    auto key = random();
+    if (!key) return key;
+    const std::string line = key->text() + "\n";
     const std::string fresh = path + ".new";
     {
         ::unlink(fresh.c_str());
         const Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
         if (!fd) return fail_errno("key {}", fresh);
-        if (::write(fd.get(), text, sizeof text) != sizeof text) return fail_errno("key {}", fresh);
+        if (::write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+            return fail_errno("key {}", fresh);
     }
     if (::rename(fresh.c_str(), path.c_str()) != 0) return fail_errno("key {}", path);
     return key;
 }
 
-}  // namespace cairn::coordinator
+}  // namespace cairn

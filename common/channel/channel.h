@@ -1,6 +1,7 @@
-// What two coordinators on different hosts say to each other, apart from sockets: proof of the key, then
-// encrypted messages. docs/decisions/0007-several-hosts.md. Bytes go in and come out; nothing here waits or
-// reads a clock.
+// What two of cairn's say to each other over a network, apart from sockets: proof of a key, then encrypted
+// messages. Coordinators on different hosts prove the computation's key, two parts of a restart that of a
+// connection between them. docs/decisions/0007-several-hosts.md. Bytes go in and come out; nothing here waits
+// or reads a clock.
 #pragma once
 
 #include <sodium.h>
@@ -10,21 +11,24 @@
 #include <string>
 #include <string_view>
 
+#include "common/channel/key.h"
 #include "common/error.h"
-#include "coordinator/key.h"
 
-namespace cairn::coordinator {
+namespace cairn {
 
 class Channel {
   public:
+    // The relay, or the part that calls, proves itself first.
     enum class Role { root, relay };
+    // Who is at its ends: what is meant for one kind is nothing to the other.
+    enum class Between { coordinators, parts };
 
     static constexpr std::size_t longest_message = 16 << 20;  // bytes
     // Before the other one has proved itself not more than this is taken from it.
     static constexpr std::size_t longest_greeting = 256;
 
     // `key` is copied. The relay's greeting is in the output at once.
-    Channel(Role role, const Key& key);
+    Channel(Role role, const Key& key, Between between = Between::coordinators);
     ~Channel();
     Channel(const Channel&) = delete;
     Channel& operator=(const Channel&) = delete;
@@ -32,6 +36,10 @@ class Channel {
     // Bytes of the other end. An error is the end of the connection: ExitCode::refused if the other one has
     // another key or speaks something else, ExitCode::failed if the stream was damaged.
     [[nodiscard]] Result<> feed(std::string_view bytes);
+
+    // So many bytes more complete what is being received. Who takes no more than these from a socket leaves
+    // what follows on it to others. At least 1.
+    [[nodiscard]] std::size_t wanted() const;
 
     // Both have proved that they have the key.
     [[nodiscard]] bool proved() const { return step_ == Step::open; }
@@ -55,7 +63,11 @@ class Channel {
     void prove();
     [[nodiscard]] Result<> damaged(const char* what);
 
+    [[nodiscard]] std::string_view magic() const;
+    [[nodiscard]] std::size_t frame_length() const;  // with at least 4 bytes unread
+
     Role role_;
+    Between between_;
     Key key_;
     Step step_ = Step::greeting;
     std::string input_;
@@ -66,4 +78,4 @@ class Channel {
     crypto_secretstream_xchacha20poly1305_state receive_{}, send_{};
 };
 
-}  // namespace cairn::coordinator
+}  // namespace cairn
