@@ -158,10 +158,11 @@ Result<> Hosts::join(Host& host, const Json& list) {
 // Nothing of what it has told counts any more.
 void Hosts::turn_out(std::uint64_t id, const Error& why) {
     Host& host = hosts_.at(id);
-    const std::string name = host.name;
     const std::shared_ptr<Link> link = host.link;
     link->send({{"type", "refused"}, {"code", static_cast<int>(why.code)}, {"reason", why.what}});
-    link->close();
+    // It closes when it has read that: if this end did, with more to come, the reason would be lost.
+    if (strangers_.size() >= most_strangers) make_room();
+    strangers_[link.get()] = {link, host.site, host.site, next_stranger_++};
     const auto members = std::exchange(host.members, {});
     lost(id, why.what);
     for (const auto& [uid, member] : members) handler_.left(member);

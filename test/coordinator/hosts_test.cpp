@@ -242,6 +242,7 @@ TEST_F(SeveralHosts, AMillionMembersAreNotBelieved) {
     for (int i = 0; i < 2000; ++i)
         if (!crowd.say({{"type", "ask"}, {"client", i}, {"request", {{"verb", "nothing"}}}})) break;
     EXPECT_TRUE(crowd.hear("refused").is_object());
+    EXPECT_TRUE(eventually([&] { return !knows("crowd"); }));
     // A message of 16 MiB that takes a GiB when it is read.
     FakeRelay small = relay();
     ASSERT_TRUE(small.join("small"));
