@@ -3,7 +3,7 @@
 import os
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Failure, main, processes
+from cairn_test import Failure, check, main, processes
 
 
 def test(t):
@@ -22,6 +22,7 @@ def test(t):
             t.say(f"{taken} checkpoints")
         t.sleep(0.005)
     t.say(f"{taken} checkpoints")
+    check(taken >= (1000 if t.soak else 10), f"only {taken} checkpoints were taken while the program slept and woke")
     program.expect("EXIT-SUCCESS")
     program.expect_exit(0)
 

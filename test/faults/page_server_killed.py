@@ -34,8 +34,8 @@ def test(t):
     if tuple(int(x) for x in os.uname().release.split(".")[:2]) < (6, 17):
         raise Skip("lazy memory needs Linux 6.17")
     program = begin(t, "lazy_memory", "256")
-    killed = 0
-    for number in range(2 * t.rounds if t.soak else 2):
+    killed, given_up, rounds = 0, 0, 2 * t.rounds if t.soak else 2
+    for number in range(rounds):
         t.checkpoint()
         t.pull_the_plug()
         program = t.restart("--lazy", name=f"restart {number + 1}", wait=False)
@@ -70,11 +70,15 @@ def test(t):
             with open(program.errors) as file:
                 if "not all of their memory can be brought back" not in file.read():
                     raise
+            given_up += 1
             t.say("the program was ended with a message")
             t.pull_the_plug()
             program = t.restart("--eager", name="restart, eagerly")
             ask(t, program, f"{number} again")
     check(killed > 0, "no page server was ever killed")
+    # That a program is ended is the exception: where it is the rule nothing of what is promised is tested.
+    t.say(f"{given_up} of {rounds} times the program was ended")
+    check(2 * given_up <= rounds, f"{given_up} of {rounds} times the program was ended, though its memory could be had")
     finish(t, program)
 
 

@@ -13,7 +13,7 @@ import traceback
 
 from . import modes, processes
 from .rounds import files_below, same_as_undisturbed
-from .session import SLOW, Failure, Program, Session
+from .session import SLOW, Again, Failure, Program, Session
 from .terminal import Terminal, stitched, without_messages
 
 __all__ = ["main", "Test", "Failure", "Program", "Session", "Terminal", "Skip", "Again", "SLOW", "stitched", "without_messages",
@@ -24,10 +24,6 @@ SKIPPED = 77
 
 class Skip(Exception):
     pass
-
-
-class Again(Exception):
-    """Something outside of the test has made this run worthless: it begins anew, five times at most."""
 
 
 def check(condition, message):
@@ -43,6 +39,10 @@ class Test(Session):
         super().__init__(arguments.build, modes.ids_of(arguments.mode), keep_folder=arguments.keep)
         self.test_name = name
         self.began = time.monotonic()
+
+    def skip_part(self, name, reason):
+        """Of what this tests a part can't be tested here: scripts/test looks it up in test/allowed-skips.txt."""
+        self.say(f"SKIPPED PART {name}: {reason}")
 
     def own_by_user(self):
         """Gives the working folder to the ordinary user of these tests, and lets him reach it. Returns his name."""

@@ -6,7 +6,7 @@ import os
 import shutil
 
 from . import processes
-from .session import Failure
+from .session import Again, Failure
 from .terminal import stitched, without_messages
 
 
@@ -85,11 +85,14 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
                 before_checkpoint(number, program)
             program, shown = t.cycle(program, number, at_once=at_once)
         except Failure:
-            # How long a program takes is not ours to say: one that was faster this time has had fewer rounds.
-            if number == 0 or processes.status_of(program.pid) is None:
+            if processes.status_of(program.pid) is None:
                 raise
-            t.say(f"ended before checkpoint {number + 1}")
-            break
+            # How long a program takes is not ours to say: one that was faster this time has had fewer rounds, and
+            # begins anew, for it was to have them all.
+            code_then = os.waitstatus_to_exitcode(processes.status_of(program.pid))
+            if code_then != code:
+                raise
+            raise Again(f"ended before checkpoint {number + 1} of {rounds}") from None
         pieces.append(shown)
     program.expect_exit(code, timeout)
     pieces.append(program.terminal.text)

@@ -12,6 +12,10 @@ from .terminal import Terminal
 SLOW = float(os.environ.get("CAIRN_TEST_SLOW", "1"))  # factor for every deadline: sanitizers, busy machines
 
 
+class Again(Exception):
+    """Something outside of the test has made this run worthless: it begins anew, five times at most."""
+
+
 class Failure(Exception):
     pass
 
