@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr auto talk_patience = std::chrono::seconds(20);  // nothing moved
-constexpr std::size_t piece = 256 << 10;                  // bytes in one message
+constexpr std::size_t speech_piece = 256 << 10;           // bytes in one message
 constexpr std::size_t most_words = 64 << 10;              // MessagePack
 
 // What one says: words, with the number of bytes that follow, and these in pieces.
@@ -27,7 +27,7 @@ class Speech {
     }
     [[nodiscard]] bool over() const { return begun_ && bytes_.empty(); }
     Result<> go_on(Channel& channel) {
-        const auto next = begun_ ? bytes_.first(std::min(bytes_.size(), piece)) : std::span(words_);
+        const auto next = begun_ ? bytes_.first(std::min(bytes_.size(), speech_piece)) : std::span(words_);
         if (std::exchange(begun_, true)) bytes_ = bytes_.subspan(next.size());
         return channel.send({reinterpret_cast<const char*>(next.data()), next.size()});
     }
@@ -92,7 +92,7 @@ Result<bool> LinkTalk::move(bool hear) {
         }
     }
     if (hear && (*seen & (POLLIN | POLLHUP | POLLERR)) != 0) {
-        static thread_local std::vector<char> buffer(piece);
+        static thread_local std::vector<char> buffer(speech_piece);
         const ssize_t n =
             ::recv(fd_, buffer.data(), std::min(channel_.wanted(), buffer.size()), MSG_DONTWAIT);
         if (n == 0) return fail("its other part has given up");
