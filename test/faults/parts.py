@@ -30,7 +30,7 @@ def test(t):
     manifest = manifest.get("manifest", manifest)
     numbers = [part["number"] for part in manifest["parts"]]
     check(len(numbers) == 2, f"parts: {manifest['parts']}")
-    before = first.counts()
+    before, before_second = first.counts(), second.counts()
     # Half of the parts never come.
     code, out, err = t.run([script, "--part", str(numbers[0]), "--wait", "1", f"--ids={t.ids}"], timeout=30)
     check(code == 6, f"--wait 1 with one part missing ended with {code}: {err or out}")
@@ -52,7 +52,7 @@ def test(t):
     # The early one is held until the other comes; both on terminals of their own.
     early = t.restart("--part", str(numbers[0]), wait=False, name="part 1")
     t.sleep(1.0)
-    check(first.counts() == before and second.counts() == second.counts(), "the early part ran ahead of the barrier")
+    check(first.counts() == before and second.counts() == before_second, "the early part ran ahead of the barrier")
     # While it is pending, nobody else gets in: not the same part again, no program without a computation; and there is
     # nothing to save yet.
     for what, command, words in (

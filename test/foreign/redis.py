@@ -34,6 +34,7 @@ def test(t):
     with open(os.path.join(t.work, "stop"), "w"):
         pass
     found = program.expect(r"COUNTED (\d+) (\d*)\r?\n", timeout=60)
+    check(int(found[1]) > 0, "no benchmark came to its end")
     check(found[1] == found[2], f"{found[1]} increments were acknowledged, the counter says {found[2]}")
     check(b"FAILED" not in program.terminal.text, "a benchmark failed")
     program.expect(r"SERVER 0\r?\n")

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Failure, Skip, main, processes
+from cairn_test import Failure, Skip, check, main, processes
 
 LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stress_ng.txt")
 # They take the machine's memory or processors from everybody, or change it.
@@ -82,6 +82,7 @@ def test(t):
         t.say(f"{name}: {problem or 'passed'}")
         if problem:
             failed.append(name)
+    check(names, f"{LIST} names no stressor")
     if failed and not survey:
         raise Failure(f"these failed: {' '.join(failed)}")
 

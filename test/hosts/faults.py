@@ -53,6 +53,7 @@ def strangers(t, net, a, b):
     listening = a.run("ss", "-Hltn")[1]
     check(len(listening.split("\n")) <= 3, f"listens at more than it should: {listening}")
     stop = threading.Event()
+    attacks = []
 
     def attack(seed):
         source = random.Random(seed)
@@ -63,6 +64,7 @@ def strangers(t, net, a, b):
         while not stop.is_set():
             try:
                 one = socket.create_connection((a.address, net.port), 1)
+                attacks.append(1)
                 kind = source.randrange(4)
                 if kind == 0:
                     one.sendall(source.randbytes(source.randrange(1, 100000)))
@@ -89,6 +91,8 @@ def strangers(t, net, a, b):
     stop.set()
     for thread in threads:
         thread.join()
+    t.say(f"{len(attacks)} strangers have knocked")
+    check(len(attacks) > 100, f"only {len(attacks)} strangers came: that is no attack")
     check(net.status()["processes"] == 2, "the computation lost somebody")
 
 
@@ -158,7 +162,12 @@ def coordinator_dies(t, net, a, b, moments):
         t.sleep(moment)
         os.kill(b.coordinator_pid(), 9)
         t.wait_until(lambda: processes.status_of(asked) is not None, "the checkpoint to end", 60)
-        t.say(f"b's coordinator killed after {moment * 1000:.0f} ms: {net.root.said('asked').strip()[-150:]}")
+        said, code = net.root.said("asked").strip(), os.waitstatus_to_exitcode(processes.status_of(asked))
+        t.say(f"b's coordinator killed after {moment * 1000:.0f} ms: {said[-150:]}")
+        if code == 0:  # it was through already
+            check('"processes":2' in said.replace(" ", ""), f"called good, and not of both: {said}")
+        else:
+            check("host b" in said, f"the message does not name the host: {said}")
         code, out, err = b.cairn("coordinator", *net.join_options(b), "--daemon", env=dict(b.env, CAIRN_HOST_TIMEOUT=str(SILENCE)))
         t.wait_until(lambda: net.status().get("processes") == 2 and
                      all(host["connected"] for host in net.status()["hosts"]), "b to be back", 60)
