@@ -1,5 +1,6 @@
 // `cairn`: does `launch` itself and hands every other verb to a program of its own, as git does.
 #include <elf.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -72,6 +73,10 @@ int hand_over(const Verb& verb, std::vector<char*> arguments) {
         complain(text);
         return exit_failed;
     }
+    // Started with standard descriptors closed, it would take its first files for them and print into these.
+    int unused = 0;
+    while (unused >= 0 && unused <= STDERR_FILENO) unused = ::open("/dev/null", O_RDWR);
+    if (unused > STDERR_FILENO) ::close(unused);
     // A tool must not become a member of the group that it is asked about.
     forget_preload();
     // As ps shows it: "cairn list", "cairn-restart".

@@ -10,6 +10,7 @@
 #include "common/uid.h"
 #include "restart/computation.h"
 #include "restart/restart.h"
+#include "restart/tell.h"
 
 namespace cairn::restart {
 namespace {
@@ -29,7 +30,7 @@ int list_parts(const std::string& directory) {
     }
     auto computation = found ? read_computation(*found, {}) : std::unexpected(std::move(found.error()));
     if (!computation) {
-        fmt::print(stderr, "cairn: {}\n", computation.error().what);
+        tell("cairn: {}\n", computation.error().what);
         return static_cast<int>(computation.error().code);
     }
     fmt::print("computation {}, generation {}, {} processes\n", computation->manifest.cid,
@@ -125,7 +126,7 @@ int run(int count, char** arguments) {
         po::store(po::command_line_parser(count, arguments).options(all).positional(position).run(), given);
         po::notify(given);
     } catch (const po::error& error) {
-        fmt::print(stderr, "cairn restart: {}\n", error.what());
+        tell("cairn restart: {}\n", error.what());
         return static_cast<int>(ExitCode::usage);
     }
     if (given.contains("help") || !given.contains("directory")) {
@@ -148,7 +149,7 @@ int run(int count, char** arguments) {
     if (options && options->session.empty() && session != nullptr) options->session = session;
     auto result = options ? restart(*options) : std::unexpected(std::move(options.error()));
     if (!result) {
-        fmt::print(stderr, "cairn restart: {}\n", result.error().what);
+        tell("cairn restart: {}\n", result.error().what);
         return static_cast<int>(result.error().code);
     }
     if (options->check_only && !options->quiet) fmt::print("{}: can be restarted here\n", options->directory);

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "restart/tell.h"
+
 namespace cairn::restart {
 
 // Every pass adds to `list`; the restart prints what is new when a pass is over, and before anything is
@@ -19,7 +21,7 @@ struct Notes {
 
     void print(bool quiet) {
         for (; done_ < list.size(); ++done_)
-            if (printed_.insert(list[done_]).second && !quiet) fmt::print(stderr, "cairn: {}\n", list[done_]);
+            if (printed_.insert(list[done_]).second && !quiet) tell("cairn: {}\n", list[done_]);
     }
 
   private:

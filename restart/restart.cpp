@@ -43,6 +43,7 @@
 #include "restart/privileges.h"
 #include "restart/rebuild.h"
 #include "restart/stage.h"
+#include "restart/tell.h"
 #include "restart/terminal/outer.h"
 
 namespace cairn::restart {
@@ -56,6 +57,7 @@ class Restart {
 
     Result<int> run() {
         // The restored foreground group has the terminal before its settings are put back.
+        ::signal(SIGPIPE, SIG_IGN);  // that nobody reads what we say is no reason to end
         sigset_t stop;
         sigemptyset(&stop);
         sigaddset(&stop, SIGTTOU);
@@ -304,7 +306,7 @@ class Restart {
                                 part.value("host", ""), part.value("terminal", ""), part.value("number", 0),
                                 computation_->directory);
         if (!options_.quiet && event.value("have", 0) < event.value("np", 0))
-            fmt::print(stderr, "cairn: waiting: {}\n", text);
+            tell("cairn: waiting: {}\n", text);
         return text;
     }
 
@@ -678,9 +680,9 @@ class Restart {
         if (page_service_) page_service_->release();
         (void)client_->send({{"verb", "restart-done"}});
         if (!options_.quiet)
-            fmt::print(stderr, "cairn: {} of computation {} {} on (generation {})\n",
-                       human_count(living_.size(), "process", "processes"), computation_->manifest.cid,
-                       living_.size() == 1 ? "goes" : "go", computation_->manifest.generation);
+            tell("cairn: {} of computation {} {} on (generation {})\n",
+                 human_count(living_.size(), "process", "processes"), computation_->manifest.cid,
+                 living_.size() == 1 ? "goes" : "go", computation_->manifest.generation);
         return {};
     }
 

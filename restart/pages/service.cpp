@@ -10,6 +10,8 @@
 
 #include <cstdio>
 
+#include "restart/tell.h"
+
 namespace cairn::restart::pages {
 
 Result<std::unique_ptr<Service>> Service::start(Work work, const std::string& lock) {
@@ -72,8 +74,7 @@ bool Service::ended(pid_t child, int status) {
         lock_.reset();
         return true;
     }
-    fmt::print(stderr, "cairn restart: the page server has died (status {:#x}), another one goes on\n",
-               status);
+    tell("cairn restart: the page server has died (status {:#x}), another one goes on\n", status);
     while (!spawn()) ::usleep(10'000);
     return true;
 }

@@ -21,6 +21,7 @@
 #include "common/schema/extra.h"
 #include "restart/pmi/pmi_one.h"
 #include "restart/pmi/pmix.h"
+#include "restart/tell.h"
 
 namespace cairn::restart::pmi {
 namespace {
@@ -122,9 +123,8 @@ class Launcher {
             living += i != culprit && ranks_[i].connection &&
                       ::syscall(SYS_pidfd_send_signal, ranks_[i].process.get(), 0, nullptr, 0) == 0;
         if (living != 0)
-            fmt::print(stderr,
-                       "cairn: MPI rank {}, {}, {}: the other ranks are ended, as their launcher would\n",
-                       ranks_[culprit].number, ranks_[culprit].who, jobs_[job].job->failure());
+            tell("cairn: MPI rank {}, {}, {}: the other ranks are ended, as their launcher would\n",
+                 ranks_[culprit].number, ranks_[culprit].who, jobs_[job].job->failure());
         for (const std::size_t i : jobs_[job].ranks) {
             if (ranks_[i].connection && (i != culprit || jobs_[job].job->exit_code() == 0))
                 (void)::syscall(SYS_pidfd_send_signal, ranks_[i].process.get(), SIGKILL, nullptr, 0);

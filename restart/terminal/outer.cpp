@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "common/proc.h"
+#include "restart/tell.h"
 
 namespace cairn::restart {
 namespace {
@@ -53,8 +54,8 @@ bool take_as_controlling(int terminal, const schema::Process& process) {
     if (::ioctl(terminal, TIOCSCTTY, 0) == 0) return true;
     const std::string why = std::strerror(errno);
     const char* name = ::ttyname(terminal);
-    fmt::print(stderr, "cairn restart: {} doesn't become the controlling terminal of session {} ({}): {}\n",
-               name == nullptr ? "a terminal" : name, process.sid, process.name, why);
+    tell("cairn restart: {} doesn't become the controlling terminal of session {} ({}): {}\n",
+         name == nullptr ? "a terminal" : name, process.sid, process.name, why);
     return false;
 }
 

@@ -19,6 +19,11 @@ def become_subreaper():
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
 
 
+def be_no_subreaper():
+    """Orphans are init's, as they are outside of tests."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 def reap():
     """Collects every child that has ended, ours and adopted ones."""
     while True:
