@@ -1,6 +1,7 @@
 #include "restart/stage.h"
 
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,10 +15,14 @@ Result<Stage> Stage::create(std::size_t count) {
     void* memory =
         ::mmap(nullptr, count * sizeof(Place), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return fail_errno("memory for {} processes", count);
-    return Stage(std::span(static_cast<Place*>(memory), count));
+    Stage stage(std::span(static_cast<Place*>(memory), count));
+    stage.tool_.reset(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+    if (!stage.tool_) return fail_errno("pidfd_open of the restart tool itself");
+    return stage;
 }
 
-Stage::Stage(Stage&& other) noexcept : places_(std::exchange(other.places_, {})) {}
+Stage::Stage(Stage&& other) noexcept
+    : places_(std::exchange(other.places_, {})), tool_(std::move(other.tool_)) {}
 
 Stage::~Stage() {
     if (!places_.empty()) ::munmap(places_.data(), places_.size_bytes());
@@ -31,8 +36,13 @@ void Stage::release(std::size_t index) {
 
 void Stage::await(std::size_t index) const {
     auto& word = places_[index].released;
-    while (word.load(std::memory_order_acquire) == 0)
-        ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+    const timespec slice{0, 100'000'000};
+    while (word.load(std::memory_order_acquire) == 0) {
+        ::syscall(SYS_futex, &word, FUTEX_WAIT, 0, &slice, nullptr, 0);
+        // Until it has seized us nobody else ends us when the tool is killed.
+        pollfd tool{tool_.get(), POLLIN, 0};
+        if (::poll(&tool, 1, 0) > 0) ::_exit(127);
+    }
 }
 
 void Stage::report(std::size_t index, const std::string& why) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/fd.h"
 
 namespace cairn::restart {
 
@@ -19,7 +20,7 @@ class Stage {
 
     // In the tool: the process is seized and may exec.
     void release(std::size_t index);
-    // In the process. Returns when released.
+    // In the process. Returns when released; ends the process when the tool has died.
     void await(std::size_t index) const;
     // In the process: why it can't exec. The tool reads it when the process has ended.
     void report(std::size_t index, const std::string& why);
@@ -32,6 +33,7 @@ class Stage {
     };
     explicit Stage(std::span<Place> places) : places_(places) {}
     std::span<Place> places_;
+    Fd tool_;  // pidfd of it
 };
 
 }  // namespace cairn::restart

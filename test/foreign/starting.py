@@ -16,27 +16,24 @@ from cairn_test import SLOW, Failure, Terminal, check, main, processes
 # Counts, into its standard output, and says how far it is in a file; goes on until it is told to end.
 PROGRAM = r"""
 import os, time
-at = 0
+at, progress = 0, os.open("progress", os.O_WRONLY | os.O_CREAT, 0o644)
 while not os.path.exists("stop"):
     os.write(1, b"%d\n" % at)
-    with open("progress.new", "w") as file:
-        file.write("%d %d" % (at, os.getpid()))
-    os.rename("progress.new", "progress")
+    os.pwrite(progress, b"%20d %10d" % (at, os.getpid()), 0)
     at += 1
     time.sleep(0.01)
 """
 # Says which signals it gets.
 LISTENER = r"""
 import os, signal, time
-log = os.open("heard", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+log = os.open("heard", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+progress = os.open("progress", os.O_WRONLY | os.O_CREAT, 0o644)
 def hear(number, frame):
     os.write(log, b"%d " % number)
 for number in (1, 2, 3, 10, 12, 14, 15, 18, 40):
     signal.signal(number, hear)
 while not os.path.exists("stop"):
-    with open("progress.new", "w") as file:
-        file.write("%d %d" % (time.monotonic_ns(), os.getpid()))
-    os.rename("progress.new", "progress")
+    os.pwrite(progress, b"%20d %10d" % (time.monotonic_ns(), os.getpid()), 0)
     time.sleep(0.01)
 """
 BASH = ["bash", "--norc", "--noprofile", "-i"]
@@ -246,6 +243,11 @@ class Situation:
         found = self.wait(lambda: [pid for pid in children(tool) if b"program.py" in command(pid)], "the program to be the restart's child")
         return found[0], tool
 
+    def begin_anew(self):
+        """What the program says it has done is from before."""
+        os.truncate(os.path.join(self.work, "progress"), 0)
+        self.before = -1
+
     def stand_still(self):
         """Everybody but the interactive shell is killed. What the program prints afterwards counts from here."""
         self.kill(keep=[self.shell] if self.same_shell else [])
@@ -319,8 +321,7 @@ def situation(t, launcher, restarter, number, tries=0):
                 os.kill(tool, signal.SIGTERM)
                 s.wait(lambda: gone(program) and gone(tool), "SIGTERM to end the program and the restart", 10)
                 s.stand_still()
-                s.before = -1
-                os.unlink(os.path.join(s.work, "progress"))
+                s.begin_anew()
                 continue
             s.wait(lambda: s.progress() > 5, "the program to count on")
             open(os.path.join(s.work, "stop"), "w").close()
@@ -385,8 +386,7 @@ def signals(t):
         s.checkpoint()
         s.stand_still()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            s.before = -1
-            os.unlink(os.path.join(s.work, "progress"))
+            s.begin_anew()
             started = s.restart(RESTARTERS["exec"], "--quiet")
             program, tool = s.goes_on()
             check(tool == started, f"the restart is {tool}, not {started}, which was started")
@@ -394,8 +394,8 @@ def signals(t):
             s.wait(lambda: gone(tool), "the restart to end", 10)
             status = processes.status_of(tool)  # python3 kills itself by SIGINT when it is interrupted
             check(os.waitstatus_to_exitcode(status) == -number, f"{number} was sent, the restart was {processes.describe_status(status)}")
+        s.begin_anew()
         s.restart("sh -c 'RS --quiet; echo never'")
-        s.before = s.progress()
         program, tool = s.goes_on()
         s.terminal.send("\x03")
         s.wait(lambda: gone(program) and gone(tool), "Ctrl-C to end the program", 10)
@@ -403,8 +403,8 @@ def signals(t):
         s.stand_still()
         # A terminal that goes takes the restart along, and doesn't if it is under nohup.
         for how, lives in (("RS", False), ("nohup RS &", True)):
+            s.begin_anew()
             s.restart(how)
-            s.before = s.progress()
             program, tool = s.goes_on()
             s.terminal.hang_up()
             if lives:
@@ -428,13 +428,16 @@ def early(t):
         s.checkpoint()
         s.stand_still()
         for turn in range(60 if t.soak else 12):
-            os.unlink(os.path.join(s.work, "progress")) if os.path.exists(os.path.join(s.work, "progress")) else None
+            s.begin_anew()
             tool = s.restart(RESTARTERS["exec"], "--quiet")
             time.sleep(t.random.uniform(0.0, 0.1))
             os.kill(tool, (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[turn % 3])
             s.wait(lambda: gone(tool), "the restart to end", 10)
-            s.wait(lambda: all(name(pid) == "cairn-coordinat" for pid in s.everybody()), "everybody of the restart to be gone", 10)
-        s.before = -1
+            try:
+                s.wait(lambda: all(name(pid) == "cairn-coordinat" for pid in s.everybody()), "everybody of the restart to be gone", 10)
+            except Failure as failure:
+                raise Failure(f"turn {turn}: {failure}\n" + "\n".join(processes.report(pid) for pid in s.everybody())) from None
+        s.begin_anew()
         s.restart(RESTARTERS["exec"])
         s.goes_on()
         t.say("ended early: nothing is left")
@@ -452,11 +455,10 @@ def older(t):
         first = os.path.realpath(f"{s.ckptdir}/latest")
         s.checkpoint()
         s.stand_still()
-        s.before = -1
         elsewhere = s.work + ".renamed"
         os.rename(s.work, elsewhere)
         s.work, old = elsewhere, s.work
-        os.unlink(os.path.join(s.work, "progress"))
+        s.begin_anew()
         s.restart(RESTARTERS["exec"], f"--path-map {old}={elsewhere}", f"{first}/restart.sh")
         s.goes_on()
         t.say("an older generation, in a renamed folder")
