@@ -24,10 +24,9 @@ void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
 
 }  // namespace
 
-AgentRun::AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture,
-                   bool ask_keys)
+AgentRun::AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t capture, bool ask_keys)
     : process_(&process),
-      talk_(&region.talks[index]),
+      talk_(&process.region->region->talks[index]),
       index_(index),
       capture_(capture),
       ask_keys_(ask_keys),
@@ -94,8 +93,6 @@ Result<> AgentRun::start() {
         return fail_code(ExitCode::refused,
                          "{} runs with the hijack library of another cairn version; start it again",
                          proc::label(process_->pid));
-    if (const auto left_over = process_->slot->scratch.load(); process_->registered && left_over != 0)
-        process_->slot->scratch.store(0);  // of a capture that died; a few pages, gone with the program
     talk_->command.store(agent_idle);
     talk_->reply.store(agent_idle);
     talk_->snapshot.store(0);
@@ -106,7 +103,6 @@ Result<> AgentRun::start() {
 
 Result<> AgentRun::start_siblings(std::uint64_t scratch) {
     scratch_ = scratch;
-    if (process_->registered) process_->slot->scratch.store(scratch);
     std::uint64_t at = scratch;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         const auto& thread = process_->threads[i];
@@ -141,16 +137,16 @@ Result<> AgentRun::ask(AgentCommand command, std::uint64_t argument, std::uint64
         !done)
         return done;
     sequence_ += 256;
-    talk_->command.store(sequence_ | command, std::memory_order_release);
+    asked_ = sequence_ | command;
+    talk_->command.store(asked_, std::memory_order_release);
     ::syscall(SYS_futex, &talk_->command, FUTEX_WAKE, 1);
     return {};
 }
 
 Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {
-    const std::uint32_t command = talk_->command.load();
     for (;;) {
         const std::uint32_t reply = talk_->reply.load(std::memory_order_acquire);
-        if (reply == command) return talk_->result.load();
+        if (reply == asked_) return talk_->result.load();
         if (auto fine = keep_running(reporter); !fine) return std::unexpected(std::move(fine.error()));
         wait_word(talk_->reply, reply);
     }
@@ -239,10 +235,10 @@ Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
     return result;
 }
 
-Result<pid_t> AgentRun::wait_snapshot(const Reporter& reporter) const {
+Result<SnapshotChild> AgentRun::wait_snapshot(const Reporter& reporter) const {
     for (;;) {
         const pid_t pid = talk_->snapshot.load(std::memory_order_acquire);
-        if (pid != 0) return pid;
+        if (pid != 0) return confirm_snapshot(pid);
         if (auto fine = reporter.may_go_on(
                 [this] { return fmt::format("the copy-on-write child of {}", proc::label(process_->pid)); });
             !fine)
@@ -250,6 +246,21 @@ Result<pid_t> AgentRun::wait_snapshot(const Reporter& reporter) const {
         const timespec slice = {0, 1'000'000};
         ::syscall(SYS_futex, &talk_->snapshot, FUTEX_WAIT, 0, &slice, nullptr, 0);
     }
+}
+
+// The number stands in memory that others of the user's can write into: it may name anybody. What is asked
+// behind the pidfd is said of the process that it holds.
+Result<SnapshotChild> AgentRun::confirm_snapshot(pid_t pid) const {
+    SnapshotChild child{pid, Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+    if (process_->region->owners) return child;
+    const auto stat = proc::stat(pid);
+    const auto ids = user_ids(pid), parents = user_ids(process_->living);
+    const bool is_ours = child.pidfd && stat && stat->comm == snapshot_name && stat->session == pid && ids &&
+                         parents && *ids == *parents;
+    if (!is_ours)
+        return fail("{} names {} as its copy-on-write child, which is none", proc::label(process_->pid),
+                    proc::label(pid));
+    return child;
 }
 
 Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& reporter) {
@@ -297,7 +308,6 @@ Result<> AgentRun::leave(const Reporter& reporter) {
     if (scratch_ != 0) {
         if (auto done = ask(agent_unmap, scratch_, scratch_size()); !done) return done;
         if (auto done = wait(reporter); !done) return std::unexpected(std::move(done.error()));
-        if (process_->registered) process_->slot->scratch.store(0);
     }
     if (inside_[leader_]) {
         if (auto done = bring_back(process_->threads[leader_], reporter); !done) return done;

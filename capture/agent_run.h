@@ -12,12 +12,17 @@
 
 namespace cairn::capture {
 
+// A process that is to be read and killed.
+struct SnapshotChild {
+    pid_t pid = 0;
+    Fd pidfd;
+};
+
 class AgentRun {
   public:
-    // `talk`: for this process alone, in our mapping of the region; `index`: its place in Region::talks.
-    // `ask_keys`: the agent may ask about keyrings.
-    AgentRun(StoppedProcess& process, Region& region, std::uint32_t index, std::uint64_t capture,
-             bool ask_keys);
+    // `index`: of a place in Region::talks of the process's region, for this process alone. `ask_keys`: the
+    // agent may ask about keyrings.
+    AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t capture, bool ask_keys);
     AgentRun(const AgentRun&) = delete;
     AgentRun& operator=(const AgentRun&) = delete;
     AgentRun(AgentRun&&) = default;
@@ -42,8 +47,9 @@ class AgentRun {
                                                              const Reporter& reporter);
     [[nodiscard]] Result<std::vector<AgentThread>> thread_answers()
         const;  // in the order of StoppedProcess::threads
-    // pid of the copy-on-write child, when it has let go of its descriptors.
-    [[nodiscard]] Result<pid_t> wait_snapshot(const Reporter& reporter) const;
+    // The copy-on-write child, when it has let go of its descriptors. What another user's process says of it
+    // is looked at: it has the name and the session of one, and runs as the same user.
+    [[nodiscard]] Result<SnapshotChild> wait_snapshot(const Reporter& reporter) const;
 
     // The process is no child subreaper for the moment, or is one again.
     [[nodiscard]] Result<> step_back(bool back, const Reporter& reporter);
@@ -55,6 +61,7 @@ class AgentRun {
     [[nodiscard]] AgentThread make_thread(const StoppedThread& thread, bool leader) const;
     [[nodiscard]] Result<> enter(const StoppedThread& thread, std::uint64_t at, const AgentThread& contents);
     [[nodiscard]] Result<> bring_back(const StoppedThread& thread, const Reporter& reporter);
+    [[nodiscard]] Result<SnapshotChild> confirm_snapshot(pid_t pid) const;
     [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
 
     StoppedProcess* process_;
@@ -62,7 +69,7 @@ class AgentRun {
     std::uint32_t index_;
     std::uint64_t capture_;
     bool ask_keys_;
-    std::uint32_t sequence_ = 0;
+    std::uint32_t sequence_ = 0, asked_ = 0;  // the command that was given last
     std::uint64_t scratch_ = 0;
     bool stepped_back_ = false;
     std::size_t leader_ = 0;    // index of the thread that takes commands

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +32,6 @@
 #include "capture/translation.h"
 #include "common/image/demands.h"
 #include "common/image/writer.h"
-#include "common/region_ops.h"
 #include "common/schema/json.h"
 #include "common/uid.h"
 
@@ -47,22 +47,22 @@ constexpr auto longest_nap = std::chrono::milliseconds(50);
 // A copy-on-write child: our ptrace relation makes the kernel kill it if we die.
 class Snapshot {
   public:
-    explicit Snapshot(pid_t pid) : pid_(pid) {
-        seized_ = ptrace::seize(pid, PTRACE_O_EXITKILL).has_value();
+    explicit Snapshot(SnapshotChild child) : child_(std::move(child)) {
+        seized_ = ptrace::seize(child_.pid, PTRACE_O_EXITKILL).has_value();
         // should memory run out, this one goes first
-        if (const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", pid).c_str(), O_WRONLY | O_CLOEXEC)); fd)
-            (void)!::write(fd.get(), "1000", 4);
+        const std::string file = fmt::format("/proc/{}/oom_score_adj", child_.pid);
+        if (const Fd fd(::open(file.c_str(), O_WRONLY | O_CLOEXEC)); fd) (void)!::write(fd.get(), "1000", 4);
     }
     Snapshot(const Snapshot&) = delete;
     Snapshot& operator=(const Snapshot&) = delete;
     ~Snapshot() {
-        ::kill(pid_, SIGKILL);
-        if (seized_) ::waitpid(pid_, nullptr, __WALL);
+        ::syscall(SYS_pidfd_send_signal, child_.pidfd.get(), SIGKILL, nullptr, 0);
+        if (seized_) ::waitpid(child_.pid, nullptr, __WALL);
     }
-    [[nodiscard]] pid_t pid() const { return pid_; }
+    [[nodiscard]] pid_t pid() const { return child_.pid; }
 
   private:
-    pid_t pid_;
+    SnapshotChild child_;
     bool seized_ = false;
 };
 
@@ -87,11 +87,11 @@ struct Member {
 
 class Checkpoint {
   public:
-    Checkpoint(const Request& request, Region& region, Reporter& reporter)
+    Checkpoint(const Request& request, SessionRegions& regions, Reporter& reporter)
         : request_(request),
-          region_(region),
+          regions_(regions),
           reporter_(reporter),
-          to_program_([&region](pid_t real) { return to_virtual(region.ids, real); }) {}
+          to_program_([&regions](pid_t real) { return regions.to_program(real); }) {}
 
     Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
         if (auto done = await_pages(request_.pages, reporter_); !done) return done;
@@ -117,7 +117,7 @@ class Checkpoint {
             for (auto& member : members_)
                 if (member.agent) (void)member.agent->leave(reporter_);
             // Whoever still runs the agent sees another number and puts itself back once it is detached.
-            region_.capture.store(0);
+            regions_.set_capture(0);
             return paused;
         }
         manifest_.pause_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
@@ -129,7 +129,7 @@ class Checkpoint {
 
   private:
     Result<> pause() {
-        stopper_.emplace(region_, reporter_);
+        stopper_.emplace(regions_, reporter_);
         if (auto done = stop(); !done) return done;
         if (auto done = collect(); !done) return done;
         if (auto done = collect_objects(); !done) return done;
@@ -203,10 +203,10 @@ class Checkpoint {
             auto& member = members_.emplace_back();
             member.process = &process;
             member.holder = {pid, process.pidfd.get(), process.first_living().tid};
-            if (auto done = collect_threads(process, to_program_, region_.ipc, member.image); !done)
-                return done;
+            auto& ipc = process.region->region->ipc;
+            if (auto done = collect_threads(process, to_program_, ipc, member.image); !done) return done;
             const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
-            member.agent.emplace(process, region_, index++, request_.capture, !filtered);
+            member.agent.emplace(process, index++, request_.capture, !filtered);
             if (auto done = start_agent(member); !done)
                 return std::unexpected(std::move(done.error()).in(proc::label(pid)));
         }
@@ -298,7 +298,7 @@ class Checkpoint {
             options.meet = [this](const std::string& name, const nlohmann::json& data) {
                 return reporter_.meet(name, data);
             };
-        options.region = &region_;
+        options.region = &regions_.owners();
         options.mincore = [this](const Holder& holder, std::uint64_t start, std::uint64_t length) {
             const auto member =
                 std::ranges::find(members_, holder.pid, [](const Member& each) { return each.process->pid; });
@@ -330,8 +330,9 @@ class Checkpoint {
             if (!map) return std::unexpected(std::move(map.error()));
             member.map = std::move(*map);
         }
-        if (auto done = objects_->system_v(region_.ipc); !done) return done;
-        const auto undo = promised_undo(region_.ipc);
+        IpcMap& ipc = regions_.ipc();
+        if (auto done = objects_->system_v(ipc); !done) return done;
+        const auto undo = promised_undo(ipc);
         for (auto& member : members_) {
             const auto [begin, end] = undo.equal_range(member.process->pid);
             for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
@@ -387,9 +388,9 @@ class Checkpoint {
                                            proc::label(member.process->pid),
                                            std::strerror(static_cast<int>(-forked))));
             } else {
-                auto pid = member.agent->wait_snapshot(reporter_);
-                if (!pid) return std::unexpected(std::move(pid.error()));
-                member.snapshot = std::make_unique<Snapshot>(*pid);
+                auto child = member.agent->wait_snapshot(reporter_);
+                if (!child) return std::unexpected(std::move(child.error()));
+                member.snapshot = std::make_unique<Snapshot>(std::move(*child));
             }
             if (auto done = store_early(member); !done) return done;
         }
@@ -594,7 +595,7 @@ class Checkpoint {
 
     const Request& request_;
     Clock::time_point began_;  // the first look
-    Region& region_;
+    SessionRegions& regions_;
     Reporter& reporter_;
     Fd directory_;
     std::optional<Stopper> stopper_;
@@ -610,9 +611,9 @@ class Checkpoint {
 
 }  // namespace
 
-Result<> checkpoint(const Request& request, Region& region, Reporter& reporter,
+Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& reporter,
                     const std::function<void(const schema::Manifest&)>& finished) {
-    return Checkpoint(request, region, reporter).take(finished);
+    return Checkpoint(request, regions, reporter).take(finished);
 }
 
 }  // namespace cairn::capture

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "capture/report.h"
+#include "capture/session_regions.h"
 #include "common/external_policy.h"
-#include "common/region.h"
 #include "common/schema/manifest.h"
 
 namespace cairn::capture {
@@ -30,7 +30,7 @@ struct Request {
 
 // Complete and durable images of every member, or an error with every member going on. `finished` is told of
 // the manifest when all is durable, and before the processes go on if they are to be held.
-[[nodiscard]] Result<> checkpoint(const Request& request, Region& region, Reporter& reporter,
+[[nodiscard]] Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& reporter,
                                   const std::function<void(const schema::Manifest&)>& finished);
 
 }  // namespace cairn::capture

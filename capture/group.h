@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "capture/session_regions.h"
 #include "common/fd.h"
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
-#include "common/region.h"
 
 namespace cairn::capture {
 
@@ -31,10 +31,12 @@ struct StoppedProcess {
     bool job_stopped = false;            // stood still by job control before we came
     int stop_signal = 0;
 
-    Slot* slot = nullptr;         // its own, or (a child of a raw clone that never registered) its parent's
-    bool registered = false;      // the slot is its own
+    const SessionRegion* region = nullptr;  // that it has mapped
+    bool registered = false;      // it has a slot; if not it is a child of a raw clone, with its parent's
+                                  // memory
     std::uint64_t region_at = 0;  // address of the region in the process
     std::uint64_t door = 0;       // address of the Door in the process
+    std::int64_t timing_tls = 0;  // Door::timing_tls
     bool unreadable = false;      // the kernel doesn't let us read its memory
     std::uint64_t born_ns = 0;
     bool settled = false;              // settle() has seen to what the stop has left in its registers

@@ -1,7 +1,6 @@
 // cairn-capture: takes one checkpoint for its coordinator. docs/capture-protocol.md.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "capture/checkpoint.h"
+#include "capture/session_regions.h"
 #include "common/fd.h"
 #include "common/own_process.h"
 #include "common/schema/json.h"
@@ -18,15 +18,20 @@ namespace {
 
 constexpr int coordinator_fd = 3;
 
-Result<Region*> map_region(const std::string& path) {
-    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!fd) return fail_errno("{}", path);
-    void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (memory == MAP_FAILED) return fail_errno("mapping {}", path);
-    auto* region = static_cast<Region*>(memory);
-    if (region->magic != region_magic || region->version != region_version)
-        return fail("{}: not a region of this version", path);
-    return region;
+std::vector<SessionRegions::Other> other_users(const nlohmann::json& request) {
+    std::vector<SessionRegions::Other> others;
+    for (const auto& one : request.value("regions", nlohmann::json::array()))
+        others.push_back({one.value("user", uid_t{0}), one.value("path", "")});
+    return others;
+}
+
+std::map<pid_t, SessionRegions::Known> known_members(const nlohmann::json& members) {
+    std::map<pid_t, SessionRegions::Known> known;
+    for (const auto& one : members)
+        if (one.contains("born_ns"))
+            known[one.value("pid", 0)] = {one.value("born_ns", std::uint64_t{0}),
+                                          one.value("door", std::uint64_t{0})};
+    return known;
 }
 
 int run() {
@@ -61,14 +66,14 @@ int run() {
     request.external = external_policy(json.value("external", "reset")).value_or(ExternalPolicy::reset);
     request.host = json.value("host", "");
     request.joint = json.value("joint", false);
-    for (const auto& member : json.value("members", nlohmann::json::array()))
-        request.members.push_back(member.value("pid", 0));
+    const auto members = json.value("members", nlohmann::json::array());
+    for (const auto& member : members) request.members.push_back(member.value("pid", 0));
 
     const std::string region_path = json.value("region", "");
     request.pages = region_path.substr(0, region_path.rfind('/') + 1) + "pages";
 
     Reporter reporter(coordinator_fd, std::chrono::milliseconds(json.value("deadline_ms", 30000)));
-    auto region = map_region(region_path);
+    auto regions = SessionRegions::open(region_path, other_users(json), known_members(members));
     const auto finished = [&](const schema::Manifest& manifest) {
         const std::string done = nlohmann::json{{"event", "done"},
                                                 {"pause_ns", manifest.pause_ns},
@@ -85,8 +90,8 @@ int run() {
             ::usleep(1000);
         }
     };
-    auto done = region ? checkpoint(request, **region, reporter, finished)
-                       : std::unexpected(std::move(region.error()));
+    auto done = regions ? checkpoint(request, *regions, reporter, finished)
+                        : std::unexpected(std::move(regions.error()));
     if (!done) {
         if (done.error().number == EFBIG)
             for (const std::string& limit : low_limits()) done.error().what += "; in cairn-capture " + limit;

@@ -95,7 +95,7 @@ void leave_rseq_section(pid_t pid, StoppedThread& thread) {
 }
 
 std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
-    const std::int64_t offset = process.slot->timing_tls.load();
+    const std::int64_t offset = process.timing_tls;
     if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
     const auto note = ptrace::read_object<TimingNote>(process.living,
                                                       registers.fs_base + static_cast<std::uint64_t>(offset));

@@ -4,28 +4,26 @@
 #include <linux/kcmp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <filesystem>
 #include <span>
 #include <utility>
 
 #include "capture/collect/filters.h"
 #include "capture/settle.h"
 #include "common/agent.h"
+#include "common/human.h"
 #include "common/region_ops.h"
 
 namespace cairn::capture {
 namespace {
 
 constexpr unsigned long pf_user_worker = 0x4000, pf_io_worker = 0x10;  // linux/sched.h: io_uring's threads
-
-constexpr const char* snapshot_name = "cairn-snapshot";  // hijack/agent/agent.cpp
 
 // Sleeps until a child changes (SIGCHLD is blocked in the worker) or a millisecond has passed.
 void await_event() {
@@ -56,7 +54,8 @@ bool share_memory(pid_t one, pid_t other) {
 
 }  // namespace
 
-Stopper::Stopper(Region& region, Reporter& reporter) : region_(region), reporter_(reporter) {}
+Stopper::Stopper(const SessionRegions& regions, Reporter& reporter)
+    : regions_(regions), reporter_(reporter) {}
 
 Stopper::~Stopper() {
     // Given up before the pause had begun, or in the middle of it: nobody may notice that he was stopped.
@@ -68,12 +67,24 @@ Stopper::~Stopper() {
     let_go();
 }
 
-Slot* Stopper::slot_of(pid_t pid) const {
-    const auto index = find_slot(region_, pid);
-    if (index == no_slot) return nullptr;
-    Slot& slot = region_.slots[index];
+Stopper::Registration Stopper::registration_of(pid_t pid) const {
+    const SessionRegion* region = regions_.of(pid);
+    const auto index = region == nullptr ? no_slot : find_slot(*region->region, pid);
+    if (index == no_slot) return {};
+    Slot& slot = region->region->slots[index];
     const auto state = slot.state.load(std::memory_order_acquire);
-    return state == SlotState::running || state == SlotState::exec ? &slot : nullptr;
+    if (state != SlotState::running && state != SlotState::exec) return {};
+    return {region, &slot};
+}
+
+// Whether it has said that it can't be saved.
+bool Stopper::left_out(pid_t pid, const Slot& slot) {
+    std::array<char, sizeof slot.foreign> why{};
+    std::memcpy(why.data(), slot.foreign, why.size() - 1);
+    if (why.front() == 0) return false;
+    left_out_.insert(pid);
+    reporter_.note(fmt::format("{} is left out: {}", proc::label(pid), printable(why.data())));
+    return true;
 }
 
 Result<> Stopper::add(pid_t pid) {
@@ -253,18 +264,18 @@ void Stopper::release(pid_t pid) {
 // Where the region and the agent's door are in a process. False: it has not (yet) registered in this image.
 bool Stopper::find_doors(StoppedProcess& process) {
     process.living = proc::living_thread(process.pid);
-    process.slot = slot_of(process.pid);
-    process.registered = process.slot != nullptr;
-    for (pid_t ancestor = process.pid; process.slot == nullptr;) {
+    auto known = registration_of(process.pid);
+    process.registered = static_cast<bool>(known);
+    for (pid_t ancestor = process.pid; !known;) {
         // a child of a raw clone has its parent's memory and so its parent's door: its own copy of it. One
         // that shares it is let go on, to its exec as a rule.
         const auto parent = parent_of_.find(ancestor);
         if (parent == parent_of_.end() || share_memory(ancestor, parent->second)) return false;
         ancestor = parent->second;
-        process.slot = slot_of(ancestor);
+        known = registration_of(ancestor);
     }
-    const std::uint64_t region_at = process.slot->region_at.load();
-    const std::uint64_t door = process.slot->door.load();
+    const std::uint64_t region_at = known.slot->region_at.load();
+    const std::uint64_t door = known.slot->door.load();
     if (region_at == 0 || door == 0) return false;
     const auto magic =
         ptrace::read_object<std::uint64_t>(process.living, region_at + offsetof(Region, magic));
@@ -273,12 +284,16 @@ bool Stopper::find_doors(StoppedProcess& process) {
     using Name = decltype(Region::session);
     const auto name = ptrace::read_object<std::array<char, sizeof(Name)>>(
         process.living, region_at + offsetof(Region, session));
-    if (!name || std::memcmp(name->data(), region_.session, sizeof(Name)) != 0) return false;
+    if (!name || std::memcmp(name->data(), regions_.owners().session, sizeof(Name)) != 0) return false;
     const auto opened = ptrace::read_object<std::uint64_t>(process.living, door + offsetof(Door, magic));
     if (!opened || *opened != door_magic) return false;
+    const auto timing = ptrace::read_object<std::int64_t>(process.living, door + offsetof(Door, timing_tls));
+    if (!timing || !regions_.confirms(*known.region, process.living, region_at, door)) return false;
+    process.region = known.region;
     process.region_at = region_at;
     process.door = door;
-    process.born_ns = process.slot->born_ns.load();
+    process.timing_tls = *timing;
+    process.born_ns = regions_.born_ns(*known.region, process.pid).value_or(known.slot->born_ns.load());
     return true;
 }
 
@@ -326,20 +341,14 @@ bool Stopper::look_for_children(StoppedProcess& process) {
 bool Stopper::orphan_on_its_way() {
     if (!orphans_since_) orphans_since_ = Clock::now();
     if (Clock::now() - *orphans_since_ < std::chrono::milliseconds(20)) return true;
-    struct stat file = {};
-    if (::stat(region_.path, &file) != 0) return false;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        const pid_t pid = std::atoi(entry.path().filename().c_str());
-        if (pid <= 0 || processes_.contains(pid) || left_out_.contains(pid) || slot_of(pid) != nullptr)
-            continue;
-        const auto lines = proc::maps(pid, false).value_or(std::vector<proc::MapLine>{});
-        const bool ours = std::ranges::any_of(lines, [&](const auto& line) {
-            return line.inode == file.st_ino && line.shared && line.name == region_.path;
-        });
-        const bool library =
-            std::ranges::any_of(lines, [](const auto& line) { return line.name.ends_with("/libcairn.so"); });
+    for (const pid_t pid : proc::processes()) {
+        if (processes_.contains(pid) || left_out_.contains(pid) || registration_of(pid)) continue;
+        const SessionRegion* region = regions_.of(pid);
+        const MappedAt at = region == nullptr ? MappedAt{} : find_mapping(pid, region->key);
         const auto stat = proc::stat(pid);
-        if (ours && library && stat && !dead(stat->state) && stat->comm != snapshot_name) return true;
+        if (at.mapped == Mapped::yes && at.library && stat && !dead(stat->state) &&
+            stat->comm != snapshot_name)
+            return true;
     }
     return false;
 }
@@ -347,29 +356,38 @@ bool Stopper::orphan_on_its_way() {
 // Births that were announced and whose parent has gone: the child has no parent that would lead to it.
 Result<bool> Stopper::look_for_births() {
     bool pending = false, orphans = false;
-    for (Slot& slot : std::span(region_.slots).first(std::min(region_.slots_end.load(), slot_count))) {
-        const auto state = slot.state.load(std::memory_order_acquire);
-        const pid_t pid = slot.pid.load();
-        if (state == SlotState::running || state == SlotState::exec) {
-            if (pid <= 0 || processes_.contains(pid) || candidates_.contains(pid) || left_out_.contains(pid))
-                continue;
-            if (slot.foreign[0] != 0) {
-                left_out_.insert(pid);
-                reporter_.note(fmt::format("{} is left out: {}", proc::label(pid), slot.foreign));
-                continue;
+    for (const SessionRegion& each : regions_.all()) {
+        Region& region = *each.region;
+        for (Slot& slot : std::span(region.slots).first(std::min(region.slots_end.load(), slot_count))) {
+            const auto state = slot.state.load(std::memory_order_acquire);
+            const pid_t pid = slot.pid.load();
+            if (state == SlotState::running || state == SlotState::exec) {
+                if (pid <= 0 || processes_.contains(pid) || candidates_.contains(pid) ||
+                    left_out_.contains(pid))
+                    continue;
+                if (!each.owners && !is_claimed_rightly(each, pid)) continue;
+                if (left_out(pid, slot)) continue;
+                auto stat = proc::stat(pid);
+                if (!stat ||
+                    (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1))
+                    continue;
+                candidates_.insert(pid);
+                pending = true;
+            } else if (state == SlotState::birth) {
+                const pid_t parent = slot.parent_pid.load();
+                // A parent that stands still has not forked yet, or its child is in its list of children.
+                if (parent != 0 && !processes_.contains(parent) && !proc::stat(parent)) orphans = true;
             }
-            auto stat = proc::stat(pid);
-            if (!stat || (dead(stat->state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1))
-                continue;
-            candidates_.insert(pid);
-            pending = true;
-        } else if (state == SlotState::birth) {
-            const pid_t parent = slot.parent_pid.load();
-            // A parent that stands still has not forked yet, or its child is in its list of children.
-            if (parent != 0 && !processes_.contains(parent) && !proc::stat(parent)) orphans = true;
         }
     }
     return pending || (orphans && orphan_on_its_way());
+}
+
+// Whether the kernel says as well that a process of another user's belongs to the session.
+bool Stopper::is_claimed_rightly(const SessionRegion& region, pid_t pid) const {
+    if (regions_.of(pid) != &region) return false;
+    const MappedAt at = find_mapping(pid, region.key);
+    return at.mapped == Mapped::yes && at.library;
 }
 
 std::string Stopper::waiting_for() const {
@@ -399,6 +417,12 @@ std::string Stopper::waiting_for() const {
                 fmt::format("{}: shares the memory of {} (clone with CLONE_VM), and can't be saved "
                             "until it execs",
                             proc::label(pid), proc::label(parent->second)));
+        else if (const auto ids = user_ids(pid); ids && regions_.of(pid) == nullptr)
+            names.push_back(
+                fmt::format("{}: has become user {} by a system call past libc (or while no coordinator "
+                            "lived), and what is "
+                            "said of it can't be believed; start it again",
+                            proc::label(pid), ids->effective));
         else
             names.push_back(fmt::format(
                 "{}: has not registered (no libcairn in it: a static program, or LD_PRELOAD was dropped)",
@@ -512,10 +536,7 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
                 settled = false;
                 continue;
             }
-            Slot* slot = slot_of(pid);
-            if (slot != nullptr && slot->foreign[0] != 0) {
-                left_out_.insert(pid);
-                reporter_.note(fmt::format("{} is left out: {}", proc::label(pid), slot->foreign));
+            if (const auto known = registration_of(pid); known && left_out(pid, *known.slot)) {
                 candidate = candidates_.erase(candidate);
                 continue;
             }

@@ -27,7 +27,7 @@ namespace cairn::capture {
 // Every wait ends at the reporter's deadline with the names of who is waited for.
 class Stopper {
   public:
-    Stopper(Region& region, Reporter& reporter);
+    Stopper(const SessionRegions& regions, Reporter& reporter);
     Stopper(const Stopper&) = delete;
     Stopper& operator=(const Stopper&) = delete;
     // Lets everybody go on who is still stopped.
@@ -71,9 +71,18 @@ class Stopper {
     [[nodiscard]] Result<bool> read_all_registers();
     [[nodiscard]] Result<> check_shared_memory() const;
     [[nodiscard]] std::string waiting_for() const;
-    [[nodiscard]] Slot* slot_of(pid_t pid) const;
+    // What may be believed of a process, and in whose region it stands.
+    struct Registration {
+        const SessionRegion* region = nullptr;
+        Slot* slot = nullptr;
 
-    Region& region_;
+        explicit operator bool() const { return slot != nullptr; }
+    };
+    [[nodiscard]] Registration registration_of(pid_t pid) const;
+    [[nodiscard]] bool is_claimed_rightly(const SessionRegion& region, pid_t pid) const;
+    [[nodiscard]] bool left_out(pid_t pid, const Slot& slot);
+
+    const SessionRegions& regions_;
     Reporter& reporter_;
     std::map<pid_t, Task> tasks_;    // every thread that is seized
     std::vector<WaitEvent> events_;  // seen while a seize had to wait, not looked at yet

@@ -49,7 +49,7 @@ Code library_code(const StoppedProcess& process) {
 class Thread {
   public:
     Thread(const StoppedProcess& process, StoppedThread& thread, const Code& code)
-        : pid_(process.living), timing_tls_(process.slot->timing_tls.load()), thread_(thread), code_(code) {}
+        : pid_(process.living), timing_tls_(process.timing_tls), thread_(thread), code_(code) {}
 
     void leave() {
         if (asleep() || !inside() || ignores_traps()) return;

@@ -15,7 +15,9 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 7;
+inline constexpr std::uint32_t agent_version = 8;
+// What a copy-on-write child is called.
+inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
 inline constexpr std::uint32_t max_detached = 64;
 inline constexpr std::uint32_t max_memory_nodes = 1024;
@@ -133,6 +135,7 @@ struct Door {
     AgentNotification notifications[max_notifications];
     CpuBase cpu;
     std::int64_t cpu_tls;           // offset from the thread pointer of the same for each thread, ns
+    std::int64_t timing_tls;        // offset from the thread pointer of the TimingNote; 0: none
     std::uint32_t memory_policies;  // not 0: the program has set policies for parts of its memory (mbind(2))
     std::uint32_t pad2;
     AgentThread leader;

@@ -261,6 +261,13 @@ pid_t living_thread(pid_t pid) {
     return found == threads.end() ? pid : *found;
 }
 
+std::optional<pid_t> process_of(pid_t tid) {
+    const auto status = read_file(fmt::format("/proc/{}/status", tid));
+    const std::size_t at = status ? status->find("\nTgid:") : std::string::npos;
+    if (at == std::string::npos) return std::nullopt;
+    return std::atoi(status->c_str() + at + std::strlen("\nTgid:"));
+}
+
 std::string label(pid_t pid) {
     auto line = stat(pid);
     return line ? fmt::format("{} ({})", pid, line->comm) : fmt::format("{}", pid);

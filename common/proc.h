@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,8 @@ struct ClockOffsets {
 [[nodiscard]] ClockOffsets clock_offsets(const std::string& who);
 // The main thread, or, when it has exited, another that lives; pid if there is none.
 [[nodiscard]] pid_t living_thread(pid_t pid);
+// The process that a thread belongs to; nothing if it has gone.
+[[nodiscard]] std::optional<pid_t> process_of(pid_t tid);
 // "123 (bash)", or "123" when it has gone.
 [[nodiscard]] std::string label(pid_t pid);
 

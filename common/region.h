@@ -1,4 +1,6 @@
-// The region: a file in the session directory that every process of the session maps shared.
+// The region: a file in the session directory that every process of the session maps shared. Members that
+// have become another user have a region of that user's instead, which only the coordinator knows where to
+// find.
 //
 // Registration is a store into a slot and a futex wake: it needs no descriptor, no path and no answer. The
 // region is also the coordinator's journal. This header is used by the hijack library as well: no libstdc++
@@ -15,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
-inline constexpr std::uint32_t region_version = 8;
+inline constexpr std::uint32_t region_version = 9;
 inline constexpr std::uint32_t slot_count = 16384;
 inline constexpr std::uint32_t pid_hint_size = 32768;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
@@ -38,13 +40,11 @@ struct alignas(64) Slot {
     std::atomic<std::uint32_t> image;      // raised by each exec: tells this image from the one before
     std::atomic<std::uint64_t> born_ns;    // CLOCK_BOOTTIME at registration; part of the uID, kept over exec
     std::atomic<std::uint64_t> region_at;  // where the process has mapped the region
-    std::atomic<std::uint64_t> scratch;    // left over by a capture that died: an address to unmap, or 0
-    std::atomic<std::int64_t> timing_tls;  // offset from the thread pointer of the TimingNote; 0: none
     std::atomic<std::uint64_t> door;       // address of the hijack library's Door (common/agent.h)
     std::atomic<std::uint64_t> name;       // real pid << 32 | what the program believes its pid to be; 0: the
                                            // process has not been named yet
     std::atomic<std::uint32_t> flags;      // SlotFlag bits
-    char foreign[60];                      // why this process can't be saved, if it can't ("" if it can)
+    char foreign[76];                      // why this process can't be saved, if it can't ("" if it can)
 };
 
 enum SlotFlag : std::uint32_t {
@@ -143,6 +143,9 @@ struct Region {
     // abstract Unix socket of the coordinator's (coordinator/gate.h). "" if there is none.
     char gate[64];
     std::uint32_t owner;  // effective uid of the coordinator
+    // Whose processes use this region: the owner's, or another user's whom members have become. Only they can
+    // write into it (docs/decisions/0006-other-users.md).
+    std::uint32_t user;
     alignas(64) Slot slots[slot_count];
     alignas(64) Talk talks[slot_count];
     alignas(64) IdMap ids;

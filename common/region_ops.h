@@ -82,8 +82,6 @@ inline void release_slot(Region& region, std::int32_t index) {
     slot.image.store(0, std::memory_order_relaxed);
     slot.born_ns.store(0, std::memory_order_relaxed);
     slot.region_at.store(0, std::memory_order_relaxed);
-    slot.scratch.store(0, std::memory_order_relaxed);
-    slot.timing_tls.store(0, std::memory_order_relaxed);
     slot.door.store(0, std::memory_order_relaxed);
     slot.name.store(0, std::memory_order_relaxed);
     slot.flags.store(0, std::memory_order_relaxed);
@@ -92,6 +90,13 @@ inline void release_slot(Region& region, std::int32_t index) {
     const auto place = static_cast<std::uint32_t>(index);
     if (place < region.slots_in_use_hint.load(std::memory_order_relaxed))
         region.slots_in_use_hint.store(place, std::memory_order_relaxed);
+}
+
+// Notes why the process can't be saved.
+inline void explain(Slot& slot, const char* why) {
+    std::size_t n = 0;
+    for (; n + 1 < sizeof slot.foreign && why[n] != '\0'; ++n) slot.foreign[n] = why[n];
+    slot.foreign[n] = '\0';
 }
 
 // The slot of the process with this real pid, or no_slot. A slot whose process has gone and that the
@@ -259,6 +264,17 @@ inline std::int32_t to_virtual(const IdMap& ids, std::int32_t real_id) {
     return known != 0 ? known : real_id;
 }
 
+// The number at the end of the chain of those who have each other's numbers, beginning with `real_id`.
+inline std::int32_t newcomers_name(const IdMap& ids, std::int32_t real_id) {
+    std::int32_t name = real_id;
+    for (std::uint32_t n = 0; n < id_map_size; ++n) {
+        const std::int32_t other = id_map::get(ids.by_virtual, name);
+        if (other == 0) break;
+        name = other;
+    }
+    return name;
+}
+
 // Called once for each new process or thread, before anybody translates its real id. An entry for this id is
 // then a dead one's: the kernel doesn't give a number out that is still in use as a pid, tid, group or
 // session. And where the number is somebody's virtual id, the newcomer can't go by it: it gets the number at
@@ -268,12 +284,7 @@ inline std::int32_t name_newcomer(IdMap& ids, std::int32_t real_id) {
     if (ids.used.load(std::memory_order_acquire) == 0) return real_id;
     const std::int32_t stale = id_map::get(ids.by_real, real_id);
     if (stale != 0) remove_id(ids, stale, real_id);
-    std::int32_t name = real_id;
-    for (std::uint32_t n = 0; n < id_map_size; ++n) {
-        const std::int32_t other = id_map::get(ids.by_virtual, name);
-        if (other == 0) break;
-        name = other;
-    }
+    const std::int32_t name = newcomers_name(ids, real_id);
     if (name != real_id) insert_id(ids, name, real_id);
     return name;
 }

@@ -21,6 +21,8 @@ struct Session {
     [[nodiscard]] std::string lock() const { return directory + "/lock"; }  // held (flock) by the coordinator
     // Locked (flock) as long as a restart's memory is still coming from its image.
     [[nodiscard]] std::string pages() const { return directory + "/pages"; }
+    // For a coordinator that is started again: of which users there are regions, and which memory they are.
+    [[nodiscard]] std::string users() const { return directory + "/users"; }
     [[nodiscard]] std::string pid_file() const { return directory + "/coordinator.pid"; }
     [[nodiscard]] std::string log() const { return directory + "/coordinator.log"; }
 };

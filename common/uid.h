@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,12 @@ namespace cairn {
 }
 [[nodiscard]] inline std::string make_uid(std::int32_t pid, std::uint64_t born_ns) {
     return make_uid(host_name(), pid, born_ns);
+}
+
+// The time stamp of a uID; 0 if there is none in it.
+[[nodiscard]] inline std::uint64_t born_of_uid(const std::string& uid) {
+    const std::size_t dash = uid.rfind('-');
+    return dash == std::string::npos ? 0 : std::strtoull(uid.c_str() + dash + 1, nullptr, 10);
 }
 
 }  // namespace cairn

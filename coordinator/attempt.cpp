@@ -1,10 +1,8 @@
 #include "coordinator/attempt.h"
 
-#include <algorithm>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
 
 #include "common/human.h"
 #include "common/uid.h"
@@ -14,45 +12,56 @@ namespace cairn::coordinator {
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-Attempt::Attempt(Region& region, Registry& registry) : region_(region), registry_(registry) {
+// Fresh: no copy-on-write child of an earlier capture may take it for its own.
+Attempt::Attempt(const Regions& regions, Registry& registry)
+    : regions_(regions), registry_(registry), capture_(boottime_ns()) {
     registry_.pause_searching(true);
-    // Fresh: no copy-on-write child of an earlier capture may take it for its own.
-    region_.capture = boottime_ns();
+    regions_.set_capture(capture_);
 }
 
 void Attempt::release() {
     if (std::exchange(released_, true)) return;
-    region_.capture = 0;
+    regions_.set_capture(0);
     registry_.pause_searching(false);
 }
 
-Result<> check_saveable(const Registry& registry, const Region& region) {
+Json regions_json(const Regions& regions) {
+    Json list = Json::array();
+    for (std::size_t number = 1; number < regions.size(); ++number)
+        list.push_back({{"user", regions.user(number)}, {"path", regions.path(number)}});
+    return list;
+}
+
+Json members_json(const Registry& registry) {
+    Json members = Json::array();
+    for (const auto& [place, member] : registry.members()) {
+        Json& one = members.emplace_back(Json{{"pid", member.pid}});
+        // What another user's slot says of its birth is his word.
+        if (Regions::number_of(place) == 0) continue;
+        one["born_ns"] = born_of_uid(member.uid);
+        one["door"] = member.door;
+    }
+    return members;
+}
+
+Result<> check_saveable(const Registry& registry) {
     std::string problems;
-    for (const auto& [index, member] : registry.members()) {
-        char why[sizeof Slot::foreign];
-        std::memcpy(why, region.slots[index].foreign, sizeof why);
-        why[sizeof why - 1] = '\0';
-        if (why[0] == '\0') continue;
+    for (const auto& [place, member] : registry.members()) {
+        const std::string why = registry.foreign(member);
+        if (why.empty()) continue;
         if (!problems.empty()) problems += "; ";
-        problems += fmt::format("{} can't be saved: {}", describe(member.pid), printable(why));
+        problems += fmt::format("{} can't be saved: {}", describe(member.pid), why);
     }
     if (!problems.empty()) return fail_code(ExitCode::refused, "{}", problems);
     return {};
 }
 
-asio::awaitable<void> wait_for_births(asio::io_context& io, Registry& registry, const Region& region) {
+asio::awaitable<void> wait_for_births(asio::io_context& io, Registry& registry) {
     const auto until = std::chrono::steady_clock::now() + 200ms;
     asio::steady_timer timer(io);
     for (;;) {
         registry.scan();
-        bool transit = false;
-        const std::uint32_t end = std::min(region.slots_end.load(), slot_count);
-        for (std::uint32_t i = 0; i < end && !transit; ++i) {
-            const Slot& slot = region.slots[i];
-            const pid_t parent = slot.parent_pid.load();
-            transit = slot.state.load() == SlotState::birth && parent > 0 && has_ended(parent);
-        }
-        if (!transit || std::chrono::steady_clock::now() > until) break;
+        if (!registry.orphans_on_their_way() || std::chrono::steady_clock::now() > until) break;
         timer.expires_after(5ms);
         boost::system::error_code error;
         co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));

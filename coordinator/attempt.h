@@ -3,11 +3,12 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <utility>
 
 #include "common/error.h"
-#include "common/region.h"
 #include "common/session.h"
+#include "coordinator/json.h"
 #include "coordinator/registry.h"
 
 namespace cairn::coordinator {
@@ -15,28 +16,32 @@ namespace cairn::coordinator {
 // What must be put back however a checkpoint ends.
 class Attempt {
   public:
-    Attempt(Region& region, Registry& registry);
+    Attempt(const Regions& regions, Registry& registry);
     ~Attempt() { release(); }
     Attempt(const Attempt&) = delete;
     Attempt& operator=(const Attempt&) = delete;
 
-    [[nodiscard]] std::uint64_t capture() const { return region_.capture; }
+    [[nodiscard]] std::uint64_t capture() const { return capture_; }
     // The copy-on-write children that still live end.
     void release();
 
   private:
-    Region& region_;
+    const Regions& regions_;
     Registry& registry_;
+    const std::uint64_t capture_;
     bool released_ = false;
 };
 
 // Refused where a member can't be saved, by name.
-[[nodiscard]] Result<> check_saveable(const Registry& registry, const Region& region);
+[[nodiscard]] Result<> check_saveable(const Registry& registry);
+
+// For a capture: where the regions are of those who aren't the owner's, and what is known of the members.
+[[nodiscard]] Json regions_json(const Regions& regions);
+[[nodiscard]] Json members_json(const Registry& registry);
 
 // Waits (200 ms at most) for children whose parent has gone: nobody's child to the worker. One whose parent
 // lives is the worker's to wait for.
-[[nodiscard]] boost::asio::awaitable<void> wait_for_births(boost::asio::io_context& io, Registry& registry,
-                                                           const Region& region);
+[[nodiscard]] boost::asio::awaitable<void> wait_for_births(boost::asio::io_context& io, Registry& registry);
 
 // Does the group stand still in this phase of a capture?
 [[nodiscard]] bool is_standing(const std::string& phase);

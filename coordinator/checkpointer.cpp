@@ -120,7 +120,7 @@ Result<> Checkpointer::check_members() const {
         return fail_code(ExitCode::refused, "a restart is pending; a checkpoint can be taken when it runs");
     if (s_.registry.members().empty())
         return fail_code(ExitCode::refused, "no program runs in session {}", s_.session.name);
-    return check_saveable(s_.registry, *s_.region);
+    return check_saveable(s_.registry);
 }
 
 asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
@@ -129,7 +129,7 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     // Those who ask in the same moment join.
     co_await asio::post(s_.io, asio::use_awaitable);
     if (s_.hosts.members() > 0) co_return co_await take_jointly(job);
-    co_await wait_for_births(s_.io, s_.registry, *s_.region);
+    co_await wait_for_births(s_.io, s_.registry);
     Result<> fine = check_members();
     if (!fine) co_return std::unexpected(fine.error());
 
@@ -162,14 +162,13 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     if (!fine) co_return std::unexpected(fine.error());
     s_.registry.scan();
     job.open = false;
-    Attempt attempt(*s_.region, s_.registry);
-    Json members = Json::array();
-    for (const auto& [index, member] : s_.registry.members())
-        members.push_back({{"pid", member.pid}, {"slot", index}});
+    Attempt attempt(s_.regions, s_.registry);
+    const Json members = members_json(s_.registry);
     job.standing = limits_.standing + limits_.standing_each * members.size();
     if (job.order.timeout) job.standing = std::min(job.standing, *job.order.timeout);
     auto started = Worker::start(s_.io, capture_program(),
                                  {{"region", s_.session.region()},
+                                  {"regions", regions_json(s_.regions)},
                                   {"directory", folder.partial.partial()},
                                   {"cid", s_.group.cid()},
                                   {"generation", job.generation},

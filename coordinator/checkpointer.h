@@ -20,7 +20,7 @@
 #include "coordinator/joint_checkpoint.h"
 #include "coordinator/json.h"
 #include "coordinator/publish.h"
-#include "coordinator/region_file.h"
+#include "coordinator/regions.h"
 #include "coordinator/registry.h"
 #include "coordinator/worker.h"
 
@@ -53,7 +53,7 @@ class Checkpointer {
     struct Surroundings {
         boost::asio::io_context& io;
         const Session& session;
-        RegionFile& region;
+        const Regions& regions;
         Registry& registry;
         Group& group;
         Sink everybody;                                            // console and subscribers

@@ -77,7 +77,7 @@ asio::awaitable<Result<Json>> Checkpointer::try_jointly(Job& job) {
     if (!s_.registry.members().empty()) {
         const auto index = std::make_shared<std::size_t>(0);
         own = std::make_shared<PartCheckpoint>(
-            PartCheckpoint::Surroundings{s_.io, disk_, s_.session, *s_.region, s_.registry, s_.host, "",
+            PartCheckpoint::Surroundings{s_.io, disk_, s_.session, s_.regions, s_.registry, s_.host, "",
                                          s_.kill_group, s_.folders_in_use},
             [weak, index](const Json& event) {
                 if (const auto alive = weak.lock()) alive->report(*index, event);

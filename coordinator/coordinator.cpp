@@ -14,7 +14,6 @@
 #include <sstream>
 
 #include "common/human.h"
-#include "common/socket_names.h"
 
 namespace cairn::coordinator {
 
@@ -41,19 +40,19 @@ void write_small(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-Coordinator::Coordinator(asio::io_context& io, Settings settings, Session session, RegionFile region,
+Coordinator::Coordinator(asio::io_context& io, Settings settings, Session session, RegionFile owners,
                          Console::Kind kind, Surround surround)
     : io_(io),
       settings_(std::move(settings)),
       session_(std::move(session)),
-      region_(std::move(region)),
+      regions_(session_, std::move(owners)),
       surround_(std::move(surround)),
-      registry_(io, *region_, region_.key(),
+      registry_(io, regions_,
                 {.joined = [this](const Member& member) { joined(member); },
                  .left = [this](const Member& member) { left(member); },
                  .warning = [this](const std::string& text) { note(text); }}),
       gate_(
-          io, *region_, [this](pid_t pid) { return registry_.is_kin(pid); },
+          io, regions_, [this](pid_t pid) { return registry_.is_kin(pid) || starting_.contains(pid); },
           [this](const std::string& text) { note(text); }),
       barrier_(
           group_, registry_, [this](const std::string& text) { note(text); },
@@ -63,7 +62,7 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
           }),
       checkpointer_({.io = io,
                      .session = session_,
-                     .region = region_,
+                     .regions = regions_,
                      .registry = registry_,
                      .group = group_,
                      .everybody = [this](const Json& event, bool droppable) { everybody(event, droppable); },
@@ -104,20 +103,20 @@ Coordinator::~Coordinator() {
 }
 
 Result<> Coordinator::start() {
-    Region& region = *region_;
+    if (regions_.adopted()) regions_.adopt();
     // A capture of the dead coordinator's worker is over: its copy-on-write children end.
-    region.capture = 0;
-    region.coordinator_pid = ::getpid();
-    region.coordinator_generation.fetch_add(1);
-    if (region_.adopted()) load_state();
+    regions_.set_capture(0);
+    regions_.set_coordinator(::getpid());
+    regions_.owners().coordinator_generation.fetch_add(1);
+    if (regions_.adopted()) load_state();
     // A relay's programs are of the computation that they were of when it died, whatever the root serves now.
     if (!settings_.coordinator.empty() && group_.state() == Group::State::running)
         root_state_ = {{"cid", group_.cid()}};
-    std::strncpy(region.ckptdir, settings_.ckptdir.c_str(), sizeof region.ckptdir - 1);
+    note_ckptdir(settings_.ckptdir);
 
-    if (Result<> started = registry_.start(region_.adopted()); !started) return started;
+    if (Result<> started = registry_.start(regions_.adopted()); !started) return started;
     if (registry_.members().empty() && group_.state() == Group::State::running) group_ = Group();
-    if (registry_.members().empty() && registry_.births() == 0) clear_ipc(region.ipc);
+    if (registry_.members().empty() && registry_.births() == 0) clear_ipc(regions_.owners().ipc);
     if (Result<> listening = gate_.open(); !listening) return listening;
     if (Result<> listening = server_.listen(session_); !listening) return listening;
     if (Result<> begun = start_hosts(); !begun) return begun;
@@ -185,18 +184,14 @@ void Coordinator::left(const Member& member) {
     if (uplink_) {
         uplink_->left(member.uid);
         if (registry_.members().empty() && registry_.births() == 0) {
-            clear_ids(region_->ids);
-            clear_ipc(region_->ipc);
-            clear_socket_names(region_->sockets);
+            regions_.clear_names();
         }
         return check_idle();
     }
     const std::string cid = group_.cid();
     if (registry_.members().empty() && registry_.births() == 0 &&
         group_.state() != Group::State::restarting) {
-        clear_ids(region_->ids);
-        clear_ipc(region_->ipc);
-        clear_socket_names(region_->sockets);
+        regions_.clear_names();
     }
     if (group_.left(member.uid)) {
         note(fmt::format("{} ({}) was the last one; computation {} has ended", member.virtual_pid,
@@ -339,9 +334,10 @@ void Coordinator::finish() {
     // Under the lock: the next coordinator makes these anew. The region stays while somebody uses it.
     ::unlink(session_.socket().c_str());
     ::unlink(session_.pid_file().c_str());
-    region_->coordinator_pid = 0;
+    regions_.set_coordinator(0);
     if (registry_.members().empty() && registry_.births() == 0 && starting_.empty()) {
         ::unlink(session_.region().c_str());
+        ::unlink(session_.users().c_str());
         ::unlink(state_path(session_).c_str());
     }
     registry_.stop();
@@ -349,6 +345,12 @@ void Coordinator::finish() {
     // What is queued for the clients goes out first.
     quit_timer_.expires_after(200ms);
     quit_timer_.async_wait([this](const boost::system::error_code&) { io_.stop(); });
+}
+
+void Coordinator::note_ckptdir(const std::string& folder) {
+    Region& region = regions_.owners();
+    std::fill(std::begin(region.ckptdir), std::end(region.ckptdir), '\0');
+    folder.copy(region.ckptdir, sizeof region.ckptdir - 1);
 }
 
 void Coordinator::load_state() {

@@ -19,7 +19,7 @@
 #include "coordinator/hosts.h"
 #include "coordinator/json.h"
 #include "coordinator/part_checkpoint.h"
-#include "coordinator/region_file.h"
+#include "coordinator/regions.h"
 #include "coordinator/registry.h"
 #include "coordinator/restart_barrier.h"
 #include "coordinator/server.h"
@@ -37,7 +37,7 @@ struct Surround {
 class Coordinator {
   public:
     // The session's lock is held by the caller.
-    Coordinator(boost::asio::io_context& io, Settings settings, Session session, RegionFile region,
+    Coordinator(boost::asio::io_context& io, Settings settings, Session session, RegionFile owners,
                 Console::Kind kind, Surround surround = {});
     ~Coordinator();
 
@@ -58,6 +58,7 @@ class Coordinator {
     void console_asks(const Json& request);
     bool ask(const Json& request, const Sink& sink);  // the verbs that need no connection
     void hello(const std::shared_ptr<Peer>& peer, const Json& request, const Reply& reply);
+    void region(const Json& request, const Reply& reply);
     void checkpoint(const Json& request, const Sink& sink);
     void kill(const Sink& sink);
     void list(const Sink& sink) const;
@@ -109,13 +110,14 @@ class Coordinator {
     void on_signal();
 
     // What a new coordinator needs and the region doesn't say: state.json.
+    void note_ckptdir(const std::string& folder);  // for whoever looks into the region
     void load_state();
     void save_state();
 
     boost::asio::io_context& io_;
     Settings settings_;
     Session session_;
-    RegionFile region_;
+    Regions regions_;
     Surround surround_;
     bool limits_told_ = false;  // to somebody who launched
     Group group_;

@@ -74,26 +74,29 @@ void hand_over(const Fd& socket, const Fd& region) {
 
 }  // namespace
 
-Gate::Gate(asio::io_context& io, Region& region, std::function<bool(pid_t)> admits,
+Gate::Gate(asio::io_context& io, Regions& regions, std::function<bool(pid_t)> admits,
            std::function<void(const std::string&)> note)
-    : region_(region),
+    : regions_(regions),
       admits_(std::move(admits)),
       note_(std::move(note)),
       acceptor_(io, [this](const Fd& socket) { answer(socket); }) {}
 
 Result<> Gate::open() {
-    region_.owner = ::geteuid();
     if (::geteuid() != 0) return {};
     Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return fail_errno("socket");
-    std::string name(&region_.gate[0], ::strnlen(&region_.gate[0], sizeof region_.gate));
+    const Region& known = regions_.owners();
+    std::string name(&known.gate[0], ::strnlen(&known.gate[0], sizeof known.gate));
     if (!bind_name(fd.get(), name)) {
         name = fresh_name();
         if (!bind_name(fd.get(), name)) return fail_errno("the session's gate: bind");
     }
     if (::listen(fd.get(), 256) != 0) return fail_errno("the session's gate: listen");
-    std::memset(&region_.gate[0], 0, sizeof region_.gate);
-    std::memcpy(&region_.gate[0], name.data(), std::min(name.size(), sizeof region_.gate - 1));
+    for (std::size_t number = 0; number < regions_.size(); ++number) {
+        Region& region = regions_[number];
+        std::memset(&region.gate[0], 0, sizeof region.gate);
+        std::memcpy(&region.gate[0], name.data(), std::min(name.size(), sizeof region.gate - 1));
+    }
     acceptor_.start(std::move(fd));
     return {};
 }
@@ -114,8 +117,15 @@ void Gate::answer(const Fd& socket) {
                           describe(who.pid), who.uid));
         return;
     }
-    const Fd region(::open(&region_.path[0], O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (region) hand_over(socket, region);
+    // Who can still become the owner gets the owner's.
+    const auto ids = user_ids(who.pid);
+    if (!ids) return;
+    const auto number = regions_.of_user(ids->region_of(regions_.owner()));
+    auto region = number ? regions_.descriptor(*number) : std::unexpected(number.error());
+    if (!region)
+        return note_(
+            fmt::format("{} (user {}) gets no region: {}", describe(who.pid), who.uid, region.error().what));
+    hand_over(socket, *region);
 }
 
 }  // namespace cairn::coordinator

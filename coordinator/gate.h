@@ -1,9 +1,10 @@
-// Where a process that runs as another user gets the session's region.
+// Where a process that runs as another user gets a region.
 //
 // The session's folder is its owner's alone. A member that changes its user (su, sshd, a server that gives
-// root up) keeps the region that it has mapped; what it executes then has to get it anew, and may not open
-// it. So the coordinator listens on an abstract Unix socket and hands a descriptor to who connects, if the
-// kernel says that it is a member, or a child of one. Nothing is read from it, nobody is waited for.
+// root up), and what it executes then, has to have a region that this user's processes may write into. So the
+// coordinator listens on an abstract Unix socket and hands a descriptor to who connects, if the kernel says
+// that it is a member, or a child of one: of the region of the user that it connects as. Nothing is read from
+// it, nobody is waited for.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -16,13 +17,15 @@
 #include "common/fd.h"
 #include "common/region.h"
 #include "coordinator/acceptor.h"
+#include "coordinator/regions.h"
 
 namespace cairn::coordinator {
 
 class Gate {
   public:
-    // `admits`: whether this process may have the region.
-    Gate(boost::asio::io_context& io, Region& region, std::function<bool(pid_t)> admits,
+    // `admits`: whether this process may have a region: a member, a child of one, or one that was told to
+    // begin and has changed its user before anybody looked.
+    Gate(boost::asio::io_context& io, Regions& regions, std::function<bool(pid_t)> admits,
          std::function<void(const std::string&)> note);
 
     // Listens, by the name that the region has from an earlier coordinator (a program that is executed right
@@ -34,7 +37,7 @@ class Gate {
   private:
     void answer(const Fd& socket);
 
-    Region& region_;
+    Regions& regions_;
     std::function<bool(pid_t)> admits_;
     std::function<void(const std::string&)> note_;
     Acceptor acceptor_;

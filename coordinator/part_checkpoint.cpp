@@ -109,9 +109,8 @@ asio::awaitable<Result<>> PartCheckpoint::take() {
     const bool asked_for = get_flag(*order, "ckptdir_asked_for") || s_.ckptdir.empty();
     const std::string root = asked_for ? get_string(*order, "ckptdir") : s_.ckptdir,
                       cid = get_string(*order, "cid");
-    co_await wait_for_births(s_.io, s_.registry, s_.region);
-    if (Result<> fine = check_saveable(s_.registry, s_.region); !fine)
-        co_return std::unexpected(fine.error());
+    co_await wait_for_births(s_.io, s_.registry);
+    if (Result<> fine = check_saveable(s_.registry); !fine) co_return std::unexpected(fine.error());
     const std::function<std::uint32_t()> asking = [&] { return next_generation(root, cid); };
     const std::uint32_t number = co_await elsewhere(s_.disk, asking);
     report_({{"event", "prepared"}, {"next", number}, {"processes", s_.registry.members().size()}});
@@ -133,14 +132,13 @@ asio::awaitable<Result<>> PartCheckpoint::take() {
     if (!given_up_.empty()) co_return fail("{}", given_up_);
     s_.registry.scan();
     if (s_.registry.members().empty()) co_return fail("its last process has ended");
-    Attempt attempt(s_.region, s_.registry);
-    Json members = Json::array();
-    for (const auto& [index, member] : s_.registry.members())
-        members.push_back({{"pid", member.pid}, {"slot", index}});
+    Attempt attempt(s_.regions, s_.registry);
+    const Json members = members_json(s_.registry);
     const bool hold = get_flag(*order, "hold");
     const std::chrono::milliseconds standing(get_number(*order, "deadline_ms", 10'000));
     auto started = Worker::start(s_.io, capture_program(),
                                  {{"region", s_.session.region()},
+                                  {"regions", regions_json(s_.regions)},
                                   {"directory", part.folder.partial()},
                                   {"cid", cid},
                                   {"generation", generation},
@@ -186,7 +184,7 @@ asio::awaitable<Result<>> PartCheckpoint::take() {
              {"bytes", manifest->bytes},
              {"pause_ns", manifest->pause_ns},
              {"processes", manifest->images.size()},
-             {"addresses", known_addresses(s_.region.sockets)},
+             {"addresses", known_addresses(s_.regions.owners().sockets)},
              {"notes", captured->value("notes", Json::array())},
              {"parts", parts}});
 

@@ -29,7 +29,7 @@ class PartCheckpoint : public std::enable_shared_from_this<PartCheckpoint> {
         boost::asio::io_context& io;
         boost::asio::thread_pool& disk;
         const Session& session;
-        Region& region;
+        const Regions& regions;
         Registry& registry;
         std::string host;     // what this one is called
         std::string ckptdir;  // this host's own folder for checkpoints; "": the root's

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -108,48 +107,6 @@ bool has_ended(pid_t pid) {
     if (!info || info->state == 'X') return true;
     // A main thread that called pthread_exit() is a zombie while its siblings live.
     return info->state == 'Z' && info->threads <= 1;
-}
-
-FileKey mapped_file(std::uint64_t address) {
-    const auto maps = read_all("/proc/self/maps");
-    std::string_view rest = maps ? std::string_view(*maps) : std::string_view();
-    while (!rest.empty()) {
-        const std::size_t end = rest.find('\n');
-        const std::string line(rest.substr(0, end));
-        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-        std::uint64_t start = 0;
-        FileKey key;
-        if (std::sscanf(line.c_str(), "%" SCNx64 "-%*x %*4s %*x %x:%x %" SCNu64, &start, &key.major,
-                        &key.minor, &key.inode) == 4 &&
-            start == address)
-            return key;
-    }
-    return {};
-}
-
-MappedAt find_mapping(pid_t pid, const FileKey& file) {
-    MappedAt result;
-    const auto maps = read_all(proc(pid, "maps"));
-    if (!maps) return result;
-    result.mapped = Mapped::no;
-    std::string_view rest = *maps;
-    while (!rest.empty()) {
-        const std::size_t end = rest.find('\n');
-        const std::string line(rest.substr(0, end));
-        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-        std::uint64_t start = 0, inode = 0;
-        unsigned major_number = 0, minor_number = 0;
-        if (std::sscanf(line.c_str(), "%" SCNx64 "-%*x %*4s %*x %x:%x %" SCNu64, &start, &major_number,
-                        &minor_number, &inode) != 4)
-            continue;
-        if (inode == file.inode && major_number == file.major && minor_number == file.minor &&
-            result.mapped == Mapped::no) {
-            result.mapped = Mapped::yes;
-            result.address = start;
-        }
-        if (line.ends_with("/libcairn.so") || line.ends_with("/libcairn.so (deleted)")) result.library = true;
-    }
-    return result;
 }
 
 bool begins_with_region(pid_t pid, const std::string& region) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/region_mapping.h"
+
 namespace cairn::coordinator {
 
 struct ProcessInfo {
@@ -39,21 +41,6 @@ struct ProcessInfo {
 
 // A process has ended when no thread of it runs any more; its zombie may be left.
 [[nodiscard]] bool has_ended(pid_t pid);
-
-struct FileKey {
-    std::uint32_t major = 0, minor = 0;
-    std::uint64_t inode = 0;
-};
-// The file that this process itself has mapped at `address`.
-[[nodiscard]] FileKey mapped_file(std::uint64_t address);
-
-enum class Mapped { no, yes, unknown };  // unknown: /proc/PID/maps may not be read
-struct MappedAt {
-    Mapped mapped = Mapped::unknown;
-    std::uint64_t address = 0;
-    bool library = false;  // libcairn.so is mapped too: a member and not one of our tools
-};
-[[nodiscard]] MappedAt find_mapping(pid_t pid, const FileKey& file);
 
 // Was the process executed as a program of the group with this region, and is it none of our own tools? Its
 // loader may not have mapped anything yet. False in the middle of an exec.

@@ -93,11 +93,13 @@ RegionFile::~RegionFile() {
     if (region_ != nullptr) ::munmap(region_, sizeof(Region));
 }
 
-Result<RegionFile> RegionFile::map(const std::string& path, bool adopted) {
-    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (!fd) return fail_errno("{}", path);
+Result<RegionFile> RegionFile::map(const Fd& fd, const std::string& name, bool adopted) {
+    struct stat info {};
+    if (::fstat(fd.get(), &info) != 0) return fail_errno("{}", name);
+    if (static_cast<std::uint64_t>(info.st_size) != sizeof(Region))
+        return fail("{}: {} bytes are no region of this version", name, info.st_size);
     void* at = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (at == MAP_FAILED) return fail_errno("{}: mmap", path);
+    if (at == MAP_FAILED) return fail_errno("{}: mmap", name);
     return RegionFile(static_cast<Region*>(at), key_of_mapping(at), adopted);
 }
 
@@ -113,10 +115,11 @@ Result<RegionFile> RegionFile::create(const Session& session) {
         errno = number;
         return fail_errno("{}: {} bytes for the session's region", fresh, sizeof(Region));
     }
-    auto file = map(fresh, false);
+    auto file = map(fd, fresh, false);
     if (!file) return file;
     Region& region = **file;
     region.version = region_version;
+    region.owner = region.user = ::geteuid();
     struct stat space {};
     if (::stat("/proc/self/ns/pid", &space) == 0) region.pid_namespace = space.st_ino;
     // Births of an earlier region, which a restart may bring in, must not be taken for ours.
@@ -136,7 +139,7 @@ Result<RegionFile> RegionFile::create(const Session& session) {
 
 Result<RegionFile> RegionFile::open(const Session& session) {
     const std::string path = session.region();
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct stat info {};
     if (!fd) {
         if (errno != ENOENT) return fail_errno("{}", path);
@@ -158,7 +161,7 @@ Result<RegionFile> RegionFile::open(const Session& session) {
                 path, describe(user));
         return create(session);
     }
-    auto file = map(path, true);
+    auto file = map(fd, path, true);
     if (!file) return file;
     if (!anybody_in(**file, file->key())) return create(session);
     return file;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/region.h"
 #include "common/session.h"
 #include "coordinator/process_info.h"
@@ -16,6 +17,9 @@ class RegionFile {
     // new file (new inode: whoever has mapped the old one keeps it; a mapped file is never truncated:
     // SIGBUS). Refused when living processes use a region of another version.
     [[nodiscard]] static Result<RegionFile> open(const Session& session);
+
+    // The region that a descriptor leads to; `name` is for messages. Nothing is checked but its size.
+    [[nodiscard]] static Result<RegionFile> map(const Fd& fd, const std::string& name, bool adopted);
 
     RegionFile(RegionFile&& other) noexcept
         : region_(std::exchange(other.region_, nullptr)), key_(other.key_), adopted_(other.adopted_) {}
@@ -31,7 +35,6 @@ class RegionFile {
     RegionFile(Region* region, FileKey key, bool adopted) : region_(region), key_(key), adopted_(adopted) {}
 
     static Result<RegionFile> create(const Session& session);
-    static Result<RegionFile> map(const std::string& path, bool adopted);
 
     Region* region_;
     FileKey key_;

@@ -10,13 +10,15 @@
 #include <boost/asio/post.hpp>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <system_error>
 
 #include "common/human.h"
 #include "common/proc.h"
+#include "common/region_mapping.h"
 #include "common/region_ops.h"
 #include "common/uid.h"
-#include "coordinator/region_file.h"
+#include "coordinator/claim.h"
 
 namespace cairn::coordinator {
 
@@ -34,6 +36,13 @@ constexpr auto scan_pause = 10ms;
 // after it was seen without a slot twice, this far apart, was born past our wrappers.
 constexpr auto birth_grace = 1500ms;
 constexpr auto search_pause = 1000ms;
+// A process that claims to be a member and for whom nothing speaks yet is in the middle of an exec: so long
+// it is asked again.
+constexpr auto doubt = 2s;
+// How many claims of another user's region may be wrong in one scan, and how long it isn't looked at then:
+// whoever writes into it what he likes must not keep the coordinator from its work.
+constexpr std::size_t patience_with_claims = 64;
+constexpr auto sulk = 500ms;
 
 int pidfd_open(pid_t pid) {
     return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));
@@ -42,26 +51,28 @@ int pidfd_signal(int fd, int signal) {
     return static_cast<int>(::syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0U));
 }
 
-std::uint64_t born_of_uid(const std::string& uid) {
-    const std::size_t dash = uid.rfind('-');
-    return dash == std::string::npos ? 0 : std::strtoull(uid.c_str() + dash + 1, nullptr, 10);
-}
-
 }  // namespace
 
 struct Registry::Watch {
-    Watch(asio::io_context& io, int fd, std::uint32_t slot_index, pid_t process)
-        : descriptor(io, fd), again(io), slot(slot_index), pid(process) {}
+    Watch(asio::io_context& io, int fd, Place place_of_slot, pid_t process)
+        : descriptor(io, fd), again(io), place(place_of_slot), pid(process) {}
     asio::posix::stream_descriptor descriptor;
     asio::steady_timer again;
-    std::uint32_t slot;
+    Place place;
     pid_t pid;
 };
 
-Registry::Registry(asio::io_context& io, Region& region, FileKey key, Listener listener)
+// Waits for changes of one region.
+struct Registry::Bell {
+    explicit Bell(Region& of) : region(of) {}
+    Region& region;
+    std::thread thread;
+    Clock::time_point quiet_until{};
+};
+
+Registry::Registry(asio::io_context& io, Regions& regions, Listener listener)
     : io_(io),
-      region_(region),
-      key_(key),
+      regions_(regions),
       listener_(std::move(listener)),
       host_(host_name()),
       throttle_(io),
@@ -74,14 +85,27 @@ Registry::~Registry() {
 
 Result<> Registry::start(bool adopted) {
     verify_ = adopted;
+    for (std::size_t number = 0; number < regions_.size(); ++number)
+        bells_.push_back(std::make_unique<Bell>(regions_[number]));
     scan();
     verify_ = false;
     if (adopted) {
         search();
         schedule_search(search_pause);
     }
+    for (std::size_t number = 0; number < regions_.size(); ++number)
+        if (Result<> rung = ring(number); !rung) return rung;
+    regions_.made = [this](std::size_t number) {
+        bells_.push_back(std::make_unique<Bell>(regions_[number]));
+        if (Result<> rung = ring(number); !rung) listener_.warning(rung.error().what);
+    };
+    return {};
+}
+
+Result<> Registry::ring(std::size_t number) {
+    Bell& bell = *bells_[number];
     try {
-        futex_thread_ = std::thread([this] { watch_futex(); });
+        bell.thread = std::thread([this, &bell] { watch_futex(bell); });
     } catch (const std::system_error& problem) {
         return fail(
             "the coordinator can't begin a thread: {} (as many processes and threads run as the user may "
@@ -93,11 +117,12 @@ Result<> Registry::start(bool adopted) {
 }
 
 void Registry::stop() {
-    if (futex_thread_.joinable()) {
-        stopping_ = true;
-        region_.changes.fetch_add(1);
-        ::syscall(SYS_futex, &region_.changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-        futex_thread_.join();
+    stopping_ = true;
+    for (const auto& bell : bells_) {
+        if (!bell->thread.joinable()) continue;
+        bell->region.changes.fetch_add(1);
+        ::syscall(SYS_futex, &bell->region.changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+        bell->thread.join();
     }
     throttle_.cancel();
     birth_timer_.cancel();
@@ -105,15 +130,17 @@ void Registry::stop() {
     watches_.clear();
 }
 
-void Registry::watch_futex() {
-    std::uint32_t seen = region_.changes.load();
+void Registry::watch_futex(Bell& bell) {
+    std::uint32_t seen = bell.region.changes.load();
     // What changed between the first scan and now must not be missed.
     posted_ = true;
     asio::post(io_, [this] { on_change(); });
     while (!stopping_) {
-        // Not FUTEX_PRIVATE: the wakers are other processes.
-        ::syscall(SYS_futex, &region_.changes, FUTEX_WAIT, seen, nullptr, nullptr, 0);
-        const std::uint32_t now = region_.changes.load();
+        // Not FUTEX_PRIVATE: the wakers are other processes. Not for ever: whoever can write the word can
+        // also put back what the end of our thread has written.
+        constexpr timespec longest = {1, 0};
+        ::syscall(SYS_futex, &bell.region.changes, FUTEX_WAIT, seen, &longest, nullptr, 0);
+        const std::uint32_t now = bell.region.changes.load();
         if (now == seen || stopping_) continue;
         seen = now;
         if (!posted_.exchange(true)) asio::post(io_, [this] { on_change(); });
@@ -137,12 +164,10 @@ void Registry::on_change() {
 void Registry::scan() {
     posted_ = false;  // before the slots are read: a change after its slot was read posts again
     last_scan_ = Clock::now();
-    const std::uint32_t end = std::min(region_.slots_end.load(std::memory_order_acquire), slot_count);
-    for (std::uint32_t i = 0; i < end; ++i) {
-        const SlotState state = region_.slots[i].state.load(std::memory_order_acquire);
-        if (state != SlotState::free || members_.contains(i) || births_.contains(i)) look_at(i, state);
-    }
-    if (!births_.empty() && !birth_timer_set_) {
+    for (std::size_t number = 0; number < regions_.size(); ++number) scan(number);
+    if (regions_.size() > 1)
+        regions_.share_ids([this](pid_t real, uid_t user) { return is_members_thread(real, user); });
+    if ((!births_.empty() || !doubted_.empty()) && !birth_timer_set_) {
         birth_timer_set_ = true;
         birth_timer_.expires_after(500ms);
         birth_timer_.async_wait([this](const boost::system::error_code& error) {
@@ -154,83 +179,160 @@ void Registry::scan() {
     }
 }
 
-void Registry::look_at(std::uint32_t index, SlotState state) {
-    Slot& slot = region_.slots[index];
-    const auto known = members_.find(index);
+void Registry::scan(std::size_t number) {
+    Bell& bell = *bells_[number];
+    if (last_scan_ < bell.quiet_until) return;
+    const Region& region = regions_[number];
+    const std::size_t doubted = doubted_.size();
+    std::size_t wrong = 0;
+    const std::uint32_t end = std::min(region.slots_end.load(std::memory_order_acquire), slot_count);
+    for (std::uint32_t i = 0; i < end; ++i) {
+        const SlotState state = region.slots[i].state.load(std::memory_order_acquire);
+        const Place place = Regions::place(number, i);
+        if (state == SlotState::free && !members_.contains(place) && !births_.contains(place)) continue;
+        look_at(place, state);
+        if (number == 0 || members_.contains(place) || state == SlotState::birth) continue;
+        if (++wrong < patience_with_claims) continue;
+        bell.quiet_until = last_scan_ + sulk;
+        break;
+    }
+    if (doubted_.size() > doubted || last_scan_ < bell.quiet_until) return;
+    // Those that are no claims any more.
+    std::erase_if(doubted_, [&](const auto& each) {
+        return Regions::number_of(each.first) == number &&
+               regions_.slot(each.first).state.load(std::memory_order_acquire) == SlotState::free;
+    });
+}
+
+void Registry::look_at(Place place, SlotState state) {
+    Slot& slot = regions_.slot(place);
+    const auto known = members_.find(place);
     const pid_t pid = slot.pid.load(std::memory_order_relaxed);
 
-    if (state == SlotState::birth) {
-        const pid_t parent = slot.parent_pid.load(std::memory_order_relaxed);
-        const auto [birth, fresh] = births_.try_emplace(index, Birth{parent, Clock::now()});
+    const pid_t parent = slot.parent_pid.load(std::memory_order_relaxed);
+    // Another user's processes announce births of their own only.
+    if (state == SlotState::birth && (Regions::number_of(place) == 0 || is_member(parent))) {
+        const auto [birth, fresh] = births_.try_emplace(place, Birth{parent, Clock::now()});
         if (!fresh && birth->second.parent != parent) birth->second = Birth{parent, Clock::now()};
     } else {
-        births_.erase(index);
+        births_.erase(place);
     }
-    if (state == SlotState::free || state == SlotState::birth) {
-        if (known != members_.end()) remove(index);
+    if (state != SlotState::running && state != SlotState::exec) {
+        if (known != members_.end()) remove(place);
         return;
     }
     const std::uint64_t born_ns = slot.born_ns.load(std::memory_order_relaxed);
     if (known != members_.end()) {
         if (known->second.pid == pid && known->second.born_ns == born_ns) return;
-        remove(index);
+        remove(place);
     }
-    add(index, pid, born_ns);
+    add(place, pid, born_ns);
 }
 
-void Registry::add(std::uint32_t index, pid_t pid, std::uint64_t born_ns) {
-    Slot& slot = region_.slots[index];
-    if (pid <= 0) return;  // being filled
-    if (const auto other = slot_of_.find(pid); other != slot_of_.end() && other->second != index) {
-        const Member& twin = members_.at(other->second);
-        if (twin.found) {
-            // It was found by a search just before it registered by itself.
-            const std::uint32_t old = other->second;
-            remove(old);
-            release_slot(region_, static_cast<std::int32_t>(old));
-        } else {
-            listener_.warning(fmt::format("process {} has two slots, {} and {}", pid, twin.slot, index));
-        }
+void Registry::release(Place place) {
+    doubted_.erase(place);
+    release_slot(regions_.region_of(place), static_cast<std::int32_t>(Regions::index_of(place)));
+}
+
+// The process has become another user: its new region says the same of it. It stays the member that it was.
+void Registry::move(Place from, Place to) {
+    auto member = members_.extract(from);
+    member.key() = to;
+    member.mapped().place = to;
+    // The claim's own time stamp is somebody else's word.
+    regions_.slot(to).born_ns.store(member.mapped().born_ns, std::memory_order_relaxed);
+    slot_of_[member.mapped().pid] = to;
+    auto watch = watches_.extract(from);
+    watch.key() = to;
+    watch.mapped()->place = to;
+    watches_.insert(std::move(watch));
+    if (auto uid = restored_uids_.extract(from); !uid.empty()) {
+        uid.key() = to;
+        restored_uids_.insert(std::move(uid));
     }
-    const int fd = pidfd_open(pid);
-    const auto info = fd < 0 ? std::nullopt : process_info(pid);
+    members_.insert(std::move(member));
+    release(from);
+}
+
+// The pid of a claim that is believed has another slot already. True: there is nothing to be added.
+bool Registry::already_in(Place place, pid_t pid) {
+    const auto other = slot_of_.find(pid);
+    if (other == slot_of_.end() || other->second == place) return false;
+    const Place old = other->second;
+    if (members_.at(old).found) {
+        // It was found by a search just before it registered by itself.
+        remove(old);
+        release(old);
+        return false;
+    }
+    if (Regions::number_of(old) != Regions::number_of(place)) {
+        move(old, place);
+        return true;
+    }
+    listener_.warning(fmt::format("process {} has two slots, {} and {}", pid, Regions::index_of(old),
+                                  Regions::index_of(place)));
+    return false;
+}
+
+void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
+    Slot& slot = regions_.slot(place);
+    const std::size_t number = Regions::number_of(place);
+    if (pid <= 0) return;  // being filled
+    Fd process(pidfd_open(pid));
+    const auto info = !process ? std::nullopt : process_info(pid);
+    const auto restored = restored_uids_.find(place);
     // After another coordinator's death a long time may have passed, and pids may have been given to
-    // strangers. In normal times the start is proof enough, and maps is long: a script can start a thousand
-    // processes a second.
-    const bool stale = verify_ ? !slot_is_alive(slot, key_) : info && started_after(slot, *info);
-    if (fd < 0 || !info || stale || has_ended(pid)) {
-        if (fd >= 0) ::close(fd);
-        release_slot(region_, static_cast<std::int32_t>(index));
+    // strangers.
+    const bool stale =
+        verify_ ? !slot_is_alive(slot, regions_.key(number)) : info && started_after(slot, *info);
+    if (!process || !info || stale || has_ended(pid)) return release(place);
+    const Claim claim =
+        restored != restored_uids_.end()
+            ? Claim::proved
+            : judge(regions_, number, pid, *info, [this](pid_t parent) { return is_member(parent); });
+    if (claim != Claim::proved) {
+        const auto since = doubted_.try_emplace(place, last_scan_).first->second;
+        if (claim == Claim::false_ || last_scan_ - since > doubt) release(place);
         return;
     }
+    doubted_.erase(place);
+    if (already_in(place, pid)) return;
     Member member;
-    member.slot = index;
+    member.place = place;
     member.pid = pid;
-    member.virtual_pid = virtual_pid(slot);
-    if (member.virtual_pid == 0) member.virtual_pid = pid;
+    // What another user's process calls itself has come to the owner's map, if it may (Regions::share_ids).
+    member.virtual_pid = number == 0 ? virtual_pid(slot) : to_virtual(regions_.owners().ids, pid);
+    if (member.virtual_pid <= 0) member.virtual_pid = pid;
     member.born_ns = born_ns;
-    const auto restored = restored_uids_.find(index);
     member.uid =
         restored != restored_uids_.end() ? restored->second : make_uid(host_, member.virtual_pid, born_ns);
     member.name = info->name;
-    members_[index] = member;
-    slot_of_[pid] = index;
-    auto watch = std::make_shared<Watch>(io_, fd, index, pid);
-    watches_[index] = watch;
+    members_[place] = member;
+    slot_of_[pid] = place;
+    auto watch = std::make_shared<Watch>(io_, process.release(), place, pid);
+    watches_[place] = watch;
     await_end(watch);
     listener_.joined(member);
 }
 
-void Registry::remove(std::uint32_t index) {
-    const auto found = members_.find(index);
+void Registry::remove(Place place) {
+    const auto found = members_.find(place);
     if (found == members_.end()) return;
     const Member member = found->second;
     members_.erase(found);
-    if (const auto slot = slot_of_.find(member.pid); slot != slot_of_.end() && slot->second == index)
+    if (const auto slot = slot_of_.find(member.pid); slot != slot_of_.end() && slot->second == place)
         slot_of_.erase(slot);
-    watches_.erase(index);
-    restored_uids_.erase(index);
+    watches_.erase(place);
+    restored_uids_.erase(place);
     listener_.left(member);
+}
+
+std::string Registry::foreign(const Member& member) const {
+    const Slot& slot = regions_.slot(member.place);
+    char why[sizeof slot.foreign];
+    std::memcpy(why, slot.foreign, sizeof why);
+    why[sizeof why - 1] = '\0';
+    return printable(why);
 }
 
 void Registry::await_end(const std::shared_ptr<Watch>& watch) {
@@ -243,7 +345,7 @@ void Registry::await_end(const std::shared_ptr<Watch>& watch) {
 }
 
 void Registry::ended(const std::shared_ptr<Watch>& watch) {
-    const auto current = watches_.find(watch->slot);
+    const auto current = watches_.find(watch->place);
     if (current == watches_.end() || current->second != watch) return;
     // A pidfd of a main thread that ended before its siblings can be readable too early on some kernels.
     if (pidfd_signal(watch->descriptor.native_handle(), 0) == 0 && !has_ended(watch->pid)) {
@@ -254,27 +356,24 @@ void Registry::ended(const std::shared_ptr<Watch>& watch) {
         });
         return;
     }
-    Slot& slot = region_.slots[watch->slot];
+    Slot& slot = regions_.slot(watch->place);
     if (slot.pid.load(std::memory_order_relaxed) == watch->pid) {
         const SlotState state = slot.state.load(std::memory_order_acquire);
-        if (state == SlotState::running || state == SlotState::exec) {
-            release_slot(region_, static_cast<std::int32_t>(watch->slot));
-        }
+        if (state == SlotState::running || state == SlotState::exec) release(watch->place);
     }
-    remove(watch->slot);
+    remove(watch->place);
 }
 
 void Registry::check_births() {
     bool unclear = false;
     for (auto it = births_.begin(); it != births_.end();) {
-        const auto& [index, birth] = *it;
-        Slot& slot = region_.slots[index];
+        const auto& [place, birth] = *it;
+        Slot& slot = regions_.slot(place);
         const pid_t child = slot.pid.load(std::memory_order_relaxed);
         if (child > 0 && has_ended(child)) {
             // The parent noted the pid, and the child ended before it registered.
             SlotState expected = SlotState::birth;
-            if (slot.state.compare_exchange_strong(expected, SlotState::running))
-                release_slot(region_, static_cast<std::int32_t>(index));
+            if (slot.state.compare_exchange_strong(expected, SlotState::running)) release(place);
             it = births_.erase(it);
             continue;
         }
@@ -294,24 +393,55 @@ void Registry::schedule_search(std::chrono::milliseconds after) {
     });
 }
 
+std::optional<std::pair<std::size_t, MappedAt>> Registry::carrier(pid_t pid) const {
+    const auto ids = user_ids(pid);
+    for (std::size_t number = 0; number < regions_.size(); ++number) {
+        if (!ids || !ids->belongs_to(regions_.user(number), regions_.owner())) continue;
+        const MappedAt at = find_mapping(pid, regions_.key(number));
+        if (at.mapped == Mapped::yes && at.library) return std::pair(number, at);
+    }
+    return std::nullopt;
+}
+
+bool Registry::orphans_on_their_way() const {
+    return std::ranges::any_of(births_, [](const auto& each) {
+        const pid_t parent = each.second.parent;
+        return parent > 0 && has_ended(parent);
+    });
+}
+
+bool Registry::is_member(pid_t pid) const {
+    const auto place = slot_of_.find(pid);
+    if (place == slot_of_.end()) return false;
+    // A member's pid is its own as long as it lives: its pidfd says so.
+    const auto watch = watches_.find(place->second);
+    return watch != watches_.end() && pidfd_signal(watch->second->descriptor.native_handle(), 0) == 0;
+}
+
+bool Registry::is_members_thread(pid_t id, uid_t user) const {
+    const auto ids = user_ids(id);
+    const auto process = ids && ids->belongs_to(user, regions_.owner()) ? proc::process_of(id) : std::nullopt;
+    return process && is_member(*process);
+}
+
 void Registry::search() {
     if (searching_paused_) {
         schedule_search(search_pause);
         return;
     }
     std::set<pid_t> strangers;
-    std::map<pid_t, MappedAt> where;
+    std::map<pid_t, std::pair<std::size_t, MappedAt>> where;
     for (const pid_t pid : proc::processes()) {
         if (pid == ::getpid() || slot_of_.contains(pid)) continue;
-        const MappedAt at = find_mapping(pid, key_);
-        if (at.mapped != Mapped::yes || !at.library || has_ended(pid)) continue;
+        const auto carried = carrier(pid);
+        if (!carried || has_ended(pid)) continue;
         strangers.insert(pid);
-        where[pid] = at;
+        where[pid] = *carried;
     }
     // A vfork child has its parent's mappings until its exec, and registers after it: it is not without a
     // slot.
     std::map<pid_t, int> parents_in_birth;
-    for (const auto& [index, birth] : births_) ++parents_in_birth[birth.parent];
+    for (const auto& [place, birth] : births_) ++parents_in_birth[birth.parent];
 
     bool again = false;
     for (const pid_t pid : strangers) {
@@ -321,7 +451,7 @@ void Registry::search() {
             continue;
         }
         if (strangers_.contains(pid))
-            adopt(pid, where[pid].address);
+            adopt(pid, where[pid].first, where[pid].second.address);
         else
             again = true;
     }
@@ -332,14 +462,14 @@ void Registry::search() {
     }
     // Nobody is left who could still register in these: the child ended first, or never came to be.
     for (auto it = births_.begin(); it != births_.end();) {
-        const auto& [index, birth] = *it;
-        Slot& slot = region_.slots[index];
+        const auto& [place, birth] = *it;
+        Slot& slot = regions_.slot(place);
         const bool stale = Clock::now() - birth.seen > birth_grace && strangers_.empty() &&
                            slot.pid.load(std::memory_order_relaxed) <= 0 &&
                            slot.parent_pid.load(std::memory_order_relaxed) == birth.parent;
         SlotState expected = SlotState::birth;
         if (stale && slot.state.compare_exchange_strong(expected, SlotState::running)) {
-            release_slot(region_, static_cast<std::int32_t>(index));
+            release(place);
             it = births_.erase(it);
         } else {
             ++it;
@@ -347,20 +477,21 @@ void Registry::search() {
     }
 }
 
-void Registry::adopt(pid_t pid, std::uint64_t region_at) {
+void Registry::adopt(pid_t pid, std::size_t number, std::uint64_t region_at) {
     const auto info = process_info(pid);
     if (!info) return;
-    const std::int32_t index = claim_slot(region_, info->parent);
+    Region& region = regions_[number];
+    const std::int32_t index = claim_slot(region, info->parent);
     if (index == no_slot) return;
-    Slot& slot = region_.slots[index];
-    set_virtual_pid(slot, pid, to_virtual(region_.ids, pid));
+    Slot& slot = region.slots[index];
+    set_virtual_pid(slot, pid, to_virtual(regions_.owners().ids, pid));
     slot.born_ns.store(info->started_ns, std::memory_order_relaxed);
     slot.region_at.store(region_at, std::memory_order_relaxed);
-    name_slot(region_, index, pid);
+    name_slot(region, index, pid);
     slot.state.store(SlotState::running, std::memory_order_release);
-    const auto at = static_cast<std::uint32_t>(index);
-    look_at(at, SlotState::running);
-    if (const auto member = members_.find(at); member != members_.end()) {
+    const Place place = Regions::place(number, static_cast<std::uint32_t>(index));
+    look_at(place, SlotState::running);
+    if (const auto member = members_.find(place); member != members_.end()) {
         member->second.found = true;
         listener_.warning(fmt::format(
             "{} had not registered (born by a raw system call?); it is a member now", describe(pid)));
@@ -372,48 +503,50 @@ Result<> Registry::restore(const RestoredMember& member) {
         return fail("slot {} of process {}: there are {} slots", member.slot, member.virtual_pid, slot_count);
     if (member.real_pid <= 0 || member.virtual_pid <= 0)
         return fail("process {}: a real and a virtual pid are needed", member.uid);
-    Slot& slot = region_.slots[member.slot];
+    auto number = member.user ? regions_.of_user(*member.user) : Result<std::size_t>(0);
+    if (!number) return std::unexpected(std::move(number.error()));
+    const auto ids = user_ids(member.real_pid);
+    if (!ids || !ids->belongs_to(regions_.user(*number), regions_.owner()))
+        return fail("process {} ({}) doesn't run as user {}", member.virtual_pid, describe(member.real_pid),
+                    regions_.user(*number));
+    Region& region = regions_[*number];
+    const Place place = Regions::place(*number, member.slot);
+    Slot& slot = regions_.slot(place);
     const pid_t holder = slot.pid.load(std::memory_order_relaxed);
     const SlotState state = slot.state.load(std::memory_order_acquire);
     const bool same = holder == member.real_pid;
     if (state != SlotState::free && !same && holder > 0 && !has_ended(holder))
         return fail("slot {} of process {} is in use by {}", member.slot, member.virtual_pid,
                     describe(holder));
-    if (state != SlotState::free) remove(member.slot);
+    if (state != SlotState::free) remove(place);
     slot.state.store(SlotState::birth, std::memory_order_release);
-    std::uint32_t end = region_.slots_end.load();
-    while (end <= member.slot && !region_.slots_end.compare_exchange_weak(end, member.slot + 1)) {
+    std::uint32_t end = region.slots_end.load();
+    while (end <= member.slot && !region.slots_end.compare_exchange_weak(end, member.slot + 1)) {
     }
-    name_slot(region_, static_cast<std::int32_t>(member.slot), member.real_pid);
+    name_slot(region, static_cast<std::int32_t>(member.slot), member.real_pid);
     set_virtual_pid(slot, member.real_pid, member.virtual_pid);
     slot.parent_pid.store(0, std::memory_order_relaxed);
     slot.born_ns.store(born_of_uid(member.uid), std::memory_order_relaxed);
     if (member.region_at != 0) slot.region_at.store(member.region_at, std::memory_order_relaxed);
     if (member.door != 0) slot.door.store(member.door, std::memory_order_relaxed);
-    if (member.timing_tls != 0) slot.timing_tls.store(member.timing_tls, std::memory_order_relaxed);
     slot.flags.fetch_or(slot_restored);
     slot.state.store(SlotState::running, std::memory_order_release);
     // The uID of a process that comes from another host begins with that host's hash.
-    restored_uids_[member.slot] = member.uid;
-    look_at(member.slot, SlotState::running);
-    if (!members_.contains(member.slot))
+    restored_uids_[place] = member.uid;
+    look_at(place, SlotState::running);
+    const auto known = members_.find(place);
+    if (known == members_.end())
         return fail("process {} ({}) is not alive or has not mapped the session's region", member.virtual_pid,
                     describe(member.real_pid));
+    known->second.door = member.door;
     return {};
 }
 
 bool Registry::is_kin(pid_t pid) {
     scan();
-    // A member's pid is its own as long as it lives: its pidfd says so.
-    const auto lives = [this](pid_t member) {
-        const auto slot = slot_of_.find(member);
-        if (slot == slot_of_.end()) return false;
-        const auto watch = watches_.find(slot->second);
-        return watch != watches_.end() && pidfd_signal(watch->second->descriptor.native_handle(), 0) == 0;
-    };
-    if (lives(pid)) return true;
+    if (is_member(pid)) return true;
     const auto info = process_info(pid);
-    return info && lives(info->parent);
+    return info && is_member(info->parent);
 }
 
 std::size_t Registry::kill_unregistered(const std::string& region) {
@@ -422,8 +555,7 @@ std::size_t Registry::kill_unregistered(const std::string& region) {
         if (pid == ::getpid() || slot_of_.contains(pid)) continue;
         const int fd = pidfd_open(pid);
         if (fd < 0) continue;
-        const MappedAt at = find_mapping(pid, key_);
-        const bool ours = (at.mapped == Mapped::yes && at.library) || begins_with_region(pid, region);
+        const bool ours = carrier(pid) || begins_with_region(pid, region);
         if (ours && !has_ended(pid) && pidfd_signal(fd, SIGKILL) == 0) ++killed;
         ::close(fd);
     }
@@ -432,15 +564,17 @@ std::size_t Registry::kill_unregistered(const std::string& region) {
 
 std::size_t Registry::kill_all() {
     std::size_t killed = 0;
-    for (const auto& [index, watch] : watches_)
+    for (const auto& [place, watch] : watches_)
         if (pidfd_signal(watch->descriptor.native_handle(), SIGKILL) == 0) ++killed;
-    for (const auto& [index, birth] : births_) {
-        const pid_t pid = region_.slots[index].pid.load(std::memory_order_relaxed);
+    for (const auto& [place, birth] : births_) {
+        const pid_t pid = regions_.slot(place).pid.load(std::memory_order_relaxed);
         if (pid <= 0) continue;
         const int fd = pidfd_open(pid);
         if (fd < 0) continue;
         // Only what is surely ours: between the read and the open the pid may have been given away.
-        if (find_mapping(pid, key_).mapped == Mapped::yes && pidfd_signal(fd, SIGKILL) == 0) ++killed;
+        if (find_mapping(pid, regions_.key(Regions::number_of(place))).mapped == Mapped::yes &&
+            pidfd_signal(fd, SIGKILL) == 0)
+            ++killed;
         ::close(fd);
     }
     return killed;

@@ -1,4 +1,8 @@
-// Who is in the session: the region's slots, and a pidfd for each process.
+// Who is in the session: the slots of its regions, and a pidfd for each process.
+//
+// A slot is what somebody says. It is believed of a process of which the kernel says that it has the region
+// mapped, or that its parent is a member, and that it runs as the region's user (claim.h). From then on the
+// pidfd counts: the slot may say what it likes.
 //
 // Everything runs in one thread (the io_context's) but the futex wait, which only posts.
 #pragma once
@@ -11,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -19,25 +24,27 @@
 #include "common/error.h"
 #include "common/region.h"
 #include "coordinator/process_info.h"
+#include "coordinator/regions.h"
 
 namespace cairn::coordinator {
 
 struct Member {
-    std::uint32_t slot = 0;
+    Place place = 0;
     pid_t pid = 0;          // real
     pid_t virtual_pid = 0;  // what the program believes
     std::uint64_t born_ns = 0;
     std::string uid;
-    std::string name;    // comm when it was seen first; for words about it when it has gone
-    bool found = false;  // had no slot of its own, was found by a scan
+    std::string name;        // comm when it was seen first; for words about it when it has gone
+    std::uint64_t door = 0;  // where a restart has said that the library's Door is
+    bool found = false;      // had no slot of its own, was found by a scan
 };
 
 struct RestoredMember {  // what a restart tells of a process that it has rebuilt
     std::string uid;
     pid_t virtual_pid = 0, real_pid = 0;
-    std::uint32_t slot = 0;
+    std::uint32_t slot = 0;     // in the region of
+    std::optional<uid_t> user;  // this user; none: the session's owner
     std::uint64_t region_at = 0, door = 0;
-    std::int64_t timing_tls = 0;
 };
 
 class Registry {
@@ -48,7 +55,7 @@ class Registry {
         std::function<void(const std::string&)> warning;
     };
 
-    Registry(boost::asio::io_context& io, Region& region, FileKey key, Listener listener);
+    Registry(boost::asio::io_context& io, Regions& regions, Listener listener);
     ~Registry();
 
     // Reads all slots and begins to watch. `adopted`: looks for processes without a slot as well.
@@ -59,9 +66,13 @@ class Registry {
     // yourself.
     void scan();
 
-    [[nodiscard]] const std::map<std::uint32_t, Member>& members() const { return members_; }
+    [[nodiscard]] const std::map<Place, Member>& members() const { return members_; }
+    // What its slot says why this member can't be saved; "" if it can.
+    [[nodiscard]] std::string foreign(const Member& member) const;
     // Slots claimed for children that have not registered yet.
     [[nodiscard]] std::size_t births() const { return births_.size(); }
+    // Whether the parent of one of them has gone: no process leads to the child.
+    [[nodiscard]] bool orphans_on_their_way() const;
 
     // Fills the slot of a process that a restart has rebuilt.
     [[nodiscard]] Result<> restore(const RestoredMember& member);
@@ -71,8 +82,8 @@ class Registry {
 
     // SIGKILL for everybody, those included whose births are known by pid. Returns how many got it.
     std::size_t kill_all();
-    // The same for those who have the region (its path) and no slot: children whose parent was killed before
-    // it noted them. Reads the mappings of all processes.
+    // The same for those who have a region (the owner's: or its path) and no slot: children whose parent was
+    // killed before it noted them. Reads the mappings of all processes.
     std::size_t kill_unregistered(const std::string& region);
 
     // While a capture runs its copy-on-write children look like processes without a slot.
@@ -80,39 +91,49 @@ class Registry {
 
   private:
     struct Watch;
+    struct Bell;
     struct Birth {
         pid_t parent = 0;
         std::chrono::steady_clock::time_point seen;
     };
     using Clock = std::chrono::steady_clock;
 
-    void watch_futex();
+    Result<> ring(std::size_t number);
+    void watch_futex(Bell& bell);
     void on_change();
-    void look_at(std::uint32_t index, SlotState state);
-    void add(std::uint32_t index, pid_t pid, std::uint64_t born_ns);
-    void remove(std::uint32_t index);
+    void scan(std::size_t number);
+    void look_at(Place place, SlotState state);
+    void add(Place place, pid_t pid, std::uint64_t born_ns);
+    bool already_in(Place place, pid_t pid);
+    void move(Place from, Place to);
+    void remove(Place place);
+    void release(Place place);
     void await_end(const std::shared_ptr<Watch>& watch);
     void ended(const std::shared_ptr<Watch>& watch);
     void check_births();
     void search();
-    void adopt(pid_t pid, std::uint64_t region_at);
+    void adopt(pid_t pid, std::size_t number, std::uint64_t region_at);
     void schedule_search(std::chrono::milliseconds after);
+    // Whether it has one of the session's regions mapped and is none of our tools, and which.
+    [[nodiscard]] std::optional<std::pair<std::size_t, MappedAt>> carrier(pid_t pid) const;
+    [[nodiscard]] bool is_member(pid_t pid) const;
+    [[nodiscard]] bool is_members_thread(pid_t id, uid_t user) const;
 
     boost::asio::io_context& io_;
-    Region& region_;
-    FileKey key_;
+    Regions& regions_;
     Listener listener_;
     std::string host_;
-    std::map<std::uint32_t, Member> members_;
-    std::map<std::uint32_t, std::shared_ptr<Watch>> watches_;
-    std::map<pid_t, std::uint32_t> slot_of_;
-    std::map<std::uint32_t, std::string> restored_uids_;
-    std::map<std::uint32_t, Birth> births_;
-    std::set<pid_t> strangers_;  // had no slot at the last search
+    std::map<Place, Member> members_;
+    std::map<Place, std::shared_ptr<Watch>> watches_;
+    std::map<pid_t, Place> slot_of_;
+    std::map<Place, std::string> restored_uids_;
+    std::map<Place, Birth> births_;
+    std::map<Place, Clock::time_point> doubted_;  // claims that nothing speaks for yet, since when
+    std::set<pid_t> strangers_;                   // had no slot at the last search
     boost::asio::steady_timer throttle_, birth_timer_, search_timer_;
     bool birth_timer_set_ = false, search_set_ = false, searching_paused_ = false, verify_ = false;
     Clock::time_point last_scan_{};
-    std::thread futex_thread_;
+    std::vector<std::unique_ptr<Bell>> bells_;
     std::atomic<bool> stopping_ = false, posted_ = false;
 };
 

@@ -160,8 +160,7 @@ void Coordinator::answered(std::uint64_t client, const Json& event) {
         answer["pid"] = ::getpid();
         if (const std::string said = limits_note(); !said.empty()) answer["note"] = said;
         const std::string folder = settings_.ckptdir_given ? settings_.ckptdir : get_string(event, "ckptdir");
-        std::fill(std::begin(region_->ckptdir), std::end(region_->ckptdir), '\0');
-        folder.copy(region_->ckptdir, sizeof region_->ckptdir - 1);
+        note_ckptdir(folder);
         expect(peer->pid());
     }
     if (!question.id.is_null()) answer["id"] = question.id;
@@ -202,7 +201,7 @@ void Coordinator::ordered(std::uint64_t conversation, const Json& order) {
     }
     parts_.clear();
     auto part = std::make_shared<PartCheckpoint>(
-        PartCheckpoint::Surroundings{io_, disk_, session_, *region_, registry_, settings_.host,
+        PartCheckpoint::Surroundings{io_, disk_, session_, regions_, registry_, settings_.host,
                                      settings_.ckptdir_given ? settings_.ckptdir : std::string(),
                                      [this] { return kill_group(); },
                                      [this] {

@@ -80,9 +80,10 @@ std::vector<RestoredMember> read_restored(const Json& request) {
         member.real_pid = static_cast<pid_t>(get_number(one, "real"));
         const std::int64_t slot = get_number(one, "slot", -1);
         member.slot = slot < 0 || slot >= slot_count ? slot_count : static_cast<std::uint32_t>(slot);
+        if (const std::int64_t user = get_number(one, "user", -1); user >= 0)
+            member.user = static_cast<uid_t>(user);
         member.region_at = static_cast<std::uint64_t>(get_number(one, "region_at"));
         member.door = static_cast<std::uint64_t>(get_number(one, "door"));
-        member.timing_tls = get_number(one, "timing_tls");
         members.push_back(std::move(member));
     }
     return members;

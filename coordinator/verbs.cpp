@@ -66,6 +66,8 @@ void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& reque
                             fmt::format("this is host {}'s relay of the coordinator at {}: subscribe to the "
                                         "events of the computation there, on the socket of its session",
                                         settings_.host, settings_.coordinator)));
+    // Regions are this host's.
+    if (verb == "region") return region(request, reply);
     if (uplink_ && verb != "quit") return relay_asks(peer, request);
     if (verb == "hello") return hello(peer, request, reply);
     if (verb == "subscribe") {
@@ -147,8 +149,7 @@ Result<Json> Coordinator::take_in(const Json& request, const std::string& folder
     if (Result<> allowed = group_.may_launch(); !allowed) return std::unexpected(allowed.error());
     if (const std::string given = get_string(request, "ckptdir"); !given.empty()) {
         settings_.ckptdir = absolute_path(given, folder);
-        std::memset(region_->ckptdir, 0, sizeof region_->ckptdir);
-        std::strncpy(region_->ckptdir, settings_.ckptdir.c_str(), sizeof region_->ckptdir - 1);
+        note_ckptdir(settings_.ckptdir);
     }
     if (const double seconds = get_real(request, "interval", -1);
         seconds >= 0 && seconds <= longest_interval_s) {
@@ -194,6 +195,20 @@ std::string Coordinator::limits_note() {
     return text + "; `cairn quit` and `cairn coordinator --daemon` from a shell with higher limits mend that";
 }
 
+void Coordinator::region(const Json& request, const Reply& reply) {
+    const std::int64_t user = get_number(request, "user", -1);
+    constexpr std::int64_t no_user = 0xffffffff;
+    if (user < 0 || user >= no_user)
+        return reply(failed(ExitCode::usage, "a region is somebody's: no user was named"));
+    if (regions_.owner() != 0 && user != regions_.owner())
+        return reply(failed(ExitCode::refused,
+                            fmt::format("session {} is user {}'s: processes of user {} can't be members",
+                                        session_.name, regions_.owner(), user)));
+    const auto number = regions_.of_user(static_cast<uid_t>(user));
+    if (!number) return reply(failed(ExitCode::failed, number.error().what));
+    reply({{"event", "done"}, {"code", 0}, {"path", regions_.path(*number)}});
+}
+
 Json Coordinator::status() const {
     const char* state = "idle";
     if (group_.state() == Group::State::restarting) state = "restarting";
@@ -211,7 +226,7 @@ Json Coordinator::status() const {
             {"host", settings_.host},
             {"session", session_.name},
             {"pid", ::getpid()},
-            {"generation_of_coordinator", region_->coordinator_generation.load()},
+            {"generation_of_coordinator", regions_.owners().coordinator_generation.load()},
             {"cid", group_.cid()},
             {"np", group_.np()},
             {"state", state},
@@ -227,18 +242,15 @@ Json Coordinator::status() const {
             {"restart", barrier_.status()},
             {"uptime_s", up.count()},
             {"limits", surround_.limits},
-            {"overflow", region_->overflow.load()}};
+            {"overflow", regions_.overflow()}};
 }
 
 void Coordinator::list(const Sink& sink) const {
     const std::uint64_t now = boottime_ns();
-    for (const auto& [index, member] : registry_.members()) {
-        const Slot& slot = region_->slots[index];
+    for (const auto& [place, member] : registry_.members()) {
+        const Slot& slot = regions_.slot(place);
         const auto info = process_info(member.pid);
         if (!info) continue;
-        char foreign[sizeof slot.foreign];
-        std::memcpy(foreign, slot.foreign, sizeof foreign);
-        foreign[sizeof foreign - 1] = '\0';
         // Restored processes carry the time stamp of their first life, maybe of another boot: their start
         // counts.
         const bool restored = (slot.flags.load() & slot_restored) != 0;
@@ -252,7 +264,7 @@ void Coordinator::list(const Sink& sink) const {
               {"command", command_line(member.pid)},
               {"terminal", terminal_path(info->terminal)},
               {"state", name_of(slot.state.load())},
-              {"foreign", foreign},
+              {"foreign", registry_.foreign(member)},
               {"restored", restored},
               {"started_s", since < now ? static_cast<double>(now - since) / 1e9 : 0.0}},
              false);

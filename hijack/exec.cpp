@@ -33,12 +33,6 @@ bool reachable(const char* path, int mode) {
     return !raw::failed(answer) || answer == -ENOSYS || answer == -EPERM;
 }
 
-void explain(Slot& slot, const char* why) {
-    std::size_t n = 0;
-    for (; n + 1 < sizeof slot.foreign && why[n] != '\0'; ++n) slot.foreign[n] = why[n];
-    slot.foreign[n] = '\0';
-}
-
 }  // namespace
 
 ExecMark::ExecMark(const ProgramCheck* outside) : slot_(own_slot_or_new()) {

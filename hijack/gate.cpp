@@ -53,11 +53,15 @@ long ask(long socket, const sockaddr_un& address, std::size_t length, unsigned o
 long ask_at_gate(const char* gate) {
     unsigned owner = 0;
     for (; *gate >= '0' && *gate <= '9'; ++gate) owner = owner * 10 + static_cast<unsigned>(*gate - '0');
-    const std::size_t size = *gate == ':' ? std::strlen(gate + 1) : 0;
+    return *gate == ':' ? ask_at_gate(owner, gate + 1) : -EINVAL;
+}
+
+long ask_at_gate(unsigned owner, const char* name) {
+    const std::size_t size = std::strlen(name);
     sockaddr_un address = {};
     if (size == 0 || size >= sizeof address.sun_path) return -EINVAL;
     address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, gate + 1, size);
+    std::memcpy(address.sun_path + 1, name, size);
     const long socket = raw::call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (raw::failed(socket)) return socket;
     const long fd = ask(socket, address, offsetof(sockaddr_un, sun_path) + 1 + size, owner);

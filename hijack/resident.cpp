@@ -89,7 +89,6 @@ std::int32_t fill_slot(Region& region, std::int32_t index, std::int32_t pid, boo
         slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);
     slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
     slot.door.store(reinterpret_cast<std::uint64_t>(&cairn_door), std::memory_order_relaxed);
-    slot.timing_tls.store(timing_note_offset(), std::memory_order_relaxed);
     name_slot(region, index, pid);
     const std::int32_t name = name_process(region, index, pid);
     slot.state.store(SlotState::running, std::memory_order_release);
@@ -138,9 +137,8 @@ const char* keep_path(char*& room, char** environment, const char* name) {
     return copy;
 }
 
-Region* map_region(const char* path, const char* gate) {
-    long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
-    if (raw::failed(fd) && gate != nullptr) fd = ask_at_gate(gate);
+// Closes the descriptor.
+Region* map_region(long fd) {
     if (raw::failed(fd)) return nullptr;
     struct stat status = {};
     long at = -1;
@@ -154,6 +152,11 @@ Region* map_region(const char* path, const char* gate) {
         return region;
     raw::call(SYS_munmap, at, sizeof(Region));
     return nullptr;
+}
+
+Region* find_region(const char* path, const char* gate) {
+    const long fd = raw::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+    return map_region(raw::failed(fd) && gate != nullptr ? ask_at_gate(gate) : fd);
 }
 
 void note_code(Door& door) {
@@ -173,10 +176,11 @@ void note_code(Door& door) {
     if (library == nullptr || path == nullptr) return;
     resident.library_path = library;
     resident.region_path = path;
-    Region* region = map_region(path, variable(environment, env_gate));
+    Region* region = find_region(path, variable(environment, env_gate));
     if (region == nullptr) return;
     resident.region = region;
     cairn_door.cpu_tls = thread_cpu_base_offset();
+    cairn_door.timing_tls = timing_note_offset();
     note_code(cairn_door);
     cairn_door_open();
     register_image(*region);
@@ -184,6 +188,50 @@ void note_code(Door& door) {
 }
 
 }  // namespace
+
+void user_has_changed() {
+    Region* const old = resident.region;
+    std::uint32_t ids[3] = {};
+    if (old == nullptr || raw::failed(raw::call(SYS_getresuid, &ids[0], &ids[1], &ids[2]))) return;
+    for (const std::uint32_t id : ids)
+        if (id == old->user) return;  // it can become what it was again
+    // A child of vfork has its parent's memory; what it executes asks for itself.
+    const std::int32_t index = own_slot();
+    if (index == no_slot) return;
+    Slot& slot = old->slots[index];
+    if (slot.state.load(std::memory_order_acquire) != SlotState::running ||
+        (slot.flags.load(std::memory_order_acquire) & slot_vfork) != 0)
+        return;
+    const int error = errno;
+    Region* const fresh = map_region(ask_at_gate(old->owner, old->gate));
+    if (fresh == nullptr) {
+        // It may have been taken from a process that isn't the owner's any more.
+        if (slot.pid.load(std::memory_order_acquire) == raw::pid())
+            explain(slot, "has become another user while no coordinator answered");
+        resident.region = nullptr;
+        // Not a hole: another thread may be looking at it.
+        raw::call(SYS_mmap, old, sizeof(Region), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        errno = error;
+        return;
+    }
+    const std::int32_t pid = raw::pid();
+    const std::int32_t name = to_virtual(old->ids, pid);
+    const std::int32_t place = claim_slot(*fresh, raw::parent_pid());
+    if (place != no_slot) {
+        Slot& mine = fresh->slots[place];
+        if (name != pid) insert_id(fresh->ids, name, pid);
+        set_virtual_pid(mine, pid, name);
+        mine.born_ns.store(slot.born_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        mine.flags.fetch_or(slot.flags.load(std::memory_order_relaxed) & slot_restored);
+        fill_slot(*fresh, place, pid, false);
+        mine.region_at.store(reinterpret_cast<std::uint64_t>(old), std::memory_order_relaxed);
+    }
+    // At the same address, in one step: other threads look there. Nothing of the old one stays mapped.
+    raw::call(SYS_mremap, fresh, sizeof(Region), sizeof(Region), MREMAP_MAYMOVE | MREMAP_FIXED, old);
+    announce_change(*old);
+    errno = error;
+}
 
 bool elsewhere() {
     return resident.root_changed.load(std::memory_order_relaxed) ||

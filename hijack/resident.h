@@ -33,6 +33,11 @@ inline const char* region_path() {
 // May the region be out of reach of what this process executes: as another user, or under another root?
 bool elsewhere();
 
+// The process has become another user, if it has: it may write into that user's region only from now on.
+// Waits for the coordinator then; a process that gets none there is no member any more, and its slot says so.
+// Keeps errno.
+void user_has_changed();
+
 // The slot of this process, or no_slot. Looked up by the pid, never remembered: a child of a raw clone has
 // the memory of its parent, and a restart may have given the process another slot.
 std::int32_t own_slot();

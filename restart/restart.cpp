@@ -42,6 +42,7 @@
 #include "restart/pmi/launcher.h"
 #include "restart/privileges.h"
 #include "restart/rebuild.h"
+#include "restart/regions.h"
 #include "restart/stage.h"
 #include "restart/tell.h"
 #include "restart/terminal/outer.h"
@@ -190,10 +191,11 @@ class Restart {
                     if (known.empty() || fresh.domain() != known.domain()) continue;
                     const auto [old_bytes, size] = known.host_bytes();
                     const auto [new_bytes, same] = fresh.host_bytes();
-                    if (find_moved_host(region_->sockets, static_cast<std::uint32_t>(known.domain()),
+                    if (find_moved_host(regions_.owners().sockets, static_cast<std::uint32_t>(known.domain()),
                                         old_bytes.data(), size) == nullptr)
-                        (void)add_moved_host(region_->sockets, static_cast<std::uint32_t>(known.domain()),
-                                             old_bytes.data(), new_bytes.data(), size);
+                        (void)add_moved_host(regions_.owners().sockets,
+                                             static_cast<std::uint32_t>(known.domain()), old_bytes.data(),
+                                             new_bytes.data(), size);
                     break;
                 }
             }
@@ -311,13 +313,7 @@ class Restart {
     }
 
     Result<> choose_ids() {
-        const Fd fd(::open(session_.region().c_str(), O_RDWR | O_CLOEXEC));
-        if (!fd) return fail_errno("{}", session_.region());
-        void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-        if (memory == MAP_FAILED) return fail_errno("mapping {}", session_.region());
-        region_ = static_cast<Region*>(memory);
-        region_fd_ = Fd(::fcntl(fd.get(), F_DUPFD, object_options_.floor));
-        if (!region_fd_) return fail_errno("duplicating the region's descriptor");
+        if (auto done = regions_.open(session_, processes_, object_options_.floor); !done) return done;
         std::vector<pid_t> leaders;  // of sessions and groups, who have exited: their ids are taken as well
         for (const auto& process : plan_.processes)
             if (process.exact) leaders.push_back(process.id);
@@ -327,11 +323,11 @@ class Restart {
         if (options_.ids == Ids::automatic)
             exact_ = ::geteuid() == 0 && old_ids_free(processes_, leaders, std::chrono::seconds(3));
         object_options_.exact_ids = exact_;
-        object_options_.region = region_;
+        object_options_.region = &regions_.owners();
         object_options_.meet_links = [this](const nlohmann::json& ends) { return meet_links(ends); };
         object_options_.still_wanted = [this] { return still_wanted(); };
         note_moved_hosts();
-        to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(region_->ids, id); };
+        to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(regions_.owners().ids, id); };
         return {};
     }
 
@@ -414,10 +410,11 @@ class Restart {
     // Each part of a computation makes all of them; the lock lets a second one find what the first has made.
     Result<> open_system_v() {
         if (std::ranges::none_of(objects().objects, is_system_v)) return {};
-        if (::flock(region_fd_.get(), LOCK_EX) != 0) return fail_errno("locking the session's region");
-        auto done =
-            system_v_.open_all(objects(), computation_->objects.front().reader, region_->ipc, notes_.list);
-        ::flock(region_fd_.get(), LOCK_UN);
+        if (::flock(regions_.owners_fd().get(), LOCK_EX) != 0)
+            return fail_errno("locking the session's region");
+        auto done = system_v_.open_all(objects(), computation_->objects.front().reader, regions_.owners().ipc,
+                                       notes_.list);
+        ::flock(regions_.owners_fd().get(), LOCK_UN);
         return done;
     }
 
@@ -452,7 +449,7 @@ class Restart {
         for (auto& note : forest_->notes) notes_.list.push_back(note);
         if (!exact_)
             for (const auto& [old_id, new_id] : forest_->real)
-                if (old_id != new_id && !insert_id(region_->ids, old_id, new_id))
+                if (old_id != new_id && !insert_id(regions_.owners().ids, old_id, new_id))
                     return fail("the map of virtual ids is full");
         return {};
     }
@@ -462,7 +459,7 @@ class Restart {
         stage_->await(index);
         const auto& process = living_[index]->process;
         take_foreground(process);
-        std::vector<int> keep = {region_fd_.get(), image_fds_[index].get()};
+        std::vector<int> keep = {regions_.of(process).fd.get(), image_fds_[index].get()};
         const auto want = [&](std::int64_t object) {
             if (const int fd = objects_->fd_of(object); fd >= 0) keep.push_back(fd);
         };
@@ -513,8 +510,8 @@ class Restart {
             context.image_path = living_[i]->reader.path();
             context.objects = &*objects_;
             context.system_v = &system_v_;
-            context.ipc = &region_->ipc;
-            context.region_fd = region_fd_.get();
+            context.ipc = &regions_.owners().ipc;
+            context.region_fd = regions_.of(process).fd.get();
             context.close_from = object_options_.floor;
             context.exact_ids = exact_;
             context.lazy = lazy_;
@@ -536,7 +533,7 @@ class Restart {
     // Before anybody needs it: the blob itself touches memory that isn't there yet.
     Result<> start_page_server() {
         pages::Work work;
-        work.region = region_;
+        for (const auto& each : regions_.all()) work.regions.push_back({each.region, each.key});
         for (const auto& [pid, rebuild] : rebuilds_) {
             if (rebuild->lazy_runs().empty()) continue;
             const auto image = index_of_.at(pid);
@@ -623,31 +620,36 @@ class Restart {
         if (!exact_)
             for (const auto& [pid, rebuild] : rebuilds_)
                 for (const auto& [image_tid, real_tid] : rebuild->thread_ids())
-                    if (image_tid != real_tid && !insert_id(region_->ids, image_tid, real_tid))
+                    if (image_tid != real_tid && !insert_id(regions_.owners().ids, image_tid, real_tid))
                         return fail("the map of virtual ids is full");
         for (const auto* image : living_)
             for (const auto& undo : image->process.undo)
-                promise_undo(region_->ipc, forest_->real.at(image->process.pid),
+                promise_undo(regions_.of(image->process).region->ipc, forest_->real.at(image->process.pid),
                              undo_key(undo.semaphores, static_cast<std::uint32_t>(undo.number)), undo.adjust);
         system_v_.attached();
-        region_->life.store(life_of(static_cast<std::uint64_t>(computation_->manifest.generation)),
-                            std::memory_order_release);
+        regions_.owners().life.store(life_of(static_cast<std::uint64_t>(computation_->manifest.generation)),
+                                     std::memory_order_release);
+        regions_.share_names();
         for (auto* image : living_) {
-            const auto index = claim_slot(*region_, 0);
+            Region& region = *regions_.of(image->process).region;
+            const auto index = claim_slot(region, 0);
             if (index == no_slot) return fail("the session's table of processes is full");
-            auto& slot = region_->slots[index];
+            auto& slot = region.slots[index];
             slot.door.store(image->process.door);
-            slot.timing_tls.store(image->process.timing_tls);
-            slot_of_[image->process.pid] = index;
+            slot_of_[image->process.pid] = {&region, index};
         }
         if (auto started = start_launcher(); !started) return started;
         notes_.print(options_.quiet);
         auto done = send_members({{"verb", "restart-ready"}}, [this](const ProcessImage& image) {
-            return nlohmann::json{{"uid", image.process.uid},
-                                  {"pid", image.process.pid},
-                                  {"real", forest_->real.at(image.process.pid)},
-                                  {"slot", slot_of_.at(image.process.pid)},
-                                  {"region_at", image.process.region_at}};
+            const SessionRegion& region = regions_.of(image.process);
+            nlohmann::json member = {{"uid", image.process.uid},
+                                     {"pid", image.process.pid},
+                                     {"real", forest_->real.at(image.process.pid)},
+                                     {"slot", slot_of_.at(image.process.pid).second},
+                                     {"door", image.process.door},
+                                     {"region_at", image.process.region_at}};
+            if (!region.owners) member["user"] = region.user;
+            return member;
         });
         if (!done) return done;
         return await_event("release", {});
@@ -722,7 +724,7 @@ class Restart {
     Result<int> stay() {
         objects_.reset();
         image_fds_.clear();
-        region_fd_.reset();
+        regions_.close_descriptors();
         client_.reset();
         terminal_fd_.reset();
         auto result = terminal_.stay(forest_->real.at(first_process(processes_)), *deputy_,
@@ -741,9 +743,10 @@ class Restart {
     void give_up() {
         if (forest_ && !released_) (void)forest_->kill_all();
         if (!released_) system_v_.undo();
-        if (region_ != nullptr && forest_ && !exact_)
-            for (const auto& [old_id, new_id] : forest_->real) remove_id(region_->ids, old_id, new_id);
-        for (const auto& [pid, index] : slot_of_) release_slot(*region_, index);
+        if (regions_.is_open() && forest_ && !exact_)
+            for (const auto& [old_id, new_id] : forest_->real)
+                for (const auto& each : regions_.all()) remove_id(each.region->ids, old_id, new_id);
+        for (const auto& [pid, slot] : slot_of_) release_slot(*slot.first, slot.second);
     }
 
     [[nodiscard]] schema::Objects& objects() { return computation_->objects.front().objects; }
@@ -764,8 +767,7 @@ class Restart {
     std::optional<CoordinatorClient> client_;
     nlohmann::json last_event_, places_;  // what the coordinator said last; where each part is now
     std::optional<Error> given_up_;       // elsewhere, while we waited for another part
-    Region* region_ = nullptr;
-    Fd region_fd_;
+    Regions regions_;
     Translate to_kernel_;
     proc::ClockOffsets own_clocks_;
     std::int64_t clock_shift_ = 0;
@@ -779,7 +781,7 @@ class Restart {
     std::map<pid_t, pid_t> process_of_;
     std::map<pid_t, std::unique_ptr<Rebuild>> rebuilds_;
     std::vector<Rebuild*> running_;  // not stopped by job control
-    std::map<pid_t, std::int32_t> slot_of_;
+    std::map<pid_t, std::pair<Region*, std::int32_t>> slot_of_;
     Notes notes_;
     bool lazy_ = false;
     pid_t launcher_ = -1;  // start_launcher()

@@ -177,7 +177,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
         image.personality = static_cast<std::uint32_t>(proc::hexadecimal(*text));
     image.region_at = process.region_at;
     image.door = process.door;
-    image.timing_tls = process.slot->timing_tls.load();
+    image.timing_tls = process.timing_tls;
     if (auto done = collect_credentials(process, answers, image); !done) return done;
     if (auto done = collect_limits(process, image); !done) return done;
     return collect_layout(process, answers, image);

@@ -53,10 +53,17 @@ int for_all_threads(Call call) {
     return -1;
 }
 
+template <class Call>
+int change_user(Call call) {
+    const int result = for_all_threads(call);
+    if (result == 0) user_has_changed();
+    return result;
+}
+
 }  // namespace
 
 CAIRN_EXPORT int setuid(uid_t user) noexcept {
-    return for_all_threads([=] { return next<"setuid">(&::setuid)(user); });
+    return change_user([=] { return next<"setuid">(&::setuid)(user); });
 }
 
 CAIRN_EXPORT int setgid(gid_t group) noexcept {
@@ -64,7 +71,7 @@ CAIRN_EXPORT int setgid(gid_t group) noexcept {
 }
 
 CAIRN_EXPORT int seteuid(uid_t user) noexcept {
-    return for_all_threads([=] { return next<"seteuid">(&::seteuid)(user); });
+    return change_user([=] { return next<"seteuid">(&::seteuid)(user); });
 }
 
 CAIRN_EXPORT int setegid(gid_t group) noexcept {
@@ -72,7 +79,7 @@ CAIRN_EXPORT int setegid(gid_t group) noexcept {
 }
 
 CAIRN_EXPORT int setreuid(uid_t real, uid_t effective) noexcept {
-    return for_all_threads([=] { return next<"setreuid">(&::setreuid)(real, effective); });
+    return change_user([=] { return next<"setreuid">(&::setreuid)(real, effective); });
 }
 
 CAIRN_EXPORT int setregid(gid_t real, gid_t effective) noexcept {
@@ -80,7 +87,7 @@ CAIRN_EXPORT int setregid(gid_t real, gid_t effective) noexcept {
 }
 
 CAIRN_EXPORT int setresuid(uid_t real, uid_t effective, uid_t saved) noexcept {
-    return for_all_threads([=] { return next<"setresuid">(&::setresuid)(real, effective, saved); });
+    return change_user([=] { return next<"setresuid">(&::setresuid)(real, effective, saved); });
 }
 
 CAIRN_EXPORT int setresgid(gid_t real, gid_t effective, gid_t saved) noexcept {

@@ -67,6 +67,9 @@ struct CallsToLookAt {
                                   SYS_nanosleep,
                                   SYS_clock_nanosleep,
                                   SYS_mbind,
+                                  SYS_setuid,
+                                  SYS_setreuid,
+                                  SYS_setresuid,
                                   SYS_poll,
                                   SYS_shmget,
                                   SYS_shmat,
@@ -176,6 +179,13 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
         case SYS_mbind:  // libc has no function for it; libnuma comes this way
             cairn_door.memory_policies = 1;
             return call();
+        case SYS_setuid:
+        case SYS_setreuid:
+        case SYS_setresuid: {  // of this thread alone; the kernel takes the main thread's for the process's
+            const long answer = call();
+            if (answer == 0 && raw::tid() == raw::pid()) user_has_changed();
+            return answer;
+        }
         case SYS_perf_event_open:
             b = real_id(id(b));
             return call();

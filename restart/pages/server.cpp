@@ -385,10 +385,18 @@ class Server {
     void kill_programs() const {
         for (const auto& process : work_.processes)
             if (process.pid > 0) ::kill(process.pid, SIGKILL);
-        if (work_.region == nullptr) return;
-        for (const auto& slot : work_.region->slots)
-            if (const pid_t pid = slot.pid.load(); slot.state.load() != SlotState::free && pid > 1)
-                ::kill(pid, SIGKILL);
+        for (const auto& each : work_.regions)
+            for (const auto& slot : each.region->slots)
+                if (slot.state.load() != SlotState::free) kill_member(slot.pid.load(), each.key);
+    }
+
+    // A slot says what its users like: who is killed has the region mapped.
+    static void kill_member(pid_t pid, const FileKey& region) {
+        if (pid <= 1) return;
+        const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+        const MappedAt at = find_mapping(pid, region);
+        if (process && at.mapped == Mapped::yes && at.library)
+            ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
     }
 
     const Work& work_;

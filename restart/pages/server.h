@@ -9,6 +9,7 @@
 
 #include "common/fd.h"
 #include "common/region.h"
+#include "common/region_mapping.h"
 #include "restart/memory_plan.h"
 #include "restart/pages/log.h"
 
@@ -22,10 +23,15 @@ struct Served {         // a process whose pages come lazily
     std::vector<restorer::Run> runs;
 };
 
+struct ServedRegion {
+    const Region* region = nullptr;
+    FileKey key;
+};
+
 struct Work {
     std::vector<Served> processes;
-    const Region* region = nullptr;  // whose programs end when pages can't be had
-    int lock = -1;                   // what a capture waits for; how much is left is written to it
+    std::vector<ServedRegion> regions;  // whose programs end when pages can't be had
+    int lock = -1;                      // what a capture waits for; how much is left is written to it
 };
 
 // A child process that shares the table of descriptors with its parent, so that what one opens outlives it in

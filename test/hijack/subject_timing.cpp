@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "common/agent.h"
 #include "hijack/raw.h"
 #include "test/hijack/subject.h"
 
@@ -26,9 +27,13 @@ namespace {
 std::atomic<int> sleeper;
 std::atomic<char*> thread_pointer;
 
+const cairn::Door* door_of(std::int32_t slot) {
+    return reinterpret_cast<const cairn::Door*>(region()->slots[slot].door.load());
+}
+
 cairn::TimingNote note_at(char* thread) {
     const auto slot = cairn::find_slot(*region(), cairn::hijack::raw::pid());
-    return *reinterpret_cast<cairn::TimingNote*>(thread + region()->slots[slot].timing_tls.load());
+    return *reinterpret_cast<cairn::TimingNote*>(thread + door_of(slot)->timing_tls);
 }
 
 void* run(void* call) {
@@ -150,7 +155,7 @@ int timing(int, char**) {
     EXPECT(sigaction(SIGUSR1, &action, nullptr) == 0);
     const auto slot = cairn::find_slot(*region(), cairn::hijack::raw::pid());
     auto* own = reinterpret_cast<cairn::TimingNote*>(static_cast<char*>(__builtin_thread_pointer()) +
-                                                     region()->slots[slot].timing_tls.load());
+                                                     door_of(slot)->timing_tls);
     *own = {.began_ns = 1, .length_ns = 2, .call = 3, .call_frame = 0};
     EXPECT(raise(SIGUSR1) == 0);
     EXPECT(handled);

@@ -1,0 +1,82 @@
+#include "capture/own_library.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "common/fd.h"
+
+namespace cairn::capture {
+namespace {
+
+// As hijack/agent/agent.cpp writes it: how far behind the note's own words the Door lies.
+constexpr char note_name[] = "CAIRN";
+constexpr Elf64_Word door_note = 1;
+
+template <class T>
+bool read_at(const Fd& file, std::uint64_t at, T* to, std::size_t count) {
+    const auto size = static_cast<ssize_t>(count * sizeof(T));
+    return ::pread(file.get(), to, count * sizeof(T), static_cast<off_t>(at)) == size;
+}
+
+constexpr std::uint64_t aligned(std::uint64_t size) {
+    return (size + 3) / 4 * 4;
+}
+
+// In one segment of notes; elf(5), Notes.
+std::optional<std::uint64_t> find_door(const Fd& file, const Elf64_Phdr& segment) {
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= segment.p_filesz;) {
+        Elf64_Nhdr note{};
+        if (!read_at(file, segment.p_offset + at, &note, 1)) return std::nullopt;
+        const std::uint64_t name = at + sizeof note, words = name + aligned(note.n_namesz);
+        char text[sizeof note_name] = {};
+        std::int64_t behind = 0;
+        if (note.n_type == door_note && note.n_namesz == sizeof note_name && note.n_descsz == sizeof behind &&
+            read_at(file, segment.p_offset + name, text, sizeof text) &&
+            std::memcmp(text, note_name, sizeof text) == 0 &&
+            read_at(file, segment.p_offset + words, &behind, 1))
+            return segment.p_vaddr + words + static_cast<std::uint64_t>(behind);
+        at = words + aligned(note.n_descsz);
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+Result<OwnLibrary> OwnLibrary::read(const std::string& path) {
+    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return fail_errno("{}", path);
+    constexpr std::size_t page = 4096;
+    void* at = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file.get(), 0);
+    if (at == MAP_FAILED) return fail_errno("{}: mmap", path);
+    OwnLibrary library;
+    library.file = mapped_file(reinterpret_cast<std::uintptr_t>(at));
+    ::munmap(at, page);
+    Elf64_Ehdr elf{};
+    constexpr std::size_t most_segments = 64;
+    if (!read_at(file, 0, &elf, 1) || elf.e_phnum > most_segments || elf.e_phentsize != sizeof(Elf64_Phdr))
+        return fail("{}: no library of ours", path);
+    std::vector<Elf64_Phdr> segments(elf.e_phnum);
+    if (!read_at(file, elf.e_phoff, segments.data(), segments.size()))
+        return fail("{}: no library of ours", path);
+    for (const Elf64_Phdr& segment : segments) {
+        const auto door = segment.p_type == PT_NOTE ? find_door(file, segment) : std::nullopt;
+        if (!door) continue;
+        library.door = *door;
+        return library;
+    }
+    return fail("{}: of another version, it doesn't say where its door is", path);
+}
+
+std::uint64_t OwnLibrary::door_in(const std::vector<proc::MapLine>& maps) const {
+    const auto first = std::ranges::find_if(
+        maps, [&](const proc::MapLine& line) { return line.offset == 0 && shows(line, file); });
+    return first == maps.end() ? 0 : first->start + door;
+}
+
+}  // namespace cairn::capture

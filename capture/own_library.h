@@ -1,0 +1,30 @@
+// Our own hijack library as the kernel knows it: which file it is, and where in it the Door lies.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/proc.h"
+#include "common/region_mapping.h"
+
+namespace cairn::capture {
+
+struct OwnLibrary {
+    FileKey file;
+    std::uint64_t door = 0;  // address of the Door, relative to where the file's first byte is mapped
+
+    // `path` of libcairn.so. Errors: it can't be read, or isn't of this version.
+    [[nodiscard]] static Result<OwnLibrary> read(const std::string& path);
+
+    // Address of the Door in a process with these mappings, 0 if it has not mapped this file.
+    [[nodiscard]] std::uint64_t door_in(const std::vector<proc::MapLine>& maps) const;
+};
+
+// Whether a line of a process's maps shows this file.
+[[nodiscard]] inline bool shows(const proc::MapLine& line, const FileKey& file) {
+    return line.inode == file.inode && line.major == file.major && line.minor == file.minor;
+}
+
+}  // namespace cairn::capture

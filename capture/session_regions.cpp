@@ -1,0 +1,170 @@
+#include "capture/session_regions.h"
+
+#include <fcntl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/layout.h"
+#include "common/region_copy.h"
+
+namespace cairn::capture {
+namespace {
+
+Result<SessionRegion> map_region(const std::string& path, uid_t user, bool owners) {
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd) return fail_errno("{}", path);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return fail_errno("{}", path);
+    if (status.st_size != static_cast<off_t>(sizeof(Region)))
+        return fail("{}: not a region of this version", path);
+    void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (memory == MAP_FAILED) return fail_errno("mapping {}", path);
+    auto* region = static_cast<Region*>(memory);
+    // What another user's says of itself is nothing that could be believed, and it was made by our
+    // coordinator.
+    if (owners && (region->magic != region_magic || region->version != region_version))
+        return fail("{}: not a region of this version", path);
+    return SessionRegion{user, region, mapped_file(reinterpret_cast<std::uintptr_t>(memory)), owners};
+}
+
+// Whose a System V object is, by the kernel's word; nothing if it has gone.
+std::optional<ipc_perm> rights_of(IpcKind kind, int id) {
+    switch (kind) {
+        case IpcKind::memory: {
+            shmid_ds about{};
+            if (::shmctl(id, IPC_STAT, &about) == 0) return about.shm_perm;
+            break;
+        }
+        case IpcKind::semaphores: {
+            semid_ds about{};
+            union {
+                int value;
+                semid_ds* about;
+            } argument{};
+            argument.about = &about;
+            if (::semctl(id, 0, IPC_STAT, argument) == 0) return about.sem_perm;
+            break;
+        }
+        case IpcKind::messages: {
+            msqid_ds about{};
+            if (::msgctl(id, IPC_STAT, &about) == 0) return about.msg_perm;
+            break;
+        }
+    }
+    return std::nullopt;
+}
+
+// Whether this user may read and change it: then nobody gains anything by it that it is saved, and put back
+// by a restart.
+bool is_open_to(uid_t user, IpcKind kind, int id) {
+    constexpr unsigned others_too = 0006;
+    const auto rights = rights_of(kind, id);
+    return rights &&
+           (rights->uid == user || rights->cuid == user || (rights->mode & others_too) == others_too);
+}
+
+}  // namespace
+
+Result<SessionRegions> SessionRegions::open(const std::string& owners, const std::vector<Other>& others,
+                                            std::map<pid_t, Known> known) {
+    SessionRegions regions;
+    auto first = map_region(owners, ::geteuid(), true);
+    if (!first) return std::unexpected(std::move(first.error()));
+    regions.all_.push_back(*first);
+    for (const Other& other : others) {
+        auto region = map_region(other.path, other.user, false);
+        if (!region) return std::unexpected(std::move(region.error()).in(fmt::format("user {}", other.user)));
+        regions.all_.push_back(*region);
+    }
+    regions.known_ = std::move(known);
+    for (const auto& [pid, member] : regions.known_)
+        if (member.door != 0) regions.doors_.insert(member.door);
+    if (others.empty()) return regions;
+    auto library = OwnLibrary::read(own_library());
+    if (!library) return std::unexpected(std::move(library.error()));
+    regions.library_ = *library;
+    return regions;
+}
+
+const SessionRegion* SessionRegions::of(pid_t pid) const {
+    if (all_.size() == 1) return &all_.front();
+    const auto ids = user_ids(pid);
+    if (!ids) return nullptr;
+    const uid_t owner = all_.front().user;
+    // Its effective user's first: it got its region from the gate as that.
+    for (const SessionRegion& each : all_)
+        if (each.user == ids->region_of(owner) && each.region != nullptr) return &each;
+    for (const SessionRegion& each : all_)
+        if (ids->belongs_to(each.user, owner)) return &each;
+    return nullptr;
+}
+
+void SessionRegions::set_capture(std::uint64_t number) const {
+    for (const SessionRegion& each : all_) each.region->capture.store(number);
+}
+
+bool SessionRegions::confirms(const SessionRegion& region, pid_t living, std::uint64_t region_at,
+                              std::uint64_t door) const {
+    if (region.owners) return true;
+    const auto maps = proc::maps(living, false);
+    if (!maps) return false;
+    const auto line = std::ranges::find(*maps, region_at, &proc::MapLine::start);
+    if (line == maps->end() || !shows(*line, region.key)) return false;
+    // Where the library isn't the file that it was (an image with its own copy of it) a restart has said
+    // where the Door is, and children have it at the same place.
+    const std::uint64_t there = library_->door_in(*maps);
+    return there != 0 ? there == door : doors_.contains(door);
+}
+
+std::optional<std::uint64_t> SessionRegions::born_ns(const SessionRegion& region, pid_t pid) const {
+    if (region.owners) return std::nullopt;
+    if (const auto known = known_.find(pid); known != known_.end()) return known->second.born_ns;
+    const auto stat = proc::stat(pid);
+    static const auto tick = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    return stat ? stat->start_time * (1'000'000'000ULL / tick) : 0;
+}
+
+pid_t SessionRegions::to_program(pid_t real) const {
+    const IdMap& ids = owners().ids;
+    const pid_t known = to_virtual(ids, real);
+    if (known != real || all_.size() == 1 || ids.used.load() == 0) return known;
+    // Born this instant, and the coordinator has not yet entered what it calls itself.
+    for (const SessionRegion& each : all_) {
+        if (each.owners) continue;
+        const pid_t name = to_virtual(each.region->ids, real);
+        const auto who = name != real && name == newcomers_name(ids, real) ? user_ids(real) : std::nullopt;
+        if (who && who->belongs_to(each.user, all_.front().user)) return name;
+    }
+    return real;
+}
+
+IpcMap& SessionRegions::ipc() {
+    if (all_.size() == 1) return owners().ipc;
+    merged_ = std::make_unique<IpcMap>();
+    IpcMap& all = *merged_;
+    copy_ipc(owners().ipc, all);
+    copy_undo(owners().ipc, all, [](pid_t) { return true; });
+    all.lost.store(owners().ipc.lost.load());
+    for (const SessionRegion& each : all_) {
+        if (each.owners) continue;
+        for (const IpcEntry& entry : each.region->ipc.entries) {
+            const std::uint64_t known = entry.known.load();
+            const std::int32_t real = entry.real.load();
+            if (known == 0 || find_ipc(all, known) != nullptr) continue;
+            const IpcKind kind = ipc_kind(known);
+            if (find_ipc_by_real(all, kind, real) == nullptr && is_open_to(each.user, kind, real))
+                bind_ipc(all, kind, ipc_id(known), real);
+        }
+        copy_undo(each.region->ipc, all, [&](pid_t pid) { return of(pid) == &each; });
+    }
+    return all;
+}
+
+}  // namespace cairn::capture

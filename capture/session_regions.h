@@ -1,0 +1,75 @@
+// The regions of the session whose processes are saved: the owner's, whose word counts, and those of other
+// users, each of which says something of that user's own processes and of nothing else
+// (docs/decisions/0006-other-users.md).
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "capture/own_library.h"
+#include "common/error.h"
+#include "common/region.h"
+#include "common/region_mapping.h"
+
+namespace cairn::capture {
+
+struct SessionRegion {
+    uid_t user = 0;
+    Region* region = nullptr;
+    FileKey key;
+    bool owners = false;
+};
+
+class SessionRegions {
+  public:
+    struct Other {  // another user's, as the coordinator tells of it
+        uid_t user = 0;
+        std::string path;
+    };
+    // What the coordinator knows of a member of another user's.
+    struct Known {
+        std::uint64_t born_ns = 0;
+        std::uint64_t door = 0;  // told by a restart, 0: not known
+    };
+
+    // `owners`: path of the owner's region. `known`: by pid.
+    [[nodiscard]] static Result<SessionRegions> open(const std::string& owners,
+                                                     const std::vector<Other>& others,
+                                                     std::map<pid_t, Known> known);
+
+    [[nodiscard]] Region& owners() const { return *all_.front().region; }
+    [[nodiscard]] const std::vector<SessionRegion>& all() const { return all_; }
+
+    // The region whose slot of this process may be believed; null if there is none for the user that it runs
+    // as, or if it has gone.
+    [[nodiscard]] const SessionRegion* of(pid_t pid) const;
+    void set_capture(std::uint64_t number) const;
+
+    // Whether the kernel says that a process has this region mapped at `region_at`, and our library, whose
+    // Door is at `door`. The owner's own processes are believed.
+    [[nodiscard]] bool confirms(const SessionRegion& region, pid_t living, std::uint64_t region_at,
+                                std::uint64_t door) const;
+    // When it was born, if somebody else than its own user says so.
+    [[nodiscard]] std::optional<std::uint64_t> born_ns(const SessionRegion& region, pid_t pid) const;
+
+    // What programs call this process or thread.
+    [[nodiscard]] pid_t to_program(pid_t real) const;
+    // The System V objects of all regions: of other users' only those that are open to them, and only
+    // promises of their own processes.
+    [[nodiscard]] IpcMap& ipc();
+
+  private:
+    std::vector<SessionRegion> all_;
+    std::map<pid_t, Known> known_;
+    std::set<std::uint64_t> doors_;  // that restarts have told of
+    std::optional<OwnLibrary> library_;
+    std::unique_ptr<IpcMap> merged_;
+};
+
+}  // namespace cairn::capture

@@ -1,0 +1,27 @@
+#include "coordinator/claim.h"
+
+#include <unistd.h>
+
+#include "common/region_mapping.h"
+
+namespace cairn::coordinator {
+
+Claim judge(const Regions& regions, std::size_t number, pid_t pid, const ProcessInfo& info,
+            const std::function<bool(pid_t)>& is_member) {
+    const bool owners = number == 0;
+    // Who isn't root has one region only, which processes of his own alone write into, and nothing that he
+    // does to them could they not do themselves.
+    if (owners && regions.owner() != 0) return Claim::proved;
+    const auto ids = user_ids(pid);
+    if (!ids) return Claim::unproved;
+    if (!ids->belongs_to(regions.user(number), regions.owner())) return Claim::false_;
+    // Of the owner's own processes kinship is enough, and much cheaper than to read all mappings: a script
+    // can start a thousand processes a second. A child of another user's can be one that has changed its
+    // rights.
+    if (owners && is_member(info.parent)) return Claim::proved;
+    const MappedAt at = find_mapping(pid, regions.key(number));
+    if (owners && at.mapped == Mapped::unknown) return Claim::proved;  // our own right, but it isn't dumpable
+    return at.mapped == Mapped::yes && at.library ? Claim::proved : Claim::unproved;
+}
+
+}  // namespace cairn::coordinator

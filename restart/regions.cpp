@@ -1,0 +1,75 @@
+#include "restart/regions.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "common/region_copy.h"
+
+namespace cairn::restart {
+namespace {
+
+constexpr auto patience = std::chrono::seconds(10);
+
+// Nobody but root becomes somebody else.
+uid_t region_user(const schema::Process& process) {
+    const uid_t owner = ::geteuid();
+    if (owner != 0) return owner;
+    return UserIds{process.uids[0], process.uids[1], process.uids[2]}.region_of(owner);
+}
+
+}  // namespace
+
+Result<> Regions::add(const std::string& path, uid_t user, int floor) {
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd) return fail_errno("{}", path);
+    void* memory = ::mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (memory == MAP_FAILED) return fail_errno("mapping {}", path);
+    SessionRegion one;
+    one.user = user;
+    one.owners = all_.empty();
+    one.region = static_cast<Region*>(memory);
+    one.key = mapped_file(reinterpret_cast<std::uintptr_t>(memory));
+    one.fd = Fd(::fcntl(fd.get(), F_DUPFD, floor));
+    if (!one.fd) return fail_errno("duplicating the region's descriptor");
+    all_.push_back(std::move(one));
+    return {};
+}
+
+Result<> Regions::open(const Session& session, const std::vector<schema::Process>& processes, int floor) {
+    const uid_t owner = ::geteuid();
+    if (auto done = add(session.region(), owner, floor); !done) return done;
+    std::set<uid_t> others;
+    for (const auto& process : processes)
+        if (const uid_t user = region_user(process); user != owner) others.insert(user);
+    if (others.empty()) return {};
+    auto client = CoordinatorClient::connect(session);
+    if (!client) return std::unexpected(std::move(client.error()));
+    for (const uid_t user : others) {
+        auto answer = client->ask({{"verb", "region"}, {"user", user}}, {}, patience);
+        if (!answer)
+            return std::unexpected(std::move(answer.error()).in(fmt::format("the region of user {}", user)));
+        if (auto done = add(answer->value("path", ""), user, floor); !done) return done;
+    }
+    return {};
+}
+
+const SessionRegion& Regions::of(const schema::Process& process) const {
+    const auto found = std::ranges::find(all_, region_user(process), &SessionRegion::user);
+    return found == all_.end() ? all_.front() : *found;
+}
+
+void Regions::share_names() const {
+    for (const SessionRegion& each : all_)
+        if (!each.owners) copy_names(owners(), *each.region);
+}
+
+void Regions::close_descriptors() {
+    for (SessionRegion& each : all_) each.fd.reset();
+}
+
+}  // namespace cairn::restart
