@@ -45,7 +45,8 @@ TEST_F(CoordinatorTest, PartsWaitForEachOther) {
     EXPECT_EQ(second.until("go")["event"], "go");
     EXPECT_EQ(first.until("go")["event"], "go");
 
-    FakeProgram one(region(), {.registers = false}), two(region(), {.registers = false});
+    FakeProgram one(region(), {.registers = false, .library = true}),
+        two(region(), {.registers = false, .library = true});
     first.send(ready_of("c-100-5", 100, one, 7).dump());
     second.send(ready_of("c-101-6", 101, two, 3).dump());
     EXPECT_EQ(first.until("release")["event"], "release");

@@ -28,7 +28,7 @@ def knock(t):
     for name in os.listdir(folder):
         found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(os.path.join(folder, name)))
         owned.update(found.groups() if found else ())
-    with open("/proc/net/unix") as file:
+    with open("/proc/net/unix", errors="replace") as file:
         gates = [words[7][1:] for words in map(str.split, file) if len(words) == 8 and words[6] in owned and words[7].startswith("@")]
     check(len(gates) == 1, f"gates of the session: {gates}")
     user = t.own_by_user()
