@@ -8,6 +8,7 @@
 
 #include "common/human.h"
 #include "common/region.h"
+#include "coordinator/group.h"
 
 namespace cairn::coordinator {
 
