@@ -149,7 +149,11 @@ std::optional<std::string> read_memory(const LoadedProcess& process, std::uint64
 Result<Checkpoint> load(const std::string& path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0) return fail_errno("{}", path);
-    return S_ISDIR(status.st_mode) ? load_folder(path) : load_single(path);
+    if (S_ISDIR(status.st_mode)) return load_folder(path);
+    // A link that the caller names is his own affair; those in a checkpoint aren't followed.
+    std::error_code problem;
+    const fs::path real = fs::canonical(path, problem);
+    return load_single(problem ? path : real.string());
 }
 
 std::uint64_t verify(Checkpoint& checkpoint) {

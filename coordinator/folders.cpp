@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "common/fd.h"
+#include "coordinator/own_folder.h"
 
 namespace cairn::coordinator {
 
@@ -42,10 +43,9 @@ Result<> write_file(const std::string& path, const std::string& text, mode_t mod
     return {};
 }
 
-Result<std::string> move_link(const std::string& link, const std::string& target) {
-    struct stat info {};
-    if (::lstat(link.c_str(), &info) == 0 && !S_ISLNK(info.st_mode))
-        return fmt::format("{} was left alone: it is no link of ours", link);
+Result<> move_link(const std::string& link, const std::string& target) {
+    if (const std::string problem = link_problem(link); !problem.empty())
+        return fail_code(ExitCode::refused, "{}", problem);
     const std::string fresh = fmt::format("{}.{}.new", link, ::getpid());
     ::unlink(fresh.c_str());
     if (::symlink(target.c_str(), fresh.c_str()) != 0) return fail_errno("{}: symlink", fresh);
@@ -55,7 +55,7 @@ Result<std::string> move_link(const std::string& link, const std::string& target
         errno = number;
         return fail_errno("{}: rename from {}", link, fresh);
     }
-    return std::string();
+    return {};
 }
 
 void remove_leftovers(const std::string& folder) {
@@ -71,22 +71,19 @@ void remove_leftovers(const std::string& folder) {
     }
 }
 
-std::vector<std::string> lead_to(const std::string& root, const std::string& cid, std::uint32_t generation,
-                                 const std::function<void()>& step) {
-    std::vector<std::string> notes;
+Result<> lead_to(const std::string& root, const std::string& cid, std::uint32_t generation,
+                 const std::function<void()>& step) {
     const std::string target = fmt::format("{}/{}", cid, generation);
     const std::pair<std::string, std::string> links[] = {{root + "/latest", target},
                                                          {root + "/restart.sh", "latest/restart.sh"}};
+    Result<> all;
     for (const auto& [link, leads_to] : links) {
         auto moved = move_link(link, leads_to);
-        if (!moved)
-            notes.push_back(moved.error().what);
-        else if (!moved->empty())
-            notes.push_back(*moved);
+        if (!moved && all) all = std::unexpected(std::move(moved.error()));
         if (step) step();
     }
-    if (auto synced = sync_folder(root); !synced) notes.push_back(synced.error().what);
-    return notes;
+    auto synced = sync_folder(root);
+    return all ? synced : all;
 }
 
 }  // namespace cairn::coordinator

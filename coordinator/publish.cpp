@@ -14,6 +14,7 @@
 #include "common/human.h"
 #include "common/image/manifest.h"
 #include "coordinator/folders.h"
+#include "coordinator/own_folder.h"
 
 namespace cairn::coordinator {
 
@@ -64,23 +65,17 @@ Result<Partial> begin_checkpoint(const std::string& root, const std::string& cid
     Partial partial;
     partial.root = root;
     partial.cid = cid;
-    std::error_code problem;
-    if (fs::create_directories(root, problem); problem)
-        return fail("{}: the folder for checkpoints can't be made: {}", root, problem.message());
-    if (::mkdir(partial.folder().c_str(), 0700) == 0) {
-        if (auto synced = sync_folder(root); !synced) return std::unexpected(synced.error());
-    } else if (errno != EEXIST) {
-        return fail_errno("{}: can't be made", partial.folder());
-    }
+    if (auto ready = prepare_folder(root, cid); !ready) return std::unexpected(std::move(ready.error()));
+    if (auto synced = sync_folder(root); !synced) return std::unexpected(synced.error());
     remove_leftovers(partial.folder());
     partial.generation = next_generation(root, cid) - 1;
     for (int tries = 0; tries < 1000; ++tries) {
         ++partial.generation;
         // Who made N.partial owns N: a name that is there belongs to another session restarted from the same
         // computation.
-        if (::mkdir(partial.partial().c_str(), 0700) != 0) {
-            if (errno == EEXIST) continue;
-            return fail_errno("{}: can't be made", partial.partial());
+        if (auto made_it = make_folder(partial.partial()); !made_it) {
+            if (made_it.error().number == EEXIST) continue;
+            return std::unexpected(std::move(made_it.error()).in("can't be made"));
         }
         partial.lock.reset(::open(partial.partial().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!partial.lock || ::flock(partial.lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -110,7 +105,6 @@ Result<std::vector<std::string>> publish(Partial& partial, const schema::Manifes
     const auto at = [&step](const char* name) {
         if (step) step(name);
     };
-    std::vector<std::string> notes;
     const std::string folder = partial.partial();
 
     at("manifest");
@@ -127,13 +121,13 @@ Result<std::vector<std::string>> publish(Partial& partial, const schema::Manifes
         return fail_errno("{}: rename from {}", partial.final(), folder);
     if (auto synced = sync_folder(partial.folder()); !synced) return std::unexpected(synced.error());
 
-    // From here on the checkpoint is complete; a link that can't be moved is a note and no failure.
+    // From here on the checkpoint is complete.
     at("latest");
-    for (std::string& note : lead_to(partial.root, partial.cid, partial.generation, [&at] { at("restart"); }))
-        notes.push_back(std::move(note));
+    auto led = lead_to(partial.root, partial.cid, partial.generation, [&at] { at("restart"); });
     partial.lock.reset();
+    if (!led) return std::unexpected(std::move(led.error()).in(partial.final() + " is complete, but"));
     at("done");
-    return notes;
+    return doubts(partial.final());
 }
 
 void abandon(Partial& partial) {

@@ -7,6 +7,7 @@
 
 #include "common/image/manifest.h"
 #include "coordinator/folders.h"
+#include "coordinator/own_folder.h"
 #include "coordinator/publish.h"
 
 namespace cairn::coordinator {
@@ -30,15 +31,11 @@ Result<PartFolder> begin_part(const std::string& root, const std::string& cid, s
     part.whole.cid = cid;
     part.whole.generation = generation;
     part.host = folder_of_host(host);
-    std::error_code problem;
-    if (fs::create_directories(root, problem); problem)
-        return fail("{}: the folder for checkpoints can't be made: {}", root, problem.message());
-    if (::mkdir(part.whole.folder().c_str(), 0700) != 0 && errno != EEXIST)
-        return fail_errno("{}: can't be made", part.whole.folder());
+    if (auto ready = prepare_folder(root, cid); !ready) return std::unexpected(std::move(ready.error()));
     remove_leftovers(part.whole.folder());
     for (int tries = 0; tries < 100; ++tries) {
-        if (::mkdir(part.whole.partial().c_str(), 0700) != 0 && errno != EEXIST)
-            return fail_errno("{}: can't be made", part.whole.partial());
+        if (auto made = make_folder(part.whole.partial()); !made && made.error().number != EEXIST)
+            return std::unexpected(std::move(made.error()).in("can't be made"));
         part.whole.lock.reset(::open(part.whole.partial().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!part.whole.lock || ::flock(part.whole.lock.get(), LOCK_SH | LOCK_NB) != 0) continue;
         struct stat locked {
@@ -46,12 +43,13 @@ Result<PartFolder> begin_part(const std::string& root, const std::string& cid, s
         if (::fstat(part.whole.lock.get(), &locked) != 0 ||
             ::stat(part.whole.partial().c_str(), &there) != 0 || locked.st_ino != there.st_ino)
             continue;  // between mkdir and flock it looked abandoned to another host's tidying up
-        if (::mkdir(part.partial().c_str(), 0700) == 0) return part;
-        if (errno == EEXIST)
+        const auto made = make_folder(part.partial());
+        if (made) return part;
+        if (made.error().number == EEXIST)
             return fail(
                 "{} is there already: do two hosts of the computation have the name {}? (--host names one)",
                 part.partial(), host);
-        if (errno != ENOENT) return fail_errno("{}: can't be made", part.partial());
+        if (made.error().number != ENOENT) return std::unexpected(Error(made.error()).in("can't be made"));
     }
     return fail("{}: can't be made and locked", part.whole.partial());
 }
@@ -78,7 +76,9 @@ Result<std::vector<std::string>> publish_part(PartFolder& part, const schema::Ma
             return fail_errno("{}: rename from {}", partial.final(), partial.partial());
         if (auto synced = sync_folder(partial.folder()); !synced) return std::unexpected(synced.error());
     }
-    return lead_to(partial.root, partial.cid, partial.generation);
+    if (auto led = lead_to(partial.root, partial.cid, partial.generation); !led)
+        return std::unexpected(std::move(led.error()).in(partial.final() + " is complete, but"));
+    return doubts(partial.final());
 }
 
 void abandon_part(PartFolder& part) {

@@ -6,6 +6,7 @@
 
 #include "common/uid.h"
 #include "coordinator/network.h"
+#include "coordinator/own_folder.h"
 
 namespace cairn::coordinator {
 
@@ -42,7 +43,7 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     // clang-format off
     options.add_options()
         ("session", po::value<std::string>(), "name of the session, `default` if none is given [CAIRN_SESSION]")
-        ("ckptdir", po::value<std::string>(), "folder for checkpoints, the current one if none is given [CAIRN_CKPTDIR]")
+        ("ckptdir", po::value<std::string>(), "folder for checkpoints; if none is given the current one, or cairn-USER in it where others can write it [CAIRN_CKPTDIR]")
         ("interval", po::value<double>(&interval), "seconds between checkpoints, 0 for none [CAIRN_INTERVAL]")
         ("keep", po::value<std::int64_t>(&keep), "generations of checkpoints to keep, 0 for all; 3 if not given [CAIRN_KEEP]")
         ("daemon", "leave the terminal; returns when the session can be used, or is used already")
@@ -101,7 +102,8 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.ckptdir_given = given.contains("ckptdir");
     settings.interval_given = given.contains("interval");
     settings.keep_given = given.contains("keep");
-    settings.ckptdir = absolute_path(settings.ckptdir_given ? given["ckptdir"].as<std::string>() : ".");
+    settings.ckptdir = settings.ckptdir_given ? absolute_path(given["ckptdir"].as<std::string>())
+                                              : default_folder(absolute_path("."));
     settings.interval = std::chrono::milliseconds(static_cast<std::int64_t>(interval * 1000));
     settings.linger = std::chrono::milliseconds(static_cast<std::int64_t>(linger * 1000));
     settings.keep = static_cast<std::uint32_t>(keep);

@@ -1,5 +1,6 @@
 #include "restart/computation.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -10,16 +11,45 @@
 #include <sstream>
 #include <tuple>
 
+#include "common/folder_trust.h"
 #include "common/image/demands.h"
 #include "common/image/manifest.h"
+#include "common/open_exactly.h"
 #include "common/proc.h"
 #include "common/uid.h"
 
 namespace cairn::restart {
 
-Result<std::string> find_checkpoint(const std::string& directory) {
+namespace {
+
+// As sshd does with keys: what others can write may be anything.
+Result<> check_trust(const std::string& folder) {
+    const std::string who = who_else_can_write(folder, ::geteuid());
+    if (who.empty()) return {};
+    return fail_code(
+        ExitCode::refused,
+        "{}: {}, so this may not be the checkpoint that was written: put it where only you and root "
+        "can write (chmod go-w what is yours), or take it as it is by --trust-folder",
+        folder, who);
+}
+
+// The manifest has named it, which may be anybody's words.
+Result<std::string> of_host(const std::string& directory, const std::string& name, bool trusted) {
+    if (auto folder = open_beneath(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); !folder)
+        return std::unexpected(std::move(folder.error()));
+    std::string folder = directory + "/" + name;
+    if (auto fine = trusted ? Result<>() : check_trust(folder); !fine)
+        return std::unexpected(std::move(fine.error()));
+    return folder;
+}
+
+}  // namespace
+
+Result<std::string> find_checkpoint(const std::string& directory, bool trusted) {
     for (const auto& candidate : {directory, directory + "/latest"})
         if (::access((candidate + "/" + manifest_file).c_str(), F_OK) == 0) {
+            if (auto fine = trusted ? Result<>() : check_trust(candidate); !fine)
+                return std::unexpected(std::move(fine.error()));
             // a fixed path: `latest` may move on while we restart
             char* real = ::realpath(candidate.c_str(), nullptr);
             if (real == nullptr) return fail_errno("{}", candidate);
@@ -32,7 +62,7 @@ Result<std::string> find_checkpoint(const std::string& directory) {
                      manifest_file, manifest_file);
 }
 
-Result<std::string> folder_of_host(const std::string& directory, const std::string& host) {
+Result<std::string> folder_of_host(const std::string& directory, const std::string& host, bool trusted) {
     auto manifest = read_manifest(directory);
     if (!manifest) return std::unexpected(std::move(manifest.error()));
     if (manifest->hosts.empty() || !manifest->images.empty()) {
@@ -50,19 +80,24 @@ Result<std::string> folder_of_host(const std::string& directory, const std::stri
                                    : own != nullptr && *own != 0 ? std::string(own)
                                                                  : host_name();
         if (each.name == wanted) {
-            if (there) return folder;
+            if (there) return of_host(directory, each.folder, trusted);
             return fail_code(ExitCode::refused, "{} is not here: host {} has written it; copy it to this one",
                              folder, each.name);
         }
         if (there) {
             ++present;
-            here = folder;
+            here = each.folder;
         }
         names += fmt::format("{}{}{}", names.empty() ? "" : ", ", each.name, there ? "" : " (not here)");
     }
-    if (host.empty() && present == 1) return here;
+    if (host.empty() && present == 1) return of_host(directory, here, trusted);
     return fail_code(ExitCode::usage, "{}: which host's part is to be restarted here? --host takes one of {}",
                      directory, names);
+}
+
+Result<std::string> find_part(const std::string& directory, const std::string& host, bool trusted) {
+    auto whole = find_checkpoint(directory, trusted);
+    return whole ? folder_of_host(*whole, host, trusted) : std::move(whole);
 }
 
 Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {

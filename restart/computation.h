@@ -18,13 +18,19 @@ struct Computation {
     std::vector<ObjectsImage> objects;    // one
 };
 
-// The folder of a generation, or one above it: DIR, DIR/latest. Errors: ExitCode::damaged or refused, by
-// name.
-[[nodiscard]] Result<std::string> find_checkpoint(const std::string& directory);
+// The folder of a generation, or one above it: DIR, DIR/latest. Unless `trusted`, nobody but root and who
+// restarts can write it, or what leads there (common/folder_trust.h). Errors: ExitCode::damaged or refused,
+// by name.
+[[nodiscard]] Result<std::string> find_checkpoint(const std::string& directory, bool trusted);
 
 // Of a checkpoint over several hosts, the folder with one host's part; any other is its own. `host`: its
 // name, "" for the one with this host's, or the only one that is there.
-[[nodiscard]] Result<std::string> folder_of_host(const std::string& directory, const std::string& host);
+[[nodiscard]] Result<std::string> folder_of_host(const std::string& directory, const std::string& host,
+                                                 bool trusted);
+
+// One after the other.
+[[nodiscard]] Result<std::string> find_part(const std::string& directory, const std::string& host,
+                                            bool trusted);
 
 // `parts`: numbers as in the manifest; empty: all.
 [[nodiscard]] Result<Computation> read_computation(const std::string& directory,

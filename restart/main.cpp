@@ -18,7 +18,7 @@ namespace {
 namespace po = boost::program_options;
 
 int list_parts(const std::string& directory) {
-    auto found = find_checkpoint(directory);
+    auto found = find_checkpoint(directory, true);
     if (auto manifest = found ? read_manifest(*found) : std::unexpected(found.error());
         manifest && !manifest->hosts.empty() && manifest->images.empty()) {
         fmt::print("computation {}, generation {}, {} processes on {} hosts\n", manifest->cid,
@@ -42,6 +42,15 @@ int list_parts(const std::string& directory) {
     return 0;
 }
 
+// Links in what the caller names are his own; behind it no link is followed (restart/objects/access.h).
+std::string whole_path(const std::string& named) {
+    std::error_code problem;
+    std::string real = std::filesystem::weakly_canonical(named, problem).string();
+    if (problem || named.empty()) return named;
+    while (real.size() > 1 && real.ends_with('/')) real.pop_back();
+    return named.ends_with('/') && real != "/" ? real + "/" : real;
+}
+
 Result<Options> read_options(const po::variables_map& given) {
     Options options;
     options.directory = given["directory"].as<std::string>();
@@ -50,6 +59,7 @@ Result<Options> read_options(const po::variables_map& given) {
     if (given.contains("part")) options.parts = given["part"].as<std::vector<int>>();
     if (given.contains("wait")) options.wait_seconds = given["wait"].as<int>();
     options.check_only = given.contains("check");
+    options.trust_folder = given.contains("trust-folder");
     options.quiet = given.contains("quiet");
     if (given.contains("eager") && given.contains("lazy"))
         return fail_code(ExitCode::usage, "--eager and --lazy: one of them");
@@ -82,7 +92,7 @@ Result<Options> read_options(const po::variables_map& given) {
         for (const auto& pair : given["path-map"].as<std::vector<std::string>>()) {
             const auto equal = pair.find('=');
             if (equal == std::string::npos) return fail_code(ExitCode::usage, "--path-map {}: OLD=NEW", pair);
-            options.path_map.emplace_back(pair.substr(0, equal), pair.substr(equal + 1));
+            options.path_map.emplace_back(pair.substr(0, equal), whole_path(pair.substr(equal + 1)));
         }
     return options;
 }
@@ -110,6 +120,7 @@ int run(int count, char** arguments) {
         "files that have changed since: auto, refuse, use or truncate");
     add("path-map", po::value<std::vector<std::string>>(),
         "OLD=NEW: a path that has moved; may be given again");
+    add("trust-folder", "restart a checkpoint though others than you and root can write its folder");
     add("check", "only say whether a restart could work here");
     add("eager", "read all memory before the programs go on (default)");
     add("lazy",

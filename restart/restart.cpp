@@ -80,9 +80,7 @@ class Restart {
 
   private:
     Result<> read() {
-        auto directory = find_checkpoint(options_.directory);
-        if (!directory) return std::unexpected(std::move(directory.error()));
-        directory = folder_of_host(*directory, options_.host);
+        auto directory = find_part(options_.directory, options_.host, options_.trust_folder);
         if (!directory) return std::unexpected(std::move(directory.error()));
         auto computation = read_computation(*directory, options_.parts);
         if (!computation) return std::unexpected(std::move(computation.error()));
@@ -133,6 +131,8 @@ class Restart {
     Result<> join() {
         object_options_.files = options_.files;
         object_options_.path_map = options_.path_map;
+        object_options_.directory = computation_->directory;
+        object_options_.access = Access(objects(), processes_, object_options_.directory);
         object_options_.floor = lowest_floor(processes_);
         ObjectSet::prefer_files(objects(), object_options_, notes_.list);
         name_objects();
@@ -667,6 +667,9 @@ class Restart {
     }
 
     Result<> go() {
+        auto changed = objects_->change_files(computation_->objects.front().reader, notes_.list);
+        if (!changed) return changed;
+        notes_.print(options_.quiet);
         std::vector<pid_t> launched;
         for (const auto id : launched_programs(nodes_)) launched.push_back(forest_->real.at(id));
         deputy_.emplace(std::move(launched), ignored_);

@@ -23,6 +23,7 @@ struct Options {
     std::optional<int> wait_seconds;  // for the other parts; none: for ever
     Clocks clocks = Clocks::automatic;
     Memory memory = Memory::automatic;
+    bool trust_folder = false;  // though others can write where it lies
     bool check_only = false;
     bool quiet = false;
     FilePolicy files = FilePolicy::by_rule;

@@ -10,6 +10,7 @@
 
 #include "common/fd.h"
 #include "common/image/hash.h"
+#include "common/open_exactly.h"
 #include "common/schema/json.h"
 
 namespace cairn {
@@ -27,11 +28,17 @@ std::uint64_t text_hash(std::string_view text) {
     return hash64({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 
-Result<std::string> read_text(const std::string& path) {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-    if (!fd && errno == ENOENT)
+Result<std::string> read_text(const std::string& directory) {
+    const std::string path = directory + "/" + manifest_file;
+    auto opened =
+        open_beneath(directory, manifest_file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+    if (!opened && opened.error().number == ENOENT)
         return fail_code(ExitCode::damaged, "{} is not there: the folder holds no complete checkpoint", path);
-    if (!fd) return fail_errno("opening {}", path);
+    if (!opened) return std::unexpected(std::move(opened.error()));
+    const Fd& fd = *opened;
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))
+        return fail_code(ExitCode::damaged, "{} is no regular file", path);
     std::string text;
     char buffer[65536];
     for (;;) {
@@ -45,18 +52,29 @@ Result<std::string> read_text(const std::string& path) {
     }
 }
 
+// A name in the folder, and no way out of it.
+bool is_plain(const std::string& name) {
+    return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+           name.find('\0') == std::string::npos;
+}
+
 Result<> check_images(const std::string& directory, const schema::Manifest& manifest) {
+    for (const schema::ManifestHost& host : manifest.hosts)
+        if (!is_plain(host.folder))
+            return fail_code(ExitCode::damaged,
+                             "{}/{} says that host {} has written '{}', which is no folder in it", directory,
+                             manifest_file, host.name, host.folder);
     for (const schema::ManifestImage& image : manifest.images) {
-        const bool plain = !image.file.empty() && image.file != "." && image.file != ".." &&
-                           image.file.find('/') == std::string::npos &&
-                           image.file.find('\0') == std::string::npos;
-        if (!plain)
+        if (!is_plain(image.file))
             return fail_code(ExitCode::damaged, "{}/{} names an image '{}' outside of its folder", directory,
                              manifest_file, image.file);
         const std::string path = directory + "/" + image.file;
         struct stat status {};
-        if (::stat(path.c_str(), &status) != 0) {
-            const int number = errno;
+        auto there = open_beneath(directory, image.file, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+        if (!there && there.error().code == ExitCode::damaged)
+            return std::unexpected(std::move(there.error()));
+        if (!there || ::fstat(there->get(), &status) != 0) {
+            const int number = there ? errno : there.error().number;
             const std::string whose =
                 image.uid.empty() ? "" : fmt::format(" of process {} ({})", image.pid, image.name);
             return std::unexpected(Error{
@@ -134,7 +152,7 @@ Result<> write_manifest(int dirfd, const schema::Manifest& manifest) {
 
 Result<schema::Manifest> read_manifest(const std::string& directory) {
     const std::string path = directory + "/" + manifest_file;
-    auto text = read_text(path);
+    auto text = read_text(directory);
     if (!text) return std::unexpected(std::move(text).error());
     auto manifest = parse_manifest(*std::move(text), path);
     if (!manifest) return manifest;

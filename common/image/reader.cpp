@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "common/image/hash.h"
+#include "common/open_exactly.h"
 
 namespace cairn {
 namespace {
@@ -26,8 +27,12 @@ bool checksum_right(T& value) {
 }  // namespace
 
 Result<ImageReader> ImageReader::open(const std::string& path) {
-    Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-    if (!fd) return fail_errno("opening image {}", path);
+    const auto slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    auto opened = open_beneath(folder, slash == std::string::npos ? path : path.substr(slash + 1),
+                               O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+    if (!opened) return std::unexpected(std::move(opened.error()).in("opening image"));
+    Fd fd = std::move(*opened);
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) return fail_errno("image {}", path);
     if (!S_ISREG(status.st_mode))

@@ -22,9 +22,10 @@ class ImageReader {
         schema::Bytes data;
     };
 
-    // Checks header, footer, section table and every section's checksum; page data isn't read (verify_pages).
-    // Errors: ExitCode::damaged for what is no image, is cut, damaged, of another version or architecture,
-    // each with the file, the part and what to do; ExitCode::failed with errno where the file can't be read.
+    // A link in the place of the file isn't followed. Checks header, footer, section table and every
+    // section's checksum; page data isn't read (verify_pages). Errors: ExitCode::damaged for what is no
+    // image, is cut, damaged, of another version or architecture, each with the file, the part and what to
+    // do; ExitCode::failed with errno where the file can't be read.
     [[nodiscard]] static Result<ImageReader> open(const std::string& path);
 
     // Errors: ExitCode::damaged if the image is of another kind.

@@ -47,9 +47,17 @@ Result<> mark_files(const schema::Object& object, int fd, const ObjectSetOptions
     for (auto each = marks->rbegin(); each != marks->rend(); ++each) {
         const auto& mark = *each;
         const auto path = schema::text(mark, "path");
-        const auto place = path.empty() ? fd_path(fd_of(schema::number<std::int64_t>(mark, "object")))
-                                        : mapped_path(path, options);
-        if (auto done = add_mark(fd, mark, place); !done) return done;
+        if (path.empty()) {
+            const int marked = fd_of(schema::number<std::int64_t>(mark, "object"));
+            if (auto done = add_mark(fd, mark, fd_path(marked)); !done) return done;
+            continue;
+        }
+        const auto mapped = mapped_path(path, options);
+        auto found = options.access.find(object, mapped);
+        if (!found) return std::unexpected(std::move(found.error()).in("fanotify"));
+        if (auto may = options.access.may_read(object, mapped, *found); !may) return may;
+        if (auto done = add_mark(fd, mark, fd_path(found->place.get())); !done)
+            return std::unexpected(std::move(done.error()).in(mapped));
     }
     return {};
 }

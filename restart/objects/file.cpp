@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "common/open_exactly.h"
 #include "restart/objects/other.h"
 
 namespace cairn::restart {
@@ -28,8 +29,15 @@ Result<Fd> removed_folder(int flags) {
     return folder;
 }
 
-// A device that had lost its name: another node of the same device, removed as well. Root only.
-Result<Fd> removed_device(const schema::Object& object, int flags) {
+// A device that had lost its name: another node of the same device, removed as well. Root only, and so only
+// for a checkpoint that nobody else can have written.
+Result<Fd> removed_device(const schema::Object& object, const Access& access, int flags) {
+    if (must_take(access.one_of(object.id)) && !access.doubt().empty())
+        return fail_code(
+            ExitCode::refused,
+            "a device that had been deleted is made again by root's rights only for a checkpoint "
+            "that only root can have written, and {}",
+            access.doubt());
     const std::string name = fmt::format("/dev/.cairn-{}-{}", ::getpid(), object.id);
     if (::mknod(name.c_str(), object.identity.mode, object.identity.rdev) != 0)
         return fail_errno("{} was deleted before the checkpoint and can't be made again", object.path);
@@ -80,11 +88,19 @@ std::string kernel_path(const std::string& path, const Translate& to_kernel) {
     return result;
 }
 
-Result<Fd> open_late(const schema::Object& object, const Translate& to_kernel) {
+Result<Fd> open_late(const schema::Object& object, const schema::Process& process, const Access& access,
+                     const Translate& to_kernel) {
     if (object.type == "pidfd") return open_pidfd(object, to_kernel);
     // A process that had gone already has no files in /proc: what was read of them stays at its end.
     const std::string path = object.deleted ? "/dev/null" : kernel_path(object.path, to_kernel);
-    Fd file(::open(path.c_str(), reopen_flags(object.flags)));
+    const Rights rights = rights_of(process);
+    const bool of_own =
+        of_process(object.path) && access.same_user(std::atoi(object.path.c_str() + 6), rights);
+    auto acting = ActingAs::begin(of_own ? own_rights() : rights);
+    if (!acting) return std::unexpected(std::move(acting.error()));
+    const Fd place = open_exactly(AT_FDCWD, path, O_PATH | O_CLOEXEC);
+    if (!place) return fail_errno("{}", path);
+    Fd file(::open(fd_path(place.get()).c_str(), reopen_flags(object.flags)));
     if (!file) return fail_errno("{}", path);
     if (auto done = set_position(object, file.get()); !done) return std::unexpected(done.error());
     return file;
@@ -108,30 +124,38 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
         return opening.keep(object, std::move(file));
     }
     if (object.deleted) {
-        auto made = S_ISDIR(object.identity.mode) ? removed_folder(flags) : removed_device(object, flags);
+        auto made = S_ISDIR(object.identity.mode) ? removed_folder(flags)
+                                                  : removed_device(object, opening.options.access, flags);
         if (!made) return std::unexpected(std::move(made.error()).in(object.path));
         if (S_ISDIR(object.identity.mode))
             opening.note("{} had been removed before the checkpoint: an empty removed folder stands in",
                          object.path);
         return opening.keep(object, std::move(*made));
     }
-    const Verdict verdict = judge(object, opening.options);
+    const Access& access = opening.options.access;
+    FoundFile found;
+    const Verdict verdict = judge(object, opening.options, &found);
     if (verdict.action == Verdict::Action::refuse) return fail_code(ExitCode::refused, "{}", verdict.why);
     const std::string path = mapped_path(object.path, opening.options);
-    if (verdict.action == Verdict::Action::truncate &&
-        ::truncate(path.c_str(), static_cast<off_t>(object.identity.size)) != 0)
-        return fail_errno("{}: can't be cut back to {} bytes", path, object.identity.size);
-    int more = 0;
-    if (S_ISLNK(object.identity.mode)) more = O_NOFOLLOW;
-    Fd file(::open(path.c_str(), flags | more));
+    if (verdict.action == Verdict::Action::truncate) {
+        auto both = access.open(object, path, found, O_RDWR | O_CLOEXEC);
+        if (both)
+            opening.cuts.push_back({std::move(*both), path, object.identity.size, access.one_of(object.id)});
+        else if (opening.options.files == FilePolicy::truncate)
+            return std::unexpected(std::move(both.error()).in("what is cut off is put aside first"));
+        else
+            opening.note("{}: not cut back, for it can't be read and so not be kept", path);
+    }
+    auto file = access.open(object, path, found, flags);
     // O_NOATIME is for a file's owner and root.
-    if (!file && errno == EPERM && (flags & O_NOATIME)) {
-        file.reset(::open(path.c_str(), flags & ~O_NOATIME));
+    if (!file && file.error().number == EPERM && (flags & O_NOATIME)) {
+        file = access.open(object, path, found, flags & ~O_NOATIME);
         if (file) opening.note("{}: opened without O_NOATIME, which only the file's owner may ask for", path);
     }
-    if (!file) return fail_errno("{}: can't be opened as it was", path);
-    if (auto done = set_position(object, file.get()); !done) return done;
-    return opening.keep(object, std::move(file));
+    if (!file && file.error().number == 0) return std::unexpected(std::move(file.error()));
+    if (!file) return std::unexpected(std::move(file.error()).in("can't be opened as it was"));
+    if (auto done = set_position(object, file->get()); !done) return done;
+    return opening.keep(object, std::move(*file));
 }
 
 }  // namespace cairn::restart

@@ -21,6 +21,7 @@ struct Watch {
     std::int32_t number = 0;
     std::uint32_t mask = 0;
     std::string path;
+    bool named = false;  // by a path of the program's, not by a descriptor of ours
 };
 
 Result<std::vector<Watch>> watches_of(const schema::Object& object, const ObjectSetOptions& options,
@@ -34,7 +35,7 @@ Result<std::vector<Watch>> watches_of(const schema::Object& object, const Object
         Watch watch{schema::number<std::int32_t>(each, "wd"), schema::number<std::uint32_t>(each, "mask"),
                     ""};
         if (const auto path = each.find("path"); path != each.end() && path->is_string())
-            watch.path = mapped_path(path->get<std::string>(), options);
+            watch.path = mapped_path(path->get<std::string>(), options), watch.named = true;
         else
             watch.path = fd_path(fd_of ? fd_of(schema::number<std::int64_t>(each, "object")) : -1);
         watches.push_back(std::move(watch));
@@ -43,12 +44,12 @@ Result<std::vector<Watch>> watches_of(const schema::Object& object, const Object
     return watches;
 }
 
-Result<> add(int fd, const Watch& watch) {
+Result<> add(int fd, const Watch& watch, const std::string& path) {
     // Numbers are given upwards. Without the ioctl (CONFIG_CHECKPOINT_RESTORE) they are used up, and what
     // that leaves in the queue is read away at the end.
     const bool direct = ::ioctl(fd, set_next, &watch.number) == 0;
     for (int tries = 0; tries < (direct ? 1 : most_skipped); ++tries) {
-        const int number = ::inotify_add_watch(fd, watch.path.c_str(), watch.mask);
+        const int number = ::inotify_add_watch(fd, path.c_str(), watch.mask);
         if (number == watch.number) return {};
         if (number < 0) return fail_errno("inotify: {} can't be watched", watch.path);
         if (number > watch.number || direct) break;
@@ -71,13 +72,14 @@ std::vector<std::string> missing_watched(const schema::Object& object, const Obj
     auto watches = watches_of(object, options, {});
     if (!watches) return missing;
     for (const Watch& watch : *watches) {
-        struct stat status {};
-        if (watch.path.starts_with("/proc/self/fd/")) continue;
-        if (::stat(watch.path.c_str(), &status) != 0)
-            missing.push_back(
-                fmt::format("{}: {}; it was watched at the checkpoint (--path-map OLD=NEW if "
-                            "it is elsewhere now)",
-                            watch.path, std::strerror(errno)));
+        if (!watch.named) continue;
+        const auto found = options.access.find(object, watch.path);
+        if (found) continue;
+        missing.push_back(found.error().code == ExitCode::refused
+                              ? found.error().what
+                              : fmt::format("{}: {}; it was watched at the checkpoint (--path-map OLD=NEW if "
+                                            "it is elsewhere now)",
+                                            watch.path, std::strerror(found.error().number)));
     }
     return missing;
 }
@@ -86,8 +88,17 @@ Result<> watch_files(const schema::Object& object, int fd, const ObjectSetOption
                      const std::function<int(std::int64_t)>& fd_of) {
     auto watches = watches_of(object, options, fd_of);
     if (!watches) return std::unexpected(std::move(watches.error()));
-    for (const Watch& watch : *watches)
-        if (auto done = add(fd, watch); !done) return done;
+    for (Watch& watch : *watches) {
+        // Watched is what those who watch may read.
+        Fd place;
+        if (watch.named) {
+            auto found = options.access.find(object, watch.path);
+            if (!found) return std::unexpected(std::move(found.error()).in("inotify"));
+            if (auto may = options.access.may_read(object, watch.path, *found); !may) return may;
+            place = std::move(found->place);
+        }
+        if (auto done = add(fd, watch, place ? fd_path(place.get()) : watch.path); !done) return done;
+    }
     const int flags = ::fcntl(fd, F_GETFL);
     ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
     char events[4096];

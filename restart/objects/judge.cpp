@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/file_identity.h"
+#include "common/folder_trust.h"
 #include "restart/objects/other.h"
 
 namespace cairn::restart {
@@ -38,17 +39,39 @@ const char* type_name(mode_t mode) {
 }
 
 // Does the file still begin with what it was? As far as size and the hash of the old tail can tell.
-bool begins_as_before(const std::string& path, const schema::FileIdentity& before) {
+bool begins_as_before(const FoundFile& found, const schema::FileIdentity& before) {
     if (before.tail_hash == 0) return false;
-    const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    const Fd file(::open(fd_path(found.place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     return file && tail_hash(file.get(), before.size) == before.tail_hash;
 }
 
-Verdict judge_regular(const schema::Object& object, const std::string& path, const schema::FileIdentity& now,
-                      FilePolicy policy) {
+// Time and size of another file can be made to look alike. What is executed or mapped is taken from another
+// inode only if none but root and those who had it can have put it there.
+Verdict judge_exchanged(const schema::Object& object, const std::string& path, const FoundFile& found,
+                        const Access& access) {
     const schema::FileIdentity& before = object.identity;
-    if (now.size == before.size && now.mtime_ns == before.mtime_ns) return {};
-    const bool same_begin = now.size >= before.size && begins_as_before(path, before);
+    if (before.tail_hash != 0 && !begins_as_before(found, before))
+        return {Action::refuse, fmt::format("{} is another file than at the checkpoint, with other contents, "
+                                            "though of the same size and time",
+                                            path)};
+    if (!object.relied_on) return {};
+    for (const Rights& rights : access.of(object.id))
+        if (const std::string who = who_else_can_write(path, rights.user); !who.empty())
+            return {
+                Action::refuse,
+                fmt::format("{} is another file than at the checkpoint; it is executed or mapped, and others "
+                            "may have put it there: {}",
+                            path, who)};
+    return {};
+}
+
+Verdict judge_regular(const schema::Object& object, const std::string& path, const FoundFile& found,
+                      const Access& access, FilePolicy policy) {
+    const schema::FileIdentity& before = object.identity;
+    const schema::FileIdentity now = identity_of(found.status);
+    if (now.size == before.size && now.mtime_ns == before.mtime_ns)
+        return now.inode == before.inode ? Verdict{} : judge_exchanged(object, path, found, access);
+    const bool same_begin = now.size >= before.size && begins_as_before(found, before);
     // The hash covers the tail only: for a longer file whose time has changed it proves nothing about the
     // rest.
     if (same_begin && now.size == before.size && before.size <= tail_bytes) return {};
@@ -66,9 +89,11 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
                     path, change)};
     Verdict use{Action::use,
                 fmt::format("{} has changed since the checkpoint (it {}): used as it is", path, change)};
-    Verdict cut{Action::truncate,
-                fmt::format("{} has grown since the checkpoint: cut back from {} to {} bytes", path, now.size,
-                            before.size)};
+    Verdict cut{
+        Action::truncate,
+        fmt::format("{} has grown since the checkpoint: cut back from {} to {} bytes when the programs "
+                    "go on, what is cut is kept",
+                    path, now.size, before.size)};
     Verdict refuse{Action::refuse,
                    fmt::format("{} has changed since the checkpoint: it {}; --files=use takes it as it is",
                                path, change)};
@@ -83,26 +108,37 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
         case FilePolicy::by_rule:
             break;
     }
-    if (writing) return growth > 0 && same_begin && (object.flags & O_APPEND) ? cut : use;
+    if (writing && growth > 0 && same_begin && (object.flags & O_APPEND)) {
+        const std::string others = who_else_appends(object, found, access);
+        if (others.empty()) return cut;
+        use.why += fmt::format(
+            "; what has been written since stays, though the programs may write it again, for {} "
+            "(--files=truncate cuts it off, and keeps it)",
+            others);
+    }
+    if (writing) return use;
     // Somebody reads a file that another one writes: a log that has only grown is read on.
     return growth > 0 && same_begin ? use : refuse;
 }
 
 }  // namespace
 
-Verdict judge(const schema::Object& object, const ObjectSetOptions& options) {
+Verdict judge(const schema::Object& object, const ObjectSetOptions& options, FoundFile* found_too) {
     if (object.kind != schema::ObjectKind::file && object.kind != schema::ObjectKind::fifo) return {};
     if (object.deleted || object.backing >= 0 || is_late(object)) return {};
     const std::string path = mapped_path(object.path, options);
-    struct stat status {};
-    const bool link = S_ISLNK(object.identity.mode);
-    if ((link ? ::lstat(path.c_str(), &status) : ::stat(path.c_str(), &status)) != 0) {
-        const int problem = errno;
+    auto looked = options.access.find(object, path);
+    if (!looked && looked.error().code == ExitCode::refused)
+        return {Action::refuse, std::move(looked.error().what)};
+    if (!looked)
         return {Action::refuse,
                 fmt::format("{}: {}; it was there at the checkpoint (--path-map OLD=NEW if it is "
                             "elsewhere now)",
-                            path, std::strerror(problem))};
-    }
+                            path, std::strerror(looked.error().number))};
+    FoundFile own;
+    FoundFile& found = found_too != nullptr ? *found_too : own;
+    found = std::move(*looked);
+    const struct stat& status = found.status;
     if (object.path.starts_with("/proc/") || object.path.starts_with("/sys/")) return {};
     if ((status.st_mode & S_IFMT) != (object.identity.mode & S_IFMT))
         return {Action::refuse, fmt::format("{} is {} now, and was {} at the checkpoint", path,
@@ -111,7 +147,7 @@ Verdict judge(const schema::Object& object, const ObjectSetOptions& options) {
     if (device && status.st_rdev != object.identity.rdev)
         return {Action::refuse, fmt::format("{} is another device now than at the checkpoint", path)};
     if (!S_ISREG(status.st_mode) || (object.flags & O_PATH)) return {};
-    return judge_regular(object, path, identity_of(status), options.files);
+    return judge_regular(object, path, found, options.access, options.files);
 }
 
 void ObjectSet::prefer_files(schema::Objects& objects, const ObjectSetOptions& options,
@@ -125,8 +161,8 @@ void ObjectSet::prefer_files(schema::Objects& objects, const ObjectSetOptions& o
             const auto contents = std::ranges::find(objects.objects, copy, &schema::Object::id);
             if (contents != objects.objects.end() && !contents->deleted) {
                 const std::string path = mapped_path(object.path, options);
-                struct stat status {};
-                if (::stat(path.c_str(), &status) == 0 || errno != ENOENT) {
+                if (const auto found = options.access.find(object, path);
+                    found || found.error().number != ENOENT) {
                     spared.insert(copy);
                     continue;
                 }

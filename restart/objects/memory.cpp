@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common/image/hash.h"
+#include "common/open_exactly.h"
 #include "common/schema/extra.h"
 #include "restart/objects/opening.h"
 
@@ -119,11 +120,13 @@ Result<Fd> new_memfd(const std::string& name, int flags) {
 
 // A file without a name, in the folder where it was: the same file system, with its limits and features.
 Fd nameless_file(const std::string& path, const schema::Object& object) {
-    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    const Fd folder =
+        open_exactly(AT_FDCWD, path.substr(0, path.rfind('/') + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!folder) return {};
     if ((object.flags & O_TMPFILE) == O_TMPFILE)
-        return Fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+        return Fd(::openat(folder.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     // Not O_TMPFILE otherwise: such a file could be linked again, a deleted one can't.
-    std::string name = folder + ".cairn-XXXXXX";
+    std::string name = fd_path(folder.get()) + "/.cairn-XXXXXX";
     Fd file(::mkostemp(name.data(), O_CLOEXEC));
     if (file) ::unlink(name.c_str());
     return file;
@@ -136,43 +139,112 @@ void set_times(int fd, const schema::FileIdentity& identity) {
 }
 
 // Root's restart of another user's programs.
-template <class Give>
-void give_owner(const schema::Object& object, const Give& give) {
+void give_owner(const schema::Object& object, int fd) {
     auto extra = schema::unpack(object.extra);
     if (!extra || !extra->contains("uid") || ::geteuid() != 0) return;
-    (void)!give(schema::number<uid_t>(*extra, "uid"), schema::number<gid_t>(*extra, "gid"));
+    (void)!::fchown(fd, schema::number<uid_t>(*extra, "uid"), schema::number<gid_t>(*extra, "gid"));
 }
 
-Result<Fd> make(Opening& opening, const schema::Object& object) {
-    if (object.type == "memfd") return new_memfd(object.name, object.memfd_flags);
-    if (object.type != "file") return new_memfd(object.type, object.memfd_flags);
+std::optional<uid_t> owner_of(const schema::Object& object) {
+    auto extra = schema::unpack(object.extra);
+    if (!extra || !extra->contains("uid")) return {};
+    return schema::number<uid_t>(*extra, "uid");
+}
+
+// Its name is there: it may be written on by who went on, or be another's. What is in it stays until the
+// programs are about to go on, unless it has to be executed before.
+Result<Fd> take_named(Opening& opening, const schema::Object& object, const std::string& path,
+                      FoundFile found) {
+    if (!S_ISREG(found.status.st_mode))
+        return fail_code(ExitCode::refused, "{} was a regular file at the checkpoint, and is none now", path);
+    auto file = opening.options.access.open(object, path, found, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (!file) return file;
+    if (opening.options.access.is_executed(object.id)) {
+        if (auto done = refill_memory(opening.image, object, file->get()); !done)
+            return std::unexpected(std::move(done.error()));
+        return file;
+    }
+    if (found.status.st_size < static_cast<off_t>(object.size) &&
+        ::ftruncate(file->get(), static_cast<off_t>(object.size)) != 0)
+        return fail_errno("{}: {} bytes", path, object.size);
+    Fd later(::fcntl(file->get(), F_DUPFD_CLOEXEC, 0));
+    if (!later) return fail_errno("{}", path);
+    opening.refills.insert_or_assign(object.id, std::move(later));
+    return file;
+}
+
+struct Made {
+    Fd file;
+    bool file_was_there = false;  // with an owner, a mode and contents of its own
+};
+
+Result<Made> as_made(Result<Fd> file) {
+    if (!file) return std::unexpected(std::move(file.error()));
+    return Made{std::move(*file), false};
+}
+
+void dress(const schema::Object& object, int fd) {
+    if (object.identity.mode != 0) ::fchmod(fd, object.identity.mode & 07777);
+    if (object.type == "file") set_times(fd, object.identity);
+}
+
+// By a name that nobody has; errno where it can't be.
+Fd make_named(Opening& opening, const std::string& path) {
+    constexpr int fresh = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    const auto slash = path.rfind('/');
+    const std::string name = path.substr(slash + 1), folder = path.substr(0, slash + 1);
+    Fd there = open_exactly(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!there && errno == ENOENT && slash != 0) {
+        const auto above = path.rfind('/', slash - 1);
+        const Fd parent = open_exactly(AT_FDCWD, path.substr(0, above + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        const std::string last = path.substr(above + 1, slash - above - 1);
+        if (!parent || ::mkdirat(parent.get(), last.c_str(), 0755) != 0) return {};
+        there = open_exactly(parent.get(), last, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (there) opening.note("{} is gone: made again", path.substr(0, slash));
+    }
+    return there ? Fd(::openat(there.get(), name.c_str(), fresh, 0600)) : Fd();
+}
+
+Result<Made> make(Opening& opening, const schema::Object& object) {
+    const Access& access = opening.options.access;
+    if (object.type == "memfd") return as_made(new_memfd(object.name, object.memfd_flags));
+    if (object.type != "file") return as_made(new_memfd(object.type, object.memfd_flags));
+    Made made;
     const std::string path = mapped_path(object.path, opening.options);
     if (object.deleted) {
-        if (Fd file = nameless_file(path, object)) return file;
+        {
+            auto acting = ActingAs::begin(access.one_of(object.id, owner_of(object)));
+            if (!acting) return std::unexpected(std::move(acting.error()));
+            made.file = nameless_file(path, object);
+        }
+        const int problem = errno;
+        if (!made.file && access.root_may_make(path)) made.file = nameless_file(path, object);
+        if (made.file) return made;
         opening.note(
             "{} was deleted before the checkpoint and its folder can't be written to ({}): kept in memory",
-            path, std::strerror(errno));
-        return new_memfd(path.substr(path.rfind('/') + 1).substr(0, 200), 0);
+            path, std::strerror(problem));
+        return as_made(new_memfd(path.substr(path.rfind('/') + 1).substr(0, 200), 0));
     }
     // Kept in memory by the kernel (/dev/shm): gone after a reboot, and otherwise written on by whoever went
     // on.
-    Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-    if (file) {
-        if (::ftruncate(file.get(), 0) != 0) return fail_errno("{}: can't be cut", path);
-        return file;
+    auto found = access.find(object, path);
+    if (found) {
+        made.file_was_there = true;
+        auto file = take_named(opening, object, path, std::move(*found));
+        if (!file) return std::unexpected(std::move(file.error()));
+        made.file = std::move(*file);
+        return made;
     }
-    if (errno != ENOENT) return fail_errno("{}", path);
-    constexpr int fresh = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    file.reset(::open(path.c_str(), fresh, 0600));
-    const std::string folder = path.substr(0, path.rfind('/'));
-    if (!file && errno == ENOENT && ::mkdir(folder.c_str(), 0755) == 0) {
-        give_owner(object, [&](uid_t user, gid_t group) { return ::chown(folder.c_str(), user, group); });
-        opening.note("{} is gone: made again", folder);
-        file.reset(::open(path.c_str(), fresh, 0600));
+    if (found.error().number != ENOENT) return std::unexpected(std::move(found.error()));
+    {
+        auto acting = ActingAs::begin(access.one_of(object.id, owner_of(object)));
+        if (!acting) return std::unexpected(std::move(acting.error()));
+        made.file = make_named(opening, path);
     }
-    if (!file) return fail_errno("{}: can't be made again", path);
-    give_owner(object, [&](uid_t user, gid_t group) { return ::fchown(file.get(), user, group); });
-    return file;
+    if (!made.file && errno == EACCES && access.root_may_make(path)) made.file = make_named(opening, path);
+    if (!made.file) return fail_errno("{}: can't be made again", path);
+    give_owner(object, made.file.get());
+    return made;
 }
 
 }  // namespace
@@ -180,11 +252,20 @@ Result<Fd> make(Opening& opening, const schema::Object& object) {
 Result<> open_memory(Opening& opening, const schema::Object& object) {
     auto made = make(opening, object);
     if (!made) return std::unexpected(std::move(made.error()));
-    if (auto done = fill(opening.image, object, made->get()); !done) return done;
-    if (object.identity.mode != 0) ::fchmod(made->get(), object.identity.mode & 07777);
-    if (object.type == "file") set_times(made->get(), object.identity);
-    if (auto done = seal(object, made->get(), false); !done) return done;
-    return opening.keep(object, std::move(*made));
+    const int fd = made->file.get();
+    if (!made->file_was_there) {
+        if (auto done = fill(opening.image, object, fd); !done) return done;
+        dress(object, fd);
+    }
+    if (auto done = seal(object, fd, false); !done) return done;
+    return opening.keep(object, std::move(made->file));
+}
+
+Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd) {
+    if (::ftruncate(fd, 0) != 0) return fail_errno("{}: can't be cut", object.path);
+    if (auto done = fill(image, object, fd); !done) return done;
+    set_times(fd, object.identity);
+    return {};
 }
 
 Result<> seal(const schema::Object& object, int fd, bool mapped) {

@@ -14,7 +14,8 @@ mqd_t make(const std::string& name, mq_attr& attributes) {
     return ::mq_open(name.c_str(), O_RDWR | O_NONBLOCK | O_CREAT | O_EXCL | O_CLOEXEC, 0600, &attributes);
 }
 
-Result<Fd> find_or_make(const schema::Object& object, const nlohmann::json& extra) {
+// With the rights of who had it: another's queue of that name is none of his.
+Result<Fd> find_or_make(const schema::Object& object, const nlohmann::json& extra, bool& was_there) {
     mq_attr wanted{};
     wanted.mq_maxmsg = schema::number<long>(extra, "messages_at_most");
     wanted.mq_msgsize = schema::number<long>(extra, "bytes_at_most");
@@ -27,19 +28,37 @@ Result<Fd> find_or_make(const schema::Object& object, const nlohmann::json& extr
         }
     }
     if (Fd made(make(object.path, wanted)); made || errno != EEXIST) return made;
-    Fd there(::mq_open(object.path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    was_there = true;
+    return Fd(::mq_open(object.path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+}
+
+// Messages that were sent to it after the checkpoint have never been.
+Result<> empty(const schema::Object& object, const nlohmann::json& extra, int queue) {
+    const auto most = schema::number<long>(extra, "messages_at_most"),
+               longest = schema::number<long>(extra, "bytes_at_most");
     mq_attr has{};
-    if (!there || ::mq_getattr(there.get(), &has) != 0) return there;
-    if (has.mq_maxmsg != wanted.mq_maxmsg || has.mq_msgsize != wanted.mq_msgsize)
+    if (::mq_getattr(queue, &has) != 0) return fail_errno("{}", object.path);
+    if (has.mq_maxmsg != most || has.mq_msgsize != longest)
         return fail_code(
             ExitCode::refused,
             "the message queue {} is another one by now, of {} messages of {} bytes: remove it (rm "
             "/dev/mqueue{})",
             object.path, has.mq_maxmsg, has.mq_msgsize, object.path);
     std::vector<char> buffer(static_cast<std::size_t>(has.mq_msgsize));
-    while (::mq_receive(there.get(), buffer.data(), buffer.size(), nullptr) >= 0) {
+    while (::mq_receive(queue, buffer.data(), buffer.size(), nullptr) >= 0) {
     }
-    return there;
+    return {};
+}
+
+// By root's rights only what it was: somebody had it whom it doesn't belong to.
+Fd the_very_queue(const schema::Object& object, std::uint64_t inode) {
+    Fd queue(::mq_open(object.path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    struct stat status {};
+    if (!queue || ::fstat(queue.get(), &status) != 0 || status.st_ino != inode) {
+        errno = EACCES;
+        return {};
+    }
+    return queue;
 }
 
 Result<> fill(int queue, const nlohmann::json& extra) {
@@ -69,15 +88,32 @@ Result<Fd> open_mqueue(Opening& opening, const schema::Object& object) {
         if (!again) return fail_errno("the message queue {}", object.path);
         return again;
     }
-    auto made = find_or_make(object, *extra);
+    const Access& access = opening.options.access;
+    const auto user = schema::number<uid_t>(*extra, "uid");
+    bool was_there = false;
+    Result<Fd> made = Fd();
+    {
+        auto acting = ActingAs::begin(access.one_of(object.id, user));
+        if (!acting) return std::unexpected(std::move(acting.error()));
+        made = find_or_make(object, *extra, was_there);
+    }
     if (!made) return made;
-    if (!*made) return fail_errno("the message queue {} can't be made (ulimit -q?)", object.path);
+    if (!*made && was_there && access.doubt().empty()) made = the_very_queue(object, queue);
+    if (!made) return made;
+    if (!*made)
+        return fail_errno(
+            "the message queue {} can't be had again ({})", object.path,
+            was_there ? "it is another user's by now: remove it, rm /dev/mqueue/NAME" : "ulimit -q?");
+    if (was_there)
+        if (auto done = empty(object, *extra, made->get()); !done)
+            return std::unexpected(std::move(done.error()));
     if (auto done = fill(made->get(), *extra); !done) return std::unexpected(std::move(done.error()));
-    if (::geteuid() == 0 && ::fchown(made->get(), schema::number<uid_t>(*extra, "uid"),
-                                     schema::number<gid_t>(*extra, "gid")) != 0)
+    if (!was_there && ::geteuid() == 0 &&
+        ::fchown(made->get(), schema::number<uid_t>(*extra, "uid"), schema::number<gid_t>(*extra, "gid")) !=
+            0)
         opening.note("the message queue {} can't be given to user {}", object.path,
                      schema::number<uid_t>(*extra, "uid"));
-    ::fchmod(made->get(), schema::number<mode_t>(*extra, "mode"));
+    if (!was_there) ::fchmod(made->get(), schema::number<mode_t>(*extra, "mode"));
     Fd as_it_was(::open(fd_path(made->get()).c_str(), flags));
     if (!as_it_was) return fail_errno("the message queue {}", object.path);
     return as_it_was;

@@ -24,17 +24,18 @@
 #include "common/region.h"
 #include "common/schema/object.h"
 #include "common/schema/process.h"
+#include "restart/objects/access.h"
 
 namespace cairn::restart {
 
 // What to do with a file that isn't what it was when the checkpoint was taken. Whatever the choice: a file
 // that is executed or mapped, and has changed, is refused, for the image doesn't hold its contents.
 enum class FilePolicy {
-    by_rule,  // refuse, but: one that members had open for writing is used as it is, and cut back to its size
-              // at the checkpoint if it was open with O_APPEND and has only grown
-    refuse,   // any change
-    use,      // take it as it is
-    truncate,  // cut back what has grown and was open for writing, else as by_rule
+    by_rule,   // refuse, but: one that members had open for writing is used as it is, and cut back (cut.h) if
+               // it was open with O_APPEND, has only grown, and nobody else can be seen to write it
+    refuse,    // any change
+    use,       // take it as it is
+    truncate,  // cut back what has grown and was open for writing (cut.h), else as by_rule
 };
 
 // An id as the programs know it -> the kernel's now.
@@ -44,6 +45,10 @@ struct ObjectSetOptions {
     // Old prefix of a path -> new one; the longest that fits.
     std::vector<std::pair<std::string, std::string>> path_map;
     FilePolicy files = FilePolicy::by_rule;
+    // Who had what, and so with whose rights it is looked up.
+    Access access;
+    // Where the generation lies, for what a restart puts aside.
+    std::string directory;
     // Processes get the ids that they had.
     bool exact_ids = false;
     // Connections to other parts (tcp_links.h); empty: there are none. Where names of sockets are put that
@@ -131,6 +136,10 @@ class ObjectSet {
     // `ahead`: what their clocks show more than the tool's.
     [[nodiscard]] Result<> after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
                                         std::vector<std::string>& notes);
+
+    // In the tool, once nothing but letting the programs go is left: files that were there already are cut
+    // back and filled, and what is watched is watched. Until here no byte that others have written is gone.
+    [[nodiscard]] Result<> change_files(const ImageReader& image, std::vector<std::string>& notes);
 
     // The terminal that controls this process's session, for TIOCSCTTY by the session's leader; -1: none.
     [[nodiscard]] int controlling_terminal(const schema::Process& process) const;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/fd.h"
+#include "restart/objects/cut.h"
 #include "restart/objects/objects.h"
 
 namespace cairn::restart {
@@ -18,6 +19,8 @@ struct Opening {
         main_terminal;  // Object::pty of the terminal that ObjectSetOptions::terminal replaces, -1: none
     std::map<std::int64_t, Fd> opened;     // by object id; at or above the floor
     std::map<std::int64_t, Fd> launchers;  // other ends of connections to MPI launchers, by object id
+    std::vector<Cut> cuts;                 // ObjectSet::change_files()
+    std::map<std::int64_t, Fd> refills;    // files of memory objects that were there, for writing: likewise
 
     // By object id: what stands for it at the descriptors 0, 1 and 2, where that isn't the same (stand_in()).
     std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
@@ -46,7 +49,9 @@ struct Verdict {
     enum class Action { fine, use, truncate, refuse } action = Action::fine;
     std::string why;  // path included; "" if fine
 };
-[[nodiscard]] Verdict judge(const schema::Object& object, const ObjectSetOptions& options);
+// What its name leads to is left in `found`, if the object has one.
+[[nodiscard]] Verdict judge(const schema::Object& object, const ObjectSetOptions& options,
+                            FoundFile* found = nullptr);
 
 // file.cpp
 // Only a process itself can open it: a file of /proc/PID, /dev/tty.
@@ -54,11 +59,15 @@ struct Verdict {
 // Of these only once the process has its own memory: /proc/PID/maps and such.
 [[nodiscard]] bool is_bound_to_memory(const schema::Object& object);
 [[nodiscard]] std::string kernel_path(const std::string& path, const Translate& to_kernel);
-[[nodiscard]] Result<Fd> open_late(const schema::Object& object, const Translate& to_kernel);
+// In the process that will have it.
+[[nodiscard]] Result<Fd> open_late(const schema::Object& object, const schema::Process& process,
+                                   const Access& access, const Translate& to_kernel);
 [[nodiscard]] Result<> open_file(Opening& opening, const schema::Object& object);
 
 // memory.cpp: must come before files, which may be backed by it
 [[nodiscard]] Result<> open_memory(Opening& opening, const schema::Object& object);
+// The contents of a file that was there when the restart began.
+[[nodiscard]] Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd);
 [[nodiscard]] Result<> seal(const schema::Object& object, int fd, bool mapped);
 
 // pipe.cpp: all objects of one pipe or FIFO

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstring>
 
+#include "common/open_exactly.h"
 #include "restart/objects/opening.h"
 
 namespace cairn::restart {
@@ -42,23 +43,69 @@ Result<Pipe> make_pipe(const Object& first) {
     return pipe;
 }
 
-// Open for both, so that no open of one end waits for the other.
-Result<Fd> open_fifo(Opening& opening, const Object& first, std::string& path) {
-    path = mapped_path(first.path, opening.options);
-    if (!first.deleted) {
-        Fd both(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
-        if (!both) return fail_errno("FIFO {}", path);
-        return both;
-    }
-    const std::string name = fmt::format("{}.cairn-{}-{}", path, ::getpid(), first.id);
-    if (::mkfifo(name.c_str(), first.identity.mode & 07777) != 0) return fail_errno("FIFO {}", name);
-    Fd both(::open(name.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+struct Fifo {
+    Fd both;          // open for both, so that no open of one end waits for the other
+    FoundFile found;  // what the name leads to; without a place if it has none
+};
+
+// One without a name, where it had been.
+Result<Fd> nameless_fifo(const Object& first, const std::string& path) {
+    const auto slash = path.rfind('/');
+    const Fd folder = open_exactly(AT_FDCWD, path.substr(0, slash + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!folder) return fail_errno("FIFO {}", path);
+    const std::string name = fmt::format("{}.cairn-{}-{}", path.substr(slash + 1), ::getpid(), first.id);
+    if (::mkfifoat(folder.get(), name.c_str(), (first.identity.mode & 07777) | 0600) != 0)
+        return fail_errno("FIFO {}", path);
+    Fd both(::openat(folder.get(), name.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
     const int problem = errno;
-    ::unlink(name.c_str());
+    ::unlinkat(folder.get(), name.c_str(), 0);
+    struct stat status {};
+    if (both && (::fstat(both.get(), &status) != 0 || !S_ISFIFO(status.st_mode)))
+        return fail("FIFO {}: {} was exchanged for something else at once", path, name);
     errno = problem;
-    if (!both) return fail_errno("FIFO {}", name);
-    path = fd_path(both.get());
+    if (!both) return fail_errno("FIFO {}", path);
+    (void)::fchmod(both.get(), first.identity.mode & 07777);
     return both;
+}
+
+Result<Fifo> open_fifo(Opening& opening, const Object& first) {
+    const Access& access = opening.options.access;
+    const std::string path = mapped_path(first.path, opening.options);
+    Fifo fifo;
+    if (first.deleted) {
+        auto acting = ActingAs::begin(access.one_of(first.id));
+        if (!acting) return std::unexpected(std::move(acting.error()));
+        auto both = nameless_fifo(first, path);
+        if (!both) return std::unexpected(std::move(both.error()));
+        fifo.both = std::move(*both);
+        return fifo;
+    }
+    auto found = access.find(first, path);
+    if (!found) return std::unexpected(std::move(found.error()).in("FIFO"));
+    if (!S_ISFIFO(found->status.st_mode))
+        return fail_code(ExitCode::refused, "{} was a FIFO at the checkpoint, and is none now", path);
+    fifo.found = std::move(*found);
+    fifo.both.reset(::open(fd_path(fifo.found.place.get()).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!fifo.both) return fail_errno("FIFO {}", path);
+    return fifo;
+}
+
+// Each end as those who had it may open it; before anything is written into a FIFO that isn't theirs.
+Result<> open_fifo_ends(Opening& opening, std::span<const Object* const> ends, const Fifo& fifo) {
+    for (const Object* end : ends) {
+        if (opening.opened.contains(end->id)) continue;
+        const int flags = reopen_flags(end->flags) | O_NONBLOCK;
+        Result<Fd> opened = Fd();
+        if (fifo.found.place)
+            opened =
+                opening.options.access.open(*end, mapped_path(end->path, opening.options), fifo.found, flags);
+        else
+            opened->reset(::open(fd_path(fifo.both.get()).c_str(), flags));
+        if (!opened) return std::unexpected(std::move(opened.error()).in("FIFO"));
+        if (!*opened) return fail_errno("FIFO {} can't be opened again", end->path);
+        if (auto done = opening.keep(*end, std::move(*opened)); !done) return done;
+    }
+    return {};
 }
 
 Result<> fill(const Object& object, int writer) {
@@ -97,11 +144,11 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
 
     auto pipe = make_pipe(first);
     if (!pipe) return std::unexpected(std::move(pipe.error()));
-    std::string path;
     if (fifo) {
-        auto both = open_fifo(opening, first, path);
+        auto both = open_fifo(opening, first);
         if (!both) return std::unexpected(std::move(both.error()));
-        pipe->writer = std::move(*both);
+        if (auto done = open_fifo_ends(opening, ends, *both); !done) return done;
+        pipe->writer = std::move(both->both);
     }
     const int filler = pipe->writer.get();
     if (::fcntl(filler, F_GETPIPE_SZ) != first.capacity &&
@@ -122,9 +169,13 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
                          full->contents.front().size());
     }
 
-    bool reader_used = fifo, writer_used = fifo;
+    bool reader_used = false, writer_used = false;
     for (const Object* end : ends) {
-        if (opening.opened.contains(end->id)) continue;
+        if (const auto fifo_end = opening.opened.find(end->id); fifo_end != opening.opened.end()) {
+            if (fifo && ::fcntl(fifo_end->second.get(), F_SETFL, end->flags & ~O_ASYNC) != 0)
+                return fail_errno("F_SETFL of a FIFO");
+            continue;
+        }
         const int access = end->flags & O_ACCMODE;
         Fd opened;
         // The two descriptions that pipe2 made come first: one opened by its /proc path has O_LARGEFILE
@@ -134,8 +185,7 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
             used = true;
             opened.reset(::fcntl((reads(*end) ? pipe->reader : pipe->writer).get(), F_DUPFD_CLOEXEC, 0));
         } else {
-            const std::string name = fifo ? path : fd_path(filler);
-            opened.reset(::open(name.c_str(), reopen_flags(end->flags) | O_NONBLOCK));
+            opened.reset(::open(fd_path(filler).c_str(), reopen_flags(end->flags) | O_NONBLOCK));
         }
         if (!opened) return fail_errno("pipe or FIFO {} can't be opened again", end->path);
         if (::fcntl(opened.get(), F_SETFL, end->flags & ~O_ASYNC) != 0)

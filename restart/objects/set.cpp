@@ -34,6 +34,8 @@ struct ObjectSet::State {
     std::map<std::int64_t, Object> objects;
     ObjectSetOptions options;
     int floor = 0;
+    std::vector<Cut> cuts;
+    std::map<std::int64_t, Fd> refills;
     pid_t tool = ::getpid();
     // By object id: an epoll that several have is being filled; the number in the tool, and one, of what it
     // opened when the processes were there already.
@@ -179,12 +181,14 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
         limit.rlim_cur = limit.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
-    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}, {}, {}};
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}, {}, {}, {}, {}};
     if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
     state->launchers = std::move(opening.launchers);
     state->stand_ins = std::move(opening.stand_ins);
+    state->cuts = std::move(opening.cuts);
+    state->refills = std::move(opening.refills);
     state->options = options;
     state->floor = options.floor;
     std::int64_t highest = 0;
@@ -193,7 +197,7 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
     state->later = std::make_unique<SharedArray<std::int32_t>>(static_cast<std::size_t>(highest) + 1);
     for (const Object& object : objects.objects) {
         Object small = object;
-        small.pages.clear();
+        if (!state->refills.contains(object.id)) small.pages.clear();
         small.contents.clear();
         state->objects.emplace(object.id, std::move(small));
     }
@@ -260,7 +264,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
                 return fail_code(ExitCode::damaged, "descriptor {} leads to object {}, which isn't there",
                                  descriptor.fd, descriptor.object);
             auto opened = fetch(object->first);
-            if (!opened) opened = open_late(object->second, to_kernel);
+            if (!opened) opened = open_late(object->second, process, state_->options.access, to_kernel);
             if (!opened)
                 return std::unexpected(
                     std::move(opened.error()).in(fmt::format("descriptor {}", descriptor.fd)));
@@ -348,6 +352,21 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
         if (object.kind == ObjectKind::terminal && ::isatty(fd) && terminals.insert(object.pty).second)
             if (auto done = set_up_terminal(object, fd); !done) notes.push_back(done.error().what);
     }
+    return {};
+}
+
+Result<> ObjectSet::change_files(const ImageReader& image, std::vector<std::string>& notes) {
+    for (const auto& [id, file] : state_->refills)
+        if (auto done = refill_memory(image, state_->objects.at(id), file.get()); !done) return done;
+    for (const Cut& cut : state_->cuts) {
+        auto aside = cut_back(cut, state_->options.directory);
+        if (!aside) return std::unexpected(std::move(aside.error()));
+        if (!aside->empty())
+            notes.push_back(fmt::format("{}: what was behind its first {} bytes is kept in {}", cut.path,
+                                        cut.size, *aside));
+    }
+    state_->refills.clear();
+    state_->cuts.clear();
     return start_watching();
 }
 

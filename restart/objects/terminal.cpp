@@ -2,6 +2,7 @@
 #include <asm/termbits.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -111,10 +112,16 @@ Result<> open_substitute(Opening& opening, const Object& object) {
 Result<> open_outer(Opening& opening, const Object& object, bool main) {
     if (!main && object.outside) return open_substitute(opening, object);
     if (!main) {
-        Fd other(::open(object.path.c_str(), reopen_flags(object.flags) | O_NOCTTY | O_NONBLOCK));
-        if (other && ::isatty(other.get())) {
-            ::fcntl(other.get(), F_SETFL, object.flags & ~O_ASYNC);
-            return opening.keep(object, std::move(other));
+        // Whoever has logged in there by now: a user gets no other user's terminal.
+        const Access& access = opening.options.access;
+        auto found = access.find(object, object.path);
+        if (found && S_ISCHR(found->status.st_mode)) {
+            auto other =
+                access.open(object, object.path, *found, reopen_flags(object.flags) | O_NOCTTY | O_NONBLOCK);
+            if (other && ::isatty(other->get())) {
+                ::fcntl(other->get(), F_SETFL, object.flags & ~O_ASYNC);
+                return opening.keep(object, std::move(*other));
+            }
         }
         return open_substitute(opening, object);
     }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "common/open_exactly.h"
 #include "common/schema/extra.h"
 #include "restart/objects/opening.h"
 
@@ -22,8 +23,10 @@ class InFolder {
   public:
     explicit InFolder(const std::string& folder) {
         if (folder.empty()) return;
+        const Fd there = open_exactly(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (!there) return;
         before_.reset(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-        if (::chdir(folder.c_str()) != 0) before_.reset();
+        if (::fchdir(there.get()) != 0) before_.reset();
     }
     InFolder(const InFolder&) = delete;
     InFolder& operator=(const InFolder&) = delete;
@@ -120,17 +123,22 @@ ssize_t send_unix(int fd, const msghdr& message, const UnixName& to) {
 }
 
 void unlink_unix(const UnixName& name) {
-    if (name.is_path()) ::unlink(name.path().c_str());
+    const std::string path = name.is_path() ? name.path() : "";
+    struct stat status {};
+    if (!path.empty() && ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode))
+        ::unlink(path.c_str());
 }
 
 void dress_unix(const UnixName& name, const nlohmann::json& extra) {
     if (!name.is_path()) return;
     if (!schema::number<bool>(extra, "path_here")) return unlink_unix(name);
-    const std::string path = name.path();
+    const Fd file(::open(name.path().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
     // Only root may give it away; whoever can't has kept what it is.
-    (void)!::lchown(path.c_str(), schema::number<uid_t>(extra, "path_uid"),
-                    schema::number<gid_t>(extra, "path_gid"));
-    (void)!::chmod(path.c_str(), schema::number<mode_t>(extra, "path_mode"));
+    (void)!::fchownat(file.get(), "", schema::number<uid_t>(extra, "path_uid"),
+                      schema::number<gid_t>(extra, "path_gid"), AT_EMPTY_PATH);
+    (void)!::chmod(fd_path(file.get()).c_str(), schema::number<mode_t>(extra, "path_mode"));
 }
 
 }  // namespace cairn::restart

@@ -27,6 +27,7 @@ struct UnixName {
 [[nodiscard]] UnixName unix_name(const nlohmann::json& extra, const std::string& field,
                                  const ObjectSetOptions& options);
 
+// All of these act with the rights that the caller has at the moment: those of who has the socket.
 // bind(2). A socket file that nobody listens to any more is removed first; somebody else's that is in use is
 // an error that says so.
 [[nodiscard]] Result<> bind_unix(int fd, const UnixName& name);

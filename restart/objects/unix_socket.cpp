@@ -55,8 +55,49 @@ class UnixSockets {
 
   private:
     void give_back_names() {
-        for (const UnixName& name : lent_) unlink_unix(name);
+        for (const UnixName& name : lent_) unlink(name);
         lent_.clear();
+    }
+
+    // Paths are made, removed and called with the rights of who has the socket of that name. Where its file
+    // was another's (root's, before a server gave its rights up) root makes it, if nobody else can have had a
+    // hand in it.
+    Result<ActingAs> as_owner(const UnixName& name) {
+        const UnixEnd* owner = nullptr;
+        for (const auto& [id, end] : ends_)
+            if (end.name == name || (owner == nullptr && end.peer_name == name)) {
+                owner = &end;
+                if (end.name == name) break;
+            }
+        if (!name.is_path() || owner == nullptr) return ActingAs::begin(own_rights());
+        const Access& access = opening_.options.access;
+        const auto of_file = [&]() -> std::optional<uid_t> {
+            if (!owner->extra.contains("path_uid")) return {};
+            return schema::number<uid_t>(owner->extra, "path_uid");
+        }();
+        const Rights& rights = access.one_of(owner->object->id, of_file);
+        const bool others = of_file && *of_file != rights.user;
+        return ActingAs::begin(others && access.root_may_make(name.path()) ? own_rights() : rights);
+    }
+
+    Result<> bind(int fd, const UnixName& name) {
+        auto acting = as_owner(name);
+        if (!acting) return std::unexpected(std::move(acting.error()));
+        return bind_unix(fd, name);
+    }
+
+    void unlink(const UnixName& name) {
+        if (auto acting = as_owner(name)) unlink_unix(name);
+    }
+
+    void dress(const UnixName& name, const json& extra) {
+        if (auto acting = as_owner(name)) dress_unix(name, extra);
+    }
+
+    int connect_as_owner(const UnixEnd& end, const UnixName& to) {
+        auto acting = ActingAs::begin(opening_.options.access.one_of(end.object->id));
+        errno = EACCES;
+        return acting ? connect_unix(end.fd.get(), to) : -1;
     }
 
     Result<> read() {
@@ -145,11 +186,10 @@ class UnixSockets {
         if (const auto found = listeners_.find(key); found != listeners_.end()) return found->second.get();
         // The same name, listened at by another or in another style: one after the other.
         std::erase_if(listeners_, [&](const auto& each) { return std::get<0>(each.first) == name; });
-        if (lent_.contains(name)) unlink_unix(name);
+        if (lent_.contains(name)) unlink(name);
         Fd listener = make(style);
         if (!listener) return fail_errno("socket");
-        if (auto done = bind_unix(listener.get(), name); !done)
-            return std::unexpected(std::move(done.error()));
+        if (auto done = bind(listener.get(), name); !done) return std::unexpected(std::move(done.error()));
         lent_.insert(name);
         const int problem = call_as(who, opening_.options.exact_ids,
                                     [&] { return ::listen(listener.get(), SOMAXCONN) == 0 ? 0 : errno; });
@@ -169,7 +209,7 @@ class UnixSockets {
         caller = make(style);
         if (!caller) return fail_errno("socket");
         if (!caller_name.empty())
-            if (auto done = bind_unix(caller.get(), caller_name); !done) return done;
+            if (auto done = bind(caller.get(), caller_name); !done) return done;
         const int problem = call_as(callers, opening_.options.exact_ids,
                                     [&] { return connect_unix(caller.get(), name) == 0 ? 0 : errno; });
         if (problem != 0) {
@@ -192,9 +232,9 @@ class UnixSockets {
         if (done) {
             // The caller's own file; the listener's goes with the listener.
             if (end_calls)
-                dress_unix(end.name, end.extra);
+                dress(end.name, end.extra);
             else if (other_extra)
-                dress_unix(other_name, *other_extra);
+                dress(other_name, *other_extra);
             return {};
         }
         opening_.note(
@@ -244,15 +284,15 @@ class UnixSockets {
             if (!end.name.empty() && (end.datagrams() || unbound_.contains(&end))) to_bind.push_back(&end);
         std::ranges::stable_sort(to_bind, {}, [](const UnixEnd* end) { return end->flag("path_here"); });
         for (UnixEnd* end : to_bind) {
-            if (lent_.erase(end->name) != 0) unlink_unix(end->name);
-            auto bound = bind_unix(end->fd.get(), end->name);
+            if (lent_.erase(end->name) != 0) unlink(end->name);
+            auto bound = bind(end->fd.get(), end->name);
             if (!bound && (!end->name.is_path() || end->flag("path_here")))
                 return std::unexpected(std::move(bound.error()));
             if (!bound)
                 opening_.note("{}; its file had been removed before the checkpoint", bound.error().what);
             // Who connects or sends to it needs the name; then it goes.
             if (end->flag("path_here"))
-                dress_unix(end->name, end->extra);
+                dress(end->name, end->extra);
             else
                 lent_.insert(end->name);
         }
@@ -313,7 +353,7 @@ class UnixSockets {
                 temporary = make(SOCK_DGRAM);
                 sender = temporary.get();
                 UnixName name{from, end.name.folder};
-                if (!from.empty() && bind_unix(sender, name)) unlink_unix(name);
+                if (!from.empty() && bind(sender, name)) unlink(name);
             }
             auto sent = send(sender, to, contents[next], about, 0);
             if (!sent) return std::unexpected(std::move(sent.error()).in(end.name.words()));
@@ -347,7 +387,7 @@ class UnixSockets {
             if (!end.datagrams() || end.stand_in || !end.flag("connected")) continue;
             if (end.peer != nullptr && end.peer->name.empty()) continue;
             if (paired_.contains({&end, end.peer}) || paired_.contains({end.peer, &end})) continue;
-            if (connect_unix(end.fd.get(), end.peer_name) == 0) continue;
+            if (connect_as_owner(end, end.peer_name) == 0) continue;
             opening_.note("a Unix socket was connected to {}: {}", end.peer_name.words(),
                           std::strerror(errno));
         }

@@ -1,6 +1,7 @@
 // A checkpoint's folder is complete or not there, whenever the coordinator dies.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,15 +122,67 @@ TEST_F(Publish, AbandonedLeavesNothing) {
     EXPECT_EQ(take(), 1U);
 }
 
-TEST_F(Publish, FilesOfTheUserAreLeftAlone) {
+TEST_F(Publish, WhatIsInTheWayIsLeftAloneAndNoCheckpointIsTaken) {
     std::ofstream(root_ + "/restart.sh") << "mine";
+    const auto partial = begin_checkpoint(root_, "cid");
+    ASSERT_FALSE(partial);
+    EXPECT_EQ(partial.error().code, ExitCode::refused);
+    EXPECT_NE(partial.error().what.find(root_ + "/restart.sh is in the way"), std::string::npos)
+        << partial.error().what;
+    EXPECT_EQ(text("restart.sh"), "mine");
+    EXPECT_FALSE(fs::exists(root_ + "/cid"));
+}
+
+TEST_F(Publish, WhatGetsInTheWayMeanwhileIsAFailureToo) {
     auto partial = begin_checkpoint(root_, "cid");
     ASSERT_TRUE(partial);
+    std::ofstream(root_ + "/restart.sh") << "mine";
     const auto notes = publish(*partial, manifest(1));
-    ASSERT_TRUE(notes);
-    ASSERT_EQ(notes->size(), 1U);
+    ASSERT_FALSE(notes);
+    EXPECT_NE(notes.error().what.find("is complete, but"), std::string::npos) << notes.error().what;
     EXPECT_EQ(text("restart.sh"), "mine");
-    EXPECT_TRUE(read_manifest(root_ + "/latest"));
+    EXPECT_TRUE(read_manifest(root_ + "/cid/1"));
+}
+
+TEST_F(Publish, FoldersAreTheOwnersAloneWhateverTheUmask) {
+    const auto mode = [&](const std::string& name) {
+        struct stat status {};
+        EXPECT_EQ(::stat((root_ + name).c_str(), &status), 0) << name;
+        return status.st_mode & 07777;
+    };
+    for (const mode_t mask : {0U, 0777U}) {
+        const std::string below = mask == 0 ? "/a" : "/b";
+        const mode_t before = ::umask(mask);
+        const auto partial = begin_checkpoint(root_ + below + "/c", "cid");
+        ::umask(before);
+        ASSERT_TRUE(partial) << partial.error().what;
+        for (const char* name : {"", "/c", "/c/cid", "/c/cid/1.partial"})
+            EXPECT_EQ(mode(below + name), 0700U);
+    }
+}
+
+TEST_F(Publish, FolderBelowOneThatOthersCanWriteIsNoted) {
+    fs::create_directory(root_ + "/all");
+    ASSERT_EQ(::chmod((root_ + "/all").c_str(), 0777), 0);
+    auto partial = begin_checkpoint(root_ + "/all/mine", "cid");
+    ASSERT_TRUE(partial) << partial.error().what;
+    const auto notes = publish(*partial, manifest(1));
+    ASSERT_TRUE(notes) << notes.error().what;
+    ASSERT_EQ(notes->size(), 1U);
+    EXPECT_NE(notes->front().find(root_ + "/all can be written by everybody"), std::string::npos)
+        << notes->front();
+}
+
+TEST_F(Publish, FolderThatOthersCanWriteIsRefused) {
+    for (const char* name : {"", "/cid"}) {
+        fs::create_directories(root_ + "/cid");
+        ASSERT_EQ(::chmod((root_ + name).c_str(), 0770), 0);
+        const auto partial = begin_checkpoint(root_, "cid");
+        ASSERT_FALSE(partial) << name;
+        EXPECT_EQ(partial.error().code, ExitCode::refused);
+        EXPECT_NE(partial.error().what.find("chmod go-w"), std::string::npos) << partial.error().what;
+        ASSERT_EQ(::chmod((root_ + name).c_str(), 0700), 0);
+    }
 }
 
 TEST_F(Publish, PrunesTheOldest) {

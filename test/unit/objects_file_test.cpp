@@ -194,25 +194,97 @@ TEST_F(ObjectsChanged, MissingIsRefusedByName) {
     std::filesystem::remove(path);
     EXPECT_NE(problem().find(path + ": No such file"), std::string::npos) << problem();
 }
-TEST_F(ObjectsChanged, AppendedLogIsCutBack) {
+TEST_F(ObjectsChanged, AppendedLogIsCutBackWhenAllStandsAndWhatIsCutIsKept) {
     checkpoint_with(O_WRONLY | O_APPEND);
     put_file(path, "before and after");
     EXPECT_EQ(problem(), "");
+    EXPECT_EQ(get_file(path), "before and after");
+    checkpoint.restore([](std::size_t) {});
     EXPECT_EQ(get_file(path), "before");
+    EXPECT_EQ(get_file(path + ".cut-1"), " and after");
 }
-TEST_F(ObjectsChanged, AppendedLogWithAnotherBeginIsNotCut) {
+TEST_F(ObjectsChanged, LogThatOthersMayAppendToIsNotCut) {
     checkpoint_with(O_WRONLY | O_APPEND);
-    put_file(path, "BEFORE and after");
-    EXPECT_EQ(problem(), "");
-    EXPECT_EQ(get_file(path), "BEFORE and after");
+    put_file(path, "before and after");
+    ASSERT_EQ(::chmod(path.c_str(), 0660), 0);
+    checkpoint.restore([](std::size_t) {});
+    EXPECT_EQ(get_file(path), "before and after");
 }
-TEST_F(ObjectsChanged, WrittenFileIsUsedAsItIsOrCutOnDemand) {
+TEST_F(ObjectsChanged, LogThatIsOpenElsewhereIsNotCut) {
+    checkpoint_with(O_WRONLY | O_APPEND);
+    put_file(path, "before and after");
+    Stopped other([&] { CHILD_CHECK(::dup2(::open(path.c_str(), O_WRONLY | O_APPEND), 120) == 120); });
+    checkpoint.restore([](std::size_t) {});
+    EXPECT_EQ(get_file(path), "before and after");
+}
+TEST_F(ObjectsChanged, WrittenFileIsCutOnDemandAndOnlyWhenAllStands) {
     checkpoint_with(O_RDWR);
     put_file(path, "before and after");
     EXPECT_EQ(problem(), "");
     EXPECT_EQ(get_file(path), "before and after");
-    EXPECT_EQ(problem(restart::FilePolicy::truncate), "");
+    restart::ObjectSetOptions options;
+    options.files = restart::FilePolicy::truncate;
+    {
+        auto set = checkpoint.open(options);
+        ASSERT_TRUE(set) << set.error().what;
+    }
+    EXPECT_EQ(get_file(path), "before and after");
+    checkpoint.restore([](std::size_t) {}, options);
     EXPECT_EQ(get_file(path), "before");
+    EXPECT_EQ(get_file(path + ".cut-1"), " and after");
+}
+TEST_F(ObjectsChanged, WhatIsCutIsKeptAsideWithTheCheckpointIfNotBesideTheFile) {
+    checkpoint_with(O_WRONLY | O_APPEND);
+    put_file(path, "before and after");
+    for (int number = 1; number < 10000; ++number) put_file(path + ".cut-" + std::to_string(number), "");
+    Folder aside;
+    restart::ObjectSetOptions options;
+    options.files = restart::FilePolicy::truncate;
+    options.directory = aside.path();
+    checkpoint.restore([](std::size_t) {}, options);
+    EXPECT_EQ(get_file(path), "before");
+    EXPECT_EQ(get_file(aside / "file.cut-1"), " and after");
+}
+TEST_F(ObjectsChanged, NothingIsCutThatCantBeKept) {
+    checkpoint_with(O_WRONLY | O_APPEND);
+    put_file(path, "before and after");
+    for (int number = 1; number < 10000; ++number) put_file(path + ".cut-" + std::to_string(number), "");
+    restart::ObjectSetOptions options;
+    options.files = restart::FilePolicy::truncate;
+    auto set = checkpoint.open(options);
+    ASSERT_TRUE(set) << set.error().what;
+    auto image = open_objects_image(checkpoint.folder / "objects");
+    ASSERT_TRUE(image);
+    EXPECT_FALSE(set->change_files(image->reader, checkpoint.notes));
+    EXPECT_EQ(get_file(path), "before and after");
+}
+TEST_F(ObjectsChanged, LinkInTheFilesPlaceIsRefused) {
+    checkpoint_with(O_RDWR);
+    std::filesystem::rename(path, folder / "other");
+    std::filesystem::create_symlink(folder / "other", path);
+    EXPECT_NE(problem().find("symbolic link"), std::string::npos) << problem();
+}
+TEST_F(ObjectsChanged, LinkInAFoldersPlaceIsRefused) {
+    std::filesystem::create_directory(folder / "deep");
+    path = folder / "deep/file";
+    checkpoint_with(O_RDWR);
+    std::filesystem::rename(folder / "deep", folder / "moved");
+    std::filesystem::create_symlink(folder / "moved", folder / "deep");
+    EXPECT_NE(problem().find("symbolic link"), std::string::npos) << problem();
+}
+TEST_F(ObjectsChanged, FifoInTheFilesPlaceIsRefusedAtOnce) {
+    checkpoint_with(O_RDONLY);
+    std::filesystem::remove(path);
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    EXPECT_NE(problem().find("is a FIFO now"), std::string::npos) << problem();
+}
+TEST_F(ObjectsChanged, AnotherFileOfTheSameSizeAndTimeIsRefused) {
+    checkpoint_with(O_RDONLY);
+    const auto time = std::filesystem::last_write_time(path);
+    put_file(folder / "other", "BEFORE");
+    std::filesystem::last_write_time(folder / "other", time);
+    std::filesystem::rename(folder / "other", path);
+    EXPECT_NE(problem().find("another file"), std::string::npos) << problem();
 }
 TEST_F(ObjectsChanged, InputThatHasChangedIsRefused) {
     checkpoint_with(O_RDONLY);

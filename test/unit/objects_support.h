@@ -166,6 +166,10 @@ struct Checkpoint {
         }
         auto after = set->after_forest({}, {}, notes);
         ASSERT_TRUE(after) << after.error().what;
+        auto image = open_objects_image(folder / "objects");
+        ASSERT_TRUE(image) << image.error().what;
+        auto changed = set->change_files(image->reader, notes);
+        ASSERT_TRUE(changed) << changed.error().what;
         set = fail("done with");
         for (auto& [child, go] : children) {
             EXPECT_EQ(::write(go.get(), "g", 1), 1);
