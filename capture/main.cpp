@@ -10,6 +10,7 @@
 #include "capture/checkpoint.h"
 #include "capture/session_regions.h"
 #include "common/fd.h"
+#include "common/json_text.h"
 #include "common/own_process.h"
 #include "common/schema/json.h"
 
@@ -75,12 +76,11 @@ int run() {
     Reporter reporter(coordinator_fd, std::chrono::milliseconds(json.value("deadline_ms", 30000)));
     auto regions = SessionRegions::open(region_path, other_users(json), known_members(members));
     const auto finished = [&](const schema::Manifest& manifest) {
-        const std::string done = nlohmann::json{{"event", "done"},
-                                                {"pause_ns", manifest.pause_ns},
-                                                {"bytes", manifest.bytes},
-                                                {"notes", manifest.notes},
-                                                {"manifest", schema::to_json(manifest)}}
-                                     .dump();
+        const std::string done = json_text(nlohmann::json{{"event", "done"},
+                                                          {"pause_ns", manifest.pause_ns},
+                                                          {"bytes", manifest.bytes},
+                                                          {"notes", manifest.notes},
+                                                          {"manifest", schema::to_json(manifest)}});
         // the one message that has to arrive: may block, unlike progress
         (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
         while (request.hold && !reporter.coordinator_gone()) {
@@ -95,12 +95,11 @@ int run() {
     if (!done) {
         if (done.error().number == EFBIG)
             for (const std::string& limit : low_limits()) done.error().what += "; in cairn-capture " + limit;
-        reporter.send(nlohmann::json{{"event", "failed"},
-                                     {"reason", done.error().what},
-                                     {"phase", reporter.current()},
-                                     {"passing", done.error().passing},
-                                     {"code", static_cast<int>(done.error().code)}}
-                          .dump());
+        reporter.send(json_text(nlohmann::json{{"event", "failed"},
+                                               {"reason", printable(done.error().what)},
+                                               {"phase", reporter.current()},
+                                               {"passing", done.error().passing},
+                                               {"code", static_cast<int>(done.error().code)}}));
         return static_cast<int>(ExitCode::failed);
     }
     return static_cast<int>(ExitCode::ok);

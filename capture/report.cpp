@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "common/json_text.h"
+
 namespace cairn::capture {
 
 void Reporter::send(const std::string& message) const {
@@ -18,7 +20,7 @@ void Reporter::send(const std::string& message) const {
 void Reporter::phase(const std::string& name, const std::vector<std::string>& waiting) {
     const bool begins = name != phase_;
     phase_ = name;
-    send(nlohmann::json{{"event", "phase"}, {"name", name}, {"waiting", waiting}}.dump());
+    send(json_text(nlohmann::json{{"event", "phase"}, {"name", name}, {"waiting", waiting}}));
     if (begins) fault_point(name);
 }
 
@@ -26,7 +28,8 @@ void Reporter::progress(std::uint64_t bytes, std::uint64_t total, const std::str
     const auto now = Clock::now();
     if (now - last_progress_ < std::chrono::milliseconds(100)) return;
     last_progress_ = now;
-    send(nlohmann::json{{"event", "progress"}, {"bytes", bytes}, {"total", total}, {"last", last}}.dump());
+    send(
+        json_text(nlohmann::json{{"event", "progress"}, {"bytes", bytes}, {"total", total}, {"last", last}}));
 }
 
 void Reporter::fault_point(const std::string& name) const {
@@ -42,7 +45,7 @@ void Reporter::fault_point(const std::string& name) const {
 }
 
 Result<nlohmann::json> Reporter::meet(const std::string& name, const nlohmann::json& data) const {
-    const std::string text = nlohmann::json{{"event", "barrier"}, {"name", name}, {"data", data}}.dump();
+    const std::string text = json_text(nlohmann::json{{"event", "barrier"}, {"name", name}, {"data", data}});
     // May wait: without this message nobody goes on anyway.
     if (::send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) return fail_errno("barrier {}", name);
     fault_point(name);

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "common/json_text.h"
+
 namespace cairn::causality {
 namespace {
 
@@ -218,7 +220,7 @@ std::string trace_line(const TraceLine& line) {
         }
     }
     // Names of files may be anything but UTF-8.
-    return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return json_text(out);
 }
 
 Result<std::unique_ptr<MemoryTrace>> parse_trace_lines(std::string_view text, std::string_view name) {

@@ -140,6 +140,12 @@ class Reader {
     std::string_view rest_;
 };
 
+std::string peer_pid(int fd) {
+    ucred who{};
+    socklen_t size = sizeof who;
+    return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? std::to_string(who.pid) : "unknown";
+}
+
 Welcome trouble(int code, std::string problem) {
     return {code, std::move(problem), {}, {}};
 }
@@ -192,9 +198,11 @@ Welcome say_hello(int fd, const Wishes& wishes) {
         const ssize_t size = ::recv(fd, answer, sizeof answer, 0);
         if (size < 0 && errno == EINTR) continue;
         if (size < 0 && errno == EAGAIN)
-            return trouble(exit_timed_out,
-                           "the coordinator took the question and gave no answer for 10 s; see its log, "
-                           "and end it with `cairn quit` or by its pid if it hangs");
+            return trouble(
+                exit_timed_out,
+                "the coordinator, pid " + peer_pid(fd) +
+                    ", took the question and gave no answer for 10 s: is it stopped (kill -CONT), or "
+                    "does it hang? Its log is in the session's folder");
         if (size <= 0)
             return trouble(exit_no_coordinator,
                            std::string("the coordinator went away: ") +

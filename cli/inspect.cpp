@@ -21,7 +21,7 @@ constexpr const char* usage =
     "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
 
 int report(const Error& error) {
-    fmt::print(stderr, "cairn inspect: {}\n", inspect::printable(error.what));
+    fmt::print(stderr, "cairn inspect: {}\n", printable_lines(error.what));
     return static_cast<int>(error.code);
 }
 

@@ -22,26 +22,6 @@ constexpr std::array < std::pair<int, const char*>,
         text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
 }
 
-// Bytes of the UTF-8 character that `text` begins with, 0 if it begins with none that may be printed.
-std::size_t character(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char first = byte(0);
-    if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-    const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-    std::uint32_t value = first & (0xffU >> (length + 1));
-    for (std::size_t i = 1; i < length; ++i) {
-        if ((byte(i) & 0xc0U) != 0x80) return 0;
-        value = value << 6 | (byte(i) & 0x3fU);
-    }
-    constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const bool control = value < 0xa0;  // C1
-    const bool surrogate = value >= 0xd800 && value < 0xe000;
-    const bool turns = (value >= 0x200e && value <= 0x200f) || (value >= 0x2028 && value <= 0x202e) ||
-                       (value >= 0x2066 && value <= 0x2069);  // direction of the text, line ends
-    return value < least[length] || value > 0x10ffff || control || surrogate || turns ? 0 : length;
-}
-
 }  // namespace
 
 std::string human_size(std::uint64_t bytes) {
@@ -71,19 +51,6 @@ std::string human_date(std::int64_t ns) {
         std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts) == 0)
         return fmt::format("{} ns", ns);
     return fmt::format("{}.{:03}", text, std::abs(ns / 1'000'000 % 1000));
-}
-
-std::string printable(std::string_view text) {
-    std::string result;
-    while (!text.empty()) {
-        const std::size_t length = character(text);
-        if (length > 0)
-            result += text.substr(0, length);
-        else
-            result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
-        text.remove_prefix(std::max<std::size_t>(length, 1));
-    }
-    return result;
 }
 
 std::string signal_name(int number) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/printable.h"  // IWYU pragma: export
+
 namespace cairn::inspect {
 
 // "0", "512", "4.0 KiB", "12.3 MiB"; binary units.
@@ -14,9 +16,6 @@ namespace cairn::inspect {
 [[nodiscard]] std::string human_time(std::int64_t ns);
 // Local time, to milliseconds. `ns` since 1970.
 [[nodiscard]] std::string human_date(std::int64_t ns);
-
-// Names in an image may hold anything, escape sequences for the terminal too: what can't be printed is \xNN.
-[[nodiscard]] std::string printable(std::string_view text);
 
 // "INT", "RTMIN+3"; the number if it has no name.
 [[nodiscard]] std::string signal_name(int number);

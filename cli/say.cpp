@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "common/printable.h"
+
 namespace cairn::cli {
 namespace {
 
@@ -21,7 +23,7 @@ bool write_all(int fd, std::string_view text) {
 
 void complain(std::string_view text) {
     std::string line = "cairn: ";
-    line += text;
+    line += printable_lines(text);
     line += '\n';
     // Nobody is left to be told when stderr is gone.
     static_cast<void>(write_all(STDERR_FILENO, line));

@@ -22,8 +22,9 @@ class CoordinatorClient {
 
     [[nodiscard]] Result<> send(const nlohmann::json& request);
 
-    // The next event; nothing when none came within `timeout` (negative: no limit). A coordinator that goes
-    // away is ExitCode::no_coordinator.
+    // The next event; nothing when none came within `timeout` (negative: no limit, as long as the coordinator
+    // shows when asked that it lives). A coordinator that goes away is ExitCode::no_coordinator, one that is
+    // silent for 10 s though it is asked ExitCode::timed_out.
     [[nodiscard]] Result<std::optional<nlohmann::json>> next(std::chrono::milliseconds timeout);
 
     // Sends, and reads up to `done`, which is returned; `failed` becomes an Error with its code and reason.
@@ -32,6 +33,11 @@ class CoordinatorClient {
     [[nodiscard]] Result<nlohmann::json> ask(const nlohmann::json& request,
                                              const std::function<void(const nlohmann::json&)>& seen,
                                              std::chrono::milliseconds silence);
+
+    // Whether the coordinator answers on another connection, within 5 s: ExitCode::timed_out, and who it is.
+    // For who waits for events of his own accord, after silence of this length.
+    static constexpr std::chrono::seconds unasked{5};
+    [[nodiscard]] Result<> ask_whether_alive() const;
 
     // For poll(2).
     [[nodiscard]] int fd() const { return fd_.get(); }

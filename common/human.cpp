@@ -43,11 +43,4 @@ std::string human_count(std::uint64_t n, const std::string& one, const std::stri
     return fmt::format("{} {}", n, plural.empty() ? one + "s" : plural);
 }
 
-std::string printable(const std::string& text) {
-    std::string line = text;
-    for (char& c : line)
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-    return line;
-}
-
 }  // namespace cairn

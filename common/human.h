@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/printable.h"  // IWYU pragma: export
+
 namespace cairn {
 
 // 0 B, 17 B, 1.5 KiB, 312 MiB, 2.00 GiB: three digits, binary units.
@@ -15,8 +17,5 @@ namespace cairn {
 // "1 process", "3 processes": `plural` "" puts an s behind `one`.
 [[nodiscard]] std::string human_count(std::uint64_t n, const std::string& one,
                                       const std::string& plural = "");
-
-// `text` on one line, without control characters: names of processes may hold anything.
-[[nodiscard]] std::string printable(const std::string& text);
 
 }  // namespace cairn

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "common/fd.h"
+#include "common/printable.h"
 
 namespace cairn::proc {
 namespace {
@@ -270,7 +271,7 @@ std::optional<pid_t> process_of(pid_t tid) {
 
 std::string label(pid_t pid) {
     auto line = stat(pid);
-    return line ? fmt::format("{} ({})", pid, line->comm) : fmt::format("{}", pid);
+    return line ? fmt::format("{} ({})", pid, printable(line->comm)) : fmt::format("{}", pid);
 }
 
 std::uint64_t hexadecimal(const std::string& text) {

@@ -152,8 +152,7 @@ bool nobody_there(int connected) {
 Connection reach_coordinator(const Session& session) {
     int fd = connect_session(session);
     if (fd >= 0) return {fd, {}};
-    const std::string socket = session.socket() + ": ";
-    if (!nobody_there(fd)) return {-1, socket + std::strerror(-fd)};
+    if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
 
     const off_t log_from = log_size(session);
     auto [process, problem] = start(session);
@@ -167,7 +166,7 @@ Connection reach_coordinator(const Session& session) {
         if (::poll(&end, gone ? 0 : 1, pause_ms) > 0) gone = true;
         fd = connect_session(session);
         if (fd >= 0) return {fd, {}};
-        if (!nobody_there(fd)) return {-1, socket + std::strerror(-fd)};
+        if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
         if (gone && !somebody_starts(session)) {
             // The one that was first may have begun to answer, or ended, between the two questions.
             fd = connect_session(session);

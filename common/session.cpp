@@ -34,6 +34,11 @@ bool owned_directory(const std::string& path) {
     return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid();
 }
 
+bool is_anothers(const std::string& path) {
+    struct stat info {};
+    return ::lstat(path.c_str(), &info) == 0 && (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid());
+}
+
 // "" if `path` is missing or a folder that may be used.
 std::string folder_problem(const std::string& path, bool root_may_look) {
     struct stat info {};
@@ -89,16 +94,22 @@ std::string session_name(std::string_view given) {
 
 std::string run_directory() {
     if (std::string set = environment("CAIRN_RUNDIR"); !set.empty()) return absolute(std::move(set));
-    if (std::string runtime = environment("XDG_RUNTIME_DIR"); !runtime.empty() && owned_directory(runtime))
+    std::string usual = "/tmp/cairn-" + std::to_string(::geteuid());
+    std::string runtime = environment("XDG_RUNTIME_DIR");
+    // Somebody else has made ours before us: his it stays, we go where he can't.
+    if (is_anothers(usual) && !runtime.empty() && owned_directory(runtime))
         return absolute(std::move(runtime)) + "/cairn";
-    return "/tmp/cairn-" + std::to_string(::geteuid());
+    return usual;
 }
 
 SessionResult<Session> find_session(std::string_view name) {
     auto session = paths_of(name);
     if (!session) return session;
+    // In a usual place another user may have made a folder for root to step into: his is meant only where
+    // it is named.
+    const bool named = !environment("CAIRN_RUNDIR").empty();
     for (const std::string& path : {run_directory(), session->directory})
-        if (std::string problem = folder_problem(path, true); !problem.empty())
+        if (std::string problem = folder_problem(path, named); !problem.empty())
             return std::unexpected(problem);
     return session;
 }
@@ -127,8 +138,10 @@ std::vector<std::string> known_sessions() {
 
 int connect_session(const Session& session) {
     // sun_path holds 107 bytes; a longer folder is reached through a descriptor of it.
-    const int folder = ::open(session.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int folder = ::open(session.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (folder < 0) return -errno;
+    struct stat info {};
+    if (::fstat(folder, &info) != 0) info.st_uid = static_cast<uid_t>(-1);
     const std::string path = "/proc/self/fd/" + std::to_string(folder) + "/socket";
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -141,7 +154,21 @@ int connect_session(const Session& session) {
         fd = -number;
     }
     ::close(folder);
-    return fd;
+    if (fd < 0) return fd;
+    // The kernel's word on who listens there, before anything is said to him or believed of him.
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == info.st_uid) return fd;
+    ::close(fd);
+    return -EPERM;
+}
+
+std::string connection_problem(const Session& session, int number) {
+    const std::string socket = session.socket() + ": ";
+    if (number != -EPERM) return socket + std::strerror(-number);
+    return socket +
+           "who listens there is not the user whose session it is, and isn't believed; remove the socket, or "
+           "take another --session";
 }
 
 }  // namespace cairn

@@ -38,12 +38,12 @@ using SessionResult = std::expected<T, std::string>;
 // `given`, else $CAIRN_SESSION, else "default".
 [[nodiscard]] std::string session_name(std::string_view given);
 
-// $CAIRN_RUNDIR, else $XDG_RUNTIME_DIR/cairn if $XDG_RUNTIME_DIR is ours (after su or sudo it may be another
-// user's), else /tmp/cairn-UID. Not created, not checked.
+// $CAIRN_RUNDIR, else /tmp/cairn-UID; $XDG_RUNTIME_DIR/cairn only if that is somebody else's: logind removes
+// it when the user logs out, and programs go on. Not created, not checked.
 [[nodiscard]] std::string run_directory();
 
 // For a client: the paths only. Fails when the name is bad or the folder exists but belongs to another user
-// (root may look at anybody's). The folder need not exist.
+// (root may look at anybody's that CAIRN_RUNDIR names). The folder need not exist.
 [[nodiscard]] SessionResult<Session> find_session(std::string_view name);
 
 // For who starts a coordinator: the folder is made (0700) if it is missing, and refused if it is not a folder
@@ -55,7 +55,10 @@ using SessionResult = std::expected<T, std::string>;
 [[nodiscard]] std::vector<std::string> known_sessions();
 
 // Connects to the session's coordinator: SOCK_SEQPACKET, close-on-exec, blocking. Returns the descriptor, or
-// -errno (ENOENT, ECONNREFUSED: no coordinator answers).
+// -errno (ENOENT, ECONNREFUSED: no coordinator answers; EPERM: who listens is not the folder's owner).
 [[nodiscard]] int connect_session(const Session& session);
+
+// What connect_session() returned, in words.
+[[nodiscard]] std::string connection_problem(const Session& session, int number);
 
 }  // namespace cairn

@@ -26,6 +26,8 @@ using Clock = Worker::Clock;
 
 namespace {
 
+constexpr auto looking_pause = 500ms;  // between looks whether the capture is stopped
+
 std::uint64_t number(const Json& json, const char* key) {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(get_number(json, key), 0));
 }
@@ -112,7 +114,10 @@ asio::awaitable<void> Checkpointer::run(std::shared_ptr<Job> job) {
                     {"reason", result.error().what}});
     }
     current_.reset();
-    asio::post(s_.io, [this] { start_next(); });
+    asio::post(s_.io, [this] {
+        start_next();
+        if (!current_ && s_.idle) s_.idle();
+    });
 }
 
 Result<> Checkpointer::check_members() const {
@@ -189,7 +194,8 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
     // do again.
     const bool held = captured && job.order.kill;
     std::string last_words;
-    if (!held) last_words = co_await worker.finish(limits_.margin);
+    // One that is late has had its time to notice.
+    if (!held) last_words = co_await worker.finish(job.overdue ? 0ms : limits_.margin);
     if (!captured) {
         std::string reason = captured.error().what;
         if (!last_words.empty()) reason += " (cairn-capture: " + last_words + ")";
@@ -288,7 +294,11 @@ asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clo
         auto deadline = standing ? standing_until : progress_at + limits_.no_progress;
         const bool by_request = job.order.timeout && begun + *job.order.timeout < deadline;
         if (by_request) deadline = begun + *job.order.timeout;
-        const Worker::Heard heard = co_await worker.listen(deadline);
+        Worker::Heard heard = co_await worker.listen(std::min(deadline, Clock::now() + looking_pause));
+        if (heard == Worker::Heard::late && Clock::now() < deadline) {
+            // The programs mustn't stand still for longer because the capture can't take notice of its limit.
+            if (!standing || !worker.is_stopped() || Clock::now() < standing_until - limits_.margin) continue;
+        }
         if (heard == Worker::Heard::interrupted)
             co_return fail("{}", given_up_.empty() ? "the checkpoint was given up" : given_up_);
         if (heard == Worker::Heard::end)
@@ -298,10 +308,14 @@ asio::awaitable<Result<Json>> Checkpointer::listen(Job& job, Worker& worker, Clo
                 co_return fail_code(ExitCode::timed_out, "the time limit of {} has passed in phase {}{}",
                                     human_duration(std::chrono::nanoseconds(*job.order.timeout).count()),
                                     job.phase, waiting);
+            job.overdue = true;
             if (standing)
-                co_return fail_code(ExitCode::timed_out, "phase {} took longer than {}{}", job.phase,
+                co_return fail_code(ExitCode::timed_out,
+                                    "phase {} of cairn-capture ({}) took longer than {}{}", job.phase,
+                                    worker.describe(),
                                     human_duration(std::chrono::nanoseconds(job.standing).count()), waiting);
-            co_return fail_code(ExitCode::timed_out, "nothing was written for {}",
+            co_return fail_code(ExitCode::timed_out, "nothing was written by cairn-capture ({}) for {}",
+                                worker.describe(),
                                 human_duration(std::chrono::nanoseconds(limits_.no_progress).count()));
         }
         const Json& message = worker.message;

@@ -63,6 +63,7 @@ class Checkpointer {
         Hosts& hosts;             // others that take part
         const std::string& host;  // what this one is called
         std::function<void(const Json& done)> published;
+        std::function<void()> idle;  // no checkpoint is under way any more
     };
 
     explicit Checkpointer(Surroundings surroundings, CheckpointLimits limits = {});
@@ -86,6 +87,7 @@ class Checkpointer {
         std::uint32_t generation = 0;
         std::string directory;
         std::chrono::milliseconds standing{0};  // may last as long as this
+        bool overdue = false;                   // the capture has not noticed that it is late
         bool open = true;                       // the group has not been asked to stop: who asks now may join
     };
 

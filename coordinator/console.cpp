@@ -221,7 +221,8 @@ void Console::restore_line() {
     std::fflush(stdout);
 }
 
-void Console::print(const std::string& line, const char* colour) {
+void Console::print(const std::string& text, const char* colour) {
+    const std::string line = printable(text);
     if (kind_ == Kind::log) {
         std::fprintf(stderr, "%s %s\n", time_of_day().c_str(), line.c_str());
         return;
@@ -237,7 +238,7 @@ void Console::print(const std::string& line, const char* colour) {
 void Console::print_progress(const std::string& text) {
     if (kind_ != Kind::terminal) return;
     clear_line();
-    std::fputs(text.substr(0, 100).c_str(), stdout);
+    std::fputs(first_columns(printable(text), 100).c_str(), stdout);
     std::fflush(stdout);
     progress_shown_ = true;
 }

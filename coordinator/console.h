@@ -41,7 +41,7 @@ class Console {
     void read_terminal();
     void read_pipe();
     void line_typed(const std::string& line);
-    void print(const std::string& line, const char* colour = "");
+    void print(const std::string& text, const char* colour = "");
     void print_progress(const std::string& text);
     void clear_line();
     void restore_line();

@@ -41,7 +41,7 @@ void write_small(const std::string& path, const std::string& text) {
 }  // namespace
 
 Coordinator::Coordinator(asio::io_context& io, Settings settings, Session session, RegionFile owners,
-                         Console::Kind kind, Surround surround)
+                         Console::Kind kind, Surround surround, Lock lock)
     : io_(io),
       settings_(std::move(settings)),
       session_(std::move(session)),
@@ -75,10 +75,15 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
                          [this](const Json& done) {
                              last_ = done;
                              save_state();
-                         }}),
+                         },
+                     .idle = [this] { check_idle(); }}),
       server_(io, {.request = [this](const std::shared_ptr<Peer>& peer,
                                      const Json& request) { peer_asks(peer, request); },
                    .closed = [this](Peer& peer) { peer_closed(peer); }}),
+      keeper_(io, session_, std::move(lock.held), std::move(lock.name),
+              {.listen = [this] { return server_.listen(session_); },
+               .write = [this] { write_files(); },
+               .note = [this](const std::string& text) { note(text); }}),
       console_(io, kind,
                {.ask = [this](const Json& request) { console_asks(request); },
                 .ended = [this] { quit("end of input"); }}),
@@ -121,8 +126,8 @@ Result<> Coordinator::start() {
     if (Result<> listening = server_.listen(session_); !listening) return listening;
     if (Result<> begun = start_hosts(); !begun) return begun;
     if (Result<> begun = start_relay(); !begun) return begun;
-    write_small(session_.pid_file(), fmt::format("{}\n", ::getpid()));
-    save_state();
+    if (Result<> kept = keeper_.start(); !kept) return kept;
+    write_files();
     on_signal();
     arm_interval();
 
@@ -137,6 +142,14 @@ Result<> Coordinator::start() {
         for (const std::string& text : *each) note("the coordinator's own process: " + text);
     check_idle();
     return {};
+}
+
+void Coordinator::write_files() {
+    reopen_log(session_);
+    write_small(session_.pid_file(), fmt::format("{}\n", ::getpid()));
+    regions_.note_users();
+    saved_state_.clear();
+    save_state();
 }
 
 void Coordinator::on_signal() {
@@ -260,17 +273,34 @@ void Coordinator::arm_interval() {
     interval_timer_.expires_after(settings_.interval);
     interval_timer_.async_wait([this](const boost::system::error_code& error) {
         if (error || quitting_) return;
-        // Nobody there, or the last one is still being written: this one is left out.
-        if (group_.state() == Group::State::running && group_.np() > 0 && !checkpointer_.busy())
+        keeper_.check();
+        if (group_.state() == Group::State::running && group_.np() > 0 && checkpointer_.busy())
+            interval_missed("the checkpoint before it isn't over yet");
+        else if (group_.state() == Group::State::running && group_.np() > 0)
             checkpointer_.ask({.ckptdir = settings_.ckptdir,
                                .ckptdir_asked_for = false,
                                .kill = false,
                                .self_contained = settings_.self_contained,
                                .external = settings_.external,
                                .timeout = {}},
-                              [](const Json&, bool) {});
+                              [this](const Json& event, bool) {
+                                  const std::string kind = get_string(event, "event");
+                                  if (kind == "failed") interval_missed(get_string(event, "reason"));
+                                  if (kind != "done") return;
+                                  interval_trouble_.clear();
+                                  intervals_told_.clear();
+                              });
         arm_interval();
     });
+}
+
+void Coordinator::interval_missed(const std::string& why) {
+    // Said once for each reason: an interval of a second must not fill the log.
+    ++intervals_missed_;
+    interval_trouble_ = why;
+    if (!intervals_told_.insert(why).second) return;
+    note(fmt::format("the interval of {} is not kept: {}",
+                     human_duration(std::chrono::nanoseconds(settings_.interval).count()), printable(why)));
 }
 
 bool Coordinator::parts_busy() const {
@@ -328,6 +358,7 @@ void Coordinator::finish() {
     console_.stop();
     server_.stop();
     gate_.close();
+    keeper_.stop();
     hosts_.stop();
     if (uplink_) uplink_->stop();
     signals_.cancel();

@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,14 @@
 #include "coordinator/group.h"
 #include "coordinator/hosts.h"
 #include "coordinator/json.h"
+#include "coordinator/keeper.h"
 #include "coordinator/part_checkpoint.h"
 #include "coordinator/regions.h"
 #include "coordinator/registry.h"
 #include "coordinator/restart_barrier.h"
 #include "coordinator/server.h"
 #include "coordinator/settings.h"
+#include "coordinator/startup.h"
 #include "coordinator/uplink.h"
 
 namespace cairn::coordinator {
@@ -36,9 +39,9 @@ struct Surround {
 
 class Coordinator {
   public:
-    // The session's lock is held by the caller.
+    // Holds the session's lock.
     Coordinator(boost::asio::io_context& io, Settings settings, Session session, RegionFile owners,
-                Console::Kind kind, Surround surround = {});
+                Console::Kind kind, Surround surround = {}, Lock lock = {});
     ~Coordinator();
 
     // From here on clients are answered.
@@ -63,6 +66,7 @@ class Coordinator {
     void kill(const Sink& sink);
     void list(const Sink& sink) const;
     void interval(const Json& request, const Sink& sink);
+    [[nodiscard]] std::string interval_problem(std::chrono::milliseconds every) const;
     [[nodiscard]] std::string limits_note();
     [[nodiscard]] Json status() const;
 
@@ -105,7 +109,9 @@ class Coordinator {
     boost::asio::awaitable<std::size_t> kill_group();
     void set_interval(std::chrono::milliseconds interval);
     void arm_interval();
+    void interval_missed(const std::string& why);
     void check_idle();
+    void write_files();
     void finish();
     void on_signal();
 
@@ -126,6 +132,7 @@ class Coordinator {
     RestartBarrier barrier_;
     Checkpointer checkpointer_;
     Server server_;
+    Keeper keeper_;
     Console console_;
     boost::asio::signal_set signals_;
     boost::asio::steady_timer interval_timer_, idle_timer_, quit_timer_;
@@ -147,6 +154,9 @@ class Coordinator {
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
     Json last_;
     std::string saved_state_;
+    std::uint64_t intervals_missed_ = 0;
+    std::set<std::string> intervals_told_;
+    std::string interval_trouble_;  // why the last one was not kept; "": it was
     bool quitting_ = false, idle_armed_ = false;
 };
 

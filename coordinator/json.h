@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/json_text.h"
 
 namespace cairn::coordinator {
 
@@ -41,7 +42,7 @@ using Json = nlohmann::json;
 
 // Names of processes and paths need not be UTF-8: what isn't is replaced, never thrown over.
 [[nodiscard]] inline std::string text_of(const Json& json, int indent = -1) {
-    return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+    return json_text(json, indent);
 }
 
 // The field, or `fallback` where it is missing, null or of another type. Needs no exception: what a peer

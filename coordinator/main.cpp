@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "common/own_process.h"
+#include "common/printable.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/settings.h"
 #include "coordinator/startup.h"
@@ -22,7 +23,7 @@ int complain(const Error& error) {
     std::string text = error.what;
     if (error.number == EFBIG || error.number == ENOMEM || error.number == EMFILE)
         for (const std::string& limit : low_limits()) text += "; " + limit;
-    std::fputs(fmt::format("cairn-coordinator: {}\n", text).c_str(), stderr);
+    std::fputs(fmt::format("cairn-coordinator: {}\n", printable_lines(text)).c_str(), stderr);
     return static_cast<int>(error.code);
 }
 
@@ -76,7 +77,7 @@ int serve(Settings settings, Surround surround) {
     boost::asio::io_context io(1);
     if (kind == Console::Kind::pipe) std::setvbuf(stdout, nullptr, _IOLBF, 0);
     Coordinator coordinator(io, std::move(settings), std::move(*session), std::move(*region), kind,
-                            std::move(surround));
+                            std::move(surround), std::move(*lock));
     if (Result<> started = coordinator.start(); !started) return complain(started.error());
     if (daemon) daemon->ready();
     io.run();

@@ -69,6 +69,8 @@ class Regions {
     [[nodiscard]] std::uint32_t overflow() const;
     // What all regions say of the coordinator.
     void set_coordinator(pid_t pid) const;
+    // Writes down, in the session's folder, whose there are, for a coordinator that is started again.
+    void note_users() const;
 
   private:
     struct One {
@@ -78,7 +80,6 @@ class Regions {
     };
     [[nodiscard]] Result<Fd> create(uid_t user) const;
     void enter(uid_t user, RegionFile file, Fd fd);
-    void note_users() const;
 
     const Session& session_;
     std::vector<One> all_;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "coordinator/json.h"
+#include "coordinator/name_lock.h"
 
 namespace cairn::coordinator {
 
@@ -42,24 +43,39 @@ std::optional<Running> who_answers(const Session& session) {
 
 Result<Lock> lock_session(const Session& session) {
     Lock lock;
-    lock.held.reset(::open(session.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!lock.held) return fail_errno("{}", session.lock());
+    pid_t holder = 0;
     const auto until = std::chrono::steady_clock::now() + 10s;
     for (;;) {
+        // Anew each time: who holds the name may just be making the folder again.
+        lock.held.reset(::open(session.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (!lock.held) return fail_errno("{}", session.lock());
         // A client that asks whether somebody starts holds it shared for an instant.
-        if (::flock(lock.held.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-        if (errno != EWOULDBLOCK && errno != EINTR) return fail_errno("{}: flock", session.lock());
+        if (::flock(lock.held.get(), LOCK_EX | LOCK_NB) == 0) {
+            auto name = take_name(session);
+            if (!name) return std::unexpected(std::move(name.error()));
+            if (name->other == 0) {
+                lock.name = std::move(name->held);
+                return lock;
+            }
+            // Its folder was removed. It has been told, and wants the lock.
+            if (name->other > 0) holder = name->other;
+            lock.held.reset();
+        } else if (errno != EWOULDBLOCK && errno != EINTR) {
+            return fail_errno("{}: flock", session.lock());
+        }
         lock.other = who_answers(session);
         if (lock.other) {
             lock.held.reset();
             return lock;
         }
         if (std::chrono::steady_clock::now() > until)
-            return fail_code(ExitCode::timed_out,
-                             "session {} has a coordinator that doesn't answer (its lock {} is held; its pid "
-                             "may be in {}); "
-                             "end it, or take another --session",
-                             session.name, session.lock(), session.pid_file());
+            return fail_code(
+                ExitCode::timed_out,
+                "session {} has a coordinator that doesn't answer for 10 s (its lock {} is held; "
+                "its pid {}); "
+                "end it, or take another --session",
+                session.name, session.lock(),
+                holder > 0 ? fmt::format("is {}", holder) : "may be in " + session.pid_file());
         std::this_thread::sleep_for(20ms);
     }
 }
@@ -94,6 +110,15 @@ Result<Daemon> Daemon::become(const Session& session) {
     ::dup2(log.get(), STDOUT_FILENO);
     // stderr stays until ready(): what goes wrong before is said to whoever started us.
     return Daemon(std::move(out));
+}
+
+void reopen_log(const Session& session) {
+    struct stat info {};
+    if (::fstat(STDERR_FILENO, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 0) return;
+    const Fd log(::open(session.log().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!log) return;
+    ::dup2(log.get(), STDOUT_FILENO);
+    ::dup2(log.get(), STDERR_FILENO);
 }
 
 void Daemon::ready() {

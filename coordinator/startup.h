@@ -18,9 +18,13 @@ struct Running {  // the coordinator that is there already
 // ending. Errors: ExitCode::timed_out if it is held by one that does not answer.
 struct Lock {
     Fd held;
+    Fd name;  // name_lock.h
     std::optional<Running> other;
 };
 [[nodiscard]] Result<Lock> lock_session(const Session& session);
+
+// Where the log that stderr goes to was removed: into a new one of that name.
+void reopen_log(const Session& session);
 
 // Goes on in a child of init, in a session of its own, stdin from /dev/null, stdout and stderr into the log.
 // The caller's process waits until ready() was called (exit code 0) or the child has ended (its exit code).

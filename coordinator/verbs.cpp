@@ -112,6 +112,7 @@ void Coordinator::console_asks(const Json& request) {
 
 bool Coordinator::ask(const Json& request, const Sink& sink) {
     const std::string verb = get_string(request, "verb");
+    keeper_.check();
     // A program that asks right after it was born counts itself; changes are otherwise looked at a little
     // later.
     if (verb == "status" || verb == "list") registry_.scan();
@@ -232,6 +233,8 @@ Json Coordinator::status() const {
             {"state", state},
             {"ckptdir", settings_.ckptdir},
             {"interval", std::chrono::duration<double>(settings_.interval).count()},
+            {"intervals_missed", intervals_missed_},
+            {"interval_trouble", interval_trouble_},
             {"keep", settings_.keep},
             {"self_contained", settings_.self_contained},
             {"external", settings_.external},
@@ -313,11 +316,33 @@ void Coordinator::kill(const Sink& sink) {
         asio::detached);
 }
 
+std::string Coordinator::interval_problem(std::chrono::milliseconds every) const {
+    // The folder is made by the first checkpoint.
+    std::filesystem::path folder = settings_.ckptdir;
+    std::error_code problem;
+    while (!std::filesystem::exists(folder, problem) && folder.has_relative_path())
+        folder = folder.parent_path();
+    if (!std::filesystem::is_directory(folder, problem)) return folder.string() + " is no folder";
+    if (::access(folder.c_str(), W_OK | X_OK) != 0)
+        return fmt::format("{}: {}", folder.string(), std::strerror(errno));
+    const auto took = std::chrono::nanoseconds(get_number(last_, "total_ns"));
+    if (took > every && group_.state() == Group::State::running)
+        return fmt::format("the last checkpoint took {}", human_duration(took.count()));
+    return {};
+}
+
 void Coordinator::interval(const Json& request, const Sink& sink) {
     const double seconds = get_real(request, "seconds", -1);
     if (!(seconds >= 0 && seconds <= longest_interval_s))
         return sink(failed(ExitCode::usage, "interval needs seconds, 0 for none"), false);
-    set_interval(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+    const std::chrono::milliseconds every(static_cast<std::int64_t>(seconds * 1000));
+    // What is known to fail each time is refused now, not found in a log after a night.
+    if (std::string problem = every.count() > 0 ? interval_problem(every) : ""; !problem.empty())
+        return sink(failed(ExitCode::failed,
+                           fmt::format("an interval of {} can't be kept: {}; it stays as it was",
+                                       human_duration(std::chrono::nanoseconds(every).count()), problem)),
+                    false);
+    set_interval(every);
     sink({{"event", "done"}, {"code", 0}, {"interval", seconds}}, false);
 }
 

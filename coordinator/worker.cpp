@@ -19,6 +19,7 @@
 #include "common/fd.h"
 #include "common/human.h"
 #include "common/own_process.h"
+#include "common/proc.h"
 
 namespace cairn::coordinator {
 
@@ -145,6 +146,15 @@ bool Worker::say(const Json& answer) {
            static_cast<ssize_t>(text.size());
 }
 
+bool Worker::is_stopped() const {
+    const auto stat = proc::stat(pid_);
+    return stat && (stat->state == 'T' || stat->state == 't');
+}
+
+std::string Worker::describe() const {
+    return fmt::format("pid {}{}", pid_, is_stopped() ? ", which somebody has stopped" : "");
+}
+
 void Worker::interrupt() {
     interrupted_ = true;
     boost::system::error_code ignored;
@@ -183,7 +193,8 @@ asio::awaitable<Worker::Heard> Worker::listen(Clock::time_point deadline) {
 asio::awaitable<std::string> Worker::finish(std::chrono::milliseconds grace) {
     boost::system::error_code ignored;
     socket_.close(ignored);
-    const auto until = Clock::now() + grace;
+    // A stopped one can't take notice.
+    const auto until = Clock::now() + (is_stopped() ? std::chrono::milliseconds(0) : grace);
     bool killed = false;
     int status = 0;
     for (;;) {

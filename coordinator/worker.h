@@ -36,6 +36,10 @@ class Worker {
     // Answers the worker. False: it can't take it, or has gone; its end will be heard.
     bool say(const Json& answer);
 
+    // "pid 12", and whether somebody has stopped it.
+    [[nodiscard]] std::string describe() const;
+    [[nodiscard]] bool is_stopped() const;
+
     // Ends a listen() under way, now or the next one.
     void interrupt();
 

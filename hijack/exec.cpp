@@ -14,9 +14,13 @@ bool foreign_allowed(char* const* environment) {
 
 void report_refusal(const ProgramCheck& check) {
     char line[sizeof check.file + 256];
+    // A path may hold escape sequences, and half a letter at its end.
+    char file[sizeof check.file] = {};
+    for (std::size_t i = 0; i < sizeof check.file - 1 && check.file[i] != '\0'; ++i)
+        file[i] = check.file[i] >= ' ' && check.file[i] < 0x7f ? check.file[i] : '?';
     std::size_t size = 0;
-    for (const char* part : {"cairn: exec of ", static_cast<const char*>(check.file), " refused: ",
-                             check.reason, " (CAIRN_FOREIGN=allow runs it outside the computation)\n"}) {
+    for (const char* part : {"cairn: exec of ", static_cast<const char*>(file), " refused: ", check.reason,
+                             " (CAIRN_FOREIGN=allow runs it outside the computation)\n"}) {
         const std::size_t length = std::strlen(part);
         if (size + length > sizeof line) break;
         std::memcpy(line + size, part, length);

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "common/image/manifest.h"
+#include "common/printable.h"
 #include "common/uid.h"
 #include "restart/computation.h"
 #include "restart/restart.h"
@@ -17,27 +18,32 @@ namespace {
 
 namespace po = boost::program_options;
 
+// Lines only where it is a coordinator's log that is quoted: a name with a line end must not begin one.
+std::string said(const Error& error) {
+    return error.code == ExitCode::no_coordinator ? printable_lines(error.what) : printable(error.what);
+}
+
 int list_parts(const std::string& directory) {
     auto found = find_checkpoint(directory, true);
     if (auto manifest = found ? read_manifest(*found) : std::unexpected(found.error());
         manifest && !manifest->hosts.empty() && manifest->images.empty()) {
-        fmt::print("computation {}, generation {}, {} processes on {} hosts\n", manifest->cid,
+        fmt::print("computation {}, generation {}, {} processes on {} hosts\n", printable(manifest->cid),
                    manifest->generation, manifest->np, manifest->hosts.size());
         for (const auto& part : manifest->parts)
-            fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, part.host,
-                       part.terminal.empty() ? "-" : part.terminal, part.pids.size());
+            fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, printable(part.host),
+                       part.terminal.empty() ? "-" : printable(part.terminal), part.pids.size());
         return 0;
     }
     auto computation = found ? read_computation(*found, {}) : std::unexpected(std::move(found.error()));
     if (!computation) {
-        tell("cairn: {}\n", computation.error().what);
+        tell("cairn: {}\n", printable(computation.error().what));
         return static_cast<int>(computation.error().code);
     }
-    fmt::print("computation {}, generation {}, {} processes\n", computation->manifest.cid,
+    fmt::print("computation {}, generation {}, {} processes\n", printable(computation->manifest.cid),
                computation->manifest.generation, computation->manifest.np);
     for (const auto& part : computation->manifest.parts) {
-        fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, part.host,
-                   part.terminal.empty() ? "-" : part.terminal, part.pids.size());
+        fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, printable(part.host),
+                   part.terminal.empty() ? "-" : printable(part.terminal), part.pids.size());
     }
     return 0;
 }
@@ -137,7 +143,7 @@ int run(int count, char** arguments) {
         po::store(po::command_line_parser(count, arguments).options(all).positional(position).run(), given);
         po::notify(given);
     } catch (const po::error& error) {
-        tell("cairn restart: {}\n", error.what());
+        tell("cairn restart: {}\n", printable_lines(error.what()));
         return static_cast<int>(ExitCode::usage);
     }
     if (given.contains("help") || !given.contains("directory")) {
@@ -160,10 +166,11 @@ int run(int count, char** arguments) {
     if (options && options->session.empty() && session != nullptr) options->session = session;
     auto result = options ? restart(*options) : std::unexpected(std::move(options.error()));
     if (!result) {
-        tell("cairn restart: {}\n", result.error().what);
+        tell("cairn restart: {}\n", said(result.error()));
         return static_cast<int>(result.error().code);
     }
-    if (options->check_only && !options->quiet) fmt::print("{}: can be restarted here\n", options->directory);
+    if (options->check_only && !options->quiet)
+        fmt::print("{}: can be restarted here\n", printable(options->directory));
     return *result;
 }
 

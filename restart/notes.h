@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/printable.h"
 #include "restart/tell.h"
 
 namespace cairn::restart {
@@ -21,7 +22,7 @@ struct Notes {
 
     void print(bool quiet) {
         for (; done_ < list.size(); ++done_)
-            if (printed_.insert(list[done_]).second && !quiet) tell("cairn: {}\n", list[done_]);
+            if (printed_.insert(list[done_]).second && !quiet) tell("cairn: {}\n", printable(list[done_]));
     }
 
   private:

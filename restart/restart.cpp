@@ -281,9 +281,14 @@ class Restart {
     Result<> await_event(const std::string& name, std::optional<int> seconds) {
         const auto deadline = Clock::now() + std::chrono::seconds(seconds.value_or(0));
         std::string waiting = "the coordinator has not said";
+        auto heard = Clock::now();
         for (;;) {
             auto event = client_->next(std::chrono::milliseconds(200));
             if (!event) return std::unexpected(std::move(event.error()));
+            if (*event || Clock::now() - heard > CoordinatorClient::unasked) {
+                if (auto alive = *event ? Result<>() : client_->ask_whether_alive(); !alive) return alive;
+                heard = Clock::now();
+            }
             if (*event) {
                 const auto& what = (**event).value("event", "");
                 if (what == name) {

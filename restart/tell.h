@@ -8,11 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "common/printable.h"
+
 namespace cairn::restart {
 
 template <class... Args>
 void tell(fmt::format_string<Args...> form, Args&&... args) {
-    const std::string text = fmt::format(form, std::forward<Args>(args)...);
+    const std::string text = printable_lines(fmt::format(form, std::forward<Args>(args)...));
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 

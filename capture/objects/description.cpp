@@ -10,13 +10,15 @@
 #include <charconv>
 #include <climits>
 
+#include "common/printable.h"
+
 namespace cairn::capture {
 
 std::string name_of(const Holder& holder) {
     auto name = read_text(fmt::format("/proc/{}/comm", holder.pid));
     if (!name) return fmt::format("{}", holder.pid);
     while (!name->empty() && name->back() == '\n') name->pop_back();
-    return fmt::format("{} ({})", holder.pid, *name);
+    return fmt::format("{} ({})", holder.pid, printable(*name));
 }
 
 std::string Description::who() const {

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "causality/tool/verbs.h"
+#include "common/printable.h"
 #include "common/verb_options.h"
 
 namespace cairn::causality::tool {
@@ -36,10 +37,10 @@ int main(int argc, char** argv) {
         const auto done =
             cairn::causality::tool::run(std::span<char* const>(argv + 1, argc > 1 ? argv + argc : argv + 1));
         if (done) return 0;
-        fmt::print(stderr, "cairn causality: {}\n", done.error().what);
+        fmt::print(stderr, "cairn causality: {}\n", cairn::printable_lines(done.error().what));
         return static_cast<int>(done.error().code);
     } catch (const std::exception& problem) {
-        fmt::print(stderr, "cairn causality: {}\n", problem.what());
+        fmt::print(stderr, "cairn causality: {}\n", cairn::printable_lines(problem.what()));
         return static_cast<int>(cairn::ExitCode::failed);
     }
 }

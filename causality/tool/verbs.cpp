@@ -6,6 +6,7 @@
 #include "causality/open_trace.h"
 #include "causality/places.h"
 #include "common/human.h"
+#include "common/json_text.h"
 
 namespace cairn::causality::tool {
 namespace {
@@ -27,7 +28,7 @@ json timed(const std::optional<Cut>& cut) {
 }  // namespace
 
 void print_json(const json& value) {
-    fmt::print("{}\n", value.dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(value, 2));
 }
 
 std::string cut_text(const std::vector<std::uint32_t>& cut) {

@@ -4,7 +4,7 @@ _cairn_sessions() {
     local run=${CAIRN_RUNDIR:-}
     if [[ -z $run ]]; then
         run=/tmp/cairn-$EUID
-        [[ -n ${XDG_RUNTIME_DIR:-} && -O $XDG_RUNTIME_DIR ]] && run=$XDG_RUNTIME_DIR/cairn
+        [[ -e $run && ! -O $run && -n ${XDG_RUNTIME_DIR:-} && -O $XDG_RUNTIME_DIR ]] && run=$XDG_RUNTIME_DIR/cairn
     fi
     local folder
     for folder in "$run"/*/; do

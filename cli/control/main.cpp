@@ -14,6 +14,7 @@
 #include "cli/control/text.h"
 #include "common/client.h"
 #include "common/error.h"
+#include "common/json_text.h"
 #include "common/proc.h"
 #include "common/session.h"
 
@@ -22,12 +23,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds patience{
-    15};  // for what the coordinator answers at once, or after its own 5 s
+// For what the coordinator answers at once, or after its own 5 s.
+constexpr std::chrono::seconds patience{10};
 
 void print_json(const json& value) {
-    // Names of processes and files may be anything but UTF-8.
-    fmt::print("{}\n", value.dump(2, ' ', false, json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(value, 2));
 }
 
 // What only the protocol needs.
@@ -55,8 +55,8 @@ Result<> checkpoint(CoordinatorClient& coordinator, const Options& options) {
     if (!options.external.empty()) request["external"] = options.external;
     if (!options.checkpoint_folder.empty()) request["ckptdir"] = options.checkpoint_folder;
     Progress progress(!options.quiet && !options.json);
-    // No limit of ours: the coordinator has a deadline for each phase, and writing may take as long as it
-    // moves.
+    // No limit of ours while the coordinator lives: it has a deadline for each phase, and writing may take as
+    // long as it moves.
     auto done = coordinator.ask(
         request, [&](const json& event) { progress.show(event); }, std::chrono::milliseconds(-1));
     progress.clear();
@@ -144,10 +144,10 @@ int main(int argc, char** argv) {
     try {
         const auto done = cairn::control::main_of(std::span<char* const>(argv + 1, argv + std::max(argc, 1)));
         if (done) return 0;
-        fmt::print(stderr, "cairn: {}\n", done.error().what);
+        fmt::print(stderr, "cairn: {}\n", cairn::printable(done.error().what));
         return static_cast<int>(done.error().code);
     } catch (const std::exception& problem) {
-        fmt::print(stderr, "cairn: {}\n", problem.what());
+        fmt::print(stderr, "cairn: {}\n", cairn::printable_lines(problem.what()));
         return static_cast<int>(cairn::ExitCode::failed);
     }
 }

@@ -14,7 +14,6 @@ namespace {
 
 using inspect::human_size;
 using inspect::human_time;
-using inspect::printable;
 using inspect::Table;
 using nlohmann::json;
 
@@ -49,16 +48,6 @@ std::int64_t number(const json& object, const char* name) {
 
 std::string count(std::int64_t n, std::string_view one, std::string_view many) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
-}
-
-// Columns of a UTF-8 text, each character taken for one.
-std::string cut(std::string text, std::size_t width) {
-    std::size_t columns = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
-        if (columns++ == width) return text.substr(0, i);
-    }
-    return text;
 }
 
 // A process of the table and those below it.
@@ -144,6 +133,9 @@ std::string status_text(const json& status) {
                 table.row({"may fail", "in the coordinator " + printable(limit.get<std::string>())});
     const double every = seconds(status, "interval");
     table.row({"interval", every > 0 ? duration(every) : "none"});
+    if (const std::string trouble = text(status, "interval_trouble"); every > 0 && !trouble.empty())
+        table.row(
+            {"not kept", fmt::format("{} times, the last: {}", number(status, "intervals_missed"), trouble)});
     if (const auto running = status.find("checkpoint"); running != status.end() && running->is_object())
         table.row({"under way", fmt::format("checkpoint {}: {}, {} of {}", number(*running, "generation"),
                                             text(*running, "phase"), human_size(bytes(*running, "bytes")),
@@ -175,7 +167,7 @@ std::string checkpoint_text(const json& done) {
 
 std::string progress_line(const json& event, std::size_t width) {
     const std::string kind = text(event, "event");
-    if (kind == "queued") return cut("waiting: " + text(event, "reason"), width);
+    if (kind == "queued") return first_columns("waiting: " + text(event, "reason"), width);
     if (kind == "phase") {
         std::string line = text(event, "name");
         if (const auto waiting = event.find("waiting");
@@ -189,7 +181,7 @@ std::string progress_line(const json& event, std::size_t width) {
                 separator = ", ";
             }
         }
-        return cut(line, width);
+        return first_columns(line, width);
     }
     if (kind != "progress") return {};
     const std::uint64_t have = bytes(event, "bytes");
@@ -200,7 +192,7 @@ std::string progress_line(const json& event, std::size_t width) {
     if (const double rate = seconds(event, "rate"); rate > 0)
         line += fmt::format("  {}/s", human_size(static_cast<std::uint64_t>(rate)));
     if (const std::string last = text(event, "last"); !last.empty()) line += "  last: " + last;
-    return cut(line, width);
+    return first_columns(line, width);
 }
 
 }  // namespace cairn::control

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/json_text.h"
 #include "common/schema/extra.h"
 #include "common/schema/fields.h"
 
@@ -320,7 +321,7 @@ Result<Manifest> manifest_from_json(const json& value) {
 std::string dump(const json& value, int indent) {
     json copy = value;
     binary_to_hex(copy);
-    return copy.dump(indent, ' ', false, json::error_handler_t::replace);
+    return json_text(copy, indent);
 }
 
 Bytes encode(const Process& process) {

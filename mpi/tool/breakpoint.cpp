@@ -9,6 +9,7 @@
 
 #include "causality/cuts.h"
 #include "causality/trace_reader.h"
+#include "common/json_text.h"
 #include "mpi/record/reader.h"
 #include "mpi/tool/launch.h"
 
@@ -335,7 +336,7 @@ Result<> where(const Options& options) {
                             state.inside != 0 ? " (in the call)" : "", state.pid);
         for (const std::string& frame : state.stack) text += fmt::format("  {}\n", frame);
     }
-    fmt::print("{}", options.json ? out.dump() + "\n" : text);
+    fmt::print("{}", options.json ? json_text(out) + "\n" : printable_lines(text));
     if (standing_there < ranks)
         return fail_code(ExitCode::refused, "{} of {} ranks stand at the breakpoint", standing_there, ranks);
     return {};

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/human.h"
+#include "common/json_text.h"
 #include "common/verb_options.h"
 #include "mpi/record/heard.h"
 #include "mpi/record/reader.h"
@@ -127,15 +128,15 @@ Result<> check(const Options& options) {
     out["remarks"] = remarks;
     for (std::size_t i = 0; i < columns; ++i) out["columns"][name(static_cast<Column>(i))] = by_column[i];
     if (options.json) {
-        fmt::print("{}\n", out.dump());
+        fmt::print("{}\n", json_text(out));
         return {};
     }
-    fmt::print("{} ranks of {} ({}): {} events, {} bytes\n  {}\n", identity.size, identity.program,
+    fmt::print("{} ranks of {} ({}): {} events, {} bytes\n  {}\n", identity.size, printable(identity.program),
                identity.mpi, events, bytes, identity.arguments);
     for (std::size_t i = 0; i < columns; ++i)
         if (by_column[i] > 0)
             fmt::print("  {:<13}{:>10} bytes\n", name(static_cast<Column>(i)), by_column[i]);
-    for (const std::string& remark : remarks) fmt::print("  {}\n", remark);
+    for (const std::string& remark : remarks) fmt::print("  {}\n", printable(remark));
     return {};
 }
 
@@ -166,11 +167,11 @@ int main(int argc, char** argv) {
         const auto done =
             cairn::mpi::tool::run_verb(std::span<char* const>(argv + 1, argc > 1 ? argv + argc : argv + 1));
         if (done) return 0;
-        fmt::print(stderr, "cairn mpi: {}\n", done.error().what);
+        fmt::print(stderr, "cairn mpi: {}\n", cairn::printable_lines(done.error().what));
         cairn::mpi::wait_until_heard_of_first();
         return static_cast<int>(done.error().code);
     } catch (const std::exception& problem) {
-        fmt::print(stderr, "cairn mpi: {}\n", problem.what());
+        fmt::print(stderr, "cairn mpi: {}\n", cairn::printable_lines(problem.what()));
         return static_cast<int>(cairn::ExitCode::failed);
     }
 }

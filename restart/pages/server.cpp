@@ -19,6 +19,7 @@
 
 #include "common/image/format.h"
 #include "common/image/hash.h"
+#include "common/printable.h"
 #include "restart/pages/identity.h"
 #include "restart/pages/user_fault.h"
 
@@ -363,7 +364,7 @@ class Server {
             stderr,
             "cairn restart: the programs are ended, because not all of their memory can be brought back: {}. "
             "Restart them again, with --eager\n",
-            why);
+            printable(why));
         log_.failed().store(true);
         for (int rounds = 0; rounds < 1000 && !fds_.empty(); ++rounds) {
             kill_programs();

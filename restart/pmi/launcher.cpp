@@ -18,6 +18,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/printable.h"
 #include "common/schema/extra.h"
 #include "restart/pmi/pmi_one.h"
 #include "restart/pmi/pmix.h"
@@ -124,7 +125,8 @@ class Launcher {
                       ::syscall(SYS_pidfd_send_signal, ranks_[i].process.get(), 0, nullptr, 0) == 0;
         if (living != 0)
             tell("cairn: MPI rank {}, {}, {}: the other ranks are ended, as their launcher would\n",
-                 ranks_[culprit].number, ranks_[culprit].who, jobs_[job].job->failure());
+                 ranks_[culprit].number, printable(ranks_[culprit].who),
+                 printable(jobs_[job].job->failure()));
         for (const std::size_t i : jobs_[job].ranks) {
             if (ranks_[i].connection && (i != culprit || jobs_[job].job->exit_code() == 0))
                 (void)::syscall(SYS_pidfd_send_signal, ranks_[i].process.get(), SIGKILL, nullptr, 0);

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/printable.h"
 #include "common/proc.h"
 #include "restart/tell.h"
 
@@ -55,7 +56,7 @@ bool take_as_controlling(int terminal, const schema::Process& process) {
     const std::string why = std::strerror(errno);
     const char* name = ::ttyname(terminal);
     tell("cairn restart: {} doesn't become the controlling terminal of session {} ({}): {}\n",
-         name == nullptr ? "a terminal" : name, process.sid, process.name, why);
+         name == nullptr ? "a terminal" : name, process.sid, printable(process.name), why);
     return false;
 }
 

@@ -29,7 +29,8 @@ def knock(t):
         found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(os.path.join(folder, name)))
         owned.update(found.groups() if found else ())
     with open("/proc/net/unix", errors="replace") as file:
-        gates = [words[7][1:] for words in map(str.split, file) if len(words) == 8 and words[6] in owned and words[7].startswith("@")]
+        gates = [words[7][1:] for words in map(str.split, file)
+                 if len(words) == 8 and words[6] in owned and words[7].startswith("@cairn-gate")]
     check(len(gates) == 1, f"gates of the session: {gates}")
     user = t.own_by_user()
     code, out, err = t.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", sys.executable, "-c", ASK, gates[0]])

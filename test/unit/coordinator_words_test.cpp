@@ -56,7 +56,7 @@ TEST(Console, Commands) {
 TEST(Words, NamesWithControlCharactersStayOnOneLine) {
     const Json event = {{"event", "note"}, {"text", "a\n\033[31mb"}};
     ASSERT_EQ(words_of(event).size(), 1U);
-    EXPECT_EQ(words_of(event)[0], "a??[31mb");
+    EXPECT_EQ(words_of(event)[0], "a\\x0a\\x1b[31mb");
 }
 
 TEST(Words, Waiting) {
