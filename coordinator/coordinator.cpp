@@ -266,6 +266,7 @@ void Coordinator::arm_interval() {
                                .ckptdir_asked_for = false,
                                .kill = false,
                                .self_contained = settings_.self_contained,
+                               .without_strangers = false,
                                .external = settings_.external,
                                .timeout = {}},
                               [](const Json&, bool) {});

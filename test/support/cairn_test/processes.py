@@ -183,13 +183,13 @@ def report(pid):
         parts = []
         for name in ("comm", "wchan", "syscall"):
             try:
-                with open(f"/proc/{pid}/task/{tid}/{name}") as file:
+                with open(f"/proc/{pid}/task/{tid}/{name}", errors="replace") as file:
                     parts.append(file.read().strip())
             except OSError:
                 parts.append("-")
         lines.append(f"    {tid} " + " | ".join(parts))
         try:
-            with open(f"/proc/{pid}/task/{tid}/status") as file:
+            with open(f"/proc/{pid}/task/{tid}/status", errors="replace") as file:
                 kept = [line.strip().replace("\t", " ") for line in file
                         if line.startswith(("State", "TracerPid", "SigPnd", "ShdPnd", "SigBlk"))]
             lines.append("        " + ", ".join(kept))
