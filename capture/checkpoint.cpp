@@ -27,12 +27,14 @@
 #include "capture/memory/store.h"
 #include "capture/objects/objects.h"
 #include "capture/parts.h"
+#include "capture/restartable.h"
 #include "capture/settle.h"
 #include "capture/stop.h"
 #include "capture/strangers.h"
 #include "capture/translation.h"
 #include "common/image/demands.h"
 #include "common/image/writer.h"
+#include "common/region_ops.h"
 #include "common/schema/json.h"
 #include "common/uid.h"
 
@@ -675,6 +677,8 @@ class Checkpoint {
         manifest_.images.push_back({"objects.image", "", 0, "", *bytes, 0});
         manifest_.bytes += *bytes;
         make_parts(processes, objects, manifest_);
+        if (auto words = too_many_to_restart(processes, objects); !words.empty())
+            reporter_.note(std::move(words));
         manifest_.notes = reporter_.notes();
         manifest_.notes.insert(manifest_.notes.end(), notes.begin(), notes.end());
         return {};

@@ -301,7 +301,7 @@ class Restart {
     std::string describe_waiting(const nlohmann::json& event) const {
         const std::string text = describe_missing(event, computation_->directory);
         if (!options_.quiet && event.value("have", 0) < event.value("np", 0))
-            fmt::print(stderr, "cairn: waiting: {}\n", text);
+            tell("cairn: waiting: {}\n", text);
         return text;
     }
 
