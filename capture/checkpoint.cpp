@@ -27,11 +27,14 @@
 #include "capture/memory/store.h"
 #include "capture/objects/objects.h"
 #include "capture/parts.h"
+#include "capture/restartable.h"
 #include "capture/settle.h"
 #include "capture/stop.h"
+#include "capture/strangers.h"
 #include "capture/translation.h"
 #include "common/image/demands.h"
 #include "common/image/writer.h"
+#include "common/region_ops.h"
 #include "common/schema/json.h"
 #include "common/uid.h"
 
@@ -91,7 +94,9 @@ class Checkpoint {
         : request_(request),
           regions_(regions),
           reporter_(reporter),
-          to_program_([&regions](pid_t real) { return regions.to_program(real); }) {}
+          to_program_([&regions](pid_t real) { return regions.to_program(real); }),
+          asked_for_(request.members.begin(), request.members.end()),
+          strangers_(regions.owners().path, [this](pid_t pid) { return who_is(pid); }) {}
 
     Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
         if (auto done = await_pages(request_.pages, reporter_); !done) return done;
@@ -130,6 +135,8 @@ class Checkpoint {
   private:
     Result<> pause() {
         stopper_.emplace(regions_, reporter_);
+        stopper_->set_outsiders({.come_since = [this] { return come_since(); },
+                                 .leave_out = [this](pid_t pid) { return leave_out(pid); }});
         if (auto done = stop(); !done) return done;
         if (auto done = collect(); !done) return done;
         if (auto done = collect_objects(); !done) return done;
@@ -147,7 +154,11 @@ class Checkpoint {
         objects_.reset();
         stopper_.reset();
         has_init_ = false;
-        reporter_.notes().clear();
+        unregistered_.clear();
+        // What was left out stays so, and is said.
+        std::erase_if(reporter_.notes(), [](const std::string& note) {
+            return note.find("(--without-strangers)") == std::string::npos;
+        });
         return {};
     }
 
@@ -162,7 +173,52 @@ class Checkpoint {
         manifest_.generation = request_.generation;
         for (const pid_t pid : request_.members)
             if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty()) wipes_.insert(pid);
+        return judge_strangers(strangers_.look());
+    }
+
+    Strangers::Known who_is(pid_t pid) const {
+        const SessionRegion* region = regions_.of(pid);
+        const auto index = region == nullptr ? no_slot : find_slot(*region->region, pid);
+        if (index != no_slot)
+            return region->region->slots[index].foreign[0] != 0 ? Strangers::Known::outside
+                                                                : Strangers::Known::member;
+        return asked_for_.contains(pid) ? Strangers::Known::member : Strangers::Known::no;
+    }
+
+    Result<> judge_strangers(const std::vector<Strangers::Stranger>& strangers) {
+        if (strangers.empty()) return {};
+        if (!request_.without_strangers)
+            return fail_code(
+                ExitCode::refused,
+                "this would not be the whole computation: not registered, and so not to be saved: {}; end "
+                "them, start them so that they load libcairn.so, or leave them out by --without-strangers",
+                describe_strangers(strangers));
+        for (const auto& each : strangers)
+            reporter_.note(
+                fmt::format("{} is left out (--without-strangers): {}", proc::label(each.pid), each.why));
+        strangers_.leave_out(strangers);
         return {};
+    }
+
+    std::vector<pid_t> come_since() {
+        std::vector<pid_t> pids;
+        for (const auto& each : strangers_.look_at_new()) {
+            come_.insert_or_assign(each.pid, each);
+            pids.push_back(each.pid);
+        }
+        return pids;
+    }
+
+    // Born while we began, it may be about to register; who isn't, isn't for good.
+    Result<bool> leave_out(pid_t pid) {
+        if (strangers_.left_out(pid)) return true;
+        const auto since = unregistered_.try_emplace(pid, Clock::now()).first->second;
+        if (Clock::now() - since < std::chrono::milliseconds(500) || expects_library(pid)) return false;
+        const auto found = come_.find(pid);
+        Strangers::Stranger stranger = {pid, 0, "a child of a member that doesn't load libcairn.so"};
+        if (found != come_.end()) stranger = found->second;
+        if (auto done = judge_strangers({stranger}); !done) return std::unexpected(std::move(done.error()));
+        return true;
     }
 
     Result<> stop() {
@@ -202,7 +258,7 @@ class Checkpoint {
             settle(process);
             auto& member = members_.emplace_back();
             member.process = &process;
-            member.holder = {pid, process.pidfd.get(), process.first_living().tid};
+            member.holder = {pid, -1, process.first_living().tid};
             auto& ipc = process.region->region->ipc;
             if (auto done = collect_threads(process, to_program_, ipc, member.image); !done) return done;
             const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
@@ -311,7 +367,11 @@ class Checkpoint {
         for (auto& member : members_) {
             const auto& process = *member.process;
             auto& image = member.image;
-            auto descriptors = objects_->descriptors(member.holder);
+            const Fd pidfd = process.open_pidfd();
+            if (!pidfd) return fail_errno("pidfd of {}", proc::label(process.pid));
+            Holder holder = member.holder;
+            holder.pidfd = pidfd.get();
+            auto descriptors = objects_->descriptors(holder);
             if (!descriptors) return std::unexpected(std::move(descriptors.error()));
             image.descriptors = std::move(*descriptors);
             if (auto done = find_notifications(member); !done) return done;
@@ -371,6 +431,7 @@ class Checkpoint {
             auto writer = ImageWriter::create(directory_.get(), member.file, ImageKind::process);
             if (!writer) return std::unexpected(std::move(writer.error()));
             member.writer = std::make_unique<ImageWriter>(std::move(*writer));
+            member.writer->park();
             if (auto done = member.agent->write_detached(attached_segments(member.map, *objects_)); !done)
                 return done;
             if (auto done = member.agent->ask(agent_snapshot, has_init_ ? 1 : 0); !done) return done;
@@ -441,7 +502,14 @@ class Checkpoint {
             area.kind = line->inode != 0 ? schema::AreaKind::file_private : schema::AreaKind::anonymous;
             if (auto done = add_jobs(member, member.process->living, area, jobs); !done) return done;
         }
-        return jobs.empty() ? Result<>() : store_pages(std::move(jobs), reporter_, 0, 0);
+        return jobs.empty() ? Result<>() : store_with(member, std::move(jobs));
+    }
+
+    Result<> store_with(Member& member, std::vector<StoreJob> jobs) {
+        if (auto open = member.writer->unpark(); !open) return open;
+        auto done = store_pages(std::move(jobs), reporter_, 0, 0);
+        member.writer->park();
+        return done;
     }
 
     Result<> add_jobs(Member& member, pid_t source, schema::Area& area, std::vector<StoreJob>& jobs) {
@@ -503,7 +571,7 @@ class Checkpoint {
             if (!stored_in_image(area)) continue;
             if (auto done = add_jobs(member, source, area, jobs); !done) return done;
         }
-        return store_pages(std::move(jobs), reporter_, 0, 0);
+        return store_with(member, std::move(jobs));
     }
 
     Result<> resume() {
@@ -541,10 +609,34 @@ class Checkpoint {
         }
         std::uint64_t total = 0;
         for (const auto& job : jobs) total += job.range.end - job.range.start;
-        if (auto done = store_pages(std::move(jobs), reporter_, 0, total); !done) return done;
+        if (auto done = store_in_batches(jobs, total); !done) return done;
         for (auto& member : members_) member.snapshot.reset();
         if (auto done = objects_->finish(); !done) return done;
         return finish_images();
+    }
+
+    // So many images at a time are open as descriptors can be spared for. The jobs of an image stand
+    // together.
+    Result<> store_in_batches(const std::vector<StoreJob>& jobs, std::uint64_t total) {
+        constexpr std::size_t most = 128;
+        std::uint64_t already = 0;
+        for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
+            std::set<ImageWriter*> open;
+            std::uint64_t bytes = 0;
+            for (; end < jobs.size() && (open.size() < most || open.contains(jobs[end].writer)); ++end) {
+                open.insert(jobs[end].writer);
+                bytes += jobs[end].range.end - jobs[end].range.start;
+            }
+            for (auto* writer : open)
+                if (auto done = writer->unpark(); !done) return done;
+            const auto first = jobs.begin() + static_cast<std::ptrdiff_t>(begin);
+            auto done = store_pages({first, jobs.begin() + static_cast<std::ptrdiff_t>(end)}, reporter_,
+                                    already, total);
+            if (!done) return done;
+            for (auto* writer : open) writer->park();
+            already += bytes;
+        }
+        return {};
     }
 
     Result<> finish_images() {
@@ -554,7 +646,9 @@ class Checkpoint {
         std::vector<schema::Process> processes;
         for (auto& member : members_) {
             member.writer->add_section(SectionType::meta, schema::encode(member.image));
+            if (auto open = member.writer->unpark(); !open) return open;
             auto bytes = member.writer->finish(Durable::yes);
+            member.writer.reset();
             if (!bytes) return std::unexpected(std::move(bytes.error()));
             add_to_manifest(member.image, member.file, *bytes);
             processes.push_back(std::move(member.image));
@@ -583,6 +677,8 @@ class Checkpoint {
         manifest_.images.push_back({"objects.image", "", 0, "", *bytes, 0});
         manifest_.bytes += *bytes;
         make_parts(processes, objects, manifest_);
+        if (auto words = too_many_to_restart(processes, objects); !words.empty())
+            reporter_.note(std::move(words));
         manifest_.notes = reporter_.notes();
         manifest_.notes.insert(manifest_.notes.end(), notes.begin(), notes.end());
         return {};
@@ -600,7 +696,11 @@ class Checkpoint {
     Fd directory_;
     std::optional<Stopper> stopper_;
     ToProgram to_program_;
-    std::set<pid_t> wipes_;  // whose memory is marked MADV_WIPEONFORK
+    std::set<pid_t> asked_for_;  // Request::members
+    Strangers strangers_;
+    std::map<pid_t, Strangers::Stranger> come_;        // since the look ahead
+    std::map<pid_t, Clock::time_point> unregistered_;  // candidates, since when
+    std::set<pid_t> wipes_;                            // whose memory is marked MADV_WIPEONFORK
     std::list<Member> members_;
     std::vector<schema::Process> zombies_;
     std::optional<ObjectTable> objects_;

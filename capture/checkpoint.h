@@ -24,8 +24,9 @@ struct Request {
     ExternalPolicy external = ExternalPolicy::reset;
     bool hold = false;  // the processes stand still until the coordinator closes its end: it kills them first
     std::vector<pid_t> members;
-    std::string host;    // "" or what this host is called in the computation
-    bool joint = false;  // other hosts take their parts at the same time
+    std::string host;                // "" or what this host is called in the computation
+    bool without_strangers = false;  // who belongs to the group and isn't registered is left out, and named
+    bool joint = false;              // other hosts take their parts at the same time
 };
 
 // Complete and durable images of every member, or an error with every member going on. `finished` is told of

@@ -1,6 +1,10 @@
 // The processes that a checkpoint has stopped, and what is known of them while they stand still.
 #pragma once
 
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,7 +29,6 @@ struct StoppedProcess {
     pid_t pid = 0;
     pid_t living =
         0;  // a thread that lives: the main thread, unless it has exited; /proc shows memory by it only
-    Fd pidfd;
     proc::Stat stat;
     std::vector<StoppedThread> threads;  // the main thread first
     bool job_stopped = false;            // stood still by job control before we came
@@ -42,6 +45,14 @@ struct StoppedProcess {
     bool settled = false;              // settle() has seen to what the stop has left in its registers
     std::int64_t clock_shift = 0;      // its CLOCK_MONOTONIC is ahead of ours by so much, ns
     std::vector<pid_t> old_snapshots;  // dead copy-on-write children of earlier checkpoints, to be reaped
+
+    // Opened when it is needed: there may be more processes than descriptors, and the pid of a process that
+    // we trace is its own until we have waited for its end. None if the process has been killed, or, where
+    // the main thread has exited, if the kernel can't name another (PIDFD_THREAD, since Linux 6.9).
+    [[nodiscard]] Fd open_pidfd() const {
+        constexpr unsigned pidfd_thread = O_EXCL;
+        return Fd(static_cast<int>(::syscall(SYS_pidfd_open, living, living == pid ? 0U : pidfd_thread)));
+    }
 
     [[nodiscard]] const StoppedThread& first_living() const {
         for (const auto& thread : threads)

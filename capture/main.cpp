@@ -66,6 +66,7 @@ int run() {
     request.self_contained = json.value("self_contained", false);
     request.external = external_policy(json.value("external", "reset")).value_or(ExternalPolicy::reset);
     request.host = json.value("host", "");
+    request.without_strangers = json.value("without_strangers", false);
     request.joint = json.value("joint", false);
     const auto members = json.value("members", nlohmann::json::array());
     for (const auto& member : members) request.members.push_back(member.value("pid", 0));

@@ -75,8 +75,9 @@ void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
     auto& registers = thread.registers;
     const auto answer = static_cast<std::int64_t>(registers.rax);
     if (registers.orig_rax != SYS_connect || (answer != restart_no_hand && answer != restart_anyway)) return;
-    const Fd fd(static_cast<int>(
-        ::syscall(SYS_pidfd_getfd, process.pidfd.get(), static_cast<int>(registers.rdi), 0U)));
+    const Fd pidfd = process.open_pidfd();
+    const Fd fd(
+        static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), static_cast<int>(registers.rdi), 0U)));
     const int state = fd ? tcp_state(fd.get()).state : 0;
     if (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) registers.rax = 0;
 }

@@ -90,11 +90,6 @@ bool Stopper::left_out(pid_t pid, const Slot& slot) {
 Result<> Stopper::add(pid_t pid) {
     StoppedProcess process;
     process.pid = pid;
-    process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (!process.pidfd) {
-        if (errno == ESRCH) return {};
-        return fail_errno("pidfd of {}", proc::label(pid));
-    }
     processes_.emplace(pid, std::move(process));
     auto done = seize_new_threads(pid);
     return done ? Result<>() : std::unexpected(std::move(done.error()));
@@ -441,16 +436,11 @@ Result<bool> Stopper::read_registers(StoppedProcess& process) {
     process.stat = *stat;
     process.clock_shift =
         proc::clock_offsets(std::to_string(process.living)).monotonic - proc::clock_offsets("self").monotonic;
-    if (process.living != process.pid) {
-        // A dead main thread has no descriptors to be duplicated; PIDFD_THREAD (since Linux 6.9) names
-        // another.
-        constexpr unsigned pidfd_thread = O_EXCL;
-        process.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, process.living, pidfd_thread)));
-        if (!process.pidfd)
-            return fail_code(ExitCode::refused,
-                             "{}: its main thread has exited, and this kernel can't name the others",
-                             proc::label(process.pid));
-    }
+    // A dead main thread has no descriptors to be duplicated.
+    if (process.living != process.pid && !process.open_pidfd())
+        return fail_code(ExitCode::refused,
+                         "{}: its main thread has exited, and this kernel can't name the others",
+                         proc::label(process.pid));
     auto threads = proc::tasks(process.pid);
     if (!threads) return std::unexpected(std::move(threads.error()));
     process.threads.clear();
@@ -518,6 +508,14 @@ bool Stopper::no_more_children() {
     return complete && candidates_.empty();
 }
 
+// Orphans who were never registered: neither a slot nor a parent leads to them.
+bool Stopper::nobody_has_come() {
+    if (!outsiders_.come_since) return true;
+    for (const pid_t pid : outsiders_.come_since())
+        if (!processes_.contains(pid) && !left_out_.contains(pid)) candidates_.insert(pid);
+    return candidates_.empty();
+}
+
 Result<> Stopper::stop(const std::vector<pid_t>& members) {
     for (const pid_t pid : members) candidates_.insert(pid);
     auto last_report = Clock::now();
@@ -546,6 +544,13 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
                 if (probe.unreadable)
                     if (auto fine = refuse_tracing(pid, pid, Error{std::strerror(EPERM), EPERM}); !fine)
                         return fine;
+                auto leave = outsiders_.leave_out ? outsiders_.leave_out(pid) : Result<bool>(false);
+                if (!leave) return std::unexpected(std::move(leave.error()));
+                if (*leave) {
+                    left_out_.insert(pid);
+                    candidate = candidates_.erase(candidate);
+                    continue;
+                }
                 settled = false;
                 ++candidate;
                 continue;
@@ -583,7 +588,7 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
         if (settled && candidates_.empty()) {
             auto births = look_for_births();
             if (!births) return std::unexpected(std::move(births.error()));
-            if (!*births && no_more_children()) {
+            if (!*births && no_more_children() && nobody_has_come()) {
                 auto done = read_all_registers();
                 if (!done) return std::unexpected(std::move(done.error()));
                 if (*done) break;

@@ -1,6 +1,7 @@
 // Pass 1: stops every thread of every member of the group, and finds members that nobody has told us of.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,6 +33,14 @@ class Stopper {
     Stopper& operator=(const Stopper&) = delete;
     // Lets everybody go on who is still stopped.
     ~Stopper();
+
+    // Of processes that belong to the group and have not registered (strangers.h).
+    struct Outsiders {
+        std::function<std::vector<pid_t>()> come_since;  // asked when all that are known stand still
+        // A candidate without libcairn.so. True: it is left out; false: not yet. An error gives the stop up.
+        std::function<Result<bool>(pid_t)> leave_out;
+    };
+    void set_outsiders(Outsiders outsiders) { outsiders_ = std::move(outsiders); }
 
     // Leaves every member stopped, registers read.
     [[nodiscard]] Result<> stop(const std::vector<pid_t>& members);
@@ -82,8 +91,11 @@ class Stopper {
     [[nodiscard]] bool is_claimed_rightly(const SessionRegion& region, pid_t pid) const;
     [[nodiscard]] bool left_out(pid_t pid, const Slot& slot);
 
+    [[nodiscard]] bool nobody_has_come();
+
     const SessionRegions& regions_;
     Reporter& reporter_;
+    Outsiders outsiders_;
     std::map<pid_t, Task> tasks_;    // every thread that is seized
     std::vector<WaitEvent> events_;  // seen while a seize had to wait, not looked at yet
     std::map<pid_t, StoppedProcess> processes_;

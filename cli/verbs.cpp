@@ -35,6 +35,7 @@ constexpr std::array table = {
          "  -d, --ckptdir D  put this checkpoint below D\n"
          "  -t, --timeout N  give up after N seconds\n"
          "  --self-contained this one also holds the unmodified parts of mapped files\n"
+         "  --without-strangers leave out who belongs to the group and isn't registered\n"
          "  --external P     connections to the outside: reset, refuse, keep-listening\n"
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},

@@ -52,6 +52,13 @@ Result<> check_saveable(const Registry& registry) {
         if (!problems.empty()) problems += "; ";
         problems += fmt::format("{} can't be saved: {}", describe(member.pid), why);
     }
+    if (registry.unread() > 0) {
+        if (!problems.empty()) problems += "; ";
+        problems += fmt::format(
+            "of {} that is registered nothing can be read: this coordinator has no descriptor left (ulimit "
+            "-Hn)",
+            human_count(registry.unread(), "process", "processes"));
+    }
     if (!problems.empty()) return fail_code(ExitCode::refused, "{}", problems);
     return {};
 }

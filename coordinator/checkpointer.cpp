@@ -181,6 +181,7 @@ asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
                                   {"deadline_ms", job.standing.count()},
                                   {"capture", attempt.capture()},
                                   {"self_contained", job.order.self_contained},
+                                  {"without_strangers", job.order.without_strangers},
                                   {"external", job.order.external},
                                   {"hold", job.order.kill},
                                   {"members", members}});

@@ -54,6 +54,7 @@ asio::awaitable<Result<Json>> Checkpointer::try_jointly(Job& job) {
     order.cid = s_.group.cid();
     order.session = s_.session.name;
     order.external = job.order.external;
+    order.without_strangers = job.order.without_strangers;
     order.ckptdir_asked_for = job.order.ckptdir_asked_for;
     order.kill = job.order.kill;
     order.self_contained = job.order.self_contained;

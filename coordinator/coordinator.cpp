@@ -281,6 +281,7 @@ void Coordinator::arm_interval() {
                                .ckptdir_asked_for = false,
                                .kill = false,
                                .self_contained = settings_.self_contained,
+                               .without_strangers = false,
                                .external = settings_.external,
                                .timeout = {}},
                               [this](const Json& event, bool) {

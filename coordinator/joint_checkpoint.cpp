@@ -237,6 +237,7 @@ asio::awaitable<Result<Json>> JointCheckpoint::conduct() {
     order_all({{"do", "capture"},
                {"generation", generation_},
                {"external", order_.external},
+               {"without_strangers", order_.without_strangers},
                {"self_contained", order_.self_contained},
                {"hold", order_.kill},
                {"deadline_ms", standing.count()}});

@@ -31,7 +31,7 @@ struct Site {
 struct JointOrder {
     std::string ckptdir, cid, session, external;
     bool ckptdir_asked_for = false;  // for this checkpoint: every host writes there
-    bool kill = false, self_contained = false;
+    bool kill = false, self_contained = false, without_strangers = false;
     std::uint32_t keep = 0;
     std::chrono::milliseconds standing{10'000}, margin{3'000}, no_progress{120'000};
     std::optional<std::chrono::milliseconds> timeout;  // of the whole

@@ -146,6 +146,7 @@ asio::awaitable<Result<>> PartCheckpoint::take() {
                                   {"deadline_ms", standing.count()},
                                   {"capture", attempt.capture()},
                                   {"self_contained", get_flag(*order, "self_contained")},
+                                  {"without_strangers", get_flag(*order, "without_strangers")},
                                   {"external", get_string(*order, "external", "reset")},
                                   {"hold", hold},
                                   {"host", s_.host},

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -104,7 +106,9 @@ std::uint64_t memory_to_save(pid_t pid) {
 
 bool has_ended(pid_t pid) {
     const auto info = process_info(pid);
-    if (!info || info->state == 'X') return true;
+    // That its file can't be opened may be for want of a descriptor: the kernel is asked by a call without.
+    if (!info) return ::kill(pid, 0) != 0 && errno == ESRCH;
+    if (info->state == 'X') return true;
     // A main thread that called pthread_exit() is a zombie while its siblings live.
     return info->state == 'Z' && info->threads <= 1;
 }

@@ -43,6 +43,9 @@ constexpr auto doubt = 2s;
 // whoever writes into it what he likes must not keep the coordinator from its work.
 constexpr std::size_t patience_with_claims = 64;
 constexpr auto sulk = 500ms;
+// How often a process is looked at for which there is no descriptor: all of them take a small part of a CPU.
+constexpr auto look_pause = 200ms;
+constexpr auto look_pause_each = 1ms;
 
 int pidfd_open(pid_t pid) {
     return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));
@@ -54,9 +57,17 @@ int pidfd_signal(int fd, int signal) {
 }  // namespace
 
 struct Registry::Watch {
-    Watch(asio::io_context& io, int fd, Place place_of_slot, pid_t process)
-        : descriptor(io, fd), again(io), place(place_of_slot), pid(process) {}
-    asio::posix::stream_descriptor descriptor;
+    Watch(asio::io_context& io, ProcessHandle of, Place place_of_slot, pid_t id)
+        : process(std::move(of)), again(io), place(place_of_slot), pid(id) {
+        if (process.fd() >= 0) descriptor.emplace(io, process.fd());
+    }
+    ~Watch() {
+        if (descriptor) descriptor->release();
+    }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+    ProcessHandle process;
+    std::optional<asio::posix::stream_descriptor> descriptor;  // none: the process has to be looked at
     asio::steady_timer again;
     Place place;
     pid_t pid;
@@ -164,10 +175,11 @@ void Registry::on_change() {
 void Registry::scan() {
     posted_ = false;  // before the slots are read: a change after its slot was read posts again
     last_scan_ = Clock::now();
+    unread_.clear();
     for (std::size_t number = 0; number < regions_.size(); ++number) scan(number);
     if (regions_.size() > 1)
         regions_.share_ids([this](pid_t real, uid_t user) { return is_members_thread(real, user); });
-    if ((!births_.empty() || !doubted_.empty()) && !birth_timer_set_) {
+    if ((!births_.empty() || !doubted_.empty() || !unread_.empty()) && !birth_timer_set_) {
         birth_timer_set_ = true;
         birth_timer_.expires_after(500ms);
         birth_timer_.async_wait([this](const boost::system::error_code& error) {
@@ -278,8 +290,13 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     Slot& slot = regions_.slot(place);
     const std::size_t number = Regions::number_of(place);
     if (pid <= 0) return;  // being filled
-    Fd process(pidfd_open(pid));
-    const auto info = !process ? std::nullopt : process_info(pid);
+    auto process = ProcessHandle::of(pid);
+    const auto info = process_info(pid);
+    // Too few descriptors for a file of /proc: nothing is known of it. Looked at again with the births.
+    if (!has_ended(pid) && (!info || (!process && process.error().number != ESRCH))) {
+        unread_.insert(place);
+        return;
+    }
     const auto restored = restored_uids_.find(place);
     // After another coordinator's death a long time may have passed, and pids may have been given to
     // strangers.
@@ -309,8 +326,13 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     member.name = info->name;
     members_[place] = member;
     slot_of_[pid] = place;
-    auto watch = std::make_shared<Watch>(io_, process.release(), place, pid);
+    auto watch = std::make_shared<Watch>(io_, std::move(*process), place, pid);
     watches_[place] = watch;
+    if (!watch->descriptor && ++looked_at_ == 1)
+        listener_.warning(fmt::format(
+            "there are more processes than this coordinator may have descriptors for (`ulimit -Hn`): those "
+            "that come from now on, {} the first, are looked at from time to time",
+            describe(pid)));
     await_end(watch);
     listener_.joined(member);
 }
@@ -336,19 +358,28 @@ std::string Registry::foreign(const Member& member) const {
 }
 
 void Registry::await_end(const std::shared_ptr<Watch>& watch) {
-    auto& descriptor = watch->descriptor;
-    descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
-                          [this, weak = std::weak_ptr(watch)](const boost::system::error_code& error) {
-                              const auto alive = weak.lock();
-                              if (!error && alive) ended(alive);
-                          });
+    if (!watch->descriptor) {
+        watch->again.expires_after(look_pause + look_pause_each * watches_.size());
+        watch->again.async_wait([this, weak = std::weak_ptr(watch)](const boost::system::error_code& error) {
+            const auto alive = weak.lock();
+            if (!error && alive) ended(alive);
+        });
+        return;
+    }
+    watch->descriptor->async_wait(
+        asio::posix::stream_descriptor::wait_read,
+        [this, weak = std::weak_ptr(watch)](const boost::system::error_code& error) {
+            const auto alive = weak.lock();
+            if (!error && alive) ended(alive);
+        });
 }
 
 void Registry::ended(const std::shared_ptr<Watch>& watch) {
     const auto current = watches_.find(watch->place);
     if (current == watches_.end() || current->second != watch) return;
     // A pidfd of a main thread that ended before its siblings can be readable too early on some kernels.
-    if (pidfd_signal(watch->descriptor.native_handle(), 0) == 0 && !has_ended(watch->pid)) {
+    if (watch->process.signal(0) != ProcessHandle::Sent::gone && !has_ended(watch->pid)) {
+        if (!watch->descriptor) return await_end(watch);
         watch->again.expires_after(50ms);
         watch->again.async_wait([this, weak = std::weak_ptr(watch)](const boost::system::error_code& error) {
             const auto alive = weak.lock();
@@ -415,7 +446,7 @@ bool Registry::is_member(pid_t pid) const {
     if (place == slot_of_.end()) return false;
     // A member's pid is its own as long as it lives: its pidfd says so.
     const auto watch = watches_.find(place->second);
-    return watch != watches_.end() && pidfd_signal(watch->second->descriptor.native_handle(), 0) == 0;
+    return watch != watches_.end() && watch->second->process.signal(0) == ProcessHandle::Sent::yes;
 }
 
 bool Registry::is_members_thread(pid_t id, uid_t user) const {
@@ -564,8 +595,14 @@ std::size_t Registry::kill_unregistered(const std::string& region) {
 
 std::size_t Registry::kill_all() {
     std::size_t killed = 0;
-    for (const auto& [place, watch] : watches_)
-        if (pidfd_signal(watch->descriptor.native_handle(), SIGKILL) == 0) ++killed;
+    std::vector<std::shared_ptr<Watch>> gone;  // and nobody would tell us
+    for (const auto& [place, watch] : watches_) {
+        const auto sent = watch->process.signal(SIGKILL);
+        if (sent == ProcessHandle::Sent::yes) ++killed;
+        if (!watch->descriptor && (sent == ProcessHandle::Sent::gone || has_ended(watch->pid)))
+            gone.push_back(watch);
+    }
+    for (const auto& watch : gone) ended(watch);
     for (const auto& [place, birth] : births_) {
         const pid_t pid = regions_.slot(place).pid.load(std::memory_order_relaxed);
         if (pid <= 0) continue;

@@ -23,6 +23,7 @@
 
 #include "common/error.h"
 #include "common/region.h"
+#include "coordinator/process_handle.h"
 #include "coordinator/process_info.h"
 #include "coordinator/regions.h"
 
@@ -73,6 +74,8 @@ class Registry {
     [[nodiscard]] std::size_t births() const { return births_.size(); }
     // Whether the parent of one of them has gone: no process leads to the child.
     [[nodiscard]] bool orphans_on_their_way() const;
+    // Slots of processes of which nothing can be read at the moment: there is no descriptor left for it.
+    [[nodiscard]] std::size_t unread() const { return unread_.size(); }
 
     // Fills the slot of a process that a restart has rebuilt.
     [[nodiscard]] Result<> restore(const RestoredMember& member);
@@ -129,7 +132,9 @@ class Registry {
     std::map<Place, std::string> restored_uids_;
     std::map<Place, Birth> births_;
     std::map<Place, Clock::time_point> doubted_;  // claims that nothing speaks for yet, since when
-    std::set<pid_t> strangers_;                   // had no slot at the last search
+    std::set<Place> unread_;
+    std::size_t looked_at_ = 0;  // so many had no descriptor to be followed by
+    std::set<pid_t> strangers_;  // had no slot at the last search
     boost::asio::steady_timer throttle_, birth_timer_, search_timer_;
     bool birth_timer_set_ = false, search_set_ = false, searching_paused_ = false, verify_ = false;
     Clock::time_point last_scan_{};

@@ -280,6 +280,7 @@ void Coordinator::checkpoint(const Json& request, const Sink& sink) {
                           .ckptdir_asked_for = false,
                           .kill = get_flag(request, "kill"),
                           .self_contained = settings_.self_contained || get_flag(request, "self_contained"),
+                          .without_strangers = get_flag(request, "without_strangers"),
                           .external = get_string(request, "external", settings_.external),
                           .timeout = {}};
     if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "common/folder_trust.h"
+#include "common/human.h"
 #include "common/image/demands.h"
 #include "common/image/manifest.h"
 #include "common/open_exactly.h"
@@ -125,6 +126,7 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
         if (process->process.cid != computation.manifest.cid)
             return fail_code(ExitCode::damaged, "{}: belongs to computation {}, not to {}", path,
                              process->process.cid, computation.manifest.cid);
+        process->reader.park();  // there may be more processes than descriptors
         computation.processes.push_back(std::move(*process));
     }
     if (computation.objects.size() != 1)
@@ -176,6 +178,17 @@ std::int32_t first_process(const std::vector<schema::Process>& processes) {
     for (const auto& process : processes)
         if (rank(process) < rank(*first)) first = &process;
     return first->pid;
+}
+
+std::string describe_missing(const nlohmann::json& event, const std::string& directory) {
+    std::string text =
+        fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
+    for (const auto& part : event.value("missing", nlohmann::json::array()))
+        text += fmt::format(
+            "; part {} ({}, started on {} {}) is missing: cairn restart --part {} {}",
+            part.value("number", 0), human_count(part.value("processes", 0U), "process", "processes"),
+            part.value("host", ""), part.value("terminal", ""), part.value("number", 0), directory);
+    return text;
 }
 
 }  // namespace cairn::restart

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -42,5 +43,8 @@ struct Computation {
 // Whose end is the restart's: the one that the computation began with, else the oldest that is nobody's
 // child. Not the one with the lowest pid: pids wrap around. There has to be one.
 [[nodiscard]] std::int32_t first_process(const std::vector<schema::Process>& processes);
+
+// Which parts of a computation the coordinator is waiting for (its event `waiting`), and how to bring them.
+[[nodiscard]] std::string describe_missing(const nlohmann::json& event, const std::string& directory);
 
 }  // namespace cairn::restart

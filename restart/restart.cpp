@@ -28,10 +28,10 @@
 #include "common/region.h"
 #include "common/region_ops.h"
 #include "common/session.h"
-#include "common/socket_names.h"
 #include "restart/computation.h"
 #include "restart/forest/execute.h"
 #include "restart/launched.h"
+#include "restart/moved_hosts.h"
 #include "restart/notes.h"
 #include "restart/objects/addresses.h"
 #include "restart/objects/locks.h"
@@ -171,37 +171,6 @@ class Restart {
         return {};
     }
 
-    // The hosts of the computation that are elsewhere now: old addresses lead to where their first part is.
-    void note_moved_hosts() {
-        for (const auto& place : places_)
-            for (const auto& address : place.value("addresses", nlohmann::json::array()))
-                object_options_.hosts.push_back(address.get<std::string>());
-        for (const auto& host : computation_->manifest.hosts) {
-            std::vector<std::string> now;
-            for (const auto& place : places_)
-                if (now.empty() &&
-                    std::ranges::find(host.parts, place.value("number", 0)) != host.parts.end())
-                    for (const auto& address : place.value("addresses", nlohmann::json::array()))
-                        now.push_back(address.get<std::string>());
-            for (const auto& text : host.addresses) {
-                if (now.empty() || std::ranges::find(now, text) != now.end()) continue;
-                const Address known = Address::parse(text, 0);
-                for (const auto& each : now) {
-                    const Address fresh = Address::parse(each, 0);
-                    if (known.empty() || fresh.domain() != known.domain()) continue;
-                    const auto [old_bytes, size] = known.host_bytes();
-                    const auto [new_bytes, same] = fresh.host_bytes();
-                    if (find_moved_host(regions_.owners().sockets, static_cast<std::uint32_t>(known.domain()),
-                                        old_bytes.data(), size) == nullptr)
-                        (void)add_moved_host(regions_.owners().sockets,
-                                             static_cast<std::uint32_t>(known.domain()), old_bytes.data(),
-                                             new_bytes.data(), size);
-                    break;
-                }
-            }
-        }
-    }
-
     // Ends of connections to other parts, for the coordinator; theirs, from it.
     Result<nlohmann::json> meet_links(const nlohmann::json& ends) {
         constexpr std::size_t most = 500;
@@ -304,14 +273,7 @@ class Restart {
     }
 
     std::string describe_waiting(const nlohmann::json& event) const {
-        std::string text =
-            fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
-        for (const auto& part : event.value("missing", nlohmann::json::array()))
-            text += fmt::format("; part {} ({}, started on {} {}) is missing: cairn restart --part {} {}",
-                                part.value("number", 0),
-                                human_count(part.value("processes", 0U), "process", "processes"),
-                                part.value("host", ""), part.value("terminal", ""), part.value("number", 0),
-                                computation_->directory);
+        const std::string text = describe_missing(event, computation_->directory);
         if (!options_.quiet && event.value("have", 0) < event.value("np", 0))
             tell("cairn: waiting: {}\n", text);
         return text;
@@ -331,7 +293,8 @@ class Restart {
         object_options_.region = &regions_.owners();
         object_options_.meet_links = [this](const nlohmann::json& ends) { return meet_links(ends); };
         object_options_.still_wanted = [this] { return still_wanted(); };
-        note_moved_hosts();
+        object_options_.hosts = addresses_now(places_);
+        note_moved_hosts(computation_->manifest, places_, regions_.owners().sockets);
         to_kernel_ = [this](pid_t id) { return exact_ ? id : to_real(regions_.owners().ids, id); };
         return {};
     }
@@ -404,11 +367,9 @@ class Restart {
         objects_.emplace(std::move(*set));
         if (auto done = take_locks(*objects_, processes_); !done) return done;
         if (auto done = open_system_v(); !done) return done;
-        // images come after everything else, above the floor as well
-        for (auto* image : living_) {
-            image_fds_.emplace_back(::fcntl(image->reader.fd(), F_DUPFD, object_options_.floor));
-            if (!image_fds_.back()) return fail_errno("descriptor for {}", image->reader.path());
-        }
+        // Each process opens its own image, at a number that is kept free for it; above the floor as well.
+        image_place_ = Fd(::fcntl(regions_.owners_fd().get(), F_DUPFD, object_options_.floor));
+        if (!image_place_) return fail_errno("descriptor for images");
         return {};
     }
 
@@ -464,7 +425,12 @@ class Restart {
         stage_->await(index);
         const auto& process = living_[index]->process;
         take_foreground(process);
-        std::vector<int> keep = {regions_.of(process).fd.get(), image_fds_[index].get()};
+        const auto image = living_[index]->reader.open_again();
+        if (!image || ::dup2(image->get(), image_place_.get()) < 0) {
+            stage_->report(index, image ? std::strerror(errno) : image.error().what);
+            ::_exit(127);
+        }
+        std::vector<int> keep = {regions_.of(process).fd.get(), image_place_.get()};
         const auto want = [&](std::int64_t object) {
             if (const int fd = objects_->fd_of(object); fd >= 0) keep.push_back(fd);
         };
@@ -511,7 +477,7 @@ class Restart {
                 return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));
             RebuildContext context;
             context.process = &process;
-            context.image_fd = image_fds_[i].get();
+            context.image_fd = image_place_.get();
             context.image_path = living_[i]->reader.path();
             context.objects = &*objects_;
             context.system_v = &system_v_;
@@ -543,8 +509,11 @@ class Restart {
             if (rebuild->lazy_runs().empty()) continue;
             const auto image = index_of_.at(pid);
             const auto number = static_cast<std::uint32_t>(work.processes.size());
+            auto opened = living_[image]->reader.open_again();
+            if (!opened) return std::unexpected(std::move(opened.error()));
+            image_fds_.push_back(std::move(*opened));
             work.processes.push_back({pid, rebuild->process().name, living_[image]->reader.path(),
-                                      image_fds_[image].get(), rebuild->lazy_runs()});
+                                      image_fds_.back().get(), rebuild->lazy_runs()});
             rebuild->set_server(
                 [this, number, pid](int there) { return page_service_->provide(number, pid, there); });
         }
@@ -732,6 +701,7 @@ class Restart {
     Result<int> stay() {
         objects_.reset();
         image_fds_.clear();
+        image_place_.reset();
         regions_.close_descriptors();
         client_.reset();
         terminal_fd_.reset();
@@ -782,7 +752,8 @@ class Restart {
     ObjectSetOptions object_options_;
     std::optional<ObjectSet> objects_;
     SystemV system_v_;
-    std::vector<Fd> image_fds_;
+    Fd image_place_;             // the number that each process has its image at
+    std::vector<Fd> image_fds_;  // for the page server
     std::optional<Stage> stage_;
     std::optional<forest::Forest> forest_;
     std::map<pid_t, std::size_t> index_of_;

@@ -52,6 +52,7 @@ Result<> checkpoint(CoordinatorClient& coordinator, const Options& options) {
     json request{{"verb", "checkpoint"}, {"kill", options.kill}};
     if (options.timeout) request["timeout"] = *options.timeout;
     if (options.self_contained) request["self_contained"] = true;
+    if (options.without_strangers) request["without_strangers"] = true;
     if (!options.external.empty()) request["external"] = options.external;
     if (!options.checkpoint_folder.empty()) request["ckptdir"] = options.checkpoint_folder;
     Progress progress(!options.quiet && !options.json);

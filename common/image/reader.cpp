@@ -38,11 +38,25 @@ Result<ImageReader> ImageReader::open(const std::string& path) {
     if (!S_ISREG(status.st_mode))
         return fail_code(ExitCode::damaged, "{} is not a cairn image: it is no regular file", path);
     ImageReader reader(std::move(fd), path);
+    reader.device_ = status.st_dev;
+    reader.inode_ = status.st_ino;
+    reader.changed_ns_ = status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec;
     const auto size = static_cast<std::uint64_t>(status.st_size);
     if (auto read = reader.read_header(size); !read) return std::unexpected(read.error());
     if (auto read = reader.read_footer(size); !read) return std::unexpected(read.error());
     if (auto read = reader.read_sections(); !read) return std::unexpected(read.error());
     return reader;
+}
+
+Result<Fd> ImageReader::open_again() const {
+    Fd fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return fail_errno("opening image {} again", path_);
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) return fail_errno("image {}", path_);
+    if (status.st_dev != device_ || status.st_ino != inode_ ||
+        status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec != changed_ns_)
+        return fail_code(ExitCode::damaged, "image {} was changed while it was used: {}", path_, use_another);
+    return fd;
 }
 
 Result<> ImageReader::read_at(std::uint64_t offset, std::span<std::uint8_t> to) const {

@@ -38,6 +38,10 @@ class ImageReader {
     [[nodiscard]] Result<> check_run(const schema::PageRun& run) const;
 
     [[nodiscard]] int fd() const { return fd_.get(); }  // page data: pread at PageRun::offset
+    // Gives the descriptor back: for who has more images than descriptors.
+    void park() { fd_.reset(); }
+    // The file once more. An error if it is another one by now, or was changed.
+    [[nodiscard]] Result<Fd> open_again() const;
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] ImageKind kind() const { return header_.kind; }
     [[nodiscard]] std::uint64_t file_size() const { return footer_.file_size; }
@@ -53,6 +57,8 @@ class ImageReader {
 
     Fd fd_;
     std::string path_;
+    std::uint64_t device_ = 0, inode_ = 0;
+    std::int64_t changed_ns_ = 0;
     ImageHeader header_;
     ImageFooter footer_;
     std::vector<Section> sections_;

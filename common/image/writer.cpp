@@ -54,19 +54,27 @@ Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, Imag
     header.kind = kind;
     if (::getrandom(&header.id, sizeof header.id, 0) != sizeof header.id) return fail_errno("getrandom");
     header.checksum = checksum_of(header);
-    ImageWriter writer(std::move(fd), name, header.id);
+    ImageWriter writer(dirfd, std::move(fd), name, header.id);
     if (auto written = writer.write_at(0, bytes_of(header)); !written)
         return std::unexpected(std::move(written).error());
     return writer;
 }
 
 ImageWriter::ImageWriter(ImageWriter&& other) noexcept
-    : fd_(std::move(other.fd_)),
+    : dirfd_(other.dirfd_),
+      fd_(std::move(other.fd_)),
       name_(std::move(other.name_)),
       id_(other.id_),
       end_(other.end_.load()),
       written_(other.written_.load()),
       sections_(std::move(other.sections_)) {}
+
+Result<> ImageWriter::unpark() {
+    if (fd_) return {};
+    fd_.reset(::openat(dirfd_, name_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fd_) return fail_errno("opening image {} again", name_);
+    return {};
+}
 
 std::uint64_t ImageWriter::reserve(std::uint64_t bytes) {
     return end_.fetch_add(round_up(bytes, image_page), std::memory_order_relaxed);

@@ -35,6 +35,11 @@ class ImageWriter {
     [[nodiscard]] Result<> write_at(std::uint64_t offset, std::span<const std::uint8_t> data);
     [[nodiscard]] Result<> write_at(std::uint64_t offset, std::span<const iovec> parts);
 
+    // Gives the descriptor back until unpark(): for who has more images than descriptors. Nothing may be
+    // written meanwhile, and `dirfd` of create() has to stay open.
+    void park() { fd_.reset(); }
+    [[nodiscard]] Result<> unpark();
+
     // For who copies into the file himself (splice, copy_file_range). Stays the writer's.
     [[nodiscard]] int fd() const { return fd_.get(); }
 
@@ -46,8 +51,8 @@ class ImageWriter {
     [[nodiscard]] Result<std::uint64_t> finish(Durable durable);
 
   private:
-    ImageWriter(Fd fd, std::string name, std::uint64_t id)
-        : fd_(std::move(fd)), name_(std::move(name)), id_(id) {}
+    ImageWriter(int dirfd, Fd fd, std::string name, std::uint64_t id)
+        : dirfd_(dirfd), fd_(std::move(fd)), name_(std::move(name)), id_(id) {}
 
     void start_writeback(std::uint64_t bytes);
 
@@ -55,6 +60,7 @@ class ImageWriter {
         SectionType type;
         schema::Bytes data;
     };
+    int dirfd_;
     Fd fd_;
     std::string name_;
     std::uint64_t id_;

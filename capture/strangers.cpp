@@ -1,0 +1,204 @@
+#include "capture/strangers.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "common/human.h"
+#include "common/proc.h"
+#include "common/region.h"
+
+namespace cairn::capture {
+namespace {
+
+using namespace std::chrono_literals;
+using LookClock = std::chrono::steady_clock;
+
+constexpr unsigned long pf_kthread = 0x00200000, pf_forknoexec = 0x40;  // linux/sched.h
+constexpr const char* name_of_copies = "cairn-snapshot";                // hijack/agent/agent.cpp
+
+// How long a process may be there without a slot: it is being born, or executes and its loader has not come
+// as far as libcairn.so.
+constexpr auto longest_birth = 300ms;
+constexpr auto loading = 3s;
+
+std::string folder_of(const std::string& path) {
+    return path.substr(0, path.rfind('/'));
+}
+
+bool is_word(std::string_view environment, std::string_view word) {
+    for (std::size_t at = 0; (at = environment.find(word, at)) != std::string_view::npos; ++at) {
+        const bool begins = at == 0 || environment[at - 1] == '\0';
+        const std::size_t end = at + word.size();
+        if (begins && (end == environment.size() || environment[end] == '\0')) return true;
+    }
+    return false;
+}
+
+bool has_gone(const proc::Stat& stat, pid_t pid) {
+    if (stat.state == 'X') return true;
+    return stat.state == 'Z' && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1;
+}
+
+bool maps_session(pid_t pid, const std::string& region) {
+    // As text: most processes have many lines and none of ours.
+    const auto text = proc::read_file(fmt::format("/proc/{}/maps", pid));
+    if (!text || text->find("/libcairn.so") == std::string::npos) return false;
+    return text->find(region + "\n") != std::string::npos ||
+           text->find(region + " (deleted)\n") != std::string::npos;
+}
+
+struct Looked {
+    std::map<pid_t, proc::Stat> stats;
+
+    const proc::Stat* stat_of(pid_t pid) {
+        auto found = stats.find(pid);
+        if (found == stats.end()) {
+            auto stat = proc::stat(pid);
+            if (!stat) return nullptr;
+            found = stats.emplace(pid, std::move(*stat)).first;
+        }
+        return &found->second;
+    }
+};
+
+// Whose descendant a process is: of a member, of one outside, of nobody whom we know.
+struct Kin {
+    Strangers::Known ancestor = Strangers::Known::no;
+    pid_t who = 0;
+    bool forked_only = true;  // has its ancestor's memory: nobody has execed in between
+};
+Kin kin_of(Looked& looked, pid_t pid, const std::function<Strangers::Known(pid_t)>& known) {
+    Kin kin;
+    const proc::Stat* stat = looked.stat_of(pid);
+    for (int depth = 0; stat != nullptr && stat->ppid > 1 && depth < 10'000; ++depth) {
+        kin.forked_only = kin.forked_only && (stat->flags & pf_forknoexec) != 0;
+        kin.who = stat->ppid;
+        kin.ancestor = known(kin.who);
+        if (kin.ancestor != Strangers::Known::no) return kin;
+        stat = looked.stat_of(kin.who);
+    }
+    return kin;
+}
+
+}  // namespace
+
+Strangers::Strangers(std::string region, std::function<Known(pid_t)> known)
+    : region_(std::move(region)), known_(std::move(known)) {
+    if (auto self = proc::read_link("/proc/self/exe")) own_folder_ = folder_of(*self);
+}
+
+namespace {
+
+struct StrangerSearch {
+    const std::string& region;
+    const std::string& own_folder;
+    const std::function<Strangers::Known(pid_t)>& known;
+    const std::set<pid_t>& left_out;
+    Looked looked;
+
+    std::optional<Strangers::Stranger> judge(pid_t pid) {
+        if (pid == ::getpid() || left_out.contains(pid) || known(pid) != Strangers::Known::no)
+            return std::nullopt;
+        const proc::Stat* stat = looked.stat_of(pid);
+        if (stat == nullptr || (stat->flags & pf_kthread) != 0 || has_gone(*stat, pid)) return std::nullopt;
+        if (stat->exit_signal == 0 && stat->comm == name_of_copies) return std::nullopt;
+        const auto kin = kin_of(looked, pid, known_or_left_out());
+        std::string why;
+        if (kin.ancestor == Strangers::Known::member) {
+            // With a member's memory it has the library as well: the stop finds it, or, if it shares that
+            // memory (vfork), waits for it.
+            if (kin.forked_only) return std::nullopt;
+            why = fmt::format("a descendant of {}", proc::label(kin.who));
+        } else {
+            const auto environment = proc::read_file(fmt::format("/proc/{}/environ", pid));
+            if (environment && is_word(*environment, std::string(env_region) + "=" + region))
+                why = "executed in this session (CAIRN_REGION)";
+            else if (maps_session(pid, region))
+                why = "with libcairn.so and this session's region in its memory";
+        }
+        if (why.empty() || (kin.ancestor == Strangers::Known::outside && !maps_session(pid, region)))
+            return std::nullopt;
+        // Our own programs, used by a program of the session.
+        if (const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
+            exe && (folder_of(*exe) == own_folder || exe->ends_with("/bin/cairn")))
+            return std::nullopt;
+        return Strangers::Stranger{pid, stat->start_time, std::move(why)};
+    }
+
+    std::function<Strangers::Known(pid_t)> known_or_left_out() {
+        return [this](pid_t pid) { return left_out.contains(pid) ? Strangers::Known::outside : known(pid); };
+    }
+};
+
+}  // namespace
+
+bool Strangers::still(const Stranger& stranger) const {
+    const auto stat = proc::stat(stranger.pid);
+    return stat && stat->start_time == stranger.started && !has_gone(*stat, stranger.pid) &&
+           known_(stranger.pid) == Known::no;
+}
+
+std::vector<Strangers::Stranger> Strangers::look() {
+    std::vector<Stranger> suspects;
+    StrangerSearch search{region_, own_folder_, known_, left_out_, {}};
+    seen_.clear();
+    for (const pid_t pid : proc::processes()) {
+        seen_.insert(pid);
+        if (auto found = search.judge(pid)) suspects.push_back(std::move(*found));
+    }
+    const auto began = LookClock::now();
+    for (auto nap = 2ms; !suspects.empty(); nap = std::min(2 * nap, 50ms)) {
+        std::this_thread::sleep_for(nap);
+        std::erase_if(suspects, [this](const Stranger& each) { return !still(each); });
+        const auto passed = LookClock::now() - began;
+        if (passed > loading ||
+            (passed > longest_birth &&
+             std::ranges::none_of(suspects, [](const Stranger& each) { return expects_library(each.pid); })))
+            break;
+    }
+    // What it was when it was seen first may be another program by now: fork and exec.
+    std::vector<Stranger> left;
+    StrangerSearch again{region_, own_folder_, known_, left_out_, {}};
+    for (const auto& each : suspects)
+        if (auto found = again.judge(each.pid)) left.push_back(std::move(*found));
+    return left;
+}
+
+std::vector<Strangers::Stranger> Strangers::look_at_new() {
+    std::vector<Stranger> found;
+    StrangerSearch search{region_, own_folder_, known_, left_out_, {}};
+    for (const pid_t pid : proc::processes()) {
+        if (!seen_.insert(pid).second) continue;
+        if (auto each = search.judge(pid)) found.push_back(std::move(*each));
+    }
+    return found;
+}
+
+void Strangers::leave_out(const std::vector<Stranger>& strangers) {
+    for (const auto& each : strangers) left_out_.insert(each.pid);
+}
+
+std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers) {
+    std::string text;
+    constexpr std::size_t most = 20;
+    for (std::size_t i = 0; i < strangers.size() && i < most; ++i)
+        text += fmt::format("{}{}, {}", text.empty() ? "" : "; ", proc::label(strangers[i].pid),
+                            strangers[i].why);
+    if (strangers.size() > most)
+        text += fmt::format("; and {}", human_count(strangers.size() - most, "other", "others"));
+    return text;
+}
+
+bool expects_library(pid_t pid) {
+    const auto environment = proc::read_file(fmt::format("/proc/{}/environ", pid));
+    return environment && environment->find("/libcairn.so") != std::string::npos;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,62 @@
+// Processes that belong to the computation by all signs and that nobody has registered: a checkpoint without
+// them isn't the whole computation.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace cairn::capture {
+
+// A process is one if it is none of those that are known, none of cairn's own programs, has not ended, and
+//  - carries the session: it has libcairn.so and the session's region mapped, or was executed with that
+//    region in its environment (CAIRN_REGION), whoever its parent is by now; or
+//  - descends from a member (but not from one that was left to run outside: who is behind that one is outside
+//    as well).
+class Strangers {
+  public:
+    enum class Known { no, member, outside };
+
+    // `region`: the file's path. `known`: asked again and again, for who is being born is registered soon.
+    Strangers(std::string region, std::function<Known(pid_t)> known);
+
+    struct Stranger {
+        pid_t pid = 0;
+        std::uint64_t started = 0;  // clock ticks after boot
+        std::string why;
+    };
+
+    // Reads all of /proc, while the programs run, and looks at whoever is suspicious until it has registered,
+    // has gone, or was given long enough.
+    [[nodiscard]] std::vector<Stranger> look();
+
+    // While everybody stands still: only at processes that have come since look() (or since the last time).
+    // Costs a reading of /proc's names.
+    [[nodiscard]] std::vector<Stranger> look_at_new();
+
+    // They are not to be found any more.
+    void leave_out(const std::vector<Stranger>& strangers);
+    [[nodiscard]] bool left_out(pid_t pid) const { return left_out_.contains(pid); }
+
+  private:
+    [[nodiscard]] bool still(const Stranger& stranger) const;
+
+    std::string region_;
+    std::string own_folder_;
+    std::function<Known(pid_t)> known_;
+    std::set<pid_t> seen_, left_out_;
+};
+
+// "123 (sleep), which ...; 124 (cat), which ..."
+[[nodiscard]] std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers);
+
+// Was the process executed so that its loader is to map libcairn.so? It may just not have done so yet.
+[[nodiscard]] bool expects_library(pid_t pid);
+
+}  // namespace cairn::capture
