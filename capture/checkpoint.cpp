@@ -221,6 +221,10 @@ class Checkpoint {
         if (strangers_.left_out(pid)) return true;
         const auto since = unregistered_.try_emplace(pid, Clock::now()).first->second;
         if (Clock::now() - since < std::chrono::milliseconds(500) || expects_library(pid)) return false;
+        // Who has not execed has its parent's memory, the library included: where that comes from an image
+        // page by page, or the machine is busy, it takes its time.
+        constexpr unsigned long forked_only = 0x40;  // PF_FORKNOEXEC, linux/sched.h
+        if (const auto stat = proc::stat(pid); !stat || (stat->flags & forked_only) != 0) return false;
         const auto found = come_.find(pid);
         Strangers::Stranger stranger = {pid, 0, "a child of a member that doesn't load libcairn.so"};
         if (found != come_.end()) stranger = found->second;

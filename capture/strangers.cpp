@@ -54,6 +54,17 @@ bool maps_session(pid_t pid, const std::string& region) {
            text->find(region + " (deleted)\n") != std::string::npos;
 }
 
+// A restored process still has the environment of the session that it was started in: the region that it has
+// mapped tells which one it is in now.
+bool is_in_another_session(pid_t pid, const std::string& region) {
+    const auto lines = proc::maps(pid, false).value_or(std::vector<proc::MapLine>{});
+    const auto library =
+        std::ranges::any_of(lines, [](const auto& line) { return line.name.ends_with("/libcairn.so"); });
+    return library && std::ranges::any_of(lines, [&](const auto& line) {
+               return line.shared && line.name.ends_with("/region") && line.name != region;
+           });
+}
+
 struct Looked {
     std::map<pid_t, proc::Stat> stats;
 
@@ -118,7 +129,8 @@ struct StrangerSearch {
             why = fmt::format("a descendant of {}", proc::label(kin.who));
         } else {
             const auto environment = proc::read_file(fmt::format("/proc/{}/environ", pid));
-            if (environment && is_word(*environment, std::string(env_region) + "=" + region))
+            if (environment && is_word(*environment, std::string(env_region) + "=" + region) &&
+                !is_in_another_session(pid, region))
                 why = "executed in this session (CAIRN_REGION)";
             else if (maps_session(pid, region))
                 why = "with libcairn.so and this session's region in its memory";

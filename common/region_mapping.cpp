@@ -50,7 +50,9 @@ FileKey mapped_file(std::uint64_t address) {
 
 MappedAt find_mapping(pid_t pid, const FileKey& file) {
     MappedAt result;
-    const auto maps = proc::read_file(fmt::format("/proc/{}/maps", pid));
+    auto maps = proc::read_file(fmt::format("/proc/{}/maps", pid));
+    // Of a main thread that has exited nothing is shown.
+    if (maps && maps->empty()) maps = proc::read_file(fmt::format("/proc/{}/maps", proc::living_thread(pid)));
     if (!maps) return result;
     result.mapped = Mapped::no;
     each_line(*maps, [&](const Line& line) {
