@@ -44,7 +44,8 @@ def test(t):
         t.say(f"{arguments[0]}: {code} {said.strip()}")
         check(code == 6 and str(coordinator) in said, f"cairn {arguments}: {code}: {said}")
         check("stop" in said, f"cairn {arguments}: not what to do: {said}")
-    check(took < 11.5 * SLOW, f"10 s are documented, it took {took:.1f} s")
+    # Some seconds for a busy machine to start eight programs.
+    check(took < 14 * SLOW, f"10 s are documented, it took {took:.1f} s")
     os.kill(coordinator, signal.SIGCONT)
     group.all_tick("after the coordinator was stopped")
     group.checkpoint_works("after the coordinator was stopped")
@@ -67,7 +68,7 @@ def test(t):
         t.say(f"capture {'stopped' if stop else 'hanging'}: {took:.1f} s {said.strip()}")
         check(os.waitstatus_to_exitcode(processes.status_of(pid)) == 6, f"a capture was stopped: {said}")
         check("cairn-capture" in said and (not stop or "stopped" in said), f"not who: {said}")
-        check(took < 14 * SLOW, f"13 s are documented, it took {took:.1f} s")
+        check(took < 17 * SLOW, f"13 s are documented, it took {took:.1f} s")
         group.all_tick("after the capture was stopped")
     t.must("quit")
     t.must("coordinator", "--daemon")
