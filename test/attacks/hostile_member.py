@@ -128,7 +128,7 @@ def outsider(t, user):
 
 
 def test(t):
-    seconds = 3600 if t.soak else 20
+    seconds = 3600 if t.soak else 60
     os.chmod(t.folder, 0o711)
     secret = os.path.join(t.folder, "secret")
     with open(secret, "w") as file:
@@ -156,6 +156,8 @@ def test(t):
         if code == 0:
             taken += 1
         else:
+            if code not in refused:
+                t.say(err.strip())
             refused[code] = refused.get(code, 0) + 1
         code, out, err = t.command("list", "--json", timeout=60)
         check(code == 0, f"list: {code} {err}")
