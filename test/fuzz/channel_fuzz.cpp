@@ -5,7 +5,7 @@
 #include "common/channel/channel.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-    using namespace cairn::coordinator;
+    using namespace cairn;
     if (size < 2) return 0;
     static const Key key = *Key::parse(std::string(64, 'a'), "fuzz");
     const bool root = (bytes[0] & 1U) != 0, proved = (bytes[0] & 2U) != 0;
