@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "common/agent.h"
 #include "common/human.h"
 #include "common/proc.h"
 #include "common/region.h"
@@ -21,7 +22,6 @@ using namespace std::chrono_literals;
 using LookClock = std::chrono::steady_clock;
 
 constexpr unsigned long pf_kthread = 0x00200000, pf_forknoexec = 0x40;  // linux/sched.h
-constexpr const char* name_of_copies = "cairn-snapshot";                // hijack/agent/agent.cpp
 
 // How long a process may be there without a slot: it is being born, or executes and its loader has not come
 // as far as libcairn.so.
@@ -119,7 +119,9 @@ struct StrangerSearch {
             return std::nullopt;
         const proc::Stat* stat = looked.stat_of(pid);
         if (stat == nullptr || (stat->flags & pf_kthread) != 0 || has_gone(*stat, pid)) return std::nullopt;
-        if (stat->exit_signal == 0 && stat->comm == name_of_copies) return std::nullopt;
+        // Its exit signal doesn't tell while it lives: the kernel gives it one when init becomes its parent.
+        if (stat->comm == snapshot_name && stat->session == pid && (stat->flags & pf_forknoexec) != 0)
+            return std::nullopt;
         const auto kin = kin_of(looked, pid, known_or_left_out());
         std::string why;
         if (kin.ancestor == Strangers::Known::member) {
