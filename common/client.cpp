@@ -60,7 +60,7 @@ Error error_of(const nlohmann::json& failed) {
 }
 
 Result<CoordinatorClient> CoordinatorClient::connect(const Session& session) {
-    const int fd = connect_session(session);
+    const int fd = find_coordinator(session);
     if (fd >= 0) return CoordinatorClient(Fd(fd), session);
     if (fd == -ENOENT || fd == -ECONNREFUSED)
         return fail_code(

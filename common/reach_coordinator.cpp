@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -147,10 +149,64 @@ bool nobody_there(int connected) {
     return connected == -ENOENT || connected == -ECONNREFUSED;
 }
 
+// Was this process killed, or is it on its way out? kill(2) returns when SIGKILL is pending; the victim's
+// descriptors are closed only after its memory has been given back (do_exit, kernel/exit.c).
+bool is_dying(pid_t pid) {
+    constexpr unsigned long pf_exiting = 4;  // include/linux/sched.h
+    char text[4096];
+    const auto read_file = [&](const char* name) {
+        char path[64];
+        std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+        const Fd file(::open(path, O_RDONLY | O_CLOEXEC));
+        const ssize_t size = file ? ::read(file.get(), text, sizeof text - 1) : 0;
+        text[std::max<ssize_t>(size, 0)] = '\0';
+        return size > 0;
+    };
+    char state = 0;
+    unsigned long flags = 0;
+    if (!read_file("stat")) return false;
+    const char* behind_name = std::strrchr(text, ')');
+    if (behind_name != nullptr &&
+        std::sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %lu", &state, &flags) == 2 &&
+        (state == 'Z' || state == 'X' || (flags & pf_exiting) != 0))
+        return true;
+    if (!read_file("status")) return false;
+    const char* pending = std::strstr(text, "\nShdPnd:");
+    return pending != nullptr && (std::strtoull(pending + 8, nullptr, 16) >> (SIGKILL - 1) & 1) != 0;
+}
+
+// As connect_session(), but a coordinator that is dying is nobody: what is said to it gets no answer. Returns
+// when it has gone, for until then it holds the lock that the next one needs.
+int connect_living(const Session& session) {
+    const int fd = connect_session(session);
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (fd < 0 || ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || !is_dying(who.pid))
+        return fd;
+    ::close(fd);
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
+    pollfd end{process.get(), POLLIN, 0};
+    if (process) (void)::poll(&end, 1, deadline_ms);
+    return -ECONNREFUSED;
+}
+
 }  // namespace
 
+int find_coordinator(const Session& session) {
+    const long until = now_ms() + deadline_ms;
+    int fd = connect_living(session);
+    // Between the lock and the socket of one that begins there are some milliseconds.
+    for (int pause_ms = 1; nobody_there(fd) && now_ms() < until; pause_ms = std::min(pause_ms * 2, 20)) {
+        const bool awaited = somebody_starts(session);
+        if (awaited) (void)::poll(nullptr, 0, pause_ms);
+        fd = connect_living(session);
+        if (!awaited) break;
+    }
+    return fd;
+}
+
 Connection reach_coordinator(const Session& session) {
-    int fd = connect_session(session);
+    int fd = connect_living(session);
     if (fd >= 0) return {fd, {}};
     if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
 
@@ -164,12 +220,12 @@ Connection reach_coordinator(const Session& session) {
         pollfd end{process.get(), POLLIN, 0};
         // Once it has gone (another one was first, or it failed), time is all there is to wait for.
         if (::poll(&end, gone ? 0 : 1, pause_ms) > 0) gone = true;
-        fd = connect_session(session);
+        fd = connect_living(session);
         if (fd >= 0) return {fd, {}};
         if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
         if (gone && !somebody_starts(session)) {
             // The one that was first may have begun to answer, or ended, between the two questions.
-            fd = connect_session(session);
+            fd = connect_living(session);
             if (fd >= 0) return {fd, {}};
             return {-1, no_answer(session, "its coordinator ended before it answered", log_from)};
         }

@@ -19,4 +19,8 @@ struct Connection {
 // and everybody connects to that one.
 [[nodiscard]] Connection reach_coordinator(const Session& session);
 
+// As connect_session(), for who needs a coordinator and won't start one: waits for one that is being started,
+// and for the end of one that was killed and has its socket still; 10 s at most each.
+[[nodiscard]] int find_coordinator(const Session& session);
+
 }  // namespace cairn

@@ -71,7 +71,9 @@ def test(t):
     t.must("interval", "1")
     shutil.rmtree(t.env["CAIRN_RUNDIR"], ignore_errors=True)
     newcomers = [t.launch(["/usr/bin/sleep", "60"], terminal="none", name=f"newcomer {n}") for n in range(5)]
-    t.wait_until(lambda: {p.pid for p in newcomers} <= {each["pid"] for each in t.members()}, "the newcomers to be members", 15)
+    # Until the folder is there again nobody answers.
+    t.wait_until(lambda: t.status() and {p.pid for p in newcomers} <= {each["pid"] for each in t.members()},
+                 "the newcomers to be members", 15)
     check(t.status()["pid"] == coordinator, "a second coordinator was started")
     alive = [pid for pid in processes.descendants() if (processes.stat(pid) or ("",))[0].startswith("cairn-coordinat")]
     check(alive == [coordinator], f"coordinators: {alive}")

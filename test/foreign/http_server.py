@@ -12,9 +12,11 @@ SCRIPT = r"""
 server=$!
 until curl -s -o /dev/null http://127.0.0.1:$PORT/; do sleep 0.05; done
 echo READY
-for ((i = 0; i < COUNT; ++i)); do
+i=0
+until [[ $i -ge $COUNT && -e enough ]]; do
     sum=$(curl -s --fail --limit-rate 30M http://127.0.0.1:$PORT/file$((i % 4)) | sha256sum) || echo "FAILED curl $i"
     echo "${sum%% *}" >> sums
+    i=$((i + 1))
 done
 kill $server
 echo DONE
@@ -39,12 +41,14 @@ def test(t):
         t.sleep(0.2 + 0.4 * t.random.random())
         # The sums are appended to a file that is opened anew each time: what is done after the checkpoint stays done.
         program, _ = t.cycle(program, number, at_once=True)
+    # However fast the machine is: the transfers last until the last restart.
+    open(os.path.join(t.work, "enough"), "w").close()
     program.expect("DONE", timeout=120)
     program.expect_exit(0)
     with open(os.path.join(t.work, "sums")) as file:
         found = file.read().split()
-    wrong = [number for number in range(count) if number >= len(found) or found[number] != sums[number % 4]]
-    check(not wrong and len(found) == count, f"{len(found)} of {count} files, wrong: {wrong[:10]}")
+    wrong = [number for number, one in enumerate(found) if one != sums[number % 4]]
+    check(not wrong and len(found) >= count, f"{len(found)} files of {count} or more, wrong: {wrong[:10]}")
 
 
 main(test)

@@ -155,14 +155,18 @@ class Situation:
         return [pid for pid in self.everybody() if name(pid) == "cairn-restart"]
 
     def kill(self, keep=()):
+        known = {}
+
         def none_left():
-            left = [pid for pid in self.everybody() if pid not in keep]
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-            return not left
+            # Who is dying shows no environment any more, long before he has let go of what he has.
+            for pid in self.everybody():
+                if pid not in keep and pid not in known and (found := processes.stat(pid)):
+                    known[pid] = found[2:]
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+            return all(gone(pid) for pid in known)
         self.wait(none_left, "everybody to be dead")
 
     def wait(self, condition, what, timeout=20.0):
