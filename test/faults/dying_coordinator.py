@@ -65,7 +65,8 @@ def test(t):
         dying.end()
         program.expect(r"AT \d+")
         t.wait_members(2)
-        os.kill(next(each["pid"] for each in t.members() if each["name"] == "sleep"), signal.SIGKILL)
+        sleeper = next(each for each in t.members() if each["name"] == "sleep")
+        os.kill(sleeper.get("real", sleeper["pid"]), signal.SIGKILL)
         t.wait_until(lambda: len(t.members()) == 1, "the second program to end")
         t.say(f"round {number + 1}: launched and restarted beside a coordinator that was dying")
 
