@@ -327,6 +327,7 @@ class Restart {
         if (terminal_.fd() >= 0) {
             terminal_fd_ = Fd(::fcntl(terminal_.fd(), F_DUPFD, object_options_.floor));
             object_options_.terminal = terminal_fd_.get();
+            object_options_.terminal_modes = terminal_.foreground();
         }
         return {};
     }

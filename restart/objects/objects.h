@@ -63,6 +63,9 @@ struct ObjectSetOptions {
     // What the terminal that the programs were started from is replaced by; -1: nothing, standard descriptors
     // stand in.
     int terminal = -1;
+    // False where the programs come back as a background job: the shell has the terminal then, and its modes
+    // are those with which the shell reads its next line.
+    bool terminal_modes = true;
     // What pipes and sockets that led outside are replaced by where they were somebody's descriptor 0, 1
     // or 2.
     std::array<int, 3> standard{0, 1, 2};

@@ -349,7 +349,8 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
             return fail_errno("{}: signal {} (F_SETSIG)", object.path, object.owner_signal);
         if ((object.flags & O_ASYNC) && ::fcntl(fd, F_SETFL, object.flags) != 0)
             return fail_errno("{}: O_ASYNC", object.path);
-        if (object.kind == ObjectKind::terminal && ::isatty(fd) && terminals.insert(object.pty).second)
+        if (object.kind == ObjectKind::terminal && state_->options.terminal_modes && ::isatty(fd) &&
+            terminals.insert(object.pty).second)
             if (auto done = set_up_terminal(object, fd); !done) notes.push_back(done.error().what);
     }
     return {};

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """A restart from the shell that leads the terminal's session, and one that leads it: job control, Ctrl-C, resize and
-hang-up reach the programs in both."""
+hang-up reach the programs in both. A restart in the background leaves the shell's terminal as it is."""
 import os
 import signal
 import sys
+import termios
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from cairn_test import check, main, processes
 
@@ -104,6 +105,24 @@ def restarted(t, shell, stops, how):
     t.say(f"{how}: Ctrl-C")
 
 
+def in_the_background(t, shell, restart):
+    """A job in the background leaves the terminal's modes to the shell, which has set them to read its next line."""
+    def edited():
+        return termios.tcgetattr(shell.bash.terminal.master)[3] & (termios.ICANON | termios.ECHO) == 0
+    shell.type("", r"PROMPT> ")
+    t.wait_until(edited, "the shell to read a line")
+    # The program reads from the terminal: it is stopped for that as soon as it runs, and the restart with it.
+    shell.type(f"{restart} &", r"PROMPT> ")
+    t.wait_until(lambda: running(t), "in the background: the program to run")
+    t.sleep(0.5)
+    check(edited(), "a restart in the background has changed the modes of the shell's terminal")
+    shell.type("", r"\[1\]\+ +Stopped.*PROMPT> ")
+    shell.type("fg", r"continued")
+    alive(t, shell.bash, "led by the shell, restarted in the background, after fg")
+    shell.bash.send("\x03")
+    shell.bash.expect(r"interrupted.*PROMPT> ")
+
+
 def hang_up(t, terminal, how):
     t.wait_until(lambda: running(t), f"{how}: the program to run")
     t.sleep(0.3)
@@ -134,6 +153,8 @@ def test(t):
         shell.export()
         shell.type(restart)
         restarted(t, shell, led_by == "the shell", f"led by {led_by}, restarted from a shell")
+        if led_by == "the shell":
+            in_the_background(t, shell, restart)
         shell.type(restart)
         hang_up(t, shell.bash.terminal, f"led by {led_by}, restarted from a shell")
 
