@@ -56,12 +56,13 @@ void Deputy::pass_on(const Sent& sent, bool to_group) const {
         if (group > 1) (void)::kill(-group, sent.number);
 }
 
-int Deputy::take_one() {
+int Deputy::take_one(const std::function<void(int)>& before) {
     const sigset_t set = signals();
     siginfo_t info{};
     const int number = ::sigwaitinfo(&set, &info);
     if (number <= 0 || number == SIGCHLD) return number;
     const Sent sent{number, info.si_code, info.si_pid, info.si_value};
+    before(number);
     pass_on(sent, sent_to_group(sent));
     return number;
 }

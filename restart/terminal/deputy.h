@@ -19,6 +19,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "restart/terminal/witness.h"
@@ -49,8 +50,9 @@ class Deputy {
     [[nodiscard]] bool sent_to_group(const Sent& sent) { return witness_.has_got(sent.number); }
     // Hands it on.
     void pass_on(const Sent& sent, bool to_group) const;
-    // Waits for the next signal, and hands it on if it isn't SIGCHLD. Returns its number.
-    int take_one();
+    // Waits for the next signal, and hands it on if it isn't SIGCHLD; `before` is called in between, with its
+    // number. Returns its number.
+    int take_one(const std::function<void(int)>& before);
 
     // A child has ended and was reaped: its pid may be anybody's from now on.
     void forget(pid_t child);

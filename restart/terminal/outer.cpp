@@ -182,8 +182,12 @@ Result<int> OuterTerminal::stay(pid_t first, Deputy& deputy, const Ended& ended)
     if (relay_)
         if (auto done = carry(first, deputy, forget); !done) return std::unexpected(std::move(done.error()));
     terminal_.reset(shared_ ? terminal_.release() : -1);
-    while (reap(first, forget))
-        if (deputy.take_one() == SIGCONT) hand_over(::getpgid(first));
+    // `fg` has given us the terminal. The program has to have it before it goes on: else it may read first,
+    // and be stopped by SIGTTIN once more, which looks like Ctrl-Z by the time at which we hear of it.
+    const auto before = [&](int number) {
+        if (number == SIGCONT) hand_over(::getpgid(first));
+    };
+    while (reap(first, forget)) deputy.take_one(before);
     take_back();
     return result_;
 }
