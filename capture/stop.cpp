@@ -120,7 +120,7 @@ Result<bool> Stopper::seize_new_threads(pid_t pid) {
                                  "with io_uring off",
                                  proc::label(pid), tid, stat->comm);
             complete = false;
-            if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC, events_); !done) {
+            if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, events_); !done) {
                 // The thread may have ended between the two looks; then it's no error.
                 stat = proc::stat(pid, tid);
                 if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;

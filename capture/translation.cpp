@@ -1,6 +1,6 @@
 #include "capture/translation.h"
 
-#include <signal.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -8,19 +8,23 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <utility>
 
+#include "capture/collect/filters.h"
 #include "common/agent.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
-#include "common/proc.h"
 
 namespace cairn::capture {
 namespace {
 
 // linux/errno.h, not for user space: make the call again, whatever else happens.
 constexpr std::int64_t restart_no_intr = -513, first_restart_code = -516, last_restart_code = -512;
-constexpr int most_steps = 10'000;  // a wrapper is some hundred instructions, or a walk through a full table
+using Clock = std::chrono::steady_clock;
+// A wrapper is some hundred instructions, or a walk through a full table; others may hold what it waits for.
+constexpr std::chrono::microseconds shortest_run{20}, longest_way{50'000};
 // bytes of stack that libc may use between a wrapper and its system call
 constexpr std::uint32_t deepest_call = 4096;
 
@@ -52,16 +56,15 @@ class Thread {
         : pid_(process.living), timing_tls_(process.timing_tls), thread_(thread), code_(code) {}
 
     void leave() {
-        if (asleep() || !inside() || ignores_traps()) return;
-        // The kernel would put SIGTRAP's action to its default if the thread blocked it.
-        (void)ptrace::set_mask(thread_.tid, thread_.mask & ~(std::uint64_t{1} << (SIGTRAP - 1)));
-        bool stepped = false;
-        for (int steps = 0; steps < most_steps && inside() && !at_call(); ++steps) {
-            if (!step()) break;
-            stepped = true;
-        }
-        if (stepped) stand_as_before();
-        (void)ptrace::set_mask(thread_.tid, thread_.mask);
+        if (asleep() || !inside()) return;
+        if (const auto number = number_for_none(thread_.tid))
+            no_call_ = *number;
+        else
+            return;
+        const auto until = Clock::now() + longest_way;
+        for (auto run_for = shortest_run; inside() && !at_call() && Clock::now() < until; run_for *= 2)
+            if (!go_on(run_for)) break;
+        if (!standing_) (void)stand_as_before();
     }
 
   private:
@@ -73,12 +76,6 @@ class Thread {
             pid_, thread_.registers.fs_base + static_cast<std::uint64_t>(timing_tls_));
         return note && note->call_frame != 0 &&
                note->call_frame - static_cast<std::uint32_t>(thread_.registers.rsp) < deepest_call;
-    }
-    // The kernel would put its action to the default.
-    [[nodiscard]] bool ignores_traps() const {
-        auto status = proc::status(pid_, pid_);
-        if (!status) return true;
-        return (std::strtoull((*status)["SigIgn"].c_str(), nullptr, 16) >> (SIGTRAP - 1) & 1) != 0;
     }
     // In a system call that is to be made again, or that settle() has to judge (capture/settle.cpp).
     [[nodiscard]] bool asleep() const {
@@ -123,9 +120,9 @@ class Thread {
         auto& flags = before.rax == SYS_sendto ? thread_.registers.r10 : thread_.registers.rdx;
         flags |= MSG_DONTWAIT;
         if (!ptrace::set_registers(thread_.tid, thread_.registers)) return false;
-        const bool stepped = step();
+        const bool made = make_call();
         const auto answer = static_cast<std::int64_t>(thread_.registers.rax);
-        if (!stepped || answer == -EAGAIN || thread_.registers.rip == before.rip) {
+        if (!made || answer == -EAGAIN || thread_.registers.rip == before.rip) {
             thread_.registers = before;
             (void)ptrace::set_registers(thread_.tid, before);
             return false;
@@ -135,36 +132,81 @@ class Thread {
         (void)ptrace::set_registers(thread_.tid, thread_.registers);
         return true;
     }
-    bool step() {
-        if (!ptrace::step(thread_.tid, signal_)) return false;
-        int status = 0;
-        if (::waitpid(thread_.tid, &status, __WALL) != thread_.tid || !WIFSTOPPED(status)) return false;
-        // A signal of the program's own: it is delivered with the next step.
-        signal_ = status >> 16 == 0 && WSTOPSIG(status) != SIGTRAP ? WSTOPSIG(status) : 0;
-        return read();
+    enum class Stop { call, event, signal, gone };
+    // Lets the thread run up to the next boundary of a system call, to a signal of the program's own (it is
+    // delivered with the next run), or to a stop that it is asked for after this time.
+    Stop run(std::chrono::microseconds most) {
+        const auto interrupt_at = Clock::now() + most;
+        bool interrupted = false;
+        standing_ = false;
+        if (!ptrace::resume_to_call(thread_.tid, std::exchange(signal_, 0))) return Stop::gone;
+        for (;;) {
+            int status = 0;
+            const pid_t got = ::waitpid(thread_.tid, &status, __WALL | WNOHANG);
+            if (got == thread_.tid && WIFSTOPPED(status)) return stopped(status);
+            if (got != 0 && !(got < 0 && errno == EINTR)) return Stop::gone;
+            if (!interrupted && Clock::now() >= interrupt_at) {
+                if (!ptrace::interrupt(thread_.tid)) return Stop::gone;
+                interrupted = true;
+            }
+            ::sched_yield();
+        }
+    }
+    Stop stopped(int status) {
+        standing_ = status >> 16 == ptrace::event_stop;
+        if (standing_) return Stop::event;
+        if (WSTOPSIG(status) == ptrace::call_stop) return Stop::call;
+        signal_ = status >> 16 == 0 ? WSTOPSIG(status) : 0;
+        return Stop::signal;
+    }
+    // A way on in the program: to a system call, which isn't made, or for a while.
+    bool go_on(std::chrono::microseconds most) {
+        const auto stop = run(most);
+        if (stop == Stop::gone || !read()) return false;
+        if (stop != Stop::call) return true;
+        if (asks_about_itself(thread_.registers.orig_rax)) return run(longest_way) == Stop::call && read();
+        return back_from_call() && stand_as_before();
+    }
+    // At the instruction `syscall`: the call is made, unless a signal comes first.
+    bool make_call() { return run(longest_way) == Stop::call && run(longest_way) == Stop::call && read(); }
+    // From the entry of a call back to its instruction. Without a number the kernel makes no call and leaves
+    // rax alone (do_syscall_64, arch/x86/entry/common.c), so that this is one step, whatever becomes of us.
+    bool back_from_call() {
+        auto& registers = thread_.registers;
+        registers.rip -= 2;
+        registers.rax = registers.orig_rax;
+        registers.orig_rax = static_cast<std::uint64_t>(no_call_);
+        if (!ptrace::set_registers(thread_.tid, registers)) return false;
+        if (no_call_ < 0) return true;
+        if (run(longest_way) != Stop::call) return false;
+        registers.orig_rax = static_cast<std::uint64_t>(-1);
+        return ptrace::set_registers(thread_.tid, registers).has_value();
     }
     bool read() {
         auto registers = ptrace::registers(thread_.tid);
         if (registers) thread_.registers = *registers;
         return registers.has_value();
     }
-    // From the trap of a step to the stop that everybody else is in, without running anything between.
-    void stand_as_before() {
-        if (!ptrace::interrupt(thread_.tid) || !ptrace::resume(thread_.tid, signal_)) return;
-        int status = 0;
-        while (::waitpid(thread_.tid, &status, __WALL) == thread_.tid && WIFSTOPPED(status) &&
-               status >> 16 != ptrace::event_stop) {
-            const int signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-            if (!ptrace::interrupt(thread_.tid) || !ptrace::resume(thread_.tid, signal)) return;
+    // To the stop that everybody else is in, without running anything of the program's between. Any trap
+    // takes back a pending interrupt, so it is asked for again.
+    bool stand_as_before() {
+        while (!standing_) {
+            if (!ptrace::interrupt(thread_.tid) || !ptrace::resume(thread_.tid, std::exchange(signal_, 0)))
+                return false;
+            int status = 0;
+            if (::waitpid(thread_.tid, &status, __WALL) != thread_.tid || !WIFSTOPPED(status)) return false;
+            (void)stopped(status);
         }
-        (void)read();
+        return read();
     }
 
     pid_t pid_;
     std::int64_t timing_tls_;
     StoppedThread& thread_;
     const Code& code_;
-    int signal_ = 0;
+    long no_call_ = -1;
+    int signal_ = 0;        // to be delivered when it runs again
+    bool standing_ = true;  // in the stop that everybody is in
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "capture/group.h"
@@ -20,5 +21,10 @@ namespace cairn::capture {
 // Whether the thread's filters may forbid restart_syscall(2), which the kernel makes of some calls that a
 // stop has interrupted.
 [[nodiscard]] bool may_not_restart(pid_t tid);
+
+// The system call number by which a tracer lets a thread make no call at all: -1, which the kernel takes for
+// none, but a filter may take for a reason to kill; with filters that of getpid(2), where they allow it. A
+// thread that may make neither must not be brought to a call.
+[[nodiscard]] std::optional<long> number_for_none(pid_t tid);
 
 }  // namespace cairn::capture

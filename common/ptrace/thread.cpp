@@ -45,8 +45,8 @@ Result<> resume(pid_t tid, int signal) {
     return check(request(PTRACE_CONT, tid, 0, as_number(signal)), "continue", tid);
 }
 
-Result<> step(pid_t tid, int signal) {
-    return check(request(PTRACE_SINGLESTEP, tid, 0, as_number(signal)), "step", tid);
+Result<> resume_to_call(pid_t tid, int signal) {
+    return check(request(PTRACE_SYSCALL, tid, 0, as_number(signal)), "continue to a call", tid);
 }
 
 Result<> detach(pid_t tid, int signal) {

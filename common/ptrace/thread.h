@@ -18,11 +18,14 @@ using Bytes = std::vector<std::uint8_t>;
 
 // Stops by PTRACE_EVENT_STOP carry this in status >> 16.
 inline constexpr int event_stop = 128;
+// What WSTOPSIG() says of a stop at a system call, with PTRACE_O_TRACESYSGOOD.
+inline constexpr int call_stop = SIGTRAP | 0x80;
 
 [[nodiscard]] Result<> seize(pid_t tid, unsigned long options);
 [[nodiscard]] Result<> interrupt(pid_t tid);
 [[nodiscard]] Result<> resume(pid_t tid, int signal);
-[[nodiscard]] Result<> step(pid_t tid, int signal);
+// Up to the entry of the next system call, or its end, whichever comes first (PTRACE_SYSCALL).
+[[nodiscard]] Result<> resume_to_call(pid_t tid, int signal);
 [[nodiscard]] Result<> detach(pid_t tid, int signal);
 
 [[nodiscard]] Result<Registers> registers(pid_t tid);
