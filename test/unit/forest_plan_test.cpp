@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(ForestPlan, Histories,
                                          Manner{.subreapers_cease = true},
                                          Manner{.most_alive = 60, .outside = false}));
 
-// The spec's programs. Session 10 is the shell's; 1 is init.
+// Three programs with sessions and orphans of every kind. Session 10 is the shell's; 1 is init.
 TEST(ForestPlan, programA) {
     expect_round_trip({{.pid = 100, .ppid = 10, .sid = 10, .pgid = 100, .session_outside = true},
                        {.pid = 101, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
