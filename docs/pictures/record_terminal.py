@@ -3,6 +3,7 @@
 
     docs/pictures/record_terminal.py                   print the session
     docs/pictures/record_terminal.py --into README.md  replace the recorded block of that file
+    docs/pictures/record_terminal.py --check README.md is the recorded block still what is shown, but for its numbers?
 
 A real interactive bash runs on a pseudo-terminal and is typed at; what stands in the document is what the terminal showed.
 Needs a build (--build, by default build/release). Leaves nothing behind."""
@@ -29,18 +30,20 @@ for i in itertools.count(1):
     time.sleep(0.5)
 """
 
-# What is typed, and for how many seconds the screen is watched before the next line is typed. An empty line shows the prompt
-# again after what a program in the background has printed.
+# What is typed; how many seconds the screen is watched at least before the next line is typed, what it has to show by then, and
+# how many steps the program has to have written down. An empty line shows the prompt again after what a program in the
+# background has printed.
 LINES = [
-    ("cairn launch --ckptdir ckpt python3 count.py &", 3),
-    ("cairn checkpoint", 3),
-    ("tail -n 1 said; kill -9 %1", 1.5),
-    ("", 0.5),
-    ("ckpt/restart.sh &", 4),
-    ("", 0.5),
-    ("tail -n 1 said", 0.5),
-    ("cairn list", 1),
+    ("cairn launch --ckptdir ckpt python3 count.py &", 1, "", 5),
+    ("cairn checkpoint", 1, "durable after", 12),
+    ("tail -n 1 said; kill -9 %1", 1.5, "step", 0),
+    ("", 0.5, "Killed", 0),
+    ("ckpt/restart.sh &", 4, "goes on", 0),
+    ("", 0.5, "", 0),
+    ("tail -n 1 said", 0.5, "step", 0),
+    ("cairn list", 1, "restored", 0),
 ]
+PATIENCE = 60
 
 
 class Terminal:
@@ -52,11 +55,16 @@ class Terminal:
             os.chdir(folder)
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
 
-    def watch(self, seconds):
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            ready, _, _ = select.select([self.master], [], [], left)
-            if ready:
+    def watch(self, seconds, wanted="", enough=lambda: True):
+        """For so many seconds at least, and until what is wanted is there."""
+        begin, seen = time.monotonic(), len(self.shown)
+        while True:
+            past = time.monotonic() - begin
+            if past >= seconds and enough() and wanted in self.shown[seen:].decode(errors="replace"):
+                return
+            if past > PATIENCE:
+                sys.exit(f"record_terminal: waited {PATIENCE} s for {wanted!r}:\n{self.shown.decode(errors='replace')}")
+            if select.select([self.master], [], [], 0.05)[0]:
                 self.shown += os.read(self.master, 65536)
 
     def type(self, line):
@@ -71,12 +79,14 @@ def record(binaries):
     try:
         pathlib.Path(folder, "count.py").write_text(PROGRAM)
         terminal = Terminal(folder, environment)
-        terminal.watch(1)
-        for line, seconds in LINES:
+        said = pathlib.Path(folder, "said")
+        terminal.watch(0.5, "$ ")
+        for line, seconds, wanted, least in LINES:
             terminal.type(line)
-            terminal.watch(seconds)
+            terminal.watch(seconds, wanted,
+                           lambda least=least: least == 0 or said.exists() and len(said.read_text().splitlines()) >= least)
         text = terminal.shown.decode(errors="replace").replace("\r", "")
-        steps = [int(line.split()[1]) for line in pathlib.Path(folder, "said").read_text().splitlines()]
+        steps = [int(line.split()[1]) for line in said.read_text().splitlines()]
         again = [i for i in range(1, len(steps)) if steps[i] <= steps[i - 1]]
         if len(again) != 1 or sorted(set(steps)) != list(range(1, max(steps) + 1)) or steps[-1] == steps[again[0] - 1]:
             sys.exit(f"record_terminal: the program didn't go on as it should have: {steps}\n{text}")
@@ -94,20 +104,36 @@ def tidy(text):
     return "".join(f"    {line}\n" for line in lines)
 
 
+def shape(block):
+    """What stays the same from one record to the next."""
+    for pattern, by in ((r"/tmp/count-\w+", "FOLDER"), (r"\b[0-9a-f]{16}-\d+-\d+\b", "ID"), (r"\d+(\.\d+)?", "0"),
+                        (r"\b0 ?(us|ms|s|min|h)\b", "TIME"), (r"\b0 ?(B|KiB|MiB)\b", "SIZE"), (r" +", " ")):
+        block = re.sub(pattern, by, block)
+    return block.strip()
+
+
 def main():
     options = argparse.ArgumentParser()
     options.add_argument("--build", default=ROOT / "build/release", type=pathlib.Path)
-    options.add_argument("--into", type=pathlib.Path)
+    where = options.add_mutually_exclusive_group()
+    where.add_argument("--into", type=pathlib.Path)
+    where.add_argument("--check", type=pathlib.Path)
     options = options.parse_args()
     block = tidy(record(options.build.resolve() / "bin"))
-    if options.into is None:
+    document = options.into or options.check
+    if document is None:
         print(block, end="")
         return
-    text = options.into.read_text()
+    text = document.read_text()
     if text.count(BEGIN) != 1 or text.count(END) != 1:
-        sys.exit(f"record_terminal: {options.into} has no place for the record")
+        sys.exit(f"record_terminal: {document} has no place for the record")
     before, rest = text.split(BEGIN)
-    options.into.write_text(f"{before}{BEGIN}\n\n{block}\n{END}{rest.split(END)[1]}")
+    old, behind = rest.split(END)
+    if options.into:
+        document.write_text(f"{before}{BEGIN}\n\n{block}\n{END}{behind}")
+    elif shape(old) != shape(block):
+        sys.exit(f"{document} shows another terminal than there is now:\n{block}record it again: "
+                 f"docs/pictures/record_terminal.py --into {document}\n\n{shape(old)}\n\n{shape(block)}")
 
 
 if __name__ == "__main__":
