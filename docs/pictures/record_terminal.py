@@ -30,18 +30,46 @@ for i in itertools.count(1):
     time.sleep(0.5)
 """
 
-# What is typed; how many seconds the screen is watched at least before the next line is typed, what it has to show by then, and
-# how many steps the program has to have written down. An empty line shows the prompt again after what a program in the
+
+def steps_of(said):
+    return [int(line.split()[1]) for line in said.read_text().splitlines()] if said.exists() else []
+
+
+def has_begun(said):
+    return len(steps_of(said)) >= 5
+
+
+def is_beyond_the_checkpoint(said):
+    return len(steps_of(said)) >= 12
+
+
+def has_gone(said):
+    """Its parent, bash, knows it as well: else a zombie would be there."""
+    return not pathlib.Path("/proc", said.read_text().split()[-1]).exists()
+
+
+def is_beyond_the_kill(said):
+    steps = steps_of(said)
+    return len(steps) > 1 and steps[-1] > max(steps[:-1]) and went_back(steps) == 1
+
+
+def went_back(steps):
+    return sum(after <= before for before, after in zip(steps, steps[1:]))
+
+
+# What is typed; what the screen has to show then, as a regular expression; how far the program has to have come; and for how many
+# seconds the screen is watched after that, before the next line is typed. An empty line shows the prompt again after what a program in the
 # background has printed.
+PROMPT = r".*\n\$ $"
 LINES = [
-    ("cairn launch --ckptdir ckpt python3 count.py &", 1, "", 5),
-    ("cairn checkpoint", 1, "durable after", 12),
-    ("tail -n 1 said; kill -9 %1", 1.5, "step", 0),
-    ("", 0.5, "Killed", 0),
-    ("ckpt/restart.sh &", 4, "goes on", 0),
-    ("", 0.5, "", 0),
-    ("tail -n 1 said", 0.5, "step", 0),
-    ("cairn list", 1, "restored", 0),
+    ("cairn launch --ckptdir ckpt python3 count.py &", "", has_begun, 0.1),
+    ("cairn checkpoint", "durable after" + PROMPT, is_beyond_the_checkpoint, 1.5),
+    ("tail -n 1 said; kill -9 %1", "step" + PROMPT, has_gone, 0.5),
+    ("", r"\n\$ $", None, 0.1),
+    ("ckpt/restart.sh &", "goes on", is_beyond_the_kill, 1),
+    ("", r"\n\$ $", None, 0.1),
+    ("tail -n 1 said", "step" + PROMPT, None, 0.1),
+    ("cairn list", "restored" + PROMPT, None, 0.1),
 ]
 PATIENCE = 60
 
@@ -55,17 +83,16 @@ class Terminal:
             os.chdir(folder)
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], environment)
 
-    def watch(self, seconds, wanted="", enough=lambda: True):
-        """For so many seconds at least, and until what is wanted is there."""
-        begin, seen = time.monotonic(), len(self.shown)
-        while True:
-            past = time.monotonic() - begin
-            if past >= seconds and enough() and wanted in self.shown[seen:].decode(errors="replace"):
-                return
-            if past > PATIENCE:
-                sys.exit(f"record_terminal: waited {PATIENCE} s for {wanted!r}:\n{self.shown.decode(errors='replace')}")
+    def watch(self, wanted, enough, seconds):
+        begin, seen, found = time.monotonic(), len(self.shown), None
+        while found is None or time.monotonic() - found < seconds:
             if select.select([self.master], [], [], 0.05)[0]:
                 self.shown += os.read(self.master, 65536)
+            shown = self.shown[seen:].decode(errors="replace").replace("\r", "")
+            if found is None and re.search(wanted, shown, re.DOTALL) and enough():
+                found = time.monotonic()
+            if found is None and time.monotonic() - begin > PATIENCE:
+                sys.exit(f"record_terminal: waited {PATIENCE} s for {wanted!r}:\n{self.shown.decode(errors='replace')}")
 
     def type(self, line):
         os.write(self.master, line.encode() + b"\n")
@@ -80,15 +107,13 @@ def record(binaries):
         pathlib.Path(folder, "count.py").write_text(PROGRAM)
         terminal = Terminal(folder, environment)
         said = pathlib.Path(folder, "said")
-        terminal.watch(0.5, "$ ")
-        for line, seconds, wanted, least in LINES:
+        terminal.watch(r"\$ $", lambda: True, 0.1)
+        for line, wanted, enough, seconds in LINES:
             terminal.type(line)
-            terminal.watch(seconds, wanted,
-                           lambda least=least: least == 0 or said.exists() and len(said.read_text().splitlines()) >= least)
+            terminal.watch(wanted, lambda enough=enough: enough is None or enough(said), seconds)
         text = terminal.shown.decode(errors="replace").replace("\r", "")
-        steps = [int(line.split()[1]) for line in said.read_text().splitlines()]
-        again = [i for i in range(1, len(steps)) if steps[i] <= steps[i - 1]]
-        if len(again) != 1 or sorted(set(steps)) != list(range(1, max(steps) + 1)) or steps[-1] == steps[again[0] - 1]:
+        steps = steps_of(said)
+        if not is_beyond_the_kill(said) or sorted(set(steps)) != list(range(1, max(steps) + 1)):
             sys.exit(f"record_terminal: the program didn't go on as it should have: {steps}\n{text}")
         return text
     finally:
