@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "common/capture_number.h"
 #include "common/layout.h"
 #include "common/region_copy.h"
 
@@ -107,7 +108,7 @@ const SessionRegion* SessionRegions::of(pid_t pid) const {
 }
 
 void SessionRegions::set_capture(std::uint64_t number) const {
-    for (const SessionRegion& each : all_) each.region->capture.store(number);
+    for (const SessionRegion& each : all_) set_capture_number(*each.region, number);
 }
 
 bool SessionRegions::confirms(const SessionRegion& region, pid_t living, std::uint64_t region_at,

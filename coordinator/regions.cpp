@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "common/capture_number.h"
 #include "common/proc.h"
 #include "common/region_copy.h"
 #include "common/region_mapping.h"
@@ -163,7 +164,7 @@ void Regions::clear_names() const {
 }
 
 void Regions::set_capture(std::uint64_t number) const {
-    for (const One& one : all_) one.file->capture.store(number);
+    for (const One& one : all_) set_capture_number(*one.file, number);
 }
 
 std::uint32_t Regions::overflow() const {

@@ -49,7 +49,7 @@ std::vector<Call> calls_of_ours() {
         {"madvise", SYS_madvise, {any, page, MADV_DONTNEED}},
         {"munmap", SYS_munmap, {any, any}},
         {"getrusage", SYS_getrusage, {nobody, any}},
-        {"futex_waitv", futex_waitv, {any, 1, 0, any, CLOCK_MONOTONIC}},
+        {"futex_waitv", futex_waitv, {any, any, 0, any, CLOCK_MONOTONIC}},
         {"futex", SYS_futex, {any, wake, 1}},
         {"clone", SYS_clone, {CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, any, 0, 0, 0, any}},
         {"clone", SYS_clone, {CLONE_FILES}},

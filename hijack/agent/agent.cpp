@@ -44,12 +44,45 @@ bool capture_lives(const AgentThread* self) {
     return self->tracer == 0 || call(SYS_kill, self->tracer, 0) != no_such_process;
 }
 
-// Sleeps up to 20 ms. rt_sigtimedwait has no restart block that it could overwrite (poll, nanosleep, futex
-// have).
-void nap() {
-    const timespec slice = {0, 20'000'000};
-    call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
-}
+struct WaitV {  // struct futex_waitv, linux/futex.h of 5.16
+    std::uint64_t value, address;
+    std::uint32_t flags, reserved;
+};
+
+// How long to sleep at most before looking whether the capture lives: longer each time, for a thousand
+// processes that look every 20 ms leave the capture no processor.
+class Patience {
+  public:
+    // Returns when the region's number is another one, when `word` (may be null) is no longer `seen`, or when
+    // the time is over. Unlike FUTEX_WAIT with a timeout, poll and nanosleep, futex_waitv and rt_sigtimedwait
+    // have no restart block that they could overwrite.
+    void sleep(const AgentThread* self, const std::atomic<std::uint32_t>* word, std::uint32_t seen) {
+        constexpr long futex_waitv = 449, no_such_call = -38;
+        constexpr std::uint32_t futex_32 = 2;
+        // The number's lower half is a futex: who changes it wakes everybody (common/capture_number.h).
+        const WaitV waiters[2] = {
+            {static_cast<std::uint32_t>(self->capture), self->header_capture, futex_32, 0},
+            {seen, reinterpret_cast<std::uint64_t>(word), futex_32, 0}};
+        timespec until = {};
+        call(SYS_clock_gettime, CLOCK_MONOTONIC, &until);
+        until.tv_nsec += milliseconds_ * 1'000'000;
+        if (until.tv_nsec >= 1'000'000'000) {
+            until.tv_nsec -= 1'000'000'000;
+            ++until.tv_sec;
+        }
+        const long result = call(futex_waitv, waiters, word != nullptr ? 2 : 1, 0, &until, CLOCK_MONOTONIC);
+        if (result == no_such_call) {  // Linux before 5.16
+            const timespec slice = {0, shortest * 1'000'000};
+            call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
+        } else if (milliseconds_ < longest) {
+            milliseconds_ *= 2;
+        }
+    }
+
+  private:
+    static constexpr long shortest = 20, longest = 640;
+    long milliseconds_ = shortest;
+};
 
 std::int64_t cpu_time(clockid_t clock) {
     timespec used = {};
@@ -173,7 +206,8 @@ void collect_process(AgentProcess& process, bool ask_keys) {
     talk->snapshot.store(static_cast<std::int32_t>(call(SYS_getpid)), std::memory_order_release);
     call(SYS_futex, &talk->snapshot, FUTEX_WAKE, 1);
     const auto* number = reinterpret_cast<const std::atomic<std::uint64_t>*>(self->header_capture);
-    while (number->load(std::memory_order_acquire) == self->capture) nap();
+    for (Patience patience; number->load(std::memory_order_acquire) == self->capture;)
+        patience.sleep(self, nullptr, 0);
     call(SYS_exit_group, 0);
     __builtin_unreachable();
 }
@@ -271,40 +305,20 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
     }
 }
 
-struct WaitV {  // struct futex_waitv, linux/futex.h of 5.16
-    std::uint64_t value, address;
-    std::uint32_t flags, reserved;
-};
-
-// futex_waitv: unlike FUTEX_WAIT with a timeout it has no restart block.
-void await_command(const AgentThread* self, Talk* talk, std::uint32_t seen) {
-    constexpr std::uint32_t futex_32 = 2;
-    WaitV waiter = {seen, reinterpret_cast<std::uint64_t>(&talk->command), futex_32, 0};
-    timespec until = {};
-    call(SYS_clock_gettime, CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 20'000'000;
-    if (until.tv_nsec >= 1'000'000'000) {
-        until.tv_nsec -= 1'000'000'000;
-        ++until.tv_sec;
-    }
-    constexpr long futex_waitv = 449;
-    const long result = call(futex_waitv, &waiter, 1, 0, &until, CLOCK_MONOTONIC);
-    if (result == -38) nap();  // ENOSYS before 5.16
-    (void)self;
-}
-
 void serve(AgentThread* self) {
     Talk* talk = talk_of(self);
     auto* door = reinterpret_cast<Door*>(self->door);
     std::uint32_t seen = 0;
     bool stepped_back = false;
+    Patience patience;
     while (capture_lives(self)) {
         const std::uint32_t command = talk->command.load(std::memory_order_acquire);
         if (command == seen) {
-            await_command(self, talk, seen);
+            patience.sleep(self, &talk->command, seen);
             continue;
         }
         seen = command;
+        patience = {};
         if ((command & 0xff) == agent_step_back) stepped_back = door->argument != 0;
         talk->result.store(obey(self, door, command & 0xff), std::memory_order_relaxed);
         talk->reply.store(command, std::memory_order_release);
@@ -434,7 +448,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentT
     collect_thread(self);
     __atomic_store_n(&self->done, 1U, __ATOMIC_RELEASE);
     if (self->leader != 0) serve(self);
-    while (capture_lives(self)) nap();
+    for (Patience patience; capture_lives(self);) patience.sleep(self, nullptr, 0);
     cairn_agent_leave(&self->frame);
 }
 
