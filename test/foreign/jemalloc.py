@@ -10,7 +10,7 @@ LIBRARY = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 
 def test(t):
-    under(t, LIBRARY)
+    under(t, LIBRARY, "mallctl")
 
 
 main(test, needs=[LIBRARY])

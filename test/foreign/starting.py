@@ -475,16 +475,18 @@ def test(t):
     pairs = [each for each in wanted if "/" in each]
     if not wanted:
         pairs = [f"{a}/{b}" for a in LAUNCHERS for b in RESTARTERS] if t.soak else CHOSEN[t.mode in ("user", "userns")::2]
-    done = left_out = 0
+    done, left_out = 0, []
     for number, pair in enumerate(pairs):
         launcher, restarter = pair.split("/")
         same = restarter == "same shell"
         if not installed(LAUNCHERS[launcher]) or not installed(RESTARTERS[restarter]) or (same and isinstance(LAUNCHERS[launcher], list)):
-            left_out += 1
+            left_out.append(pair)
             continue
         situation(t, launcher, restarter, number)
         done += 1
-    t.say(f"{done} situations, {left_out} left out")
+    t.say(f"{done} situations, {len(left_out)} left out")
+    # The chosen ones need nothing that isn't everywhere.
+    check(done > len(left_out) if t.soak else not left_out, f"{done} situations only, left out: {left_out}")
     for part in (signals, early, older):
         if not wanted or part.__name__ in wanted:
             part(t)

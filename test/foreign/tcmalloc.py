@@ -10,7 +10,7 @@ LIBRARY = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"
 
 
 def test(t):
-    under(t, LIBRARY)
+    under(t, LIBRARY, "tc_malloc")
 
 
 main(test, needs=[LIBRARY])

@@ -6,6 +6,8 @@ from .rounds import same_as_undisturbed
 from .session import Failure
 
 PROGRAM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,8 +53,12 @@ static void* work(void* argument) {
     }
     return 0;
 }
-int main(void) {
+int main(int count, char** words) {
     pthread_t made[threads];
+    if (count != 2 || !dlsym(RTLD_DEFAULT, words[1])) {
+        printf("this is another allocator: it has no %s\n", count == 2 ? words[1] : "name");
+        return 3;
+    }
     pthread_barrier_init(&barrier, 0, threads);
     for (long i = 0; i < threads; ++i) pthread_create(&made[i], 0, work, (void*)i);
     for (int i = 0; i < threads; ++i) pthread_join(made[i], 0);
@@ -61,11 +67,12 @@ int main(void) {
 """
 
 
-def under(t, library):
+def under(t, library, symbol):
+    """`symbol` is one that this library has, and libc hasn't."""
     source, program = (os.path.join(t.folder, name) for name in ("allocate.c", "allocate"))
     with open(source, "w") as file:
         file.write(PROGRAM)
     code, _, errors = t.run(["gcc", "-O1", "-pthread", "-o", program, source])
     if code != 0:
         raise Failure(errors)
-    same_as_undisturbed(t, [program], env={"LD_PRELOAD": library})
+    same_as_undisturbed(t, [program, symbol], env={"LD_PRELOAD": library})

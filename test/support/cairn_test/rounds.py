@@ -56,6 +56,7 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
 
     for trial in range(6):
         fill()
+        given = files_below(t.work)
         whole, status, taken = t.native(words(scale), timeout=timeout, stdout=sink, env=env)
         if os.waitstatus_to_exitcode(status) != code:
             raise Failure(f"the undisturbed run: {processes.describe_status(status)}\n"
@@ -68,6 +69,8 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
     else:
         raise Failure(f"the undisturbed run took {taken:.2f} s only, whatever the size of its input")
     native_files = files_below(t.work)
+    if not whole.strip() and native_files == given:
+        raise Failure("the undisturbed run has printed nothing and written nothing: there is nothing to compare")
     t.say(f"undisturbed{'' if scale is None else f', size {scale}'}: {taken:.2f} s, {len(whole)} bytes on the terminal, "
           f"{len(native_files)} files")
 
