@@ -53,6 +53,12 @@ soon() {
     done
 }
 
+# words N TEXT: the text has at least so many. For what is gone through word by word: of nothing everything holds.
+words() {
+    checks=$((checks + 1))
+    [[ $(wc -w <<<"$2") -ge $1 ]] || wrong "$1 words were expected: $2"
+}
+
 # field NAME JSON
 field() { python3 -c 'import json,sys; v=json.loads(sys.argv[2]); print(v[sys.argv[1]])' "$1" "$2"; }
 

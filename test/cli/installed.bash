@@ -27,6 +27,8 @@ soon test -s ticks
 exits 0 "${clean[@]}" "$WORK/two/bin/cairn" checkpoint --kill
 says "$WORK/ckpt" "$out"
 wait "$job"
+# It is the installed one that the script restarts with.
+says "$WORK/two/bin/cairn" "$(<ckpt/restart.sh)"
 # What it did between the checkpoint and its end it does once more.
 before=$(sort -n ticks | tail -1)
 "${clean[@]}" ckpt/restart.sh >restart.out 2>&1 &

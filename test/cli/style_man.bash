@@ -4,10 +4,14 @@ page=$CAIRN_BUILD/../../docs/cairn.1
 exits 0 man -l --warnings -E UTF-8 "$page"
 same "$err" ""
 text=$(man -l "$page" | col -b)
-for verb in $(cairn help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+verbs=$(cairn help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+words 10 "$verbs"
+for verb in $verbs; do
     says "$verb" "$text"
 done
 for verb in launch checkpoint list interval; do
-    for option in $(cairn help "$verb" | grep -o -- '--[a-z]*' | sort -u); do says "$option" "$text"; done
+    options=$(cairn help "$verb" | grep -oE -- '--[a-z][a-z-]*' | sort -u)
+    words 1 "$options"
+    for option in $options; do says "$option" "$text"; done
 done
 for variable in CAIRN_SESSION CAIRN_CKPTDIR CAIRN_INTERVAL CAIRN_COORDINATOR CAIRN_RUNDIR; do says "$variable" "$text"; done
