@@ -2,10 +2,9 @@
 """`record --contents`, then each rank alone, with no other and without mpiexec: it prints what it printed, and its events come in the same
 order. Also under gdb, and up to where it was killed. --soak: more ranks, more rounds."""
 import os
-import re
 import subprocess
 
-from mpi_job import expect, main
+from mpi_job import calls_of, expect, main, rows_of
 
 
 def lines_of(out, rank):
@@ -28,15 +27,10 @@ def gdb(job, rank, name, program, commands):
 def test_rows():
     """The programs ask every question that the table has."""
     here = os.path.dirname(os.path.abspath(__file__))
-    asked = ""
-    for name in ("given.c", "rows.c"):
-        with open(f"{here}/{name}", encoding="utf-8") as file:
-            asked += file.read()
-    with open(f"{here}/../../mpi/table/functions.txt", encoding="utf-8") as file:
-        for line in file:
-            words = line.split()
-            if len(words) > 1 and words[0] != "#" and words[1] == "answer":
-                expect(re.search(rf"\bMPI_{words[0]}\b", asked), f"no program asks MPI_{words[0]}")
+    asked = calls_of(f"{here}/given.c") | calls_of(f"{here}/rows.c")
+    questions = {name for name, what in rows_of(f"{here}/../../mpi/table/functions.txt").items() if what == "answer"}
+    expect(questions, "the table has no questions")
+    expect(questions <= asked, f"no program asks {questions - asked}")
 
 
 def test(job, given):

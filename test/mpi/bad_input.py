@@ -42,7 +42,9 @@ def test(job, given):
         expect(text in err, f"'{text}' isn't said:\n{err}")
 
     # A full disk: the program goes on.
-    if os.geteuid() == 0:
+    if os.geteuid() != 0:
+        print("SKIPPED PART full disk: only root mounts a small one")
+    else:
         small = f"{job.folder}/small"
         os.mkdir(small)
         job.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small])

@@ -66,6 +66,28 @@ class Job:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def calls_of(path):
+    """The functions of MPI that a C program calls; what its comments speak of isn't called."""
+    with open(path, encoding="utf-8") as file:
+        source = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", " ", file.read(), flags=re.S)
+    return set(re.findall(r"\bMPI_(\w+)\b", source))
+
+
+def rows_of(path):
+    """What the table says of each function: {name: what}."""
+    with open(path, encoding="utf-8") as file:
+        rows = dict((line.split() + [""])[:2] for line in file if line.strip() and not line.startswith("#"))
+    expect(len(rows) > 100, f"{path} has {len(rows)} rows")
+    return rows
+
+
+def chance(err):
+    """How many events a record holds that the run could have had otherwise."""
+    found = re.search(r"events, (\d+) of them by chance", err)
+    expect(found, f"the record doesn't say what was by chance:\n{err}")
+    return int(found[1])
+
+
 def order(err):
     """The hash of the order of events that a run has printed."""
     found = re.search(r"order ([0-9a-f]{16})", err)

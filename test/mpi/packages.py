@@ -45,6 +45,8 @@ def scalapack(job):
     folder = f"{SCALAPACK}/{job.mpi}-tests"
     for data in glob.glob(f"{folder}/*.dat"):
         shutil.copy(data, job.folder)
+    there = [name for name in ("xdlu", "xdqr", "xdinv") if os.path.exists(f"{folder}/{name}")]
+    expect(there, f"{folder} has none of the testers")
     for name in ("xdlu", "xdqr", "xdinv"):
         if os.path.exists(f"{folder}/{name}"):
             for ranks in (4, 8):
