@@ -101,6 +101,32 @@ TEST(Channel, StrangersAreNotListenedToForLong) {
     EXPECT_FALSE(flooded.feed("CAIRN-1\n" + std::string(100'000, 'x')));
 }
 
+// Somebody who installs cairn on one host after the other is told what is missing.
+TEST(Channel, AnotherVersionIsNamed) {
+    for (const auto between : {Channel::Between::coordinators, Channel::Between::parts})
+        for (const auto role : {Channel::Role::relay, Channel::Role::root}) {
+            // The relay begins; the root's greeting is like its own.
+            std::string greeting = Channel(Channel::Role::relay, key_of('a'), between).output;
+            constexpr std::size_t digit = 6;  // "CAIRN-1\n", "CAIRNP1\n"
+            const char ours = greeting.at(digit);
+            ASSERT_TRUE(ours >= '0' && ours < '9') << greeting.substr(0, 8);
+            const char theirs = greeting[digit] = static_cast<char>(ours + 1);
+            for (const std::size_t piece : {1UL, greeting.size()}) {
+                Channel listening(role, key_of('a'), between);
+                listening.output.clear();
+                Result<> heard;
+                for (std::size_t at = 0; heard && at < greeting.size(); at += piece)
+                    heard = listening.feed(std::string_view(greeting).substr(at, piece));
+                ASSERT_FALSE(heard);
+                EXPECT_EQ(heard.error().code, ExitCode::refused);
+                EXPECT_EQ(heard.error().what, std::string("the other end speaks version ") + theirs +
+                                                  " of what is said between hosts, this is version " + ours +
+                                                  ": all hosts need the same cairn");
+                EXPECT_TRUE(listening.output.empty()) << "it goes on talking to it";
+            }
+        }
+}
+
 TEST(Key, IsRefusedByReason) {
     EXPECT_FALSE(Key::parse("", "k"));
     EXPECT_FALSE(Key::parse(std::string(63, 'a'), "k"));

@@ -112,5 +112,26 @@ TEST(ImageManifest, ImagesMustBeThereAndWhole) {
     expect_damaged(read_manifest(folder.path()), "holds no complete checkpoint");
 }
 
+// Where the part of a host lies: a restart of that host goes into it.
+TEST(ImageManifest, AHostsFolderIsBelow) {
+    const Folder folder;
+    schema::Manifest manifest = example(folder);
+    schema::ManifestHost host;
+    host.name = "b";
+    host.folder = "b";
+    manifest.hosts.push_back(host);
+    ASSERT_TRUE(write_manifest(folder.fd(), manifest));
+    ASSERT_TRUE(read_manifest(folder.path()));
+    using namespace std::string_literals;
+    for (const std::string& name :
+         {".."s, "."s, ""s, "../b"s, "b/.."s, "b/../.."s, "/"s, "/etc"s, "b/c"s, "b\0c"s}) {
+        schema::Manifest hostile = manifest;
+        hostile.hosts[0].folder = name;
+        ASSERT_TRUE(write_manifest(folder.fd(), hostile));
+        expect_damaged(read_manifest(folder.path()),
+                       "says that host b has written '" + name + "', which is no folder in it");
+    }
+}
+
 }  // namespace
 }  // namespace cairn
