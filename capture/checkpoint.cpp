@@ -103,7 +103,9 @@ class Checkpoint {
           reporter_(reporter),
           to_program_([&regions](pid_t real) { return regions.to_program(real); }),
           asked_for_(request.members.begin(), request.members.end()),
-          strangers_(regions.owners().path, [this](pid_t pid) { return who_is(pid); }) {}
+          strangers_(
+              regions.owners().path, [this](pid_t pid) { return who_is(pid); },
+              [&regions](const std::vector<pid_t>& pids) { return without_place(regions, pids); }) {}
 
     Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
         if (auto done = await_pages(request_.pages, reporter_); !done) return done;
@@ -143,7 +145,8 @@ class Checkpoint {
     Result<> pause() {
         stopper_.emplace(regions_, reporter_);
         stopper_->set_outsiders({.come_since = [this] { return come_since(); },
-                                 .leave_out = [this](pid_t pid) { return leave_out(pid); }});
+                                 .leave_out = [this](pid_t pid) { return leave_out(pid); },
+                                 .left_out = [this](pid_t pid) { return strangers_.left_out(pid); }});
         if (auto done = stop(); !done) return done;
         if (auto done = collect(); !done) return done;
         if (auto done = collect_objects(); !done) return done;
@@ -194,17 +197,32 @@ class Checkpoint {
 
     Result<> judge_strangers(const std::vector<Strangers::Stranger>& strangers) {
         if (strangers.empty()) return {};
-        if (!request_.without_strangers)
-            return fail_code(
-                ExitCode::refused,
-                "this would not be the whole computation: not registered, and so not to be saved: {}; end "
-                "them, start them so that they load libcairn.so, or leave them out by --without-strangers",
-                describe_strangers(strangers));
+        if (!request_.without_strangers) return refuse(strangers);
         for (const auto& each : strangers)
             reporter_.note(
                 fmt::format("{} is left out (--without-strangers): {}", proc::label(each.pid), each.why));
         strangers_.leave_out(strangers);
         return {};
+    }
+
+    // Born since we have looked, without a slot: saved for that they have their parents' memory, but a
+    // restart would have no place for them.
+    Result<> judge_crowd() {
+        std::vector<pid_t> unregistered;
+        for (const auto& [pid, process] : stopper_->processes())
+            if (!process.registered) unregistered.push_back(pid);
+        std::vector<Strangers::Stranger> crowd;
+        for (const pid_t pid : without_place(regions_, unregistered))
+            crowd.push_back({pid, 0, std::string(no_place)});
+        return crowd.empty() ? Result<>() : refuse(crowd);
+    }
+
+    static Result<> refuse(const std::vector<Strangers::Stranger>& strangers) {
+        return fail_code(
+            ExitCode::refused,
+            "this would not be the whole computation: not registered, and so not to be saved: {}; end "
+            "them, start them so that they load libcairn.so, or leave them out by --without-strangers",
+            describe_strangers(strangers));
     }
 
     std::vector<pid_t> come_since() {
@@ -236,6 +254,7 @@ class Checkpoint {
         reporter_.phase("stop");
         if (auto done = stopper_->stop(request_.members); !done) return done;
         if (stopper_->processes().empty()) return fail("no process is left to save");
+        if (auto done = judge_crowd(); !done) return done;
         manifest_.np = static_cast<std::int32_t>(stopper_->processes().size());
         if (!request_.joint) return {};
         auto all = reporter_.meet("stopped", {{"processes", manifest_.np}});

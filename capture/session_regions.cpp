@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "common/capture_number.h"
+#include "common/fd.h"
 #include "common/layout.h"
 #include "common/region_copy.h"
 
@@ -122,6 +123,13 @@ bool SessionRegions::confirms(const SessionRegion& region, pid_t living, std::ui
     // where the Door is, and children have it at the same place.
     const std::uint64_t there = library_->door_in(*maps);
     return there != 0 ? there == door : doors_.contains(door);
+}
+
+std::uint64_t SessionRegions::door_in(pid_t living) const {
+    const auto maps = proc::maps(living, false);
+    if (!library_)
+        if (auto library = OwnLibrary::read(own_library())) library_ = *library;
+    return maps && library_ ? library_->door_in(*maps) : 0;
 }
 
 std::optional<std::uint64_t> SessionRegions::born_ns(const SessionRegion& region, pid_t pid) const {

@@ -55,6 +55,8 @@ class SessionRegions {
     // Door is at `door`. The owner's own processes are believed.
     [[nodiscard]] bool confirms(const SessionRegion& region, pid_t living, std::uint64_t region_at,
                                 std::uint64_t door) const;
+    // Where our library's Door is in a process, 0 if it has not mapped that file: a restored one has a copy.
+    [[nodiscard]] std::uint64_t door_in(pid_t living) const;
     // When it was born, if somebody else than its own user says so.
     [[nodiscard]] std::optional<std::uint64_t> born_ns(const SessionRegion& region, pid_t pid) const;
 
@@ -67,8 +69,8 @@ class SessionRegions {
   private:
     std::vector<SessionRegion> all_;
     std::map<pid_t, Known> known_;
-    std::set<std::uint64_t> doors_;  // that restarts have told of
-    std::optional<OwnLibrary> library_;
+    std::set<std::uint64_t> doors_;              // that restarts have told of
+    mutable std::optional<OwnLibrary> library_;  // read when somebody asks
     std::unique_ptr<IpcMap> merged_;
 };
 

@@ -261,16 +261,19 @@ bool Stopper::find_doors(StoppedProcess& process) {
     process.living = proc::living_thread(process.pid);
     auto known = registration_of(process.pid);
     process.registered = static_cast<bool>(known);
-    for (pid_t ancestor = process.pid; !known;) {
+    std::uint64_t door = known ? known.slot->door.load() : 0;
+    // Given its slot by the coordinator, which knows nothing of doors.
+    if (known && door == 0) door = regions_.door_in(process.living);
+    for (pid_t ancestor = process.pid; door == 0;) {
         // a child of a raw clone has its parent's memory and so its parent's door: its own copy of it. One
         // that shares it is let go on, to its exec as a rule.
         const auto parent = parent_of_.find(ancestor);
         if (parent == parent_of_.end() || share_memory(ancestor, parent->second)) return false;
         ancestor = parent->second;
         known = registration_of(ancestor);
+        door = known ? known.slot->door.load() : 0;
     }
     const std::uint64_t region_at = known.slot->region_at.load();
-    const std::uint64_t door = known.slot->door.load();
     if (region_at == 0 || door == 0) return false;
     const auto magic =
         ptrace::read_object<std::uint64_t>(process.living, region_at + offsetof(Region, magic));
@@ -298,6 +301,7 @@ bool Stopper::look_for_children(StoppedProcess& process) {
     if (!list) return true;
     bool ended = false;
     for (const pid_t child : *list) {
+        if (candidates_.contains(child)) parent_of_.try_emplace(child, process.pid);
         if (processes_.contains(child) || candidates_.contains(child) || left_out_.contains(child)) continue;
         if (std::ranges::find(zombies_, child, &Zombie::pid) != zombies_.end()) continue;
         auto stat = proc::stat(child);
@@ -535,6 +539,11 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
                 continue;
             }
             if (const auto known = registration_of(pid); known && left_out(pid, *known.slot)) {
+                candidate = candidates_.erase(candidate);
+                continue;
+            }
+            if (outsiders_.left_out && outsiders_.left_out(pid)) {
+                left_out_.insert(pid);
                 candidate = candidates_.erase(candidate);
                 continue;
             }

@@ -39,6 +39,7 @@ class Stopper {
         std::function<std::vector<pid_t>()> come_since;  // asked when all that are known stand still
         // A candidate without libcairn.so. True: it is left out; false: not yet. An error gives the stop up.
         std::function<Result<bool>(pid_t)> leave_out;
+        std::function<bool(pid_t)> left_out;  // has been, before the stop
     };
     void set_outsiders(Outsiders outsiders) { outsiders_ = std::move(outsiders); }
 

@@ -13,7 +13,7 @@
 #include "common/agent.h"
 #include "common/human.h"
 #include "common/proc.h"
-#include "common/region.h"
+#include "common/region_ops.h"
 
 namespace cairn::capture {
 namespace {
@@ -100,8 +100,8 @@ Kin kin_of(Looked& looked, pid_t pid, const std::function<Strangers::Known(pid_t
 
 }  // namespace
 
-Strangers::Strangers(std::string region, std::function<Known(pid_t)> known)
-    : region_(std::move(region)), known_(std::move(known)) {
+Strangers::Strangers(std::string region, std::function<Known(pid_t)> known, Crowd without_place)
+    : region_(std::move(region)), known_(std::move(known)), without_place_(std::move(without_place)) {
     if (auto self = proc::read_link("/proc/self/exe")) own_folder_ = folder_of(*self);
 }
 
@@ -112,7 +112,9 @@ struct StrangerSearch {
     const std::string& own_folder;
     const std::function<Strangers::Known(pid_t)>& known;
     const std::set<pid_t>& left_out;
+    const Strangers::Crowd& without_place;
     Looked looked;
+    std::vector<Strangers::Stranger> forked;  // members' children who haven't execed
 
     std::optional<Strangers::Stranger> judge(pid_t pid) {
         if (pid == ::getpid() || left_out.contains(pid) || known(pid) != Strangers::Known::no)
@@ -127,7 +129,11 @@ struct StrangerSearch {
         if (kin.ancestor == Strangers::Known::member) {
             // With a member's memory it has the library as well: the stop finds it, or, if it shares that
             // memory (vfork), waits for it.
-            if (kin.forked_only) return std::nullopt;
+            if (kin.forked_only) {
+                forked.push_back({pid, stat->start_time,
+                                  fmt::format("a descendant of {}, {}", proc::label(kin.who), no_place)});
+                return std::nullopt;
+            }
             why = fmt::format("a descendant of {}", proc::label(kin.who));
         } else {
             const auto environment = proc::read_file(fmt::format("/proc/{}/environ", pid));
@@ -143,6 +149,7 @@ struct StrangerSearch {
         if (const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
             exe && (folder_of(*exe) == own_folder || exe->ends_with("/bin/cairn")))
             return std::nullopt;
+        if (!without_place({pid}).empty() && expects_library(pid)) why += fmt::format(", {}", no_place);
         return Strangers::Stranger{pid, stat->start_time, std::move(why)};
     }
 
@@ -161,33 +168,45 @@ bool Strangers::still(const Stranger& stranger) const {
 
 std::vector<Strangers::Stranger> Strangers::look() {
     std::vector<Stranger> suspects;
-    StrangerSearch search{region_, own_folder_, known_, left_out_, {}};
+    StrangerSearch search{region_, own_folder_, known_, left_out_, without_place_, {}, {}};
     seen_.clear();
     for (const pid_t pid : proc::processes()) {
         seen_.insert(pid);
         if (auto found = search.judge(pid)) suspects.push_back(std::move(*found));
     }
+    for (auto& each : crowded(std::move(search.forked))) suspects.push_back(std::move(each));
     const auto began = LookClock::now();
     for (auto nap = 2ms; !suspects.empty(); nap = std::min(2 * nap, 50ms)) {
         std::this_thread::sleep_for(nap);
         std::erase_if(suspects, [this](const Stranger& each) { return !still(each); });
         const auto passed = LookClock::now() - began;
         if (passed > loading ||
-            (passed > longest_birth &&
-             std::ranges::none_of(suspects, [](const Stranger& each) { return expects_library(each.pid); })))
+            (passed > longest_birth && std::ranges::none_of(suspects, [this](const Stranger& each) {
+                 return expects_library(each.pid) && without_place_({each.pid}).empty();
+             })))
             break;
     }
     // What it was when it was seen first may be another program by now: fork and exec.
     std::vector<Stranger> left;
-    StrangerSearch again{region_, own_folder_, known_, left_out_, {}};
+    StrangerSearch again{region_, own_folder_, known_, left_out_, without_place_, {}, {}};
     for (const auto& each : suspects)
         if (auto found = again.judge(each.pid)) left.push_back(std::move(*found));
+    for (auto& each : crowded(std::move(again.forked))) left.push_back(std::move(each));
     return left;
+}
+
+std::vector<Strangers::Stranger> Strangers::crowded(std::vector<Stranger> forked) const {
+    std::vector<pid_t> pids;
+    for (const auto& each : forked) pids.push_back(each.pid);
+    const auto crowd = without_place_(pids);
+    std::erase_if(forked,
+                  [&](const Stranger& each) { return std::ranges::find(crowd, each.pid) == crowd.end(); });
+    return forked;
 }
 
 std::vector<Strangers::Stranger> Strangers::look_at_new() {
     std::vector<Stranger> found;
-    StrangerSearch search{region_, own_folder_, known_, left_out_, {}};
+    StrangerSearch search{region_, own_folder_, known_, left_out_, without_place_, {}, {}};
     for (const pid_t pid : proc::processes()) {
         if (!seen_.insert(pid).second) continue;
         if (auto each = search.judge(pid)) found.push_back(std::move(*each));
@@ -197,6 +216,18 @@ std::vector<Strangers::Stranger> Strangers::look_at_new() {
 
 void Strangers::leave_out(const std::vector<Stranger>& strangers) {
     for (const auto& each : strangers) left_out_.insert(each.pid);
+}
+
+std::vector<pid_t> without_place(const SessionRegions& regions, const std::vector<pid_t>& pids) {
+    std::map<const SessionRegion*, std::vector<pid_t>> by_region;
+    for (const pid_t pid : pids)
+        if (const SessionRegion* region = regions.of(pid); region != nullptr)
+            by_region[region].push_back(pid);
+    std::vector<pid_t> crowd;
+    for (const auto& [region, those] : by_region)
+        if (those.size() > places_left(*region->region))
+            crowd.insert(crowd.end(), those.begin(), those.end());
+    return crowd;
 }
 
 std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers) {

@@ -8,8 +8,10 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "capture/session_regions.h"
 #include "common/error.h"
 
 namespace cairn::capture {
@@ -23,8 +25,11 @@ class Strangers {
   public:
     enum class Known { no, member, outside };
 
+    // Of processes that aren't registered, those for whom the session's table has no place left.
+    using Crowd = std::function<std::vector<pid_t>(const std::vector<pid_t>&)>;
+
     // `region`: the file's path. `known`: asked again and again, for who is being born is registered soon.
-    Strangers(std::string region, std::function<Known(pid_t)> known);
+    Strangers(std::string region, std::function<Known(pid_t)> known, Crowd without_place);
 
     struct Stranger {
         pid_t pid = 0;
@@ -46,12 +51,22 @@ class Strangers {
 
   private:
     [[nodiscard]] bool still(const Stranger& stranger) const;
+    [[nodiscard]] std::vector<Stranger> crowded(std::vector<Stranger> forked) const;
 
     std::string region_;
     std::string own_folder_;
     std::function<Known(pid_t)> known_;
+    Crowd without_place_;
     std::set<pid_t> seen_, left_out_;
 };
+
+// Why a process isn't registered that has the library and nothing to hinder it.
+inline constexpr std::string_view no_place =
+    "which found no place in the session's table of processes: all are taken";
+
+// Strangers::Crowd for the session's regions: a child that has its parent's memory can be saved without a
+// slot, but a restart gives one to everybody.
+[[nodiscard]] std::vector<pid_t> without_place(const SessionRegions& regions, const std::vector<pid_t>& pids);
 
 // "123 (sleep), which ...; 124 (cat), which ..."
 [[nodiscard]] std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers);

@@ -14,6 +14,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/hello.h"
+#include "cli/place.h"
 #include "cli/say.h"
 #include "common/elf_check.h"
 #include "common/external_policy.h"
@@ -291,6 +292,15 @@ int launch(int argc, char** argv) {
     }
     // Who reads a program's environment needn't learn it.
     ::unsetenv("CAIRN_KEY");
+    const Place place(welcome.region);
+    if (place.taken() != 0) {
+        const std::string all = std::to_string(place.taken());
+        complain("session " + session->name + ": its table of processes is full: " + all + " of " + all +
+                 " places are taken. " + found.path +
+                 " is not started: it couldn't be saved. End some of the session's programs (`cairn list` "
+                 "shows them), or launch it in another one (--session NAME)");
+        return exit_refused;
+    }
     return become(found, options.program);
 }
 

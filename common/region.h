@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
-inline constexpr std::uint32_t region_version = 9;
+inline constexpr std::uint32_t region_version = 10;
 inline constexpr std::uint32_t slot_count = 16384;
 inline constexpr std::uint32_t pid_hint_size = 32768;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
@@ -117,7 +117,7 @@ struct Region {
     std::atomic<std::uint32_t> slots_in_use_hint;  // where a search for a free slot may begin
     std::atomic<std::uint32_t>
         changes;  // futex: raised at every change of a slot; the coordinator waits on it
-    std::atomic<std::uint32_t> overflow;  // registrations that found no free slot
+    std::atomic<std::uint32_t> overflow;  // raised by who found no free slot
     std::atomic<std::uint64_t> capture;   // number of the checkpoint being taken, 0: none. A snapshot child
                                           // that sees another number exits
     std::atomic<std::int32_t> coordinator_pid;
@@ -132,7 +132,8 @@ struct Region {
     std::atomic<std::uint32_t>
         pid_collisions;  // how often slot_by_pid had to name one of two processes alive
     std::atomic<std::uint32_t>
-        spawn_births;  // slots claimed for posix_spawn and not taken yet; never too low
+        spawn_births;                       // slots claimed for posix_spawn and not taken yet; never too low
+    std::atomic<std::uint32_t> slot_limit;  // so many of the slots may be used, 0: all. Fewer only in tests
     std::atomic<std::uint16_t>
         slot_by_pid[pid_hint_size];  // index pid % pid_hint_size: the slot to look at first
     char session[64];

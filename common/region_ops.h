@@ -46,14 +46,31 @@ inline std::int32_t new_token(Region& region) {
            static_cast<std::int32_t>(life * token_count + region.tokens.fetch_add(1) % token_count);
 }
 
+// How many slots may be used. Whatever the region says: who can write into it can't lead us out of it.
+inline std::uint32_t slots_of(const Region& region) {
+    const std::uint32_t limit = region.slot_limit.load(std::memory_order_relaxed);
+    return limit == 0 || limit > slot_count ? slot_count : limit;
+}
+
+// How many of them are not somebody's who has registered: free, or claimed for a child on its way.
+inline std::uint32_t places_left(const Region& region, bool births = true) {
+    std::uint32_t left = 0;
+    for (std::uint32_t index = 0; index < slots_of(region); ++index) {
+        const SlotState state = region.slots[index].state.load(std::memory_order_relaxed);
+        left += state == SlotState::free || (births && state == SlotState::birth) ? 1 : 0;
+    }
+    return left;
+}
+
 // A slot in state birth with all fields empty but `parent_pid` and a token of its own as pid, or no_slot if
 // all are in use (counted in Region::overflow). A slot is always claimed as birth first, so that nobody sees
 // a running one half filled. The token tells this birth from a later one in the same slot: a parent that
 // comes back from fork late finds its child dead and the slot given to somebody else.
 inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
-    const std::uint32_t begin = region.slots_in_use_hint.load(std::memory_order_relaxed) % slot_count;
-    for (std::uint32_t n = 0; n < slot_count; ++n) {
-        const std::uint32_t index = (begin + n) % slot_count;
+    const std::uint32_t slots = slots_of(region);
+    const std::uint32_t begin = region.slots_in_use_hint.load(std::memory_order_relaxed) % slots;
+    for (std::uint32_t n = 0; n < slots; ++n) {
+        const std::uint32_t index = (begin + n) % slots;
         Slot& slot = region.slots[index];
         SlotState expected = SlotState::free;
         if (slot.state.load(std::memory_order_relaxed) != SlotState::free ||

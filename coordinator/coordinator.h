@@ -64,11 +64,11 @@ class Coordinator {
     void region(const Json& request, const Reply& reply);
     void checkpoint(const Json& request, const Sink& sink);
     void kill(const Sink& sink);
-    void list(const Sink& sink) const;
+    void list(const Sink& sink);
     void interval(const Json& request, const Sink& sink);
     [[nodiscard]] std::string interval_problem(std::chrono::milliseconds every) const;
     [[nodiscard]] std::string limits_note();
-    [[nodiscard]] Json status() const;
+    [[nodiscard]] Json status();
 
     // several_hosts.cpp: the root's side
     [[nodiscard]] Result<> start_hosts();

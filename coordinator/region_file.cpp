@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "common/fd.h"
@@ -119,6 +120,9 @@ Result<RegionFile> RegionFile::create(const Session& session) {
     if (!file) return file;
     Region& region = **file;
     region.version = region_version;
+    // A table that a test can fill.
+    if (const char* slots = std::getenv("CAIRN_SLOTS"); slots != nullptr)
+        region.slot_limit = static_cast<std::uint32_t>(std::clamp(std::atoi(slots), 0, int{slot_count}));
     region.owner = region.user = ::geteuid();
     struct stat space {};
     if (::stat("/proc/self/ns/pid", &space) == 0) region.pid_namespace = space.st_ino;

@@ -92,6 +92,7 @@ Result<std::size_t> Regions::of_user(uid_t user) {
     region.version = known.version;
     region.owner = known.owner;
     region.user = user;
+    region.slot_limit.store(known.slot_limit.load());
     region.pid_namespace.store(known.pid_namespace.load());
     region.tokens.store(known.tokens.load());
     region.capture.store(known.capture.load());

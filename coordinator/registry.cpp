@@ -177,6 +177,7 @@ void Registry::scan() {
     last_scan_ = Clock::now();
     unread_.clear();
     for (std::size_t number = 0; number < regions_.size(); ++number) scan(number);
+    look_for_crowd();
     if (regions_.size() > 1)
         regions_.share_ids([this](pid_t real, uid_t user) { return is_members_thread(real, user); });
     if ((!births_.empty() || !doubted_.empty() || !unread_.empty()) && !birth_timer_set_) {
@@ -414,6 +415,43 @@ void Registry::check_births() {
     if (unclear) schedule_search(0ms);
 }
 
+// Somebody has found a table full. As soon as there is room he is given a slot.
+void Registry::look_for_crowd() {
+    if (crowded_ || regions_.overflow() == overflow_settled_) return;
+    crowded_ = true;
+    listener_.warning(fmt::format(
+        "the session's table of {} processes is full: who is born now can't be saved until others have "
+        "ended, and checkpoints are refused as long as there is anybody of whom that is so",
+        slots_of(regions_.owners())));
+    schedule_search(search_pause);
+}
+
+const std::vector<Registry::Unplaced>& Registry::unplaced() {
+    if (!crowded_)
+        unplaced_.clear();
+    else if (!searching_paused_)
+        unplaced_ = without_slot();
+    std::erase_if(unplaced_, [](const Unplaced& each) { return each.being_born; });
+    return unplaced_;
+}
+
+std::vector<Registry::Unplaced> Registry::without_slot() const {
+    std::map<pid_t, int> parents_in_birth;
+    for (const auto& [place, birth] : births_) ++parents_in_birth[birth.parent];
+    std::vector<Unplaced> found;
+    for (const pid_t pid : proc::processes()) {
+        if (pid == ::getpid() || slot_of_.contains(pid)) continue;
+        const auto carried = carrier(pid);
+        if (!carried || has_ended(pid)) continue;
+        const auto info = process_info(pid);
+        const auto birth = info ? parents_in_birth.find(info->parent) : parents_in_birth.end();
+        const bool being_born = birth != parents_in_birth.end();
+        if (being_born && --birth->second == 0) parents_in_birth.erase(birth);
+        found.push_back({pid, carried->first, carried->second.address, being_born});
+    }
+    return found;
+}
+
 void Registry::schedule_search(std::chrono::milliseconds after) {
     if (search_set_) return;
     search_set_ = true;
@@ -460,34 +498,25 @@ void Registry::search() {
         schedule_search(search_pause);
         return;
     }
+    const std::uint32_t overflow = regions_.overflow();
+    std::vector<Unplaced> found = without_slot();
     std::set<pid_t> strangers;
-    std::map<pid_t, std::pair<std::size_t, MappedAt>> where;
-    for (const pid_t pid : proc::processes()) {
-        if (pid == ::getpid() || slot_of_.contains(pid)) continue;
-        const auto carried = carrier(pid);
-        if (!carried || has_ended(pid)) continue;
-        strangers.insert(pid);
-        where[pid] = *carried;
-    }
-    // A vfork child has its parent's mappings until its exec, and registers after it: it is not without a
-    // slot.
-    std::map<pid_t, int> parents_in_birth;
-    for (const auto& [place, birth] : births_) ++parents_in_birth[birth.parent];
-
-    bool again = false;
-    for (const pid_t pid : strangers) {
-        const auto info = process_info(pid);
-        if (info && parents_in_birth.contains(info->parent)) {
-            if (--parents_in_birth[info->parent] == 0) parents_in_birth.erase(info->parent);
-            continue;
-        }
-        if (strangers_.contains(pid))
-            adopt(pid, where[pid].first, where[pid].second.address);
-        else
+    bool again = false, all_placed = true;
+    for (const Unplaced& each : found) {
+        strangers.insert(each.pid);
+        if (each.being_born) continue;
+        all_placed = false;
+        if (!strangers_.contains(each.pid))
             again = true;
+        else if (places_left(regions_[each.number], false) > 0)
+            adopt(each);
     }
     strangers_ = std::move(strangers);
-    if (again) {
+    if (all_placed) {
+        overflow_settled_ = overflow;
+        crowded_ = false;
+    }
+    if (again || crowded_) {
         schedule_search(search_pause);
         return;
     }
@@ -508,7 +537,9 @@ void Registry::search() {
     }
 }
 
-void Registry::adopt(pid_t pid, std::size_t number, std::uint64_t region_at) {
+void Registry::adopt(const Unplaced& who) {
+    const pid_t pid = who.pid;
+    const std::size_t number = who.number;
     const auto info = process_info(pid);
     if (!info) return;
     Region& region = regions_[number];
@@ -517,15 +548,16 @@ void Registry::adopt(pid_t pid, std::size_t number, std::uint64_t region_at) {
     Slot& slot = region.slots[index];
     set_virtual_pid(slot, pid, to_virtual(regions_.owners().ids, pid));
     slot.born_ns.store(info->started_ns, std::memory_order_relaxed);
-    slot.region_at.store(region_at, std::memory_order_relaxed);
+    slot.region_at.store(who.region_at, std::memory_order_relaxed);
     name_slot(region, index, pid);
     slot.state.store(SlotState::running, std::memory_order_release);
     const Place place = Regions::place(number, static_cast<std::uint32_t>(index));
     look_at(place, SlotState::running);
     if (const auto member = members_.find(place); member != members_.end()) {
         member->second.found = true;
-        listener_.warning(fmt::format(
-            "{} had not registered (born by a raw system call?); it is a member now", describe(pid)));
+        listener_.warning(fmt::format("{} {}; it is a member now", describe(pid),
+                                      crowded_ ? "had found no place in the session's table"
+                                               : "had not registered (born by a raw system call?)"));
     }
 }
 

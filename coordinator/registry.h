@@ -77,6 +77,17 @@ class Registry {
     // Slots of processes of which nothing can be read at the moment: there is no descriptor left for it.
     [[nodiscard]] std::size_t unread() const { return unread_.size(); }
 
+    // A process of the session that found no slot free. It can't be saved as long as that is so.
+    struct Unplaced {
+        pid_t pid = 0;
+        std::size_t number = 0;  // the region that has no room
+        std::uint64_t region_at = 0;
+        bool being_born = false;  // perhaps a child of vfork, which registers after its exec
+    };
+    // Reads the mappings of all that aren't members, if a table has been full since nobody was left over.
+    // While a capture runs: those that were there before it.
+    [[nodiscard]] const std::vector<Unplaced>& unplaced();
+
     // Fills the slot of a process that a restart has rebuilt.
     [[nodiscard]] Result<> restore(const RestoredMember& member);
 
@@ -114,8 +125,10 @@ class Registry {
     void await_end(const std::shared_ptr<Watch>& watch);
     void ended(const std::shared_ptr<Watch>& watch);
     void check_births();
+    void look_for_crowd();
     void search();
-    void adopt(pid_t pid, std::size_t number, std::uint64_t region_at);
+    [[nodiscard]] std::vector<Unplaced> without_slot() const;
+    void adopt(const Unplaced& who);
     void schedule_search(std::chrono::milliseconds after);
     // Whether it has one of the session's regions mapped and is none of our tools, and which.
     [[nodiscard]] std::optional<std::pair<std::size_t, MappedAt>> carrier(pid_t pid) const;
@@ -133,8 +146,11 @@ class Registry {
     std::map<Place, Birth> births_;
     std::map<Place, Clock::time_point> doubted_;  // claims that nothing speaks for yet, since when
     std::set<Place> unread_;
-    std::size_t looked_at_ = 0;  // so many had no descriptor to be followed by
-    std::set<pid_t> strangers_;  // had no slot at the last search
+    std::vector<Unplaced> unplaced_;
+    std::uint32_t overflow_settled_ = 0;  // Regions::overflow() when everybody had a slot
+    bool crowded_ = false;                // that has been raised since
+    std::size_t looked_at_ = 0;           // so many had no descriptor to be followed by
+    std::set<pid_t> strangers_;           // had no slot at the last search
     boost::asio::steady_timer throttle_, birth_timer_, search_timer_;
     bool birth_timer_set_ = false, search_set_ = false, searching_paused_ = false, verify_ = false;
     Clock::time_point last_scan_{};

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "common/human.h"
+#include "common/region_ops.h"
 #include "coordinator/coordinator.h"
 
 namespace cairn::coordinator {
@@ -210,7 +211,7 @@ void Coordinator::region(const Json& request, const Reply& reply) {
     reply({{"event", "done"}, {"code", 0}, {"path", regions_.path(*number)}});
 }
 
-Json Coordinator::status() const {
+Json Coordinator::status() {
     const char* state = "idle";
     if (group_.state() == Group::State::restarting) state = "restarting";
     if (group_.state() == Group::State::running) state = "running";
@@ -245,10 +246,11 @@ Json Coordinator::status() const {
             {"restart", barrier_.status()},
             {"uptime_s", up.count()},
             {"limits", surround_.limits},
-            {"overflow", regions_.overflow()}};
+            {"overflow", registry_.unplaced().size()},
+            {"places", slots_of(regions_.owners())}};
 }
 
-void Coordinator::list(const Sink& sink) const {
+void Coordinator::list(const Sink& sink) {
     const std::uint64_t now = boottime_ns();
     for (const auto& [place, member] : registry_.members()) {
         const Slot& slot = regions_.slot(place);
@@ -271,6 +273,25 @@ void Coordinator::list(const Sink& sink) const {
               {"restored", restored},
               {"started_s", since < now ? static_cast<double>(now - since) / 1e9 : 0.0}},
              false);
+    }
+    for (const Registry::Unplaced& each : registry_.unplaced()) {
+        const auto info = process_info(each.pid);
+        if (!info) continue;
+        sink(
+            {{"event", "process"},
+             {"pid", to_virtual(regions_.owners().ids, each.pid)},
+             {"real", each.pid},
+             {"parent", info->parent},
+             {"uid", ""},
+             {"name", info->name},
+             {"command", command_line(each.pid)},
+             {"terminal", terminal_path(info->terminal)},
+             {"state", "unregistered"},
+             {"foreign", fmt::format("no place in the session's table of {} processes",
+                                     slots_of(regions_[each.number]))},
+             {"restored", false},
+             {"started_s", info->started_ns < now ? static_cast<double>(now - info->started_ns) / 1e9 : 0.0}},
+            false);
     }
     sink({{"event", "done"}, {"code", 0}, {"cid", group_.cid()}, {"np", registry_.members().size()}}, false);
 }

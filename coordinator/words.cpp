@@ -88,7 +88,7 @@ std::vector<std::string> status_words(const Json& done) {
     if (const Json last = done.value("last", Json()); last.is_object())
         for (const std::string& line : checkpoint_words(last)) lines.push_back(line);
     if (const std::uint64_t lost = number(done, "overflow"); lost > 0)
-        lines.push_back(fmt::format("{} found no place in the region and can't be saved",
+        lines.push_back(fmt::format("{} found no place in the session's table: checkpoints are refused",
                                     human_count(lost, "process", "processes")));
     return lines;
 }

@@ -608,7 +608,12 @@ class Restart {
         for (auto* image : living_) {
             Region& region = *regions_.of(image->process).region;
             const auto index = claim_slot(region, 0);
-            if (index == no_slot) return fail("the session's table of processes is full");
+            if (index == no_slot)
+                return fail_code(
+                    ExitCode::refused,
+                    "the session's table of processes is full: {} are to be restored, and of its {} "
+                    "places too few are left; restart them in another --session",
+                    living_.size(), slots_of(region));
             auto& slot = region.slots[index];
             slot.door.store(image->process.door);
             slot_of_[image->process.pid] = {&region, index};

@@ -122,9 +122,12 @@ std::string status_text(const json& status) {
     table.row({"state", state == "idle" ? "idle: no programs" : state});
     table.row({"processes", std::to_string(number(status, "processes"))});
     if (number(status, "births") > 0) table.row({"being born", std::to_string(number(status, "births"))});
+    const std::int64_t places = number(status, "places");
     if (number(status, "overflow") > 0)
         table.row({"not registered", count(number(status, "overflow"), "process", "processes") +
-                                         ": no slot was free; a checkpoint can't save them"});
+                                         ": no place is left in the session's table" +
+                                         (places > 0 ? " of " + count(places, "process", "processes") : "") +
+                                         "; checkpoints are refused (`cairn list` names them)"});
     table.row({"computation", fmt::format("{} (np {})", text(status, "cid"), number(status, "np"))});
     table.row({"folder", text(status, "ckptdir")});
     if (const auto limits = status.find("limits"); limits != status.end() && limits->is_array())
