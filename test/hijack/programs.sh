@@ -1,21 +1,27 @@
 #!/bin/bash
 # programs.sh REGION_TOOL LIBRARY: programs of others, run as if they were restored with virtual ids, where every process
 # and thread that they make has a number which somebody goes by already; their output must be what it is without us.
+# That they come to their end without us, and had such numbers with us, is checked as well: two failures are alike, too.
 set -u
 tool=$1 library=$2
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 failed=0
-check() { # name, program...
-    local name=$1
-    shift
+check() { # name, its last line, program...
+    local name=$1 last=$2 registered
+    shift 2
     timeout 60 "$@" >"$folder/native" 2>&1 </dev/null
     local native=$?
     "$tool" create "$folder/region" || exit 1
     timeout 60 "$tool" run "$folder/region" "$library" "$@" >"$folder/member" 2>&1 </dev/null
     local member=$?
-    if [ $native = 124 ]; then
-        echo "not ok $name: without us it takes longer than a minute"
+    registered=$("$tool" list "$folder/region" | grep -c 'virtual=3[0-9]\{6\} ')
+    if [ $native != 0 ] || [ "$(tail -n 1 "$folder/native")" != "$last" ]; then
+        echo "not ok $name: without us it ends with $native, and not with the line '$last'"
+        tail -n 5 "$folder/native"
+        failed=1
+    elif [ "$registered" -lt 5 ]; then
+        echo "not ok $name: $registered of its processes have registered with a number of somebody else's"
         failed=1
     elif [ $native = $member ] && cmp -s "$folder/native" "$folder/member"; then
         echo "ok $name"
@@ -36,12 +42,12 @@ seq 100000 | sort -n | tail -1
 for i in 1 2 3 4 5 6 7 8; do (exit $i) & done; wait; echo all
 { sh -c "kill -9 \$\$"; echo $?; } 2>/dev/null
 exec sh -c "test \$\$ = $$ && echo same pid"'
-check bash bash -c "$shell"
-check dash dash -c "$shell"
-[ -x /usr/bin/zsh ] && check zsh zsh -fc "$shell"
-check "bash with job control" bash -c 'set -m; sleep 100 & kill %1; wait %1; echo $?; sleep 0.1 | cat; echo $?
+check bash "same pid" bash -c "$shell"
+check dash "same pid" dash -c "$shell"
+[ -x /usr/bin/zsh ] && check zsh "same pid" zsh -fc "$shell"
+check "bash with job control" "done" bash -c 'set -m; sleep 100 & kill %1; wait %1; echo $?; sleep 0.1 | cat; echo $?
 sleep 100 & kill -STOP %%; sleep 0.1; jobs | grep -c Stopped; kill -KILL %%; wait 2>/dev/null; echo done'
-check perl perl -e '$| = 1; my $p = fork; if (!$p) { exit 3 } print waitpid($p, 0) == $p, $? >> 8, "\n";
+check perl 1 perl -e '$| = 1; my $p = fork; if (!$p) { exit 3 } print waitpid($p, 0) == $p, $? >> 8, "\n";
 print `echo ticks`; system("true"); print "$?\n"; $SIG{CHLD} = sub { print "child\n" }; $p = fork; exit if !$p;
 sleep 2; print wait() == $p, "\n"; print kill(0, $$), "\n"; $SIG{CHLD} = "DEFAULT"; open(F, "sleep 0.1; echo x|"); print <F>; close F;
 setpgrp(0, 0); print getpgrp() == $$, "\n"; print getppid() > 1, "\n"'
@@ -78,10 +84,10 @@ if __name__ == "__main__":
     if pid == 0: os.kill(os.getppid(), signal.SIGUSR2); os._exit(0)
     print(signal.sigwaitinfo({signal.SIGUSR2}).si_pid == pid); os.waitpid(pid, 0)
 PYTHON
-check python3 /usr/bin/python3 "$folder/many.py"
+check python3 True /usr/bin/python3 "$folder/many.py"
 mkdir "$folder/make"
 for i in 1 2 3 4 5 6 7 8; do echo "int f$i(void) { return $i; }" >"$folder/make/f$i.c"; done
 printf 'all: %s\n\t@echo linked\n%%.o: %%.c\n\t@cc -c $< -o $@\n' "$(cd "$folder/make" && ls *.c | sed 's/c$/o/' | tr '\n' ' ')" \
     >"$folder/make/Makefile"
-check make make -B -j3 -C "$folder/make" --no-print-directory
+check make linked make -B -j3 -C "$folder/make" --no-print-directory
 exit $failed

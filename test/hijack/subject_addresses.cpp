@@ -27,6 +27,7 @@ static T* nowhere() {
 #define REFUSED(call) EXPECT((errno = 0, (call) == -1 && errno == EFAULT))
 
 int addresses(int, char**) {
+    EXPECT(is_member());
     const auto path = [] { return nowhere<const char>(); };
     struct stat status;
     struct statx extended;
