@@ -178,6 +178,32 @@ TEST_F(CoordinatorTest, IntervalTakesThemByItself) {
     EXPECT_EQ(status()["last"]["generation"], last);
 }
 
+// A checkpoint that takes longer than the interval: the next one isn't lost without a word, and an interval
+// that is known to be too short is refused.
+TEST_F(CoordinatorTest, IntervalThatIsShorterThanACheckpoint) {
+    hold();
+    worker("wait write");
+    start({"--interval", "0.1"});
+    FakeProgram one = program();
+    ASSERT_TRUE(has_members(1));
+    ASSERT_TRUE(eventually([&] { return status()["intervals_missed"] >= 2; }));
+    const Json meanwhile = status();
+    EXPECT_EQ(meanwhile["interval_trouble"], "the checkpoint before it isn't over yet");
+    EXPECT_TRUE(meanwhile["last"].is_null());
+    EXPECT_FALSE(meanwhile["checkpoint"].is_null()) << "only one at a time: that one goes on";
+    let_go();
+    ASSERT_TRUE(eventually([&] { return status()["last"].is_object(); }));
+    // That one took 0.2 s at least.
+    const Json refused = ask({{"verb", "interval"}, {"seconds", 0.001}});
+    EXPECT_EQ(refused["event"], "failed") << refused;
+    EXPECT_NE(refused.value("reason", "").find("can't be kept: the last checkpoint took"), std::string::npos)
+        << refused;
+    EXPECT_EQ(status()["interval"], 0.1) << "it stays as it was";
+    // What is kept again isn't complained of any more.
+    ASSERT_EQ(ask({{"verb", "interval"}, {"seconds", 2}})["event"], "done");
+    EXPECT_TRUE(eventually([&] { return status()["interval_trouble"] == ""; }));
+}
+
 TEST_F(CoordinatorTest, QuitLeavesProgramsAlone) {
     start();
     FakeProgram one = program();
