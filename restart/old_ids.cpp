@@ -10,15 +10,20 @@
 
 namespace cairn::restart {
 
-bool old_ids_free(std::span<const schema::Process> processes, std::span<const pid_t> others,
-                  std::chrono::seconds patience) {
-    using Clock = std::chrono::steady_clock;
-    const auto deadline = Clock::now() + patience;
+std::set<pid_t> ids_of(std::span<const schema::Process> processes, std::span<const pid_t> others) {
     std::set<pid_t> ids(others.begin(), others.end());
     for (const schema::Process& process : processes) {
         ids.insert(process.pid);
         for (const auto& thread : process.threads) ids.insert(thread.tid);
     }
+    return ids;
+}
+
+bool old_ids_free(std::span<const schema::Process> processes, std::span<const pid_t> others,
+                  std::chrono::seconds patience) {
+    using Clock = std::chrono::steady_clock;
+    const auto deadline = Clock::now() + patience;
+    const std::set<pid_t> ids = ids_of(processes, others);
     const auto taken = [&](pid_t id) {
         for (;;) {
             const auto stat = proc::stat(id);

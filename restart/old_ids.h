@@ -4,11 +4,16 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <set>
 #include <span>
 
 #include "common/schema/process.h"
 
 namespace cairn::restart {
+
+// Those of processes and threads, and the others.
+[[nodiscard]] std::set<pid_t> ids_of(std::span<const schema::Process> processes,
+                                     std::span<const pid_t> others);
 
 // Does nobody have the ids of these processes and their threads, nor `others`, as a process, thread, group or
 // session? What is on its way out is waited for, `patience` at most: the dead of the computation itself until

@@ -227,7 +227,7 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     fill_threads(block);
     fill_signals(block);
     fill_credentials(block);
-    fill_descriptors(block);
+    if (auto done = fill_descriptors(block); !done) return done;
     fill_undo(block);
     filters_at_.clear();
     for (const auto& filter : process().filters) {
@@ -265,8 +265,8 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     params.membarrier = process().membarrier;
     params.lock_future = process().lock_future;
     params.personality = process().personality;
-    params.root_fd = process().root >= 0 ? context_.objects->fd_of(process().root) : -1;
-    params.cwd_fd = process().cwd >= 0 ? context_.objects->fd_of(process().cwd) : -1;
+    params.root_fd = process().root >= 0 ? context_.objects->place_of(process(), process().root) : -1;
+    params.cwd_fd = process().cwd >= 0 ? context_.objects->place_of(process(), process().cwd) : -1;
     return {};
 }
 
@@ -309,7 +309,7 @@ void Rebuild::fill_areas(Block& block) {
         } else if (area.kind == AreaKind::region) {
             out.fd = context_.region_fd;
         } else if (area.kind != AreaKind::anonymous) {
-            out.fd = context_.objects->fd_of(area.object);
+            out.fd = context_.objects->place_of(process(), area.object);
             if (out.fd < 0) {
                 auto& at = paths[area.object];
                 if (at == 0) at = block.add(context_.path_of(area.object));
@@ -445,7 +445,18 @@ void Rebuild::fill_credentials(Block& block) {
     wanted.cap_bounding = own.bounding_of(process());
 }
 
-void Rebuild::fill_descriptors(Block& block) {
+Result<> Rebuild::fill_descriptors(Block& block) {
+    const auto postponed = context_.objects->postponed(process());
+    if (!postponed) return std::unexpected(postponed.error());
+    std::vector<restorer::Postponed> last;
+    for (const auto& each : postponed->descriptors)
+        last.push_back({each.fd, each.kept.keeper, each.kept.number, each.twin});
+    const auto last_at = block.add(last);
+    block.params().first_own = postponed->first_own;
+    block.params().last_own = postponed->last_own;
+    block.params().seat = postponed->seat;
+    block.params().postponed = last_at;
+    block.params().postponed_count = last.size();
     std::vector<std::int32_t> cloexec;
     std::vector<restorer::Late> late;
     for (const auto& descriptor : process().descriptors)
@@ -478,6 +489,7 @@ void Rebuild::fill_descriptors(Block& block) {
     params.stopped_children = stopped_at;
     params.drop_child_signals = any_stopped_child_ ? 1 : 0;
     params.stopped_children_count = static_cast<std::uint32_t>(stopped_children_.size());
+    return {};
 }
 
 // An upper bound, whatever part of it is mapped.
@@ -527,7 +539,8 @@ Result<> Rebuild::failure() const {
     std::string what = fmt::format("{:#x}", detail);
     if (step == restorer::step_thread || step == restorer::step_scheduling ||
         step == restorer::step_pending || step == restorer::step_signals || step == restorer::step_timers ||
-        step == restorer::step_locks || step == restorer::step_undo || step == restorer::step_notify)
+        step == restorer::step_locks || step == restorer::step_undo || step == restorer::step_descriptors ||
+        step == restorer::step_notify)
         what = fmt::format("{}", detail);
     if (step == restorer::step_open_file) {
         std::array<char, 256> path = {};

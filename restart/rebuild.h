@@ -25,7 +25,8 @@ struct RebuildContext {
     const SystemV* system_v = nullptr;
     IpcMap* ipc = nullptr;  // ids of System V objects
     int region_fd = -1;
-    int close_from = 0;  // descriptors from here on are the restart's own
+    int close_from = 0;  // descriptors from here on are the restart's own; -1: none is left when its memory
+                         // is there (ObjectSet::postponed)
     bool exact_ids = false;
     bool lazy = false;             // memory comes from a page server where that is exact
     std::int64_t clock_shift = 0;  // the process's CLOCK_MONOTONIC is ahead of the tool's by so much, ns
@@ -84,7 +85,7 @@ class Rebuild {
     void fill_threads(Block& block);
     void fill_signals(Block& block);
     void fill_credentials(Block& block);
-    void fill_descriptors(Block& block);
+    [[nodiscard]] Result<> fill_descriptors(Block& block);
     void fill_undo(Block& block);
     [[nodiscard]] std::uint64_t largest_segment() const;
     [[nodiscard]] Result<> set_thread(std::size_t index);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -23,6 +24,7 @@
 #include <tuple>
 
 #include "common/client.h"
+#include "common/descriptor_room.h"
 #include "common/human.h"
 #include "common/io_uring_filter.h"
 #include "common/region.h"
@@ -133,7 +135,12 @@ class Restart {
         object_options_.path_map = options_.path_map;
         object_options_.directory = computation_->directory;
         object_options_.access = Access(objects(), processes_, object_options_.directory);
-        object_options_.floor = lowest_floor(processes_);
+        // for tests of what is done where the descriptors don't fit
+        const bool few = std::getenv("CAIRN_FEW_DESCRIPTORS") != nullptr;
+        auto room = find_descriptor_room(processes_, objects(), raise_descriptor_limit(), few);
+        if (!room) return std::unexpected(std::move(room.error()));
+        object_options_.floor = room->floor;
+        object_options_.width = room->width;
         ObjectSet::prefer_files(objects(), object_options_, notes_.list);
         name_objects();
         if (auto fine = check_files(objects(), object_options_, notes_.list); !fine) return fine;
@@ -290,6 +297,7 @@ class Restart {
         if (options_.ids == Ids::automatic)
             exact_ = ::geteuid() == 0 && old_ids_free(processes_, leaders, std::chrono::seconds(3));
         object_options_.exact_ids = exact_;
+        if (exact_) object_options_.avoid = ids_of(processes_, leaders);
         object_options_.region = &regions_.owners();
         object_options_.meet_links = [this](const nlohmann::json& ends) { return meet_links(ends); };
         object_options_.still_wanted = [this] { return still_wanted(); };
@@ -337,8 +345,8 @@ class Restart {
         for (const auto* member : living_) {
             const auto& process = member->process;
             if (process.sid != session || process.terminal < 0) continue;
-            const int fd = objects_->controlling_terminal(process);
-            if (fd >= 0 && take_as_controlling(fd, process)) return;
+            const Lent terminal = objects_->controlling_terminal(process);
+            if (terminal && take_as_controlling(terminal.get(), process)) return;
         }
     }
 
@@ -351,13 +359,13 @@ class Restart {
         const bool outer =
             object != object_by_id_.end() && object->second->kind == schema::ObjectKind::terminal;
         if (outer && !terminal_.foreground()) return;
-        const int fd = objects_->controlling_terminal(process);
-        if (fd < 0) return;
+        const Lent terminal = objects_->controlling_terminal(process);
+        if (!terminal) return;
         sigset_t block, before;
         sigemptyset(&block);
         sigaddset(&block, SIGTTOU);
         ::sigprocmask(SIG_BLOCK, &block, &before);
-        (void)ObjectSet::set_foreground(fd, ::getpgrp());
+        (void)ObjectSet::set_foreground(terminal.get(), ::getpgrp());
         ::sigprocmask(SIG_SETMASK, &before, nullptr);
     }
 
@@ -371,7 +379,7 @@ class Restart {
         // Each process opens its own image, at a number that is kept free for it; above the floor as well.
         image_place_ = Fd(::fcntl(regions_.owners_fd().get(), F_DUPFD, object_options_.floor));
         if (!image_place_) return fail_errno("descriptor for images");
-        return {};
+        return objects_->settle();
     }
 
     // Each part of a computation makes all of them; the lock lets a second one find what the first has made.
@@ -456,7 +464,7 @@ class Restart {
         char name[] = "cairn-restart";
         char* const arguments[] = {name, nullptr};
         char* const environment[] = {nullptr};
-        ::syscall(SYS_execveat, objects_->fd_of(process.executable), "", arguments, environment,
+        ::syscall(SYS_execveat, objects_->place_of(process, process.executable), "", arguments, environment,
                   AT_EMPTY_PATH);
         stage_->report(index, fmt::format("{} can't be executed: {}", path_of(process.executable),
                                           std::strerror(errno)));
@@ -484,7 +492,7 @@ class Restart {
             context.system_v = &system_v_;
             context.ipc = &regions_.owners().ipc;
             context.region_fd = regions_.of(process).fd.get();
-            context.close_from = object_options_.floor;
+            context.close_from = object_options_.width == 0 ? object_options_.floor : -1;
             context.exact_ids = exact_;
             context.lazy = lazy_;
             context.clock_shift = clock_shift_;

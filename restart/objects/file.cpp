@@ -110,14 +110,15 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
     if (is_late(object)) return {};
     const int flags = reopen_flags(object.flags);
     if (object.backing >= 0) {
-        const auto backing = opening.opened.find(object.backing);
-        if (backing == opening.opened.end())
+        const auto backing = opening.opened.lend(object.backing);
+        if (!backing) return std::unexpected(backing.error());
+        if (!*backing)
             return fail_code(ExitCode::damaged, "object {} is backed by {}, which isn't there", object.id,
                              object.backing);
         // The only description of a file made by O_TMPFILE is the one that made it.
         const bool maker = (object.flags & O_TMPFILE) == O_TMPFILE && (object.flags & O_ACCMODE) == O_RDWR;
-        Fd file(maker ? ::fcntl(backing->second.get(), F_DUPFD, 0)
-                      : ::open(fd_path(backing->second.get()).c_str(), flags & ~(O_TMPFILE & ~O_DIRECTORY)));
+        Fd file(maker ? ::fcntl(backing->get(), F_DUPFD, 0)
+                      : ::open(fd_path(backing->get()).c_str(), flags & ~(O_TMPFILE & ~O_DIRECTORY)));
         if (!file) return fail_errno("{}", object.path);
         if (maker) ::fcntl(file.get(), F_SETFL, object.flags);
         if (auto done = set_position(object, file.get()); !done) return done;

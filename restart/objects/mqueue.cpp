@@ -84,7 +84,9 @@ Result<Fd> open_mqueue(Opening& opening, const schema::Object& object) {
         if (other.id >= object.id || other.type != "mqueue") continue;
         auto others = schema::unpack(other.extra);
         if (!others || schema::number<std::uint64_t>(*others, "queue") != queue) continue;
-        Fd again(::open(fd_path(opening.opened.at(other.id).get()).c_str(), flags));
+        const auto first = opening.opened.lend(other.id);
+        if (!first) return std::unexpected(first.error());
+        Fd again(::open(fd_path(first->get()).c_str(), flags));
         if (!again) return fail_errno("the message queue {}", object.path);
         return again;
     }

@@ -2,7 +2,8 @@
 //
 // Every open file description is opened once, in the tool, before the forest is forked; all processes inherit
 // all of them at high numbers and put them in place themselves (install). So descriptions that were shared
-// are shared again.
+// are shared again. Where there are too many for that, they are kept by other processes (holding.h), and
+// fetched from there one by one.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,6 +27,7 @@
 #include "common/schema/object.h"
 #include "common/schema/process.h"
 #include "restart/objects/access.h"
+#include "restart/objects/holding.h"
 
 namespace cairn::restart {
 
@@ -60,6 +63,9 @@ struct ObjectSetOptions {
     // Above every descriptor that a process of the image has, and above every one that the tool's children
     // need.
     int floor = 512;
+    // Not 0: the descriptors don't fit (DescriptorRoom). Ids that no helping process may have, then.
+    int width = 0;
+    std::set<pid_t> avoid;
     // What the terminal that the programs were started from is replaced by; -1: nothing, standard descriptors
     // stand in.
     int terminal = -1;
@@ -89,8 +95,17 @@ struct Notification {
     std::uint64_t queue = 0;
 };
 
-// The lowest floor that will do for these processes.
-[[nodiscard]] int lowest_floor(std::span<const schema::Process> processes);
+// What is put at its number by the restorer, when nothing of the restart's own is open any more.
+struct PostponedDescriptor {
+    int fd = -1;
+    Kept kept;
+    int twin = -1;  // not -1: a duplicate of this number, which is there already
+};
+struct Postponed {
+    int first_own = 0, last_own = -1;              // these are closed before; none: nothing is postponed
+    std::vector<PostponedDescriptor> descriptors;  // in this order
+    int seat = -1;                                 // a free number, or the one of the last of them
+};
 
 // Are all files there, and what they were? Opens nothing for good, changes nothing. Errors
 // (ExitCode::refused) name every file that is missing or has changed; notes say what will be used or cut.
@@ -110,8 +125,17 @@ class ObjectSet {
                    // delays EOF
 
     // The description (for mapped files and memory: open for what the mapping needs; cwd and root: for
-    // fchdir), -1 if there is no such object or only a process itself can open it.
+    // fchdir), -1 if there is no such object or only a process itself can open it, or if somebody else keeps
+    // it.
     [[nodiscard]] int fd_of(std::int64_t object) const;
+    // The same, whoever keeps it.
+    [[nodiscard]] Result<Lent> lend(std::int64_t object) const;
+    // In the process, after install() and until its memory is there, for what it maps, executes and stands
+    // in; else as fd_of().
+    [[nodiscard]] int place_of(const schema::Process& process, std::int64_t object) const;
+
+    // In the tool, before the forest is forked, and when all that its processes inherit is open.
+    [[nodiscard]] Result<> settle();
 
     // The launcher's end of an MPI program's connection to its launcher (Object::extra has "pmi_rank"); none
     // if the object is no such, or it was taken already.
@@ -124,6 +148,9 @@ class ObjectSet {
     // number, not close-on-exec; `keep` (all at or above the floor) stays open, everything else is closed.
     [[nodiscard]] Result<> install(const schema::Process& process, std::span<const int> keep,
                                    const Translate& to_kernel) const;
+
+    // What install() has left out, by the tool's own look at it.
+    [[nodiscard]] Result<Postponed> postponed(const schema::Process& process) const;
 
     // What the process has to open once its memory is restored: put at `fd` by open, dup2, lseek. install()
     // has left a placeholder at each number.
@@ -145,7 +172,7 @@ class ObjectSet {
     [[nodiscard]] Result<> change_files(const ImageReader& image, std::vector<std::string>& notes);
 
     // The terminal that controls this process's session, for TIOCSCTTY by the session's leader; -1: none.
-    [[nodiscard]] int controlling_terminal(const schema::Process& process) const;
+    [[nodiscard]] Lent controlling_terminal(const schema::Process& process) const;
 
     // Makes `group` (kernel's id) the foreground group. Must be called in a process of the terminal's
     // session.
@@ -158,8 +185,11 @@ class ObjectSet {
 
   private:
     struct State;
+    class Postponing;
     explicit ObjectSet(std::unique_ptr<State> state);
     [[nodiscard]] Result<> start_watching();
+    [[nodiscard]] Result<> install_narrow(const schema::Process& process, std::span<const int> keep,
+                                          const Translate& to_kernel) const;
     [[nodiscard]] Result<Fd> fetch(std::int64_t object) const;
     [[nodiscard]] int descriptor_of(const schema::Process& process, std::int64_t object) const;
     std::unique_ptr<State> state_;

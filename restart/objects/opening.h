@@ -6,6 +6,7 @@
 
 #include "common/fd.h"
 #include "restart/objects/cut.h"
+#include "restart/objects/holding.h"
 #include "restart/objects/objects.h"
 
 namespace cairn::restart {
@@ -17,7 +18,7 @@ struct Opening {
     std::vector<std::string>& notes;
     std::int64_t
         main_terminal;  // Object::pty of the terminal that ObjectSetOptions::terminal replaces, -1: none
-    std::map<std::int64_t, Fd> opened;     // by object id; at or above the floor
+    Holding opened;     // by object id
     std::map<std::int64_t, Fd> launchers;  // other ends of connections to MPI launchers, by object id
     std::vector<Cut> cuts;                 // ObjectSet::change_files()
     std::map<std::int64_t, Fd> refills;    // files of memory objects that were there, for writing: likewise
@@ -29,7 +30,7 @@ struct Opening {
     // program's. One that could be read and written (a terminal, a socket) may have been several of them: the
     // tool's own are taken one by one. False: the tool has none there.
     [[nodiscard]] bool stand_in(const schema::Object& object);
-    // Takes a descriptor over: moved to or above the floor, without close-on-exec.
+    // Takes a descriptor over: from now on it is held (holding.h), without close-on-exec.
     [[nodiscard]] Result<> keep(const schema::Object& object, Fd fd);
     [[nodiscard]] Result<> keep_copy(const schema::Object& object, int fd);
     template <class... Args>

@@ -171,8 +171,10 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
 
     bool reader_used = false, writer_used = false;
     for (const Object* end : ends) {
-        if (const auto fifo_end = opening.opened.find(end->id); fifo_end != opening.opened.end()) {
-            if (fifo && ::fcntl(fifo_end->second.get(), F_SETFL, end->flags & ~O_ASYNC) != 0)
+        if (opening.opened.contains(end->id)) {
+            const auto fifo_end = opening.opened.lend(end->id);
+            if (!fifo_end) return std::unexpected(fifo_end.error());
+            if (fifo && ::fcntl(fifo_end->get(), F_SETFL, end->flags & ~O_ASYNC) != 0)
                 return fail_errno("F_SETFL of a FIFO");
             continue;
         }

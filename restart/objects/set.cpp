@@ -12,36 +12,13 @@
 
 #include "common/schema/fields.h"
 #include "restart/objects/other.h"
-#include "restart/objects/shared_array.h"
+#include "restart/objects/set_state.h"
 #include "restart/objects/system_v.h"
 
 namespace cairn::restart {
 
 using schema::Object;
 using schema::ObjectKind;
-
-struct ObjectSet::State {
-    std::map<std::int64_t, Fd> opened, launchers;
-    std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
-
-    // At this number; higher ones mostly keep a copy of where output goes (`exec 3>&1`).
-    [[nodiscard]] int stand_in(std::int64_t object, int number) const {
-        const auto found = stand_ins.find(object);
-        if (found == stand_ins.end()) return -1;
-        return found->second.at(static_cast<std::size_t>(number > 2 ? 1 : number)).get();
-    }
-    // What install(), after_forest() and controlling_terminal() need of the objects.
-    std::map<std::int64_t, Object> objects;
-    ObjectSetOptions options;
-    int floor = 0;
-    std::vector<Cut> cuts;
-    std::map<std::int64_t, Fd> refills;
-    pid_t tool = ::getpid();
-    // By object id: an epoll that several have is being filled; the number in the tool, and one, of what it
-    // opened when the processes were there already.
-    std::unique_ptr<SharedArray<bool>> claimed;
-    std::unique_ptr<SharedArray<std::int32_t>> later;
-};
 
 int reopen_flags(std::int32_t flags) {
     return (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_ASYNC | O_CLOEXEC | O_NOFOLLOW)) | O_NOCTTY;
@@ -68,16 +45,14 @@ Result<> Opening::keep(const Object& object, Fd fd) {
 }
 
 Result<> Opening::keep_copy(const Object& object, int fd) {
-    Fd high(::fcntl(fd, F_DUPFD, options.floor));
-    if (!high && (errno == EMFILE || errno == EINVAL))
+    auto done = opened.put(object.id, fd);
+    if (!done && (done.error().number == EMFILE || done.error().number == EINVAL))
         return fail_code(
             ExitCode::failed,
             "the limit of open files is too low: the programs use descriptors up to {}, and the objects "
             "that they share have to be open above that at once: raise `ulimit -Hn`",
             options.floor - 1);
-    if (!high) return fail_errno("F_DUPFD");
-    opened.insert_or_assign(object.id, std::move(high));
-    return {};
+    return done;
 }
 
 bool Opening::stand_in(const Object& object) {
@@ -92,14 +67,6 @@ bool Opening::stand_in(const Object& object) {
         each[number].reset(::fcntl(null.get(), F_DUPFD, options.floor));
     }
     return true;
-}
-
-int lowest_floor(std::span<const schema::Process> processes) {
-    int highest = 255;  // leaves room for what the tool and its children open themselves
-    for (const schema::Process& process : processes)
-        for (const schema::Descriptor& descriptor : process.descriptors)
-            highest = std::max(highest, descriptor.fd);
-    return highest + 1;
 }
 
 ObjectSet::ObjectSet(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -135,8 +102,8 @@ Result<> make_read_only(Opening& opening) {
         if (object.kind != ObjectKind::memory || (object.flags & O_ACCMODE) != O_RDONLY ||
             is_system_v(object))
             continue;
-        Fd& fd = opening.opened.at(object.id);
-        const Fd again(::open(fd_path(fd.get()).c_str(), O_RDONLY | O_CLOEXEC));
+        const int fd = opening.opened.here(object.id);
+        const Fd again(::open(fd_path(fd).c_str(), O_RDONLY | O_CLOEXEC));
         if (!again) return fail_errno("{}", object.path);
         if (auto done = opening.keep_copy(object, again.get()); !done) return done;
     }
@@ -152,9 +119,17 @@ Result<> open_each(Opening& opening) {
     for (const Object& object : opening.objects.objects)
         if (object.kind == ObjectKind::memory && !is_system_v(object))
             if (auto done = with_name(object, open_memory(opening, object)); !done) return done;
-    for (const Object& object : opening.objects.objects)
-        if (object.kind == ObjectKind::file)
-            if (auto done = open_file(opening, object); !done) return done;
+    const auto open_files = [&](bool backed) -> Result<> {
+        for (const Object& object : opening.objects.objects)
+            if (object.kind == ObjectKind::file && (object.backing >= 0) == backed)
+                if (auto done = open_file(opening, object); !done) return done;
+        return {};
+    };
+    if (auto done = open_files(true); !done) return done;
+    if (auto done = make_read_only(opening); !done) return done;
+    // Nothing is made of another one's memory any more.
+    opening.opened.open_doors();
+    if (auto done = open_files(false); !done) return done;
     for (const auto& [id, ends] :
          grouped(opening.objects, [](const Object& object) { return object.pipe; })) {
         if (ends.front()->kind == ObjectKind::other) continue;
@@ -165,10 +140,12 @@ Result<> open_each(Opening& opening) {
             if (auto done = with_name(object, open_other(opening, object)); !done) return done;
     for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
         if (auto done = open_terminal(opening, ends); !done) return done;
-    if (auto done = open_tcp_sockets(opening); !done) return done;
-    if (auto done = open_datagram_sockets(opening); !done) return done;
-    if (auto done = open_unix_sockets(opening); !done) return done;
-    return make_read_only(opening);
+    // All of a kind are open at once.
+    for (const auto open_sockets : {open_tcp_sockets, open_datagram_sockets, open_unix_sockets}) {
+        if (auto done = opening.opened.hand_over(); !done) return done;
+        if (auto done = open_sockets(opening); !done) return done;
+    }
+    return {};
 }
 
 }  // namespace
@@ -181,7 +158,14 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
         limit.rlim_cur = limit.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
-    Opening opening{objects, image, options, notes, find_main_terminal(objects), {}, {}, {}, {}, {}};
+    // As many as there are numbers below those that have to stay free, less what the tool has open itself.
+    constexpr int own = 128, most = 1024;
+    Holding holding =
+        options.width == 0
+            ? Holding(options.floor)
+            : Holding(static_cast<std::size_t>(std::clamp(options.floor - own, 1, most)), options.avoid);
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding),
+                    {},      {},    {},      {}};
     if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
@@ -190,7 +174,6 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
     state->cuts = std::move(opening.cuts);
     state->refills = std::move(opening.refills);
     state->options = options;
-    state->floor = options.floor;
     std::int64_t highest = 0;
     for (const Object& object : objects.objects) highest = std::max(highest, object.id);
     state->claimed = std::make_unique<SharedArray<bool>>(static_cast<std::size_t>(highest) + 1);
@@ -205,8 +188,11 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
 }
 
 int ObjectSet::fd_of(std::int64_t object) const {
-    const auto found = state_->opened.find(object);
-    return found == state_->opened.end() ? -1 : found->second.get();
+    return state_->opened.here(object);
+}
+
+Result<Lent> ObjectSet::lend(std::int64_t object) const {
+    return state_->opened.lend(object);
 }
 
 Fd ObjectSet::take_launcher(std::int64_t object) {
@@ -214,89 +200,18 @@ Fd ObjectSet::take_launcher(std::int64_t object) {
     return found == state_->launchers.end() ? Fd() : std::move(found->second);
 }
 
-// Where an object can be found in the process: at its high number, or, if only the process could open it, at
-// its own.
-int ObjectSet::descriptor_of(const schema::Process& process, std::int64_t object) const {
-    if (const int high = fd_of(object); high >= 0) return high;
-    for (const schema::Descriptor& descriptor : process.descriptors)
-        if (descriptor.object == object) return descriptor.fd;
-    return -1;
-}
-
 Result<> ObjectSet::open_processes(const Translate& to_kernel) {
     for (const auto& [id, object] : state_->objects) {
-        if (object.type != "pidfd" || fd_of(id) >= 0) continue;
+        if (object.type != "pidfd" || state_->opened.contains(id)) continue;
         auto process = open_pidfd(object, to_kernel);
         if (!process) return std::unexpected(std::move(process.error()));
-        Fd high(::fcntl(process->get(), F_DUPFD, state_->floor));
         auto* number = state_->later->at(static_cast<std::size_t>(id));
-        if (!high || number == nullptr) return fail_errno("pidfd");
-        number->store(high.get() + 1);
-        state_->opened.insert_or_assign(id, std::move(high));
+        if (number == nullptr) return fail("no memory for the number of a pidfd");
+        if (auto done = state_->opened.put(id, process->get()); !done) return done;
+        number->store(state_->opened.here(id) + 1);
     }
     // Yama lets a process reach its descendants only; here it is the other way round, see fetch().
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-    return {};
-}
-
-// What the tool has opened since this process was forked, of the same open file description.
-Result<Fd> ObjectSet::fetch(std::int64_t object) const {
-    const auto* number = state_->later->at(static_cast<std::size_t>(object));
-    if (number == nullptr || number->load() == 0) return fail("object {} isn't open in the tool", object);
-    const Fd tool(static_cast<int>(::syscall(SYS_pidfd_open, state_->tool, 0)));
-    Fd fetched(static_cast<int>(::syscall(SYS_pidfd_getfd, tool.get(), number->load() - 1, 0U)));
-    if (!fetched) return fail_errno("pidfd_getfd");
-    return fetched;
-}
-
-Result<> ObjectSet::install(const schema::Process& process, std::span<const int> keep,
-                            const Translate& to_kernel) const {
-    std::set<unsigned> open;
-    for (const int fd : keep)
-        if (fd >= 0) open.insert(static_cast<unsigned>(fd));
-    for (const schema::Descriptor& descriptor : process.descriptors) {
-        int from = state_->stand_in(descriptor.object, descriptor.fd);
-        if (from < 0) from = fd_of(descriptor.object);
-        Fd late;
-        if (from < 0) {
-            const auto object = state_->objects.find(descriptor.object);
-            if (object == state_->objects.end())
-                return fail_code(ExitCode::damaged, "descriptor {} leads to object {}, which isn't there",
-                                 descriptor.fd, descriptor.object);
-            auto opened = fetch(object->first);
-            if (!opened) opened = open_late(object->second, process, state_->options.access, to_kernel);
-            if (!opened)
-                return std::unexpected(
-                    std::move(opened.error()).in(fmt::format("descriptor {}", descriptor.fd)));
-            late = std::move(*opened);
-            from = late.get();
-        }
-        if (from == descriptor.fd) {
-            ::fcntl(late.release(), F_SETFD, 0);
-        } else if (::dup2(from, descriptor.fd) < 0) {
-            return fail_errno("descriptor {}", descriptor.fd);
-        }
-        open.insert(static_cast<unsigned>(descriptor.fd));
-    }
-    for (const schema::Descriptor& descriptor : process.descriptors) {
-        const auto object = state_->objects.find(descriptor.object);
-        if (object == state_->objects.end() || object->second.type != "epoll") continue;
-        // What only a process itself can open is added by each who has it, everything else once.
-        auto* claim = state_->claimed->at(static_cast<std::size_t>(object->first));
-        const bool first = claim == nullptr || !claim->exchange(true);
-        const auto find = [&](std::int64_t id) {
-            const auto target = state_->objects.find(id);
-            const bool late = target != state_->objects.end() && is_late(target->second);
-            return first || late ? descriptor_of(process, id) : -1;
-        };
-        if (auto done = watch(object->second, descriptor.fd, state_->floor, find); !done) return done;
-    }
-    unsigned next = 0;
-    for (const unsigned fd : open) {
-        if (fd > next && ::close_range(next, fd - 1, 0) != 0) return fail_errno("close_range");
-        next = fd + 1;
-    }
-    if (::close_range(next, UINT_MAX, 0) != 0) return fail_errno("close_range");
     return {};
 }
 
@@ -332,7 +247,9 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
                                  std::vector<std::string>& notes) {
     std::set<std::int64_t> terminals;
     for (const auto& [id, object] : state_->objects) {
-        const int fd = fd_of(id);
+        const auto held = lend(id);
+        if (!held) return std::unexpected(held.error());
+        const int fd = held->get();
         if (fd < 0) continue;
         if (auto done = seal(object, fd, true); !done) return done;
         if (object.type == "timerfd")
@@ -384,24 +301,25 @@ Result<> ObjectSet::start_watching() {
         return object != state_->objects.end() && object->second.kind == ObjectKind::file &&
                object->second.deleted;
     };
-    if (std::ranges::none_of(state_->opened, [&](const auto& each) { return is_watcher(each.first); }))
+    if (std::ranges::none_of(state_->objects, [&](const auto& each) { return is_watcher(each.first); }))
         return {};
-    std::erase_if(state_->opened, [&](const auto& each) {
-        return !is_watcher(each.first) && !is_watched_nameless(each.first);
-    });
-    for (const auto& [id, fd] : state_->opened) {
-        if (!is_watcher(id)) continue;
+    auto kept =
+        state_->opened.keep_only([&](std::int64_t id) { return is_watcher(id) || is_watched_nameless(id); });
+    if (!kept) return kept;
+    for (const auto& [id, watcher] : state_->objects) {
+        const int fd = fd_of(id);
+        if (!is_watcher(id) || fd < 0) continue;
         const auto find = [this](std::int64_t object) { return fd_of(object); };
-        const Object& watcher = state_->objects.at(id);
-        auto done = watcher.type == "inotify" ? watch_files(watcher, fd.get(), state_->options, find)
-                                              : mark_files(watcher, fd.get(), state_->options, find);
+        auto done = watcher.type == "inotify" ? watch_files(watcher, fd, state_->options, find)
+                                              : mark_files(watcher, fd, state_->options, find);
         if (!done) return done;
     }
     return {};
 }
 
-int ObjectSet::controlling_terminal(const schema::Process& process) const {
-    return process.terminal < 0 ? -1 : fd_of(process.terminal);
+Lent ObjectSet::controlling_terminal(const schema::Process& process) const {
+    auto held = process.terminal < 0 ? Result<Lent>() : lend(process.terminal);
+    return held ? std::move(*held) : Lent();
 }
 
 }  // namespace cairn::restart

@@ -446,14 +446,16 @@ class UnixSockets {
         message.msg_iov = &part;
         message.msg_iovlen = 1;
         alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];  // SCM_MAX_FD
+        std::vector<Lent> lent;
         std::vector<int> rights;
         if (const auto list = about.find("rights"); from == 0 && list != about.end() && list->is_array())
             for (const json& id : *list) {
-                const auto found = opening_.opened.find(id.is_number_integer() ? id.get<std::int64_t>() : -1);
-                const auto end = ends_.find(id.is_number_integer() ? id.get<std::int64_t>() : -1);
-                const int right = found != opening_.opened.end() ? found->second.get()
-                                  : end != ends_.end()           ? end->second.fd.get()
-                                                                 : -1;
+                const auto object = id.is_number_integer() ? id.get<std::int64_t>() : -1;
+                auto found = opening_.opened.lend(object);
+                if (!found) return std::unexpected(std::move(found.error()));
+                const auto end = ends_.find(object);
+                const int right = *found ? found->get() : end != ends_.end() ? end->second.fd.get() : -1;
+                lent.push_back(std::move(*found));
                 if (right < 0)
                     return fail(
                         "a descriptor that was on its way can only be opened by a process itself: it can't "

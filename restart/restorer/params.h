@@ -111,6 +111,12 @@ struct Late {
     std::uint32_t close_on_exec, pad;
 };
 
+// A descriptor that is put in place when those of the restart are closed: another process keeps it.
+struct Postponed {
+    std::int32_t fd, keeper, number;
+    std::int32_t twin;  // not -1: a duplicate of this descriptor
+};
+
 struct Lock {
     std::int32_t fd, lease;  // lease 0: a POSIX lock
     std::int64_t type;       // F_RDLCK, F_WRLCK
@@ -213,10 +219,13 @@ struct Params {
     std::int32_t root_fd, cwd_fd;  // root_fd -1: leave
     std::uint32_t close_from;      // descriptors of the restart from here on
     std::uint32_t cloexec_count;
-    std::uint64_t cloexec;                            // int32_t each
-    std::uint64_t late, late_count;                   // Late
-    std::uint64_t locks, lock_count;                  // Lock
-    std::uint64_t undo, undo_count;                   // Undo
+    std::int32_t first_own, last_own;          // these are closed when the memory is there; last_own -1: none
+    std::int32_t seat, seat_pad;               // of a pidfd, meanwhile
+    std::uint64_t postponed, postponed_count;  // Postponed
+    std::uint64_t cloexec;                     // int32_t each
+    std::uint64_t late, late_count;            // Late
+    std::uint64_t locks, lock_count;           // Lock
+    std::uint64_t undo, undo_count;            // Undo
     std::uint64_t notifications, notification_count;  // Notify
     std::uint64_t attach_at;                          // a free place for the largest segment that is attached
     std::uint64_t stopped_children;  // int32_t pids whose stop the program has already waited for

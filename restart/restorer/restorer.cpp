@@ -248,9 +248,48 @@ void set_process(Params* params) {
     if (params->cwd_fd >= 0) must(params, step_root, call(SYS_fchdir, params->cwd_fd), 1);
 }
 
+// What was kept for it while its memory came. Before it becomes who it was: then it couldn't take anything
+// from a keeper any more. Where all numbers but two are taken, the pidfd has one and what is fetched comes to
+// the other, so the last may be a duplicate only (common/descriptor_room.h).
+void place_postponed(Params* params) {
+    if (params->last_own < 0) return;
+    must(params, step_descriptors, call(SYS_close_range, params->first_own, params->last_own, 0),
+         static_cast<std::uint64_t>(params->first_own));
+    const auto* all = at<Postponed>(params->postponed);
+    const auto move = [&](long from, std::int32_t to) {
+        must(params, step_descriptors, from, static_cast<std::uint64_t>(to));
+        if (from == to) {
+            call(SYS_fcntl, to, F_SETFD, 0);
+            return;
+        }
+        must(params, step_descriptors, call(SYS_dup2, from, to), static_cast<std::uint64_t>(to));
+        call(SYS_close, from);
+    };
+    std::int32_t keeper = 0;
+    bool seated = false;
+    for (std::uint64_t i = 0; i < params->postponed_count; ++i) {
+        const auto& each = all[i];
+        const auto fd = static_cast<std::uint64_t>(each.fd);
+        if (each.twin >= 0) {
+            if (each.fd == params->seat) seated = false;
+            must(params, step_descriptors, call(SYS_dup2, each.twin, each.fd), fd);
+            continue;
+        }
+        if (each.keeper != keeper) {
+            if (seated) call(SYS_close, params->seat);
+            move(call(SYS_pidfd_open, each.keeper, 0), params->seat);
+            keeper = each.keeper;
+            seated = true;
+        }
+        move(call(SYS_pidfd_getfd, params->seat, each.number, 0), each.fd);
+    }
+    if (seated) call(SYS_close, params->seat);
+}
+
 void set_descriptors(Params* params) {
     const auto* late = at<Late>(params->late);
     for (std::uint64_t i = 0; i < params->late_count; ++i) {
+        call(SYS_close, late[i].fd);  // a placeholder; there may be no other number
         const long opened = call(SYS_open, late[i].path, late[i].flags, 0);
         must(params, step_open_file, opened, late[i].path);
         if (opened != late[i].fd) {
@@ -395,6 +434,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params*
     drop_pending();  // what the making of the forest left behind: SIGCHLDs of zombies and middle processes
     restore_memory(params);
     set_process(params);
+    place_postponed(params);
     start_threads(params);
     create_timers(params);
     set_descriptors(params);

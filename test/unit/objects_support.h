@@ -134,7 +134,10 @@ struct Checkpoint {
     Result<restart::ObjectSet> open(restart::ObjectSetOptions options = {}) {
         auto image = open_objects_image(folder / "objects");
         if (!image) return std::unexpected(image.error());
-        options.floor = restart::lowest_floor(processes);
+        const auto room = find_descriptor_room(processes, image->objects, raise_descriptor_limit());
+        if (!room) return std::unexpected(room.error());
+        options.floor = room->floor;
+        options.width = room->width;
         return restart::ObjectSet::open_all(image->objects, image->reader, options, notes);
     }
     // Opens everything, forks a process in place of each captured one, and runs `check` (given its index)
