@@ -707,8 +707,9 @@ class Checkpoint {
         manifest_.images.push_back({"objects.image", "", 0, "", *bytes, 0});
         manifest_.bytes += *bytes;
         make_parts(processes, objects, manifest_);
-        if (auto words = too_many_to_restart(processes, objects); !words.empty())
-            reporter_.note(std::move(words));
+        auto too_many = too_many_to_restart(processes, objects);
+        if (!too_many) return std::unexpected(std::move(too_many.error()));
+        if (!too_many->empty()) reporter_.note(std::move(*too_many));
         manifest_.notes = reporter_.notes();
         manifest_.notes.insert(manifest_.notes.end(), notes.begin(), notes.end());
         return {};

@@ -136,9 +136,20 @@ Result<Description> describe_in_flight(const Holder& holder, Fd duplicate, const
     return found;
 }
 
-Result<int> compare(int a, int b) {
-    static const pid_t self = ::getpid();
-    const long order = ::syscall(SYS_kcmp, self, self, KCMP_FILE, a, b);
+Result<int> compare(const Description& a, const Description& b) {
+    struct Where {
+        pid_t process;
+        int number;
+    };
+    // By our duplicate, or where there is none at the moment, by the descriptor that it was found by.
+    const auto where = [](const Description& each) -> Where {
+        static const pid_t self = ::getpid();
+        if (each.duplicate || each.duplicates == nullptr) return {self, each.duplicate.get()};
+        return {each.holder.tid != 0 ? each.holder.tid : each.holder.pid, each.number};
+    };
+    const Where first = where(a), second = where(b);
+    const long order =
+        ::syscall(SYS_kcmp, first.process, second.process, KCMP_FILE, first.number, second.number);
     if (order < 0) return fail_errno("kcmp: descriptors can't be compared");
     return order == 0 ? 0 : order == 1 ? -1 : 1;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "capture/objects/duplicates.h"
 #include "capture/objects/objects.h"
 #include "common/fd.h"
 
@@ -14,15 +15,20 @@ namespace cairn::capture {
 
 struct Description {
     Holder holder;
-    int number = -1;  // the descriptor by which it was first found
-    Fd duplicate;     // ours, of the same open file description
+    int number = -1;                   // the descriptor by which it was first found
+    mutable Fd duplicate;              // ours, of the same open file description
+    Duplicates* duplicates = nullptr;  // which may take that away for the time
     struct stat status {};
     int flags = 0;         // F_GETFL
     std::string link;      // what /proc/PID/fd/NUMBER leads to
     std::string info;      // /proc/PID/fdinfo/NUMBER
     std::string waits_in;  // sent through a socket and not received: that socket's who(); number is -1
 
-    [[nodiscard]] int fd() const { return duplicate.get(); }
+    // Good until some others have been asked for theirs.
+    [[nodiscard]] int fd() const {
+        if (!duplicate && duplicates != nullptr) duplicates->take_again(*this);
+        return duplicate.get();
+    }
     [[nodiscard]] bool is(mode_t format) const { return (status.st_mode & S_IFMT) == format; }
     [[nodiscard]] std::string who() const;  // "123 (bash): descriptor 7"
 };
@@ -51,8 +57,8 @@ struct Description {
 [[nodiscard]] Result<Description> describe_in_flight(const Holder& holder, Fd duplicate,
                                                      const std::string& where);
 
-// Do two descriptors of ours lead to the same open file description? As an order: kcmp(2).
-[[nodiscard]] Result<int> compare(int a, int b);
+// Are they the same open file description? As an order: kcmp(2).
+[[nodiscard]] Result<int> compare(const Description& a, const Description& b);
 
 // A new description of the same file, for reading from its begin; none if the file can't be opened so.
 [[nodiscard]] Fd reopen(int fd, int flags);

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -44,10 +45,12 @@ Result<> capture_epolls(Table& table) {
     for (auto& [id, epoll] : table.descriptions) {
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
         if (object.type != "epoll") continue;
+        const Fd held(::fcntl(epoll.fd(), F_DUPFD_CLOEXEC, 0));  // all others are asked for theirs
+        if (!held) return fail_errno("{}", epoll.who());
         nlohmann::json targets = nlohmann::json::array();
         std::map<int, std::uint32_t> seen;  // registered under one number: told apart by their order
         for (const Watched& watched : parse(epoll.info)) {
-            kcmp_epoll_slot slot{static_cast<__u32>(epoll.fd()), static_cast<__u32>(watched.fd),
+            kcmp_epoll_slot slot{static_cast<__u32>(held.get()), static_cast<__u32>(watched.fd),
                                  seen[watched.fd]++};
             std::int64_t target = -1;
             for (const auto& [other, description] : table.descriptions) {

@@ -1,7 +1,6 @@
 #include "capture/objects/table.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,17 +10,6 @@
 
 namespace cairn::capture {
 namespace {
-
-// One duplicate for each open file description of the whole group is held at once.
-void raise_descriptor_limit() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    constexpr rlim_t plenty = 1 << 20;  // fs.nr_open of a stock kernel
-    const rlimit more{plenty, std::max(limit.rlim_max, plenty)};
-    if (limit.rlim_max < plenty && ::setrlimit(RLIMIT_NOFILE, &more) == 0) return;
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 void read_owner(const Table& table, const Description& found, schema::Object& object) {
     f_owner_ex owner{};
@@ -42,7 +30,7 @@ Result<Place> find_place(const Table& table, const std::vector<std::int64_t>& of
     std::size_t low = 0, high = of_inode.size();
     while (low < high) {
         const std::size_t middle = (low + high) / 2;
-        const auto order = compare(found.fd(), table.descriptions.at(of_inode[middle]).fd());
+        const auto order = compare(found, table.descriptions.at(of_inode[middle]));
         if (!order) return std::unexpected(order.error());
         if (*order == 0) return Place{of_inode[middle], middle};
         if (*order < 0)
@@ -83,7 +71,9 @@ Result<std::int64_t> Table::enter(Description found) {
     object.flags = found.flags;
     read_owner(*this, found, object);
     of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place->index), object.id);
+    found.duplicates = &duplicates;
     const Description& kept = descriptions.emplace(object.id, std::move(found)).first->second;
+    duplicates.add(kept);
     if (auto done = note_leases(*this, kept); !done) return std::unexpected(std::move(done.error()));
     if (auto done = describe_object(*this, kept, object); !done)
         return std::unexpected(std::move(done.error()).in(kept.who()));
@@ -92,7 +82,6 @@ Result<std::int64_t> Table::enter(Description found) {
 
 ObjectTable::ObjectTable(ObjectOptions options) : table_(std::make_unique<Table>()) {
     table_->options = std::move(options);
-    raise_descriptor_limit();
 }
 ObjectTable::ObjectTable(ObjectTable&&) noexcept = default;
 ObjectTable& ObjectTable::operator=(ObjectTable&&) noexcept = default;
@@ -151,6 +140,7 @@ Result<> ObjectTable::capture_contents(ImageWriter& writer) {
 }
 
 void ObjectTable::release() {
+    table_->duplicates.forget_all();
     table_->descriptions.clear();
     table_->known.clear();
     table_->memories.clear();

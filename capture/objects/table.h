@@ -37,6 +37,7 @@ struct Table {
     std::deque<schema::Object> objects;  // id = index; a deque: references stay valid
     std::vector<std::string> notes;
 
+    Duplicates duplicates;                             // of these:
     std::map<std::int64_t, Description> descriptions;  // object id -> what was found; emptied by release()
     std::map<Inode, std::vector<std::int64_t>> known;  // descriptions of an inode, in the order of kcmp
     std::map<std::pair<Inode, std::string>, std::int64_t> files;  // not descriptions: mapped, executed, cwd

@@ -1,0 +1,29 @@
+// Our duplicates of the programs' descriptors. There may be more open file descriptions than we may have
+// descriptors: then those that can be had again, from a process that stands still, are let go of and taken
+// when they are asked for.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+
+namespace cairn::capture {
+
+struct Description;
+
+class Duplicates {
+  public:
+    // As many as the limit of descriptors leaves room for.
+    Duplicates();
+    // From now on it may lose its duplicate. It must stay where it is.
+    void add(const Description& description);
+    // It is asked for and isn't there: taken again; without success if its process has been killed.
+    void take_again(const Description& description);
+    void forget_all();
+
+  private:
+    void make_room();
+    std::size_t most_, held_ = 0;
+    std::deque<const Description*> dispensable_;  // that have one, oldest first
+};
+
+}  // namespace cairn::capture
