@@ -15,6 +15,7 @@
 #include <string>
 
 #include "capture/objects/objects.h"
+#include "common/descriptor_room.h"
 #include "common/image/reader.h"
 #include "common/image/writer.h"
 #include "common/proc.h"

@@ -147,8 +147,8 @@ TEST(ObjectsTerminal, OuterTerminalIsReplaced) {
     options.terminal = new_slave;
     auto set = checkpoint.open(options);
     ASSERT_TRUE(set) << set.error().what;
-    const auto terminal = set->controlling_terminal(checkpoint.processes[0]);
-    const int controlling = terminal.get();
+    const auto held = set->controlling_terminal(checkpoint.processes[0]);
+    const int controlling = held.get();
     const pid_t child = ::fork();
     if (child == 0) {
         CHILD_CHECK(::setsid() > 0 && ::ioctl(controlling, TIOCSCTTY, 0) == 0);
