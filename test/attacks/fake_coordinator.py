@@ -1,14 +1,8 @@
-#!/usr/bin/python3
 """Another user answers in the place of root's session, takes its names before, or waits for root to step into his own session. Root
 says nothing to him, believes nothing, and acts in another user's session only where CAIRN_RUNDIR names it."""
 import os
-import select
-import socket
 import subprocess
-import sys
-import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, modes
 
 INSIDE = "CAIRN_TEST_OWN_TMP"
 NOBODY = 65534
@@ -69,7 +63,7 @@ def test(t):
         os.environ[INSIDE] = "1"
         os.environ.pop("XDG_RUNTIME_DIR", None)
         os.execvp("unshare", ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /tmp && chmod 1777 /tmp && exec \"$@\"", "sh",
-                              sys.executable, *sys.argv])
+                              *modes.own_command()])
     global HEARD
     HEARD = "/tmp/heard"
     with open(HEARD, "w"):
@@ -137,6 +131,3 @@ def test(t):
     held += 1
     check(job.poll() is None, "his program has been ended")
     print(f"attacks: {tried} tried, {held} held", flush=True)
-
-
-main(test)

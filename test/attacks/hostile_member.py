@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """A member that has become another user writes what it likes into all that it can write, while root checkpoints, lists,
 restarts and kills. Nothing but its own entries may be disturbed (docs/security.md).
 
@@ -6,11 +5,10 @@ It claims to be processes of root's and of its own user's outside, names files o
 copy-on-write children, and fills its region with random bytes. `--soak`: for an hour."""
 import os
 import signal
-import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 from cairn_test.ticking import Ticking
+NEEDS = ["/usr/bin/setpriv"]
 
 NOBODY = 65534
 
@@ -184,6 +182,3 @@ def test(t):
     group.all_tick("after a restart")
     tried = text.count("held:") + int(text.split("claims ")[1].split(",")[0])
     t.say(f"attacks: {tried} tried, {tried} held")
-
-
-main(test, needs=["/usr/bin/setpriv"])

@@ -1,15 +1,11 @@
-#!/usr/bin/python3
 """Another local user of the hosts of a computation, without its key: tries to get the key, the sockets and a place in the computation, and
 calls every port that listens while the parts of a restart look for each other. Somebody on the path records what they say."""
 import os
 import socket
-import sys
 import threading
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "hosts")]
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.hosts import Net
-from pair import PAIR, flow
+from cairn_test.pair import PAIR, flow
 
 # Calls whoever listens, and says what a caller of ours says, as far as it can be known.
 KNOCK = r"""
@@ -120,7 +116,3 @@ def test(t):
             t.say(f"round {number}: {calls} calls ({parts_called} of parts until now) of another user, {len(wire)} bytes recorded")
     check(parts_called > 0, "nobody has called a part of a restart")
     print(f"attacks: {tried} tried, {held} held", flush=True)
-
-
-if __name__ == "__main__":
-    main(test)

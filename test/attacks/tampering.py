@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Somebody on the path between two hosts changes what a restart puts back into the receive queues of the programs' connection, a byte
 of each packet: the restart ends and says so. Where he only hands on, it goes well."""
 import ctypes
@@ -10,7 +9,7 @@ import sys
 import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "hosts")]
-from cairn_test import Failure, check, main, processes
+from cairn_test import Failure, check, processes
 from cairn_test.hosts import Net, run
 
 # Each sends, and reads nothing until it is told to: at the checkpoint all of it is in the other's receive queue.
@@ -182,7 +181,3 @@ def test(t):
             t.say(f"round {number + 1}: {between.passed} packets were handed on")
         between.stop()
     print(f"attacks: {tried} tried, {held} held", flush=True)
-
-
-if __name__ == "__main__":
-    main(test)

@@ -1,6 +1,7 @@
 // What a process carries with it: working directory, umask, limits, niceness, scheduling, affinity, name,
 // argv and environment as ps shows them, dumpable, parent-death signal, subreaper, timer slack, brk,
 // executable.
+// rain: soak
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>

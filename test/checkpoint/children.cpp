@@ -1,5 +1,6 @@
 // Children in every state: zombies with their status, stopped ones (told of and not yet), one that waits,
 // process groups and sessions with and without their leader, orphans, usage of the dead.
+// rain: soak
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """Checkpoints every 100 ms of a program that forks, execs, and creates and ends threads as fast as it can. Each of them is
 one that a restart takes: the long form restarts every generation, the short one looks at every and restarts three."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import json
 import time
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.serving import ask, begin, finish
 
 
@@ -40,6 +37,3 @@ def test(t):
         number += 1
         ask(t, program, number)
     finish(t, program)
-
-
-main(test)

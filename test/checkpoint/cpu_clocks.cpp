@@ -1,5 +1,7 @@
 // CPU time: clocks of the process and of threads, clock(), times(), getrusage() go on from where they were; a
 // child begins at nothing. Nothing is added for the time in between.
+// ci: exact user
+// rain: soak
 #include <sys/resource.h>
 #include <sys/times.h>
 #include <sys/wait.h>

@@ -1,14 +1,6 @@
-#!/usr/bin/python3
 """Checkpoints one after the other of a program whose children, and their main threads, end all the time."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main
 from cairn_test.repeated import repeated_checkpoints
 
 
 def test(t):
     repeated_checkpoints(t, "endings")
-
-
-main(test)

@@ -1,6 +1,8 @@
 // epoll(7): level- and edge-triggered, oneshot armed and disarmed, exclusive, nested, data words, one file
 // under two numbers, a number that is another file's by now, shared with a child, threads asleep in
 // epoll_wait.
+// ci: exact user
+// rain: soak
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

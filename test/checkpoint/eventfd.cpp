@@ -1,5 +1,7 @@
 // eventfd(2): empty, counting, as a semaphore, nonblocking, full, held twice and by a child, with readers and
 // a writer asleep in it.
+// ci: exact user
+// rain: soak
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>

@@ -1,5 +1,7 @@
 // fanotify: marks of a folder and a file with what they ignore, events after each restart; as root also of a
 // mount and of a whole file system. An ordinary user may have one that tells of files by their handles.
+// ci: exact user
+// rain: soak
 #include <sys/fanotify.h>
 #include <sys/stat.h>
 

@@ -1,6 +1,8 @@
 // File locks of all three kinds: a process's (fcntl F_SETLK), of an open file description (F_OFD_SETLK),
 // flock(2); shared and exclusive, over part of a file and to its end, held by a process and by what it shares
 // with a child; processes asleep until they get one.
+// ci: exact user
+// rain: soak
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
 // Open files: offsets, flags, close-on-exec, shared descriptions, append, directories, O_PATH, O_TMPFILE,
 // unlinked ones with contents, /dev and /proc files, a file that many hold.
+// rain: soak
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -1,13 +1,10 @@
-#!/usr/bin/python3
 """The paper's programs come back as `ps axjf` showed them: (a) an orphan in the session of somebody else's child, (b) children
 born before their parent's setsid(), (c) two programs that talk, started and restarted on two terminals."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import json
 import re
 import subprocess
-from cairn_test import check, main
+from cairn_test import check
 
 PROGRAM = {"a": {"p1", "p11", "p12", "p13", "p131", "p132", "p2", "p21", "p22"},
            "b": {"p1", "p11", "p12", "p13", "p131", "p132", "p133"}}
@@ -85,6 +82,3 @@ def test(t):
     tree(t, "a")
     tree(t, "b")
     talking(t)
-
-
-main(test)

@@ -1,13 +1,13 @@
-#!/usr/bin/python3
 """Memory of hugetlb pages, from a pool that root keeps filled meanwhile, whoever the test runs as: others take from it as
 well (UCX does, and so every MPICH job, as soon as there is something in it)."""
+# ci: exact
+# serial: the machine's pool: an MPICH job beside it takes what there is
 import os
 import signal
 import subprocess
 import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import check, modes
 from cairn_test.serving import ask, begin, finish
 
 POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
@@ -74,7 +74,7 @@ def keep_pool():
             print(f"SKIPPED: this machine has no {NEEDED} huge pages of memory in one piece")
             sys.exit(77)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-        again = subprocess.Popen([sys.executable, *sys.argv], env=dict(os.environ, **{KEPT: "1"}))
+        again = subprocess.Popen(modes.own_command(), env=dict(os.environ, **{KEPT: "1"}))
         while again.poll() is None:
             pool.fill()
             time.sleep(0.02)
@@ -106,4 +106,3 @@ def test(t):
 
 if KEPT not in os.environ:
     keep_pool()
-main(test)

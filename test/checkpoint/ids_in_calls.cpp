@@ -1,6 +1,7 @@
 // Threads that give ids to the kernel nearly all the time, in registers, in memory and in paths: a stop is
 // likely to come when an id has been translated and its call not yet made. After a restart the kernel knows
 // the processes by other ids.
+// rain: soak
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

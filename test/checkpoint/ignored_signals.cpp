@@ -1,6 +1,8 @@
 // Signals that the program ignores, all the time, while its threads sleep in calls that no kernel makes again
 // once a signal has woken them: of an ignored signal nobody is woken. The kernel keeps ignored signals for
 // threads that are traced, though, and gives them to others of the process.
+// ci: exact user
+// rain: soak
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>

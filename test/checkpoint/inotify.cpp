@@ -1,6 +1,8 @@
 // inotify(7): watches of folders and files with their descriptors, masks, oneshot and onlydir; of a file that
 // has lost its name; a reader asleep; events that come after a restart, and none that the restart itself has
 // made.
+// ci: exact user
+// rain: soak
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,6 @@
 // Keyrings of a program's own: one of a thread, of the process, of a session. The kernel lets nobody read
 // what they hold: the checkpoint says so (keyrings.py), and disturbs none of them.
+// rain: soak
 #include <linux/keyctl.h>
 #include <sys/syscall.h>
 

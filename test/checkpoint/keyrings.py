@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 """Keyrings are noted by a checkpoint, and by `cairn inspect` of it; the program keeps them. Nobody else is named."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+# ci: exact user
 import re
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.serving import ask, begin, finish
 
 NOTES = [r"has a process keyring with 1 key: not saved", r"has a thread \(\d+\) keyring with 1 key: not saved",
@@ -22,6 +19,3 @@ def test(t):
                 check(len(re.findall(note, text)) == 1, f"{where} says {text!r}, and not once {note!r}")
         ask(t, program, number)
     finish(t, program)
-
-
-main(test)

@@ -1,9 +1,6 @@
-#!/usr/bin/python3
 """lazy_memory.cpp, restarted lazily: checked while its memory comes, checkpointed at once, several times in a row."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, main
+from cairn_test import Skip
 from cairn_test.serving import ask, begin, finish
 
 
@@ -23,6 +20,3 @@ def test(t):
             continue  # the next checkpoint at once, while pages are still missing
         ask(t, program, number)
     finish(t, program)
-
-
-main(test)

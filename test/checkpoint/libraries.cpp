@@ -1,5 +1,6 @@
 // dlopen'ed libraries, rseq, the vdso's clocks, deep recursion on the main stack, C++ exceptions, after a
 // restart.
+// rain: soak
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>

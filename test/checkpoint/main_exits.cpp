@@ -1,4 +1,5 @@
 // The main thread has exited, others live: /proc/self is empty, the process is not.
+// rain: soak
 #include <pthread.h>
 
 #include <initializer_list>

@@ -1,6 +1,7 @@
 // A small file that is written to by a mapping only, and whose name others take away (mapped_gone.py), as
 // they do with java's /tmp/hsperfdata_USER/PID: mapped_gone.cpp [PATH]. The mapping and the file by that name
 // are one.
+// rain: soak
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

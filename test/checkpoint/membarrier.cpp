@@ -1,5 +1,7 @@
 // Registrations for membarrier(2): without one the expedited commands are refused. And what a program says of
 // where its memory is to come from: set_mempolicy(2), mbind(2).
+// ci: exact user
+// rain: soak
 #include <linux/membarrier.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>

@@ -1,5 +1,7 @@
 // memfd_create(2) with its seals: all of them, none, what had been mapped before it was sealed; read-only and
 // in a child.
+// ci: exact user
+// rain: soak
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

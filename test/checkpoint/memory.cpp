@@ -1,6 +1,7 @@
 // Memory of every kind: private and shared anonymous, holes, guard pages, huge and many areas, brk, files
 // mapped both ways, a deleted mapped file, memfd; and what a restart must not change: fresh pages are zero,
 // mremap grows.
+// rain: soak
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

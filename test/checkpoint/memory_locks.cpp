@@ -1,5 +1,7 @@
 // mlock(2), mlock2(MLOCK_ONFAULT), mlockall(MCL_FUTURE): what is locked stays locked, and so will be what is
 // mapped later.
+// ci: exact user
+// rain: soak
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

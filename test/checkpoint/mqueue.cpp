@@ -1,5 +1,7 @@
 // POSIX message queues: messages of several priorities in their order, attributes, several descriptions of
 // one queue, a queue without a name, notifications by signal, sleepers in mq_receive and mq_send.
+// ci: exact user
+// rain: soak
 #include <mqueue.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,5 +1,7 @@
 // A program that asks the kernel by netlink all the time: a checkpoint between question and answer, or in the
 // middle of a long one, must not leave it waiting for what nobody will say.
+// ci: exact user
+// rain: soak
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>

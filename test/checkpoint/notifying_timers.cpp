@@ -1,5 +1,7 @@
 // POSIX timers that tell a thread of libc's (SIGEV_THREAD), that count CPU time of the process, of this
 // thread and of another one, and that are set to a point in time.
+// ci: exact user
+// rain: soak
 #include <pthread.h>
 #include <signal.h>
 

@@ -1,9 +1,13 @@
-#!/usr/bin/python3
 """Memory comes back as well where the kernel has neither PAGEMAP_SCAN nor userfaultfd."""
 import os
-import runpy
-import sys
+from cairn_test.serving import begin, ask, finish
 
-os.environ["CAIRN_NO_PAGEMAP_SCAN"] = os.environ["CAIRN_NO_USERFAULTFD"] = "1"
-sys.argv.append("memory")
-runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "resource.py"), run_name="__main__")
+
+def test(t):
+    for name in ("CAIRN_NO_PAGEMAP_SCAN", "CAIRN_NO_USERFAULTFD"):
+        os.environ[name] = t.env[name] = "1"
+    program = begin(t, "memory")
+    for number in range(t.rounds):
+        program, _ = t.cycle(program, number)
+        ask(t, program, number)
+    finish(t, program)

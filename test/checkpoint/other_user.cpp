@@ -1,6 +1,8 @@
 // Root's process changes its user and executes programs, as su and sshd do: those run as somebody who may not
 // even look into the session's folder, and are members all the same, and so is whatever they execute, before
 // and after a restart.
+// ci: exact user
+// rain: soak
 #include <grp.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,4 +1,6 @@
 // Packet sockets: protocol, interface, filter, memberships, options, a fanout group.
+// ci: exact user
+// rain: soak
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>

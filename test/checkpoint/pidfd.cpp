@@ -1,5 +1,7 @@
 // pidfd_open(2): of oneself, seen by a child as well, a child, the main thread, a zombie, one that has gone;
 // in an epoll, asleep in poll and in waitid(P_PIDFD).
+// ci: exact user
+// rain: soak
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>

@@ -1,6 +1,8 @@
 // POSIX shared memory (shm_open) and named semaphores (sem_open): files of /dev/shm, which nothing but memory
 // keeps. Mapped by several processes, read-only, without a name any more; a process and a thread asleep in
 // sem_wait.
+// ci: exact user
+// rain: soak
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -1,5 +1,7 @@
 // A pseudo-terminal with both ends inside: termios, size, packet mode, what was typed and not yet read, what
 // was printed and not yet read, a session on it with its foreground group.
+// serial: its terminals' numbers must be free when it comes back
+// rain: soak
 #include <pty.h>
 #include <signal.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,6 @@
 // Waits that have a deadline on a clock which a reboot sets back: each of these threads waits again and
 // again, for a moment that it knows, and looks at the clock when it wakes.
+// rain: soak
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>

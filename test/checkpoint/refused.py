@@ -1,11 +1,8 @@
-#!/usr/bin/python3
 """What can't be saved is refused by name and with the reason, and the program goes on; in the long form it is asked for again and again."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import re
 import time
-from cairn_test import Skip, check, main, processes
+from cairn_test import Skip, check, processes
 from cairn_test.serving import ask, begin, finish
 
 KINDS = {
@@ -66,6 +63,3 @@ def test(t):
         processes.kill_tree({t.coordinator_pid()})
     # Each kind that this machine hasn't got is on the list of what may be skipped; more than half never is.
     check(2 * refused >= len(KINDS), f"only {refused} of {len(KINDS)} kinds were there to be refused")
-
-
-main(test)

@@ -1,5 +1,6 @@
 // Registers: a loop keeps values in general, SSE, AVX and x87 registers and the rounding modes all the time,
 // in a thread that never enters the kernel.
+// rain: soak
 #include <immintrin.h>
 #include <pthread.h>
 

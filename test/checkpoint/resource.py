@@ -1,12 +1,8 @@
-#!/usr/bin/python3
 """Drives one of the programs in this folder: resource.py NAME.
 
 The program sets something up and prints READY. After each checkpoint, kill -9 and restart it is asked to check
 everything; at the end it must print EXIT-SUCCESS and end with 0. A program that can't run here prints SKIP."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Again, main
+from cairn_test import Again
 from cairn_test.serving import ask, begin, finish
 
 
@@ -19,6 +15,3 @@ def test(t):
             raise Again("another program has taken the pseudo-terminal's number")
         ask(t, program, number)
     finish(t, program)
-
-
-main(test)

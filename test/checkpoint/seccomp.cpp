@@ -1,5 +1,7 @@
 // Seccomp filters of the program's own, where the kernel gives them back (to root): each still denies what it
 // denied, in the order in which they were installed, in every thread and process.
+// ci: exact user
+// rain: soak
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

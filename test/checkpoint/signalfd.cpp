@@ -1,5 +1,7 @@
 // signalfd(2): pending signals of process and thread, with their data; a mask that was changed; a reader
 // asleep in it; one in an epoll; one inherited by a child, which reads its own signals by it.
+// ci: exact user
+// rain: soak
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>

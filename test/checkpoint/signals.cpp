@@ -1,5 +1,6 @@
 // Signal handlers, masks, pending signals with their siginfo (of the process and of a thread), alternate
 // stacks.
+// rain: soak
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

@@ -1,5 +1,7 @@
 // Timers that fire once, all the time: one that does so while the checkpoint looks at signals and timers is
 // neither lost (its thread would wait for ever) nor fires twice.
+// ci: exact user
+// rain: soak
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>

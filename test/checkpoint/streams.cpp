@@ -1,6 +1,7 @@
 // Pairs of processes that send to each other without a pause, both ways, over every kind of socket that keeps
 // order. Each byte is known beforehand: none may be lost, doubled or moved, whatever is checkpointed and
 // restarted meanwhile.
+// rain: soak
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -1,6 +1,8 @@
 // System V shared memory, semaphores and message queues: private ones and some with a key, a segment that has
 // been removed, parts of segments, promises of SEM_UNDO (kept over an exec, void after SETVAL), sleepers in
 // semop, semtimedop, msgrcv and msgsnd.
+// ci: exact user
+// rain: soak
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>

@@ -1,12 +1,12 @@
-#!/usr/bin/python3
 """System V objects that are gone by the restart, as after a reboot: made again, by their old ids as root, else by other
 ones that the program is not told of. system_v_gone.py linked|preloaded: who calls the kernel is system_v_by_syscall.c."""
+# ci: exact user
+# soak system_v_linked: linked
+# soak system_v_preloaded: preloaded
 import json
 import os
 import subprocess
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.serving import ask, begin, finish
 
 
@@ -58,6 +58,3 @@ def test(t):
         program = t.restart(name=f"restart {number + 1}")
         ask(t, program, number)
     finish(t, program)
-
-
-main(test)

@@ -1,6 +1,8 @@
 // TCP and TCP over IPv6 inside the group: connections with data both ways, with full buffers, half closed,
 // with peers that have gone or reset them, urgent data, listening sockets with connections that nobody has
 // accepted yet, options.
+// ci: exact user
+// rain: soak
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,4 +1,5 @@
 // The terminal that the program was started from: mode, foreground group, what was typed ahead, /dev/tty.
+// rain: soak
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>

@@ -1,5 +1,7 @@
 // timerfd_create(2): single and periodic, relative and absolute, of three clocks, disarmed, expired and not
 // yet read, with a reader asleep in it, shared with a child.
+// ci: exact user
+// rain: soak
 #include <poll.h>
 #include <signal.h>
 #include <sys/timerfd.h>

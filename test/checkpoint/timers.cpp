@@ -1,5 +1,6 @@
 // Timers of the program: setitimer, timer_create with signals, to a thread and none, disarmed and periodic
 // ones.
+// rain: soak
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

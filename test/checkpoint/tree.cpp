@@ -1,6 +1,7 @@
 // A tree of processes that check themselves and each other all the time: memory, registers, ids, descriptors,
 // signals, pipes. Any of them that sees something wrong says FAILED and ends everybody. Usage: tree DEPTH
 // WIDTH
+// rain: soak
 #include <immintrin.h>
 #include <pthread.h>
 #include <signal.h>

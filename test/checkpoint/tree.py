@@ -1,9 +1,4 @@
-#!/usr/bin/python3
 """A tree of processes that checks itself all the time, over many cycles of checkpoint, kill and restart."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main
 from cairn_test.serving import ask, begin, finish
 
 
@@ -15,6 +10,3 @@ def test(t):
         program, _ = t.cycle(program, number)
         ask(t, program, number)
     finish(t, program)
-
-
-main(test)

@@ -1,5 +1,7 @@
 // UDP over IPv4 and IPv6: bound, connected, with datagrams that wait and tell where they came from, multicast
 // groups, options; raw sockets (root) and netlink sockets.
+// ci: exact user
+// rain: soak
 #include <arpa/inet.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

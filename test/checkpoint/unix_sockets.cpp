@@ -2,6 +2,8 @@
 // what is on its way both ways, descriptors and credentials in flight, halves shut down, peers that have
 // gone, listening sockets with connections that nobody has accepted yet, datagrams with and without a
 // connection, options.
+// ci: exact user
+// rain: soak
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>

@@ -1,5 +1,6 @@
 // A vfork child that takes its time before it execs, and posix_spawn and system in a loop, while checkpoints
 // are taken.
+// rain: soak
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,9 +1,6 @@
-#!/usr/bin/python3
 """Sleeping calls and a timer of the program's, against checkpoints every 5 ms: no wake-up is lost."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Failure, check, main, processes
+from cairn_test import Failure, check, processes
 
 
 def test(t):
@@ -25,6 +22,3 @@ def test(t):
     check(taken >= (1000 if t.soak else 10), f"only {taken} checkpoints were taken while the program slept and woke")
     program.expect("EXIT-SUCCESS")
     program.expect_exit(0)
-
-
-main(test)

@@ -1,11 +1,7 @@
-#!/usr/bin/python3
 """A TCP connection whose receiver has read much at a time, and now nothing: its queue has grown by itself beyond what
 anybody may ask for. All of it is back after a restart, nobody's privilege needed."""
-import os
 import re
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 PROGRAM = r"""
 import hashlib, socket, sys, time
@@ -77,6 +73,3 @@ def test(t):
         program.send("go on\n")
         program.expect("GOOD", timeout=60)
         total = int(re.search(rb"\d+", program.expect(r"FULL \d+\r?\n", timeout=60).group(0))[0])
-
-
-main(test)

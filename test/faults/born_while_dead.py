@@ -1,11 +1,8 @@
-#!/usr/bin/python3
 """Processes that are born while the coordinator is dead are in the next checkpoint."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import json
 import signal
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 
 def test(t):
@@ -42,6 +39,3 @@ def test(t):
     shell.expect(r"\n5\r?\n.*all ended")
     shell.send("exit 4\n")
     shell.expect_exit(4)
-
-
-main(test)

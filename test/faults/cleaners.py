@@ -1,13 +1,10 @@
-#!/usr/bin/python3
 """Cleaners of /tmp: the coordinator holds a lock on the session's folder and the one above, which systemd-tmpfiles respects. That
 one, where it is installed, clears everything around them and touches nothing in them."""
 import fcntl
 import os
 import shutil
 import signal
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 from cairn_test.ticking import Ticking
 
 
@@ -74,6 +71,3 @@ def test(t):
     group.checkpoint_works("with the second coordinator")
     t.must("quit")
     t.wait_until(lambda: not is_locked(place), "the place to be free after quit", 5)
-
-
-main(test)

@@ -1,11 +1,7 @@
-#!/usr/bin/python3
 """The coordinator is killed before, in each phase of, and after a checkpoint, and started again: nothing is lost."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import signal
-import time
-from cairn_test import Failure, check, main, processes
+from cairn_test import check, processes
 from cairn_test.events import Events
 from cairn_test.ticking import Ticking
 
@@ -38,6 +34,3 @@ def test(t):
         partial = [name for name in os.listdir(os.path.dirname(good)) if name.endswith(".partial")]
         check(not partial, f"left behind: {partial}")
     group.survives_a_restart()
-
-
-main(test)

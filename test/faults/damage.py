@@ -1,14 +1,11 @@
-#!/usr/bin/python3
 """An image is truncated, has a bit flipped in each section, or is of another version: refused by name, nothing is
 started; the folder as it was restarts."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import json
 import re
 import shutil
 import struct
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 from cairn_test.ticking import Ticking
 
 
@@ -112,6 +109,3 @@ def test(t):
     fresh()
     group.program = t.restart(script=os.path.join(good, "restart.sh"))
     group.all_tick("after a restart of the undamaged one")
-
-
-main(test)

@@ -1,11 +1,8 @@
-#!/usr/bin/python3
 """A thread that has ended and is still listed: it is no part of a checkpoint, and of no restart. Here a tracer that has not
 waited for it keeps it; without one the kernel lists it for a moment, which a busy machine makes longer."""
 import os
 import signal
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 PROGRAM = r"""
 import sys, threading
@@ -53,6 +50,3 @@ def test(t):
     program = t.restart()
     program.send("look\n")
     program.expect(r"LIVES False True\r?\n")
-
-
-main(test)

@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 """The disk is full, the folder is gone, or not writable: given up with the reason, programs go on, the last one stays."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import signal
-from cairn_test import Failure, check, main, processes
+from cairn_test import Failure, check, processes
 from cairn_test.events import Events
 from cairn_test.ticking import Ticking
 
@@ -92,6 +89,3 @@ def test(t):
     # The good one is still good, and the next one works.
     group.survives_a_restart()
     group.checkpoint_works("after all of it")
-
-
-main(test)

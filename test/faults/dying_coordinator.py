@@ -1,12 +1,10 @@
-#!/usr/bin/python3
 """A coordinator that was killed and still has its socket: the kernel closes what a process holds behind giving back its memory, and
 until then whoever calls is connected and gets no answer. Here a tracer holds it there; a launch and a restart wait for its end."""
+# ci: exact user
 import os
 import signal
 import subprocess
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 TRACER = r"""
 import ctypes, os, sys, time
@@ -69,6 +67,3 @@ def test(t):
         os.kill(sleeper.get("real", sleeper["pid"]), signal.SIGKILL)
         t.wait_until(lambda: len(t.members()) == 1, "the second program to end")
         t.say(f"round {number + 1}: launched and restarted beside a coordinator that was dying")
-
-
-main(test)

@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """The session's folder is removed while programs run: it is noticed, made again and said; checkpoints, interval checkpoints, births
 and execs go on, nobody starts a second coordinator, and where only the folder was removed the next coordinator finds everybody."""
 import os
 import shutil
 import signal
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 from cairn_test.ticking import Ticking
 
 # Executes a child four times a second: who can't find the region runs outside.
@@ -86,6 +83,3 @@ def test(t):
         t.programs.remove(program)
     goes_on(t, group, coordinator, "after the place of all sessions was removed")
     group.survives_a_restart()
-
-
-main(test)

@@ -1,13 +1,10 @@
-#!/usr/bin/python3
 """The session's table of processes is full: a launch is refused, who is born goes on natively and is named by list, status and the
 checkpoint that is refused for it; whoever gets a place later belongs to the computation like everybody else. The table is a small
 one (CAIRN_SLOTS). `full_table.py --mode exact large` fills the real one, of 16,384: by hand."""
 import json
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import time
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 # Counts, each process in a file of its own pid's name. On stdin of the first: fork, exec (a child that executes this again), large N.
 PROGRAM = r"""
@@ -196,6 +193,3 @@ def large(t):
     code, out, err = t.command("kill", timeout=600)
     t.say(f"kill ended with {code} after {time.monotonic() - began:.1f} s: {out}{err}")
     t.wait_until(lambda: processes.reap() or (t.status() or {}).get("processes", 0) == 0, "all to be gone", 300)
-
-
-main(test)

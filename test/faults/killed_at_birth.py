@@ -1,12 +1,8 @@
-#!/usr/bin/python3
 """`cairn kill` of a program that forks all the time: whoever is being born at that moment is ended as well, also if the parent was
 killed before it could say whom it has borne. Who was left would keep the session's old number in use, and a restart would have to take
 another."""
 import glob
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 # Two parents, so that one is at it while the other is looked at. No more than two hundred children at a time.
 PARENT = r"""
@@ -47,6 +43,3 @@ def test(t):
             t.must("kill")
             check(not left(t), f"after a restart {left(t)} are left")
         t.programs.clear()
-
-
-main(test)

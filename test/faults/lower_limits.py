@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """A restart under lower hard limits than the checkpoint's: every limit is as high as it may be, and said to be lower; nothing
 is zero. Notes are printed whatever pass makes them, with --check as well."""
 import json
 import os
 import resource
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 PROGRAM = r"""
 import json, os, resource, sys
@@ -104,6 +101,3 @@ def of_another_user(t):
     check(limits_of(program) == before, f"{before} became {limits_of(program)}")
     with open(program.errors) as file:
         check("RLIMIT" not in file.read(), "a note of limits that are as they were")
-
-
-main(test)

@@ -1,13 +1,10 @@
-#!/usr/bin/python3
 """As many descriptors as a program may have, by its soft limit and by its hard one, in one process and in two: they come back under
 the limit that they were saved under, whatever kind of thing they lead to. One more than can be had again is refused by name."""
 import ctypes
 import os
 import resource
-import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 # Every number below `count` is taken: by a file at a position of its own, an eventfd, both ends of a pipe with something in it, or a
 # duplicate. No number may be free when it looks at them, so it opens nothing for that.
@@ -183,6 +180,3 @@ def test(t):
     check(code == 3 and "4096 different open files" in err and "4095" in err, f"{code}: {err}")
     fine(program, 4096, "close")
     rounds(t, program, 4096, 1)
-
-
-main(test)

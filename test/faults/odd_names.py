@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """Processes whose names, arguments, threads, files, sockets and variables hold escape sequences, line ends, half letters: they are
 saved, come back byte for byte, and nothing that anybody prints of them does anything to a terminal; JSON of them is UTF-8."""
 import ctypes
 import json
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 NAMES = (
     b"xxxxxxxxxxxxxx\xc3\xb6l",             # the kernel cuts after 15 bytes: in the middle of the letter
@@ -160,6 +157,3 @@ def test(t):
     says(t, "checkpoint", "--kill")
     with open(os.path.join(t.env["CAIRN_RUNDIR"], t.name, "coordinator.log"), "rb") as file:
         is_harmless(file.read(), "coordinator.log")
-
-
-main(test)

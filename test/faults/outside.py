@@ -1,11 +1,9 @@
-#!/usr/bin/python3
 """A connection to somebody outside the computation: refused on demand, else reset by a restart. A listening socket comes
 back, or the restart says who has its port, or (--external=keep-listening) it gets another."""
+# ci: exact user
 import os
 import socket
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 SERVER = r"""
 import os, socket, sys, threading
@@ -99,6 +97,3 @@ def test(t):
     open(os.path.join(t.work, "finish"), "w").close()
     program.expect("END")
     program.expect_exit(0)
-
-
-main(test)

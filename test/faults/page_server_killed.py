@@ -1,14 +1,12 @@
-#!/usr/bin/python3
 """The page server of a lazy restart is killed again and again while pages are missing: the program finds its memory as it
 was. The restart tool itself, which watches over it, is killed: the program ends with it, and nobody is left. Where two changes of memory can't be told apart any more
 it may be ended, with a message that says so."""
+# ci: exact user
 import os
 import random
-import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import signal
-from cairn_test import Failure, Skip, check, main, processes
+from cairn_test import Failure, Skip, check, processes
 from cairn_test.serving import ask, begin, finish
 
 
@@ -82,6 +80,3 @@ def test(t):
     t.say(f"{given_up} of {rounds} times the program was ended")
     check(2 * given_up <= rounds, f"{given_up} of {rounds} times the program was ended, though its memory could be had")
     finish(t, program)
-
-
-main(test)

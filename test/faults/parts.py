@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """Two programs on two terminals are one group; its parts are restarted one by one, each on a terminal of its own; the
 barrier holds the early one, and --wait gives up."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import json
 import signal
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 from cairn_test.ticking import Ticking
 
 
@@ -75,6 +72,3 @@ def test(t):
     t.restart()
     first.all_tick("after a restart of all parts at once")
     second.all_tick("after a restart of all parts at once")
-
-
-main(test)

@@ -1,11 +1,9 @@
-#!/usr/bin/python3
 """As many processes run as the user may have: a checkpoint does without the threads that it would like, or is given up
 with the reason; the programs go on, and the next checkpoint is complete."""
+# ci: user
 import os
 import resource
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import Skip, check
 from cairn_test.ticking import Ticking
 
 
@@ -22,6 +20,9 @@ def tasks_of(user):
 
 
 def test(t):
+    # The kernel doesn't hold root to it.
+    if os.getuid() == 0 or "userns" in t.mode:
+        raise Skip("root has no such limit")
     group = Ticking(t, size=20)
     good = group.checkpoint_works("without a limit")
     tried = []
@@ -46,13 +47,3 @@ def test(t):
     t.must("quit")
     t.must("coordinator", "--daemon")
     group.checkpoint_works("by a coordinator without the limit")
-
-
-def only_users(t):
-    # The kernel doesn't hold root to it.
-    if os.getuid() == 0 or "userns" in t.mode:
-        raise Skip("root has no such limit")
-    test(t)
-
-
-main(only_users)

@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """The capture is killed while it has a POSIX message queue's messages in its hands: not one is lost, and their order stays."""
 import ctypes
 import os
 import signal
-import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main, processes
+from cairn_test import Skip, check, processes
 from cairn_test.events import Events
 from cairn_test.serving import ask, expect
 
@@ -126,6 +123,3 @@ def test(t):
     expect(program, "EXIT-SUCCESS go")
     program.expect_exit(0)
     libc.mq_unlink(name.encode())
-
-
-main(test)

@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 """A self-contained checkpoint comes back without the program's file, and with the file when it is there as it was."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import shutil
-from cairn_test import check, main
+from cairn_test import check
 
 
 def test(t):
@@ -27,6 +24,3 @@ def test(t):
         check(len(t.members()) == 1, f"members: {t.members()}")
         t.say(f"program's file {'present' if present else 'gone'}: {pid} runs")
         t.pull_the_plug()
-
-
-main(test)

@@ -1,11 +1,9 @@
-#!/usr/bin/python3
 """A restart while another group is being served is refused; a copy in another session works; so does a second
 restart of the same checkpoint later. Another user's process that is no member's child doesn't get the session's region."""
 import os
 import re
 import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Terminal, check, main, processes
+from cairn_test import check
 from cairn_test.ticking import Ticking
 
 
@@ -78,6 +76,3 @@ def test(t):
     for copy in copies:
         copy.exit_status()
     other.all_tick("after the copies have gone")
-
-
-main(test)

@@ -1,11 +1,9 @@
-#!/usr/bin/python3
 """Coordinator and capture are nobody's children: limits, niceness, umask, signals, environment of whoever happened to launch
 first don't govern them. What can't be helped is said at once by its name, and so is what kills one of them."""
 import os
 import signal
 import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 # A wrapper that a launch is run by: python3 WRAPPER "code" argv...
 WRAPPER = """
@@ -153,6 +151,3 @@ def test(t):
         check(program.exit_status() != 0 and "ulimit -H -f" in t._read(program.sink), f"no file of 64 KiB: {t._read(program.sink)!r}")
         program = launch(t, "r.setrlimit(r.RLIMIT_NOFILE, (8, 8))", "few")
         check(program.exit_status() != 0 and "ulimit -H -n" in t._read(program.sink), f"8 descriptors: {t._read(program.sink)!r}")
-
-
-main(test)

@@ -1,14 +1,12 @@
-#!/usr/bin/python3
 """A server that hasn't set SO_REUSEADDR and has closed a connection: the kernel keeps its port for a minute after the kill
 (TIME_WAIT). The restart doesn't wait for that: root ends such connections, other users call as their dead other end. That the
 server listens over IPv6 at the same port, by another socket, is no reason to take the port for somebody else's.
 
 And a connection that nobody has accepted at the checkpoint, but soon after, and that has ended before the kill: its caller's
 end is in TIME_WAIT when it is to be made again."""
+# ci: exact user
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 SERVER = r"""
 import os, socket, time
@@ -75,6 +73,3 @@ def test(t):
         with open(os.path.join(t.work, f"ask{number}"), "w"):
             pass
         program.expect(rf"ASKED {number} {port}\r?\n")
-
-
-main(test)

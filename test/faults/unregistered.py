@@ -1,13 +1,10 @@
-#!/usr/bin/python3
 """Processes that belong to the computation and have not registered, born and executed past the library: a static child, and an
 orphan that has dropped LD_PRELOAD. A checkpoint is refused with their names, or leaves them out and says so."""
 import json
 import os
 import signal
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import time
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 from cairn_test.ticking import Ticking
 
 # System calls of its own: no wrapper of the library's sees them.
@@ -97,6 +94,3 @@ def test(t):
     with_one(t, group, past, "a static child", compiled(t, "alone", SLEEPER, "-static"))
     with_one(t, group, past, "orphan", compiled(t, "unbound", SLEEPER))
     group.survives_a_restart()
-
-
-main(test)

@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """A thread that can't be stopped (asleep in vfork), a process that another traces, has a seccomp filter or isn't
 dumpable: named, the checkpoint is given up, everybody goes on, and the next one works once the cause has gone."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import signal
 import time
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 from cairn_test.ticking import Ticking
 
 VFORK = r"""
@@ -174,6 +171,3 @@ def test(t):
     t.wait_until(lambda: not traces(), "the tracer to have gone")
     group.checkpoint_works("when nobody traces it any more")
     group.survives_a_restart()
-
-
-main(test)

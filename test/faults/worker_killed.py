@@ -1,11 +1,8 @@
-#!/usr/bin/python3
 """The worker of a checkpoint, or a process of the group, is killed in each phase: the others go on, the last
 checkpoint stays."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import signal
-from cairn_test import Failure, check, main, processes
+from cairn_test import Failure, check, processes
 from cairn_test.events import Events
 from cairn_test.ticking import Ticking
 
@@ -91,6 +88,3 @@ def test(t):
         good = kill_member(t, group, phase, good)
     group.checkpoint_works("after all of it")
     group.survives_a_restart()
-
-
-main(test)

@@ -1,9 +1,4 @@
-#!/usr/bin/python3
 """bash at its prompt in a terminal with background jobs and a pipeline; then one types into it."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
 
 
 def test(t):
@@ -77,6 +72,3 @@ def test(t):
     run("kill %2 %3; wait; jobs")
     bash.send("exit 7\n")
     bash.expect_exit(7)
-
-
-main(test)

@@ -1,9 +1,6 @@
-#!/usr/bin/python3
 """A bash script with subshells, a pipeline, wait and traps."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 SCRIPT = r"""
 trap 'echo trapped USR1 >> log' USR1
@@ -26,6 +23,3 @@ def test(t):
         with open(os.path.join(folder, "script"), "w") as file:
             file.write(SCRIPT)
     same_as_undisturbed(t, ["bash", "./script"], prepare=prepare, at_once=True)
-
-
-main(test)

@@ -1,9 +1,5 @@
-#!/usr/bin/python3
 """The simplest: python3 that counts and prints, with a file open."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 PROGRAM = r"""
 import time
@@ -17,6 +13,3 @@ with open("counted", "w") as file:
 
 def test(t):
     same_as_undisturbed(t, ["/usr/bin/python3", "-c", PROGRAM])
-
-
-main(test)

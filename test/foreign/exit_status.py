@@ -1,10 +1,6 @@
-#!/usr/bin/python3
 """The restart ends as the first process of the computation does, though pids have wrapped around since and a child's is
 lower."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 
 def test(t):
@@ -26,6 +22,3 @@ def test(t):
         shell, _ = t.cycle(shell, number)
     shell.send("7\n")
     shell.expect_exit(7)
-
-
-main(test)

@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 """ffmpeg: pictures and sound made, packed, unpacked and packed again, through pipes and with its threads: the same bytes."""
-import os
+# ci: none (its packages are heavy: where they are installed)
 import shutil
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, main, same_as_undisturbed
+from cairn_test import Skip, same_as_undisturbed
 
 SCRIPT = r"""
 F="ffmpeg -nostdin -hide_banner -loglevel error" B="-fflags +bitexact -flags:v +bitexact -flags:a +bitexact"
@@ -23,6 +20,3 @@ def test(t):
     if not shutil.which("ffmpeg"):
         raise Skip("ffmpeg isn't installed")
     same_as_undisturbed(t, lambda scale: ["bash", "-c", SCRIPT, "bash", str(scale)], scale=60 if t.soak else 4, timeout=600)
-
-
-main(test)

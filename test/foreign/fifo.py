@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 """Two programs without relation talk over a FIFO: what is in it comes back, once, whether they are restarted together
 or each by a restart of its own."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 READER = r"""
 import os, time
@@ -61,6 +58,3 @@ def test(t):
     with open(path("received")) as file:
         received = file.read()
     check(received == "before, after", f"received: {received!r}")
-
-
-main(test)

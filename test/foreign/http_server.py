@@ -1,11 +1,9 @@
-#!/usr/bin/python3
 """python3 -m http.server and curl, both inside: each file arrives whole."""
+# ci: user
 import hashlib
 import os
 import shutil
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import Skip, check
 
 SCRIPT = r"""
 /usr/bin/python3 -m http.server --bind 127.0.0.1 --directory served $PORT > server.log 2>&1 &
@@ -49,6 +47,3 @@ def test(t):
         found = file.read().split()
     wrong = [number for number, one in enumerate(found) if one != sums[number % 4]]
     check(not wrong and len(found) >= count, f"{len(found)} files of {count} or more, wrong: {wrong[:10]}")
-
-
-main(test)

@@ -1,12 +1,10 @@
-#!/usr/bin/python3
 """java: threads under locks, garbage of several collectors, timers, a server, a child process."""
+# ci: none (its packages are heavy: where they are installed)
 import glob
 import os
 import pwd
 import shutil
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main, same_as_undisturbed
+from cairn_test import Skip, check, same_as_undisturbed
 
 PROGRAM = r"""
 import java.io.*;
@@ -141,6 +139,3 @@ def test(t):
         same_as_undisturbed(t, ["java", "-cp", t.folder, f"-XX:+Use{collector}GC", "-Xmx256m", "Program"],
                             rounds=t.rounds if collector == "G1" or t.soak else 1, seconds=1.5, at_once=True)
     without_counters(t, ["java", "-cp", t.folder, "-Xmx256m", "Program"])
-
-
-main(test)

@@ -1,12 +1,10 @@
-#!/usr/bin/python3
 """Interpreters and runtimes of other languages, those that are installed: a computation with garbage to collect, and what the language
 is known for (threads, processes, coroutines, children), with the output of an undisturbed run."""
+# ci: none (its packages are heavy: where they are installed)
 import os
 import shutil
 import subprocess
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, main, same_as_undisturbed
+from cairn_test import Skip, same_as_undisturbed
 
 # Name: file, command, program. Twenty rounds of a tenth of a second and more.
 LANGUAGES = {
@@ -179,6 +177,3 @@ def test(t):
 
         t.say(name)
         same_as_undisturbed(t, command if name == "go" else [*command, file], prepare=prepare, timeout=300, at_once=True)
-
-
-main(test)

@@ -1,9 +1,5 @@
-#!/usr/bin/python3
 """less in a terminal."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
 
 
 def test(t):
@@ -27,6 +23,3 @@ def test(t):
     less.expect(r"line 2000 of")
     less.send("q")
     less.expect_exit(0)
-
-
-main(test)

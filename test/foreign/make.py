@@ -1,9 +1,6 @@
-#!/usr/bin/python3
 """make -j2 in the middle of building a C project."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, same_as_undisturbed
+from cairn_test import check, same_as_undisturbed
 
 
 def project(folder, files):
@@ -31,6 +28,3 @@ def test(t):
     same_as_undisturbed(t, lambda _: ["make", "-j2"], prepare=project, scale=60 if t.soak else 10,
                         lines_only=True, at_once=True, timeout=300)
     check(os.path.getsize(os.path.join(t.work, "answer")) > 1, "no answer of the program that was built")
-
-
-main(test)

@@ -1,11 +1,9 @@
-#!/usr/bin/python3
 """nginx with two workers under wrk, all inside: no connection breaks, no answer is wrong."""
+# ci: user
 import os
 import re
 import shutil
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import Skip, check
 
 CONFIGURATION = """
 {user} daemon off; worker_processes 2; pid {work}/nginx.pid; error_log {work}/error.log;
@@ -59,6 +57,3 @@ def test(t):
     check(not errors or all(int(each) == 0 for each in errors.groups()), f"connections broke:\n{text}")
     requests = re.search(r"(\d+) requests in", text)
     check(requests and int(requests[1]) > 100, f"few requests:\n{text}")
-
-
-main(test)

@@ -1,9 +1,6 @@
-#!/usr/bin/python3
 """An OpenMP program."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, same_as_undisturbed
+from cairn_test import check, same_as_undisturbed
 
 PROGRAM = r"""
 #include <omp.h>
@@ -42,6 +39,3 @@ def test(t):
     check(code == 0, errors)
     same_as_undisturbed(t, lambda steps: [program, str(steps)], scale=1000,
                         env={"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"})
-
-
-main(test)

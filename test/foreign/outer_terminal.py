@@ -1,12 +1,9 @@
-#!/usr/bin/python3
 """A restart from the shell that leads the terminal's session, and one that leads it: job control, Ctrl-C, resize and
 hang-up reach the programs in both. A restart in the background leaves the shell's terminal as it is."""
 import os
 import signal
-import sys
 import termios
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main, processes
+from cairn_test import check, processes
 
 PROGRAM = r"""
 import os, signal, sys, time
@@ -166,6 +163,3 @@ def test(t):
         leader = t.restart()
         hang_up(t, leader.terminal, f"led by {led_by}, restarted as the terminal's leader")
         leader.exit_status(10)
-
-
-main(test)

@@ -1,9 +1,5 @@
-#!/usr/bin/python3
 """perl: a hash, regular expressions, children, an alarm."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 PROGRAM = r"""
 use strict; use warnings; use Time::HiRes qw(sleep alarm); $| = 1;
@@ -25,6 +21,3 @@ print "$text\n", $alarms > 5 ? "alarms\n" : "too few alarms: $alarms\n";
 
 def test(t):
     same_as_undisturbed(t, ["perl", "-e", PROGRAM], at_once=True)
-
-
-main(test)

@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 """tar | gzip | sha256sum."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import hashlib
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 
 def test(t):
@@ -20,6 +17,3 @@ def test(t):
     same_as_undisturbed(t, lambda _: ["bash", "-c", "tar --sort=name -cf - data | gzip -9n | tee copy.gz | sha256sum > sum; "
                                           "echo ${PIPESTATUS[@]}"],
                         prepare=prepare, scale=400 if t.soak else 20, timeout=600)
-
-
-main(test)

@@ -1,9 +1,7 @@
-#!/usr/bin/python3
 """python3 asyncio: subprocesses with pipes both ways, timers, a server with clients, threads, signals."""
+# ci: exact user
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 PROGRAM = r"""
 import asyncio, os, signal, sys, time
@@ -106,6 +104,3 @@ def test(t):
         with open(os.path.join(folder, "program.py"), "w") as file:
             file.write(PROGRAM)
     same_as_undisturbed(t, ["/usr/bin/python3", "program.py"], prepare=prepare)
-
-
-main(test)

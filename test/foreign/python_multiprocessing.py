@@ -1,9 +1,6 @@
-#!/usr/bin/python3
 """python3 multiprocessing: a pool, a queue, a lock, shared memory, a pipe."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 PROGRAM = r"""
 import multiprocessing as mp, time, os
@@ -48,6 +45,3 @@ def test(t):
         with open(os.path.join(folder, "program.py"), "w") as file:
             file.write(PROGRAM)
     same_as_undisturbed(t, ["/usr/bin/python3", "program.py"], prepare=prepare)
-
-
-main(test)

@@ -1,9 +1,6 @@
-#!/usr/bin/python3
 """python3 at its prompt in a terminal, numpy loaded, a thread running."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import Skip
 
 
 def test(t):
@@ -44,6 +41,3 @@ def test(t):
         python.expect(r"KeyboardInterrupt\r?\n>>> ")
     python.send("exit(3)\n")
     python.expect_exit(3)
-
-
-main(test)

@@ -1,10 +1,8 @@
-#!/usr/bin/python3
 """redis-server under redis-benchmark, both inside: each of so many increments is done once, and none is lost."""
+# ci: user
 import os
 import shutil
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import Skip, check
 
 SCRIPT = r"""
 redis-server --port $PORT --bind 127.0.0.1 ::1 --save '' --appendonly no --daemonize no > server.log 2>&1 &
@@ -39,6 +37,3 @@ def test(t):
     check(b"FAILED" not in program.terminal.text, "a benchmark failed")
     program.expect(r"SERVER 0\r?\n")
     program.expect_exit(0)
-
-
-main(test)

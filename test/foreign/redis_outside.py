@@ -1,12 +1,10 @@
-#!/usr/bin/python3
 """redis-server inside, redis-benchmark and a client outside: they are reset by a restart and connect again, and the server has what
 it had at the checkpoint."""
+# ci: exact user
 import os
 import shutil
 import socket
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import Skip, check
 
 LOAD = r"""
 good=0 broken=0
@@ -91,6 +89,3 @@ def test(t):
     with open(os.path.join(t.work, "stop"), "w"):
         pass
     check(client.ask("SHUTDOWN NOSAVE") is None, "the server has not ended")
-
-
-main(test)

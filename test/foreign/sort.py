@@ -1,10 +1,8 @@
-#!/usr/bin/python3
 """sort --parallel: the same lines, with temporary files."""
+# ci: exact user
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import hashlib
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 
 def test(t):
@@ -18,6 +16,3 @@ def test(t):
     same_as_undisturbed(t, lambda size: ["sort", "--parallel=2", "-S", f"{size // 4}M", "-T", "tmp", "-o", "sorted", "data"],
                         prepare=prepare, scale=200 if t.soak else 40, at_once=True, timeout=1200,
                         env={"LC_ALL": "en_US.UTF-8"})
-
-
-main(test)

@@ -1,9 +1,5 @@
-#!/usr/bin/python3
 """sqlite3 inside a transaction."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 
 def test(t):
@@ -31,6 +27,3 @@ def test(t):
     code, out, err = t.run(["sqlite3", "data.db", "PRAGMA integrity_check; SELECT count(*), sum(n) FROM t;"])
     total = 20000 * 20001 // 2 + sum(30000 + number for number in range(t.rounds))
     check(out == f"ok\n{20000 + t.rounds}|{total}\n", f"the database afterwards: {out!r} {err!r}")
-
-
-main(test)

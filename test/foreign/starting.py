@@ -1,17 +1,15 @@
-#!/usr/bin/python3
 """Where people really start things: launched one way, saved, killed, restarted another way, twice in a row. The output
 is an undisturbed run's, session, group and parent are right, and what ends the launched program ends the restart.
 
 By name, some of it only: starting.py LAUNCHER/RESTARTER ... | signals | early"""
+# ci: exact user
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import SLOW, Failure, Terminal, check, main, processes
+from cairn_test import SLOW, Failure, Terminal, check, processes
 
 # Counts, into its standard output, and says how far it is in a file; goes on until it is told to end.
 PROGRAM = r"""
@@ -490,6 +488,3 @@ def test(t):
     for part in (signals, early, older):
         if not wanted or part.__name__ in wanted:
             part(t)
-
-
-main(test)

@@ -1,10 +1,6 @@
-#!/usr/bin/python3
 """A script of bash that forks and execs as fast as it can."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main
 from cairn_test.storm import storm
+NEEDS = ["/usr/bin/bash"]
 
 SCRIPT = r"""
 i=0
@@ -21,6 +17,3 @@ done
 
 def test(t):
     storm(t, ["bash", "-c", SCRIPT, "bash"])
-
-
-main(test, needs=["/usr/bin/bash"])

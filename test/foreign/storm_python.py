@@ -1,9 +1,4 @@
-#!/usr/bin/python3
 """python3's subprocess in a loop."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main
 from cairn_test.storm import storm
 
 PROGRAM = r"""
@@ -20,6 +15,3 @@ for i in range(int(sys.argv[1])):
 
 def test(t):
     storm(t, ["/usr/bin/python3", "-c", PROGRAM])
-
-
-main(test)

@@ -1,15 +1,14 @@
-#!/usr/bin/python3
 """stress-ng's stressors, each checkpointed in the middle, killed and restarted; it has to end as it does undisturbed.
 
 Without names: those that are known to pass (stress_ng.txt). With names: these; `survey` takes all that are harmless and prints a line for
 each, of which docs/stress-ng.md is made."""
+# ci: none (229 stressors, some seconds each)
+# timeout: 3600
 import os
 import re
 import shutil
 import signal
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Failure, Skip, check, main, processes
+from cairn_test import Failure, Skip, check, processes
 
 LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stress_ng.txt")
 # They take the machine's memory or processors from everybody, or change it.
@@ -85,6 +84,3 @@ def test(t):
     check(names, f"{LIST} names no stressor")
     if failed and not survey:
         raise Failure(f"these failed: {' '.join(failed)}")
-
-
-main(test)

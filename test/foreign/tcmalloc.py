@@ -1,16 +1,9 @@
-#!/usr/bin/python3
 """A threaded program under tcmalloc."""
-import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import main
 from cairn_test.allocator import under
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"
+NEEDS = [LIBRARY]
 
 
 def test(t):
     under(t, LIBRARY, "tc_malloc")
-
-
-main(test, needs=[LIBRARY])

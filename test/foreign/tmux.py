@@ -1,10 +1,8 @@
-#!/usr/bin/python3
 """A tmux server with panes, its client inside: what one types reaches the pane, the screen is drawn again."""
+# ci: exact user
 import os
 import shutil
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main
+from cairn_test import Skip, check
 
 CONFIGURATION = """
 set -g status-left "STATUS "
@@ -65,6 +63,3 @@ def test(t):
         check(count("list-panes") == 2, "the server doesn't know of two panes")
     program.send("tmux kill-session\r")
     program.expect_exit(0)
-
-
-main(test)

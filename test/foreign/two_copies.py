@@ -1,10 +1,7 @@
-#!/usr/bin/python3
 """Copies of one checkpoint at the same time, in sessions of their own, beside the original: what they exec joins the
 session that they are in, each can be checkpointed, and a copy's checkpoint can be restarted."""
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 
 SCRIPT = r"""
 turn=0
@@ -58,6 +55,3 @@ def test(t):
         t.must("kill", "--session", session)
         copy.exit_status()
     goes_on("default", "at the end")
-
-
-main(test)

@@ -1,10 +1,8 @@
-#!/usr/bin/python3
 """xz -T2: the same bytes."""
+# ci: exact user
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import hashlib
-from cairn_test import main, same_as_undisturbed
+from cairn_test import same_as_undisturbed
 
 
 def test(t):
@@ -15,6 +13,3 @@ def test(t):
                 file.write(" ".join(words[at:at + 31] for at in range(0, len(words), 31)).encode())
     same_as_undisturbed(t, lambda _: ["xz", "-k", "-T2", "--block-size=1MiB", "-4", "data"], prepare=prepare,
                         scale=200 if t.soak else 6, timeout=1200)
-
-
-main(test)

@@ -1,11 +1,11 @@
-#!/usr/bin/python3
 """Connections between hosts that nobody has accepted yet: empty ones and those that are still being connected come back, also on
 other hosts and with other addresses; the checkpoint waits until what has been sent is accepted. `six`: over IPv6. `user`: by an
 ordinary user."""
+# ci backlog: user
+# soak backlog_root:
+# soak backlog_six: six user
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.hosts import Net, order, states
 
 PAIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "backlog_pair.py")
@@ -55,7 +55,3 @@ def test(t):
             order(t, number, "accept")
             t.wait_until(lambda: all(state["accepted"] == number for state in states(t, ROLES).values()),
                          f"all connections of round {number + 1} to be accepted", 60)
-
-
-if __name__ == "__main__":
-    main(test)

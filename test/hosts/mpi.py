@@ -1,14 +1,18 @@
-#!/usr/bin/python3
 """An MPI job of four ranks over TCP, two on each of two hosts, started by mpiexec over ssh: three rounds of checkpoint, kill -9 and
 restart, each host with its own part, with the parts swapped, and with the hosts' addresses swapped. What it prints is what the same job
 prints undisturbed. `mpi.py openmpi`: the other MPI. `mpi.py user`: by an ordinary user. `mpi.py four`: a rank on each of four hosts."""
+# timeout: 900
+# soak mpi:
+# soak mpi_user: user
+# soak mpi_openmpi: openmpi
+# soak mpi_openmpi_user: openmpi user
+# soak mpi_four: four
+# soak mpi_four_openmpi: four openmpi
 import difflib
 import os
 import shutil
-import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import Skip, check, main, processes
+from cairn_test import Skip, check, processes
 from cairn_test.hosts import Net
 from cairn_test.mpi import compiled
 
@@ -153,7 +157,3 @@ def test(t):
               "".join(f"\nits host {host.name}: {host.said('restart')}" for host in net.hosts))
         code = os.waitstatus_to_exitcode(processes.status_of(running))
         check(code == 0, f"the job's exit status is {code}")
-
-
-if __name__ == "__main__":
-    main(test)

@@ -1,32 +1,14 @@
-#!/usr/bin/python3
 """A server and a client on two hosts that check every byte they send each other: three rounds of checkpoint, kill -9 and restart,
 as they were, with their parts swapped, and with the hosts' addresses swapped. Names of sockets stay what they were.
 `pair.py user`: by an ordinary user, who can't look at what is in between. `pair.py six`: over IPv6."""
+# ci pair:
+# ci pair_user: --rounds 1 user
+# soak pair_six: six
+# soak pair_six_user: six user
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.hosts import Net
-
-PAIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "stream_pair.py")
-
-
-def reports(t):
-    found = {}
-    for role in "server", "client":
-        path = os.path.join(t.work, role)
-        words = open(path).read().split(" ", 2) if os.path.exists(path) else []
-        if len(words) == 3:
-            check(words[2].startswith("fine"), f"{role}: {words[2]}")
-            found[role] = int(words[1])
-    return found
-
-
-def flow(t, what):
-    before = {}
-    t.wait_until(lambda: before.update(reports(t)) or len(before) == 2, f"reports {what}")
-    t.wait_until(lambda: all(reports(t).get(role, 0) > before[role] + (1 << 18) for role in before), f"both to check more {what}")
-
+from cairn_test.pair import PAIR, flow
 
 def test(t):
     names = t.arguments.names
@@ -59,7 +41,3 @@ def test(t):
             flow(t, f"in round {number + 1}")
         listed = net.root.must("list")
         check("python3" in listed, listed)
-
-
-if __name__ == "__main__":
-    main(test)

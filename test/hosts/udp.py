@@ -1,11 +1,12 @@
-#!/usr/bin/python3
 """Datagrams between hosts: what waits comes back and says where it came from, sockets that are connected and that are not reach
 their peers, groups of multicast are joined; as they were, with the parts swapped, with addresses that nobody had. `six`: over IPv6.
 `user`: by an ordinary user."""
+# ci udp:
+# soak udp_user: user
+# soak udp_six: six
+# soak udp_six_user: six user
 import os
-import sys
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.hosts import Net, order, states
 
 PAIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support", "datagram_pair.py")
@@ -35,7 +36,3 @@ def test(t):
                          f"answers in round {number + 1}")
             for host in net.hosts:
                 check("left out" not in host.said("restart"), host.said("restart"))
-
-
-if __name__ == "__main__":
-    main(test)

@@ -1,10 +1,9 @@
-#!/usr/bin/python3
 """`record --contents`, then each rank alone, with no other and without mpiexec: it prints what it printed, and its events come in the same
 order. Also under gdb, and up to where it was killed. --soak: more ranks, more rounds."""
 import os
 import subprocess
 
-from mpi_job import calls_of, expect, main, rows_of
+from cairn_test.mpi_job import calls_of, expect, rows_of
 
 
 def lines_of(out, rank):
@@ -93,6 +92,3 @@ def test(job, given):
     expect("the ranks are 0 to" in err, err)
     _, err = job.run([*job.mpiexec(2), job.cairn, "mpi", "replay", "--rank", "1", "farm", *farm], code=None)
     expect("without mpiexec" in err, err)
-
-
-main(test)

@@ -1,9 +1,8 @@
-#!/usr/bin/python3
 """Records that don't fit, are damaged or can't be written: a clear error, and the program's own result untouched."""
 import os
 import shutil
 
-from mpi_job import expect, main
+from cairn_test.mpi_job import expect
 
 
 def test(job, given):
@@ -71,6 +70,3 @@ def test(job, given):
     expect("the program was killed at event" in err, err)
     expect("crash: here" in out, f"the replay doesn't come to the crash:\n{out}\n{err}")
     job.run([job.cairn, "mpi", "check", "killed"])
-
-
-main(test)

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """`cairn mpi break` stops every process at the earliest state consistent with an event: where `cairn causality cuts` says, and, where
 probes found messages, where a search through the trace here says. `continue` goes to the next. --soak: for every event of every
 rank of small runs."""
@@ -10,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from mpi_job import expect, main
+from cairn_test.mpi_job import expect
 
 RANKS = 3
 PROGRAMS = {"farm": ["5", "10"], "heat": ["2", "8", "3"], "bitonic": ["20"]}
@@ -200,6 +199,3 @@ def going_on(job):
 def test(job, given):
     every_event(job, given)
     going_on(job)
-
-
-main(test)

@@ -1,9 +1,8 @@
-#!/usr/bin/python3
 """The examples take the recorded path in each replay, whatever they do when they run plainly: the order of events is the same by its
 hash, and so is what they print. --soak: 50 replays of each."""
 import os
 
-from mpi_job import expect, main, order
+from cairn_test.mpi_job import expect, order
 
 PROGRAMS = {
     "heat": ["8", "32", "30"],
@@ -48,6 +47,3 @@ def test(job, given):
     again, err2 = job.run([job.cairn, "mpi", "replay", "outside", *program])
     expect(order(err) == order(err2) and out == again, "cairn mpi outside of mpiexec: another order")
     expect(os.path.exists(f"{job.folder}/outside/rank.1"), "no record")
-
-
-main(test)

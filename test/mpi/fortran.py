@@ -1,6 +1,5 @@
-#!/usr/bin/python3
 """Fortran programs, by mpif.h, `use mpi` and `use mpi_f08`: the recorded path again, and departures are told with the line in Fortran."""
-from mpi_job import chance, expect, main, order
+from cairn_test.mpi_job import chance, expect, order
 
 
 def test(job, given):
@@ -16,6 +15,3 @@ def test(job, given):
         lines, _ = job.run([job.cairn, "causality", "convert", "--to", "lines", *[f"t0-{name}/trace.{r}" for r in range(4)], "-"])
         expect(f"{name}.f90:" in lines and '"e":"receive"' in lines.replace('": "', '":"'),
                f"{name}: no calls with lines of its source:\n{lines[:2000]}")
-
-
-main(test)

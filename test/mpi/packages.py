@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """Programs that aren't ours, from Debian's packages, those of them that are installed (none is in scripts/packages.txt): ScaLAPACK's
 testers (scalapack-mpi-test, for both MPIs), HPC Challenge (hpcc), mpi4py and its benchmarks (python3-mpi4py), NetPIPE
 (netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. Only with --soak."""
@@ -9,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from mpi_job import expect, main, order
+from cairn_test.mpi_job import expect, order
 
 SCALAPACK = "/usr/lib/x86_64-linux-gnu/scalapack"
 # Messages of objects, from anybody, found by probes.
@@ -118,6 +117,3 @@ def test(job, given):
     if found == 0:
         print("none of these packages is installed", file=sys.stderr)
         sys.exit(77)
-
-
-main(test)

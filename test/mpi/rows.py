@@ -1,10 +1,9 @@
-#!/usr/bin/python3
 """Every line of the table that is followed: called in all its variants by rows.c, recorded, replayed to the same answers (status
 fields, flags, indices, data, errors) and the same order. That rows.c leaves none out is read from its source and the table."""
 import os
 import re
 
-from mpi_job import calls_of, expect, main, order, rows_of
+from cairn_test.mpi_job import calls_of, expect, order, rows_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -35,6 +34,3 @@ def test(job, given):
     expect(sorted(found) == ["0", "1", "2", "3"], f"who tells of overtaking: {found}\n{err}")
     told, _ = job.run([job.cairn, "mpi", "check", "informed"])
     expect("mpi_assert_allow_overtaking" in told, f"the record doesn't tell of overtaking\n{told}")
-
-
-main(test)

@@ -1,9 +1,8 @@
-#!/usr/bin/python3
 """`cairn mpi trace` writes what `cairn causality` reads: nothing left over, places in the source, the same in a replay as in the record."""
 import json
 import re
 
-from mpi_job import expect, main
+from cairn_test.mpi_job import expect
 
 
 def causality(job, verb, folder, *options, ranks=4):
@@ -73,6 +72,3 @@ def test(job, given):
     places = causality(job, "places", "t-heat")
     expect("heat.c:" in places, f"no line for a checkpoint:\n{places}")
     check_places(job, places)
-
-
-main(test)

@@ -1,13 +1,9 @@
-#!/usr/bin/python3
 """A checkpoint every 50 ms for 10 s while one of the programs of this folder checks itself: rain.py NAME.
 
 Nobody is killed: the program must not notice anything."""
-import os
 import re
-import sys
 import time
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
-from cairn_test import check, main
+from cairn_test import check
 from cairn_test.serving import begin, expect, finish
 
 
@@ -33,6 +29,3 @@ def test(t):
     t.say(f"{taken} checkpoints, {refused} to be tried again, {number} checks")
     check(taken > refused, "most checkpoints were refused")
     finish(t, program)
-
-
-main(test)

@@ -1,7 +1,8 @@
 """Harness of the end-to-end tests. Python 3 and its standard library only.
 
-A test is a file that ends in `main(test)`; `test(t)` gets a `Test`: a session of its own in a folder of its own.
-It fails by raising; whatever it started is killed afterwards.
+A test is a file with a function `test(t)`, which gets a `Test`: a session of its own in a folder of its own. It fails by raising;
+whatever it started is killed afterwards. NEEDS = [PATH...]: it is skipped where one of these files isn't there. Which modes CI runs it
+in is said in its head (test/CMakeLists.txt): `# ci: exact user`. `python3 -m cairn_test FILE` runs one by hand.
 """
 
 import argparse
@@ -128,7 +129,6 @@ def _arguments():
 def main(test, needs=()):
     """Runs one test and ends the program: 0 passed, 1 failed, 77 skipped."""
     arguments = _arguments()
-    script = os.path.abspath(sys.argv[0])
     modes.enter(arguments.mode)
     processes.become_subreaper()
     name = os.path.basename(sys.argv[0]).removesuffix(".py")
@@ -153,7 +153,7 @@ def main(test, needs=()):
             t.say(f"again: {reason}")
             t.close()
             os.environ["CAIRN_TEST_TRY"] = str(tries + 1)
-            os.execv(sys.executable, [sys.executable, script, *sys.argv[1:]])
+            os.execv(sys.executable, modes.own_command())
         t.say(f"FAILED, {tries} times: {reason}")
         code = 1
     except (Failure, Exception, KeyboardInterrupt) as failure:

@@ -36,7 +36,7 @@ def _as_user(command):
     user = ordinary_user()
     kept = [f"{key}={value}" for key, value in os.environ.items() if key.startswith(("CAIRN_TEST", "CAIRN_BUILD"))]
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--init-groups", "--inh-caps=-all",
-            "--bounding-set=-all", "env", "-i", f"PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={user.pw_dir}",
+            "--bounding-set=-all", "env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={user.pw_dir}",
             f"USER={USER}", f"LOGNAME={USER}", "LANG=C.UTF-8", "TERM=xterm", *kept, *command]
 
 
@@ -52,6 +52,11 @@ def _be_init():
             os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
+def own_command():
+    """What runs this test once more."""
+    return [sys.executable, os.path.dirname(os.path.abspath(__file__)), *sys.argv]
+
+
 def enter(mode):
     """Runs this program again in the surroundings that the mode asks for; returns once there."""
     if os.environ.get(_MARK) == mode:
@@ -59,7 +64,7 @@ def enter(mode):
             _be_init()
         return
     os.environ[_MARK] = mode
-    command = [sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]]
+    command = own_command()
     if mode in ("exact", "virtual"):
         if os.getuid() != 0:
             sys.exit(f"mode {mode} needs root; an ordinary user has the modes user and userns")
