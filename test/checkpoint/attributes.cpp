@@ -2,6 +2,7 @@
 // argv and environment as ps shows them, dumpable, parent-death signal, subreaper, timer slack, brk,
 // executable.
 // rain: soak
+// narrow: none
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>

@@ -1,6 +1,7 @@
 // Children in every state: zombies with their status, stopped ones (told of and not yet), one that waits,
 // process groups and sessions with and without their leader, orphans, usage of the dead.
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -2,6 +2,7 @@
 // child begins at nothing. Nothing is added for the time in between.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <sys/resource.h>
 #include <sys/times.h>
 #include <sys/wait.h>

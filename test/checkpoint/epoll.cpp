@@ -3,6 +3,7 @@
 // epoll_wait.
 // ci: exact user
 // rain: soak
+// narrow: exact user
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

@@ -2,6 +2,7 @@
 // a writer asleep in it.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>

@@ -2,6 +2,7 @@
 // mount and of a whole file system. An ordinary user may have one that tells of files by their handles.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <sys/fanotify.h>
 #include <sys/stat.h>
 

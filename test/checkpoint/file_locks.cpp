@@ -3,6 +3,7 @@
 // with a child; processes asleep until they get one.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 // Open files: offsets, flags, close-on-exec, shared descriptions, append, directories, O_PATH, O_TMPFILE,
 // unlinked ones with contents, /dev and /proc files, a file that many hold.
 // rain: soak
+// narrow: exact user
 #include <dirent.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -58,7 +58,6 @@ def talking(t):
     for end in ends:
         end.expect(r"READY\r?\n")
         end.expect(r"at \d+\r?\n")
-    script = os.path.join(t.ckptdir, "restart.sh")
     before = shown(t)
     for number in range(t.rounds):
         t.checkpoint()

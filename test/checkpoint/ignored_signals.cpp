@@ -3,6 +3,7 @@
 // threads that are traced, though, and gives them to others of the process.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>

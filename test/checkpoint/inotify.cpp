@@ -3,6 +3,7 @@
 // made.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>

@@ -2,6 +2,7 @@
 // with the number of the descriptor.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/wait.h>
 

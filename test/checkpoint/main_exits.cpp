@@ -1,5 +1,6 @@
 // The main thread has exited, others live: /proc/self is empty, the process is not.
 // rain: soak
+// narrow: none
 #include <pthread.h>
 
 #include <initializer_list>

@@ -2,6 +2,7 @@
 // where its memory is to come from: set_mempolicy(2), mbind(2).
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <linux/membarrier.h>
 #include <linux/mempolicy.h>
 #include <sys/mman.h>

@@ -2,6 +2,7 @@
 // in a child.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -2,6 +2,7 @@
 // mapped both ways, a deleted mapped file, memfd; and what a restart must not change: fresh pages are zero,
 // mremap grows.
 // rain: soak
+// narrow: none
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -2,6 +2,7 @@
 // mapped later.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -2,6 +2,7 @@
 // one queue, a queue without a name, notifications by signal, sleepers in mq_receive and mq_send.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <mqueue.h>
 #include <signal.h>
 #include <sys/stat.h>

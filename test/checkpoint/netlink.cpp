@@ -2,6 +2,7 @@
 // middle of a long one, must not leave it waiting for what nobody will say.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>

@@ -2,6 +2,7 @@
 // thread and of another one, and that are set to a point in time.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <pthread.h>
 #include <signal.h>
 

@@ -3,6 +3,7 @@
 // and after a restart.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <grp.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 // Packet sockets: protocol, interface, filter, memberships, options, a fanout group.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>

@@ -2,6 +2,7 @@
 // in an epoll, asleep in poll and in waitid(P_PIDFD).
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>

@@ -1,6 +1,7 @@
 // Pipes and FIFOs with contents: partly read, full, packets, both ends here or one in a child, sizes, a
 // writer that sleeps because it is full, end of file after the restart.
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>

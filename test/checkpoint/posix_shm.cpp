@@ -3,6 +3,7 @@
 // sem_wait.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>

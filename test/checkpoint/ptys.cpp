@@ -2,6 +2,7 @@
 // was printed and not yet read, a session on it with its foreground group.
 // serial: its terminals' numbers must be free when it comes back
 // rain: soak
+// narrow: none
 #include <pty.h>
 #include <signal.h>
 #include <sys/ioctl.h>

@@ -2,6 +2,7 @@
 // denied, in the order in which they were installed, in every thread and process.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

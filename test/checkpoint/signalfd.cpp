@@ -2,6 +2,7 @@
 // asleep in it; one in an epoll; one inherited by a child, which reads its own signals by it.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>

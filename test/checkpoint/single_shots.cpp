@@ -2,6 +2,7 @@
 // neither lost (its thread would wait for ever) nor fires twice.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <pthread.h>
 #include <signal.h>
 #include <sys/time.h>

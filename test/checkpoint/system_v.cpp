@@ -3,6 +3,7 @@
 // semop, semtimedop, msgrcv and msgsnd.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>

@@ -3,6 +3,7 @@
 // accepted yet, options.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,5 +1,6 @@
 // The terminal that the program was started from: mode, foreground group, what was typed ahead, /dev/tty.
 // rain: soak
+// narrow: none
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>

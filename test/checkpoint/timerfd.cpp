@@ -2,6 +2,7 @@
 // yet read, with a reader asleep in it, shared with a child.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <poll.h>
 #include <signal.h>
 #include <sys/timerfd.h>

@@ -2,6 +2,7 @@
 // groups, options; raw sockets (root) and netlink sockets.
 // ci: exact user
 // rain: soak
+// narrow: none
 #include <arpa/inet.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

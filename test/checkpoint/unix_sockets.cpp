@@ -4,6 +4,7 @@
 // connection, options.
 // ci: exact user
 // rain: soak
+// narrow: exact user
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>

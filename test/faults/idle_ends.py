@@ -29,7 +29,6 @@ def set_id_program():
 
 def test(t):
     sleeping = ["/usr/bin/sleep", "600"]
-    foreign = {}
     t.launch(sleeping, terminal="none", env={"CAIRN_SESSION": "killed"})
     waited = {"killed": runs(t, "killed")}
     t.must("checkpoint", "--kill", "--session", "killed")

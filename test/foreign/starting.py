@@ -240,7 +240,7 @@ class Situation:
     def goes_on(self):
         """Waits until the restarted program has done something; its kernel's pid and the tool's."""
         self.wait(lambda: self.progress() > self.before, "the restarted program to go on")
-        tools = self.wait(self.tools, "the restart to be there")
+        self.wait(self.tools, "the restart to be there")
         tool = self.wait(lambda: [pid for pid in self.tools() if (processes.stat(pid) or [0] * 3)[2] not in self.tools()], "a restart")[0]
         found = self.wait(lambda: [pid for pid in children(tool) if b"program.py" in command(pid)], "the program to be the restart's child")
         return found[0], tool

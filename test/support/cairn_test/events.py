@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import time
 
 from .session import SLOW, Failure
 

@@ -1,7 +1,6 @@
 """A small group that ticks: what a fault must not stop. python3 and its children; each counts in a file of its own."""
 
 import os
-import time
 
 from .session import Failure
 
