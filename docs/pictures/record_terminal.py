@@ -101,7 +101,7 @@ class Terminal:
 def record(binaries):
     folder = tempfile.mkdtemp(prefix="count-", dir="/tmp")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CAIRN_")}
-    environment |= {"CAIRN_RUNDIR": folder + "/run", "PATH": f"{binaries}:{environment['PATH']}", "PS1": "$ ",
+    environment |= {"CAIRN_RUNDIR": folder + "/run", "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin", "PS1": "$ ",
                     "TERM": "dumb", "HISTFILE": "", "LC_ALL": "C.UTF-8"}
     try:
         pathlib.Path(folder, "count.py").write_text(PROGRAM)
