@@ -20,7 +20,7 @@ using nlohmann::json;
 
 // Can't occur within a JSON string, where its quotes would be escaped.
 constexpr std::string_view checksum_key = "\"checksum\": \"";
-constexpr std::size_t digits = 16;
+constexpr std::size_t checksum_digits = 16;
 constexpr std::size_t largest = std::size_t{64}
                                 << 20;  // bytes; a line of 200 bytes for each of 300,000 images
 
@@ -109,10 +109,10 @@ Result<> write_text(int dirfd, const char* name, std::string_view text) {
 
 std::string manifest_text(const schema::Manifest& manifest) {
     json value = schema::to_json(manifest);
-    value["checksum"] = std::string(digits, '0');
+    value["checksum"] = std::string(checksum_digits, '0');
     std::string text = schema::dump(value) + "\n";
     const std::size_t at = text.find(checksum_key) + checksum_key.size();
-    text.replace(at, digits, fmt::format("{:016x}", text_hash(text)));
+    text.replace(at, checksum_digits, fmt::format("{:016x}", text_hash(text)));
     return text;
 }
 
@@ -121,11 +121,11 @@ Result<schema::Manifest> parse_manifest(std::string text, const std::string& whe
         return fail_code(ExitCode::damaged, "{} is damaged ({}): take another generation", where, what);
     };
     const std::size_t key = text.find(checksum_key);
-    if (key == std::string::npos || text.size() - key - checksum_key.size() < digits)
+    if (key == std::string::npos || text.size() - key - checksum_key.size() < checksum_digits)
         return damaged("no checksum");
     const std::size_t at = key + checksum_key.size();
-    const std::string stated = text.substr(at, digits);
-    text.replace(at, digits, std::string(digits, '0'));
+    const std::string stated = text.substr(at, checksum_digits);
+    text.replace(at, checksum_digits, std::string(checksum_digits, '0'));
     if (stated != fmt::format("{:016x}", text_hash(text))) return damaged("checksum");
     const json value = json::parse(text, nullptr, false);
     if (value.is_discarded() || !value.is_object()) return damaged("not a JSON object");
