@@ -18,8 +18,8 @@ namespace {
 // Numbers below are the tool's own standard descriptors.
 constexpr int first_number = 3;
 
-// A process that is to have an id that the computation needs is kept until another one is made.
-constexpr int most_tries = 1000;
+// A keeper that has got an id which the computation needs is kept until another one has been made.
+constexpr int most_keepers = 1000;
 
 void close_all_but(const std::vector<int>& sorted) {
     unsigned next = 0;
@@ -167,7 +167,7 @@ Result<> Holding::start_keeper() {
     for (const auto& [id, fd] : here_) numbers.push_back(fd.get());
     std::vector<Child> misplaced;
     Result<Child> child = fail("no process id is free");
-    for (int tries = 0; tries < most_tries; ++tries) {
+    for (int tries = 0; tries < most_keepers; ++tries) {
         child = make_keeper(numbers);
         if (!child || !avoid_.contains(child->pid)) break;
         misplaced.push_back(std::move(*child));
