@@ -38,7 +38,7 @@ bool is_printable(std::uint32_t value) {
 }
 
 // Most text is plain.
-bool is_plain(std::string_view text) {
+bool is_plain_text(std::string_view text) {
     return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
@@ -49,7 +49,7 @@ void append_hex(std::string& to, const char* prefix, std::uint32_t value, int di
 }
 
 std::string made_printable(std::string_view text, bool lines) {
-    if (is_plain(text)) return std::string(text);
+    if (is_plain_text(text)) return std::string(text);
     std::string result;
     while (!text.empty()) {
         const Character character = first_character(text);
@@ -85,7 +85,7 @@ std::string first_columns(std::string text, std::size_t columns) {
 }
 
 std::string printable_json(std::string text) {
-    if (is_plain(text)) return text;
+    if (is_plain_text(text)) return text;
     std::string result;
     for (std::string_view rest = text; !rest.empty();) {
         const Character character = first_character(rest);

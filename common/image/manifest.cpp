@@ -53,19 +53,19 @@ Result<std::string> read_text(const std::string& directory) {
 }
 
 // A name in the folder, and no way out of it.
-bool is_plain(const std::string& name) {
+bool is_plain_name(const std::string& name) {
     return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
            name.find('\0') == std::string::npos;
 }
 
 Result<> check_images(const std::string& directory, const schema::Manifest& manifest) {
     for (const schema::ManifestHost& host : manifest.hosts)
-        if (!is_plain(host.folder))
+        if (!is_plain_name(host.folder))
             return fail_code(ExitCode::damaged,
                              "{}/{} says that host {} has written '{}', which is no folder in it", directory,
                              manifest_file, host.name, host.folder);
     for (const schema::ManifestImage& image : manifest.images) {
-        if (!is_plain(image.file))
+        if (!is_plain_name(image.file))
             return fail_code(ExitCode::damaged, "{}/{} names an image '{}' outside of its folder", directory,
                              manifest_file, image.file);
         const std::string path = directory + "/" + image.file;

@@ -111,7 +111,7 @@ def keepers(t):
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{pid}/stat") as file:
+            with open(f"/proc/{pid}/stat", errors="replace") as file:
                 stat = file.read()
             if "(cairn-keeper)" in stat and os.readlink(f"/proc/{pid}/cwd") == t.work:
                 found.append((int(pid), int(stat.rsplit(")", 1)[1].split()[1])))
