@@ -50,9 +50,9 @@ bool has_no_length(const ptrace::Registers& registers) {
 }
 
 // A call that only said EINTR because of the stop is restarted by the kernel, with what is left of its
-// timeout. So is one with a restart block: by the block the kernel would make it restart_anywaycall, and at
-// the next stop nobody could tell what it was, and a restored process has no block. (One whose length isn't
-// known keeps it.)
+// timeout. So is one with a restart block: the kernel would go on with restart_syscall(2), and at the next
+// stop nobody could tell what it was, and a restored process has no block. (One whose length isn't known
+// keeps it.)
 void restart_call(pid_t pid, StoppedThread& thread) {
     auto& registers = thread.registers;
     if (static_cast<std::int64_t>(registers.orig_rax) < 0) return;

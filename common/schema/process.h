@@ -117,7 +117,7 @@ struct MemoryLayout {  // struct prctl_mm_map
 };
 
 struct Process {
-    std::string uid;  // uID of the spec: host hash - pid - time stamp
+    std::string uid;  // unique on all hosts and for ever: host hash - pid - time stamp
     std::string cid;
     std::int32_t np = 0;
     std::int32_t pid = 0, ppid = 0, pgid = 0, sid = 0;

@@ -152,7 +152,7 @@ struct Credentials {
     std::uint64_t cap_bounding;
 };
 
-// Where the blob was when something failed; named in messages by step_name().
+// Where the blob was when something failed; restart/step_words.h has the words for it.
 enum Step : std::uint32_t {
     step_none,
     step_unmap,
