@@ -73,17 +73,9 @@ def messages_in(queue):
     return attributes[3]
 
 
-def worker():
-    for pid in processes.descendants():
-        found = processes.stat(pid)
-        if found and found[0].startswith("cairn-capture"):
-            return pid
-    return None
-
-
 def kill_in_the_middle(queue, events):
     """Kills the capture while messages are out of the queue. False: they were back before we saw it."""
-    if not events.wait_phase("collect") or not (victim := worker()):
+    if not events.wait_phase("collect") or not (victim := processes.capture()):
         return False
     limit = time.monotonic() + 5
     while messages_in(queue) == COUNT:

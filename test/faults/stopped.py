@@ -18,14 +18,6 @@ def ends(t, arguments, number):
     return pid, err
 
 
-def capture_of(t):
-    for pid in processes.descendants():
-        stat = processes.stat(pid)
-        if stat and stat[0].startswith("cairn-capture"):
-            return pid
-    return None
-
-
 def test(t):
     group = Ticking(t, children=1)
     good = group.checkpoint_works("before")
@@ -56,10 +48,10 @@ def test(t):
     for stop in (True, False):
         pid, err = ends(t, ["checkpoint"], f"capture.{stop}")
         began = time.monotonic()
-        t.wait_until(lambda: capture_of(t), "a capture")
+        t.wait_until(lambda: processes.capture(), "a capture")
         t.sleep(0.5)
         if stop:
-            os.kill(capture_of(t), signal.SIGSTOP)
+            os.kill(processes.capture(), signal.SIGSTOP)
         t.wait_until(lambda: processes.status_of(pid) is not None, "the checkpoint to fail", 20)
         took = time.monotonic() - began
         said = t._read(err)

@@ -82,13 +82,7 @@ def may_lower_niceness():
 
 
 def capture_of(t):
-    def found():
-        for pid in processes.descendants():
-            stat = processes.stat(pid)
-            if stat and stat[0].startswith("cairn-capture"):
-                return pid
-        return None
-    return t.wait_until(found, "a capture")
+    return t.wait_until(processes.capture, "a capture")
 
 
 def launch(t, setting, session, program=PROGRAM, **environment):

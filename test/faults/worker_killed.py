@@ -10,14 +10,6 @@ PHASES = ("stop", "collect", "objects", "fork", "resume", "write", "sync")
 TRIES = 20  # a phase may be over when the signal arrives
 
 
-def worker(t):
-    for pid in processes.descendants():
-        found = processes.stat(pid)
-        if found and found[0].startswith("cairn-capture"):
-            return pid
-    return None
-
-
 def is_complete(t, folder, when):
     code, out, err = t.command("restart", "--check", folder, timeout=60)
     check(code == 0, f"{folder} {when}: restart --check ended with {code}: {err or out}")
@@ -29,7 +21,7 @@ def kill_worker(t, group, phase, good):
         events = Events(t)
         events.ask({"verb": "checkpoint"})
         reached = events.wait_phase(phase)
-        victim = worker(t) if reached else None
+        victim = processes.capture() if reached else None
         if victim:
             try:
                 os.kill(victim, signal.SIGKILL)

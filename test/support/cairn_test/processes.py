@@ -94,6 +94,15 @@ def descendants(root=None):
     return order
 
 
+def capture():
+    """The pid of a capture at work below this test, or None."""
+    for pid in descendants():
+        found = stat(pid)
+        if found and found[0].startswith("cairn-capture"):
+            return pid
+    return None
+
+
 def command_line(pid):
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
