@@ -50,7 +50,7 @@ def test(t):
                            "CREATE TABLE total(n INTEGER); INSERT INTO total VALUES(0);")
         data.commit()
         data.close()
-    count = 3000 if t.soak else 250
+    count = 3000 if t.soak else 1000
     program = t.launch(["bash", "-c", SCRIPT], env={"COUNT": str(count)})
     program.expect("READY")
     shown = b""
