@@ -171,6 +171,7 @@ class Thread {
     bool make_call() { return run(longest_way) == Stop::call && run(longest_way) == Stop::call && read(); }
     // From the entry of a call back to its instruction. Without a number the kernel makes no call and leaves
     // rax alone (do_syscall_64, arch/x86/entry/common.c), so that this is one step, whatever becomes of us.
+    // With a seccomp filter it takes two: a capture that dies between them leaves a wrong number in rax.
     bool back_from_call() {
         auto& registers = thread_.registers;
         registers.rip -= 2;
