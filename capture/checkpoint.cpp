@@ -234,15 +234,20 @@ class Checkpoint {
         return pids;
     }
 
-    // Born while we began, it may be about to register; who isn't, isn't for good.
+    // Born while we began, it may be about to register; who isn't, isn't for good. A machine that is busy may
+    // leave it for seconds where it is: forked, in an execve, in its exit.
     Result<bool> leave_out(pid_t pid) {
         if (strangers_.left_out(pid)) return true;
-        const auto since = unregistered_.try_emplace(pid, Clock::now()).first->second;
-        if (Clock::now() - since < std::chrono::milliseconds(500) || expects_library(pid)) return false;
+        auto& since = unregistered_.try_emplace(pid, Clock::now()).first->second;
+        if (Clock::now() - since < std::chrono::milliseconds(500)) return false;
         // Who has not execed has its parent's memory, the library included: where that comes from an image
         // page by page, or the machine is busy, it takes its time.
         constexpr unsigned long forked_only = 0x40;  // PF_FORKNOEXEC, linux/sched.h
-        if (const auto stat = proc::stat(pid); !stat || (stat->flags & forked_only) != 0) return false;
+        const auto stat = proc::stat(pid);
+        if (!stat || (stat->flags & forked_only) != 0 || expects_library(pid) != LibraryExpected::no) {
+            since = Clock::now();
+            return false;
+        }
         const auto found = come_.find(pid);
         Strangers::Stranger stranger = {pid, 0, "a child of a member that doesn't load libcairn.so"};
         if (found != come_.end()) stranger = found->second;
@@ -730,7 +735,7 @@ class Checkpoint {
     std::set<pid_t> asked_for_;  // Request::members
     Strangers strangers_;
     std::map<pid_t, Strangers::Stranger> come_;        // since the look ahead
-    std::map<pid_t, Clock::time_point> unregistered_;  // candidates, since when
+    std::map<pid_t, Clock::time_point> unregistered_;  // candidates, when they were looked at
     std::set<pid_t> wipes_;                            // whose memory is marked MADV_WIPEONFORK
     std::list<Member> members_;
     std::vector<schema::Process> zombies_;

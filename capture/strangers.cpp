@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using LookClock = std::chrono::steady_clock;
 
-constexpr unsigned long pf_kthread = 0x00200000, pf_forknoexec = 0x40;  // linux/sched.h
+constexpr unsigned long pf_kthread = 0x00200000, pf_forknoexec = 0x40, pf_exiting = 0x4;  // linux/sched.h
 
 // How long a process may be there without a slot: it is being born, or executes and its loader has not come
 // as far as libcairn.so.
@@ -149,7 +149,8 @@ struct StrangerSearch {
         if (const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
             exe && (folder_of(*exe) == own_folder || exe->ends_with("/bin/cairn")))
             return std::nullopt;
-        if (!without_place({pid}).empty() && expects_library(pid)) why += fmt::format(", {}", no_place);
+        if (!without_place({pid}).empty() && expects_library(pid) == LibraryExpected::yes)
+            why += fmt::format(", {}", no_place);
         return Strangers::Stranger{pid, stat->start_time, std::move(why)};
     }
 
@@ -182,15 +183,20 @@ std::vector<Strangers::Stranger> Strangers::look() {
         const auto passed = LookClock::now() - began;
         if (passed > loading ||
             (passed > longest_birth && std::ranges::none_of(suspects, [this](const Stranger& each) {
-                 return expects_library(each.pid) && without_place_({each.pid}).empty();
+                 return expects_library(each.pid) != LibraryExpected::no &&
+                        without_place_({each.pid}).empty();
              })))
             break;
     }
     // What it was when it was seen first may be another program by now: fork and exec.
     std::vector<Stranger> left;
     StrangerSearch again{region_, own_folder_, known_, left_out_, without_place_, {}, {}};
-    for (const auto& each : suspects)
-        if (auto found = again.judge(each.pid)) left.push_back(std::move(*found));
+    for (const auto& each : suspects) {
+        if (expects_library(each.pid) == LibraryExpected::undecided)
+            seen_.erase(each.pid);  // to be looked at while everybody stands still
+        else if (auto found = again.judge(each.pid))
+            left.push_back(std::move(*found));
+    }
     for (auto& each : crowded(std::move(again.forked))) left.push_back(std::move(each));
     return left;
 }
@@ -241,9 +247,18 @@ std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers
     return text;
 }
 
-bool expects_library(pid_t pid) {
-    const auto environment = proc::read_file(fmt::format("/proc/{}/environ", pid));
-    return environment && environment->find("/libcairn.so") != std::string::npos;
+LibraryExpected expects_library(pid_t pid) {
+    const pid_t living = proc::living_thread(pid);
+    const auto environment = proc::read_file(fmt::format("/proc/{}/environ", living));
+    if (environment && environment->find("/libcairn.so") != std::string::npos) return LibraryExpected::yes;
+    if (!environment && environment.error().number != EACCES && environment.error().number != EPERM)
+        return LibraryExpected::undecided;  // ESRCH since Linux 5.x where the memory has gone
+    const auto stat = proc::stat(living);
+    if (!stat || (stat->flags & pf_exiting) != 0) return LibraryExpected::undecided;
+    // execve gives a process its new, empty memory first, and says last where its environment is
+    // (create_elf_tables, fs/binfmt_elf.c); in between it reads the program and its loader from their disk.
+    if (environment && environment->empty() && stat->env_end == 0) return LibraryExpected::undecided;
+    return LibraryExpected::no;
 }
 
 }  // namespace cairn::capture

@@ -71,7 +71,10 @@ inline constexpr std::string_view no_place =
 // "123 (sleep), which ...; 124 (cat), which ..."
 [[nodiscard]] std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers);
 
-// Was the process executed so that its loader is to map libcairn.so? It may just not have done so yet.
-[[nodiscard]] bool expects_library(pid_t pid);
+// Whether a process that isn't registered is one that will be. `undecided`: it is in the middle of an execve
+// (its environment isn't there yet) or of its exit (nothing is left of it), which on a busy machine may take
+// seconds.
+enum class LibraryExpected { no, yes, undecided };
+[[nodiscard]] LibraryExpected expects_library(pid_t pid);
 
 }  // namespace cairn::capture
