@@ -71,25 +71,24 @@ Result<> AgentRun::enter(const StoppedThread& thread, std::uint64_t at, const Ag
     // Only the head: the stack's contents don't matter.
     constexpr std::size_t head = offsetof(AgentThread, stack);
     const auto bytes = std::as_bytes(std::span(&contents, 1)).first(head);
-    if (auto done = ptrace::write_memory(process_->living, at, bytes); !done) return done;
-    auto entry = ptrace::read_object<std::uint64_t>(process_->living, process_->door + offsetof(Door, entry));
-    if (!entry) return std::unexpected(std::move(entry.error()));
+    CHECK_OK(ptrace::write_memory(process_->living, at, bytes));
+    auto entry =
+        TRY(ptrace::read_object<std::uint64_t>(process_->living, process_->door + offsetof(Door, entry)));
     auto registers = thread.registers;
-    registers.rip = *entry;
+    registers.rip = entry;
     registers.rdi = at;
     registers.rsp = at + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8;
     registers.eflags = 0x202;
     registers.orig_rax = static_cast<std::uint64_t>(-1);  // no call is to be restarted on the way in
     // Registers first: should we die between the two, the agent puts everything back.
-    if (auto done = ptrace::set_registers(thread.tid, registers); !done) return done;
-    if (auto done = ptrace::set_mask(thread.tid, ~0ULL); !done) return done;
+    CHECK_OK(ptrace::set_registers(thread.tid, registers));
+    CHECK_OK(ptrace::set_mask(thread.tid, ~0ULL));
     return ptrace::resume(thread.tid, 0);
 }
 
 Result<> AgentRun::start() {
-    auto head = ptrace::read_object<std::array<std::uint32_t, 4>>(process_->living, process_->door);
-    if (!head) return std::unexpected(std::move(head.error()));
-    if ((*head)[2] != agent_version || (*head)[3] != sizeof(Door))
+    auto head = TRY(ptrace::read_object<std::array<std::uint32_t, 4>>(process_->living, process_->door));
+    if (head[2] != agent_version || head[3] != sizeof(Door))
         return fail_code(ExitCode::refused,
                          "{} runs with the hijack library of another cairn version; start it again",
                          proc::label(process_->pid));
@@ -108,7 +107,7 @@ Result<> AgentRun::start_siblings(std::uint64_t scratch) {
         const auto& thread = process_->threads[i];
         if (thread.leader_dead || i == leader_) continue;
         inside_[i] = true;
-        if (auto done = enter(thread, at, make_thread(thread, false)); !done) return done;
+        CHECK_OK(enter(thread, at, make_thread(thread, false)));
         at += sizeof(AgentThread);
     }
     return {};
@@ -147,7 +146,7 @@ Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {
     for (;;) {
         const std::uint32_t reply = talk_->reply.load(std::memory_order_acquire);
         if (reply == asked_) return talk_->result.load();
-        if (auto fine = keep_running(reporter); !fine) return std::unexpected(std::move(fine.error()));
+        CHECK_OK(keep_running(reporter));
         wait_word(talk_->reply, reply);
     }
 }
@@ -160,7 +159,7 @@ Result<> AgentRun::wait_siblings(const Reporter& reporter) {
                 ptrace::read_object<std::uint32_t>(process_->living, at + offsetof(AgentThread, done));
             if (!done) return std::unexpected(std::move(done.error()));
             if (*done == 1) break;
-            if (auto fine = keep_running(reporter); !fine) return fine;
+            CHECK_OK(keep_running(reporter));
             ::sched_yield();
         }
         at += sizeof(AgentThread);
@@ -204,13 +203,11 @@ Result<std::vector<std::uint8_t>> AgentRun::resident(std::uint64_t start, std::u
     std::vector<std::uint8_t> result(length / page);
     for (std::uint64_t done = 0; done < result.size();) {
         const auto pages = std::min<std::uint64_t>(resident_pages, result.size() - done);
-        if (auto asked = ask(agent_resident, start + done * page, pages * page); !asked)
-            return std::unexpected(std::move(asked.error()));
-        auto answer = wait(reporter);
-        if (!answer) return std::unexpected(std::move(answer.error()));
-        if (*answer != 0)
+        CHECK_OK(ask(agent_resident, start + done * page, pages * page));
+        auto answer = TRY(wait(reporter));
+        if (answer != 0)
             return fail("mincore: memory at {:#x}: {}", start + done * page,
-                        std::strerror(static_cast<int>(-*answer)));
+                        std::strerror(static_cast<int>(-answer)));
         const auto to = std::as_writable_bytes(std::span(result).subspan(done, pages));
         if (auto read = ptrace::read_memory(process_->living, process_->door + offsetof(Door, resident), to);
             !read)
@@ -229,8 +226,7 @@ Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
         const auto from = i == leader_ ? process_->door + offsetof(Door, leader) : at;
         if (i != leader_) at += sizeof(AgentThread);
         const auto to = std::as_writable_bytes(std::span(&result[i], 1)).first(head);
-        if (auto done = ptrace::read_memory(process_->living, from, to); !done)
-            return std::unexpected(std::move(done.error()));
+        CHECK_OK(ptrace::read_memory(process_->living, from, to));
     }
     return result;
 }
@@ -264,7 +260,7 @@ Result<SnapshotChild> AgentRun::confirm_snapshot(pid_t pid) const {
 }
 
 Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& reporter) {
-    if (auto done = ptrace::interrupt(thread.tid); !done) return done;
+    CHECK_OK(ptrace::interrupt(thread.tid));
     for (;;) {
         int status = 0;
         const pid_t got = ::waitpid(thread.tid, &status, __WALL | WNOHANG);
@@ -283,34 +279,32 @@ Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& repor
         }
     }
     // Mask first: should we die between the two, the agent puts both back.
-    if (auto done = ptrace::set_mask(thread.tid, thread.mask); !done) return done;
+    CHECK_OK(ptrace::set_mask(thread.tid, thread.mask));
     return ptrace::set_registers(thread.tid, thread.registers);
 }
 
 Result<> AgentRun::step_back(bool back, const Reporter& reporter) {
     stepped_back_ = true;  // until we know better
-    if (auto done = ask(agent_step_back, back ? 1 : 0); !done) return done;
-    auto result = wait(reporter);
-    if (!result) return std::unexpected(std::move(result.error()));
+    CHECK_OK(ask(agent_step_back, back ? 1 : 0));
+    CHECK_OK(wait(reporter));
     stepped_back_ = back;
     return {};
 }
 
 Result<> AgentRun::leave(const Reporter& reporter) {
     // If this fails, the leader stays inside, and the agent does it itself once we have let go of it.
-    if (stepped_back_)
-        if (auto done = step_back(false, reporter); !done) return done;
+    if (stepped_back_) CHECK_OK(step_back(false, reporter));
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (!inside_[i] || i == leader_) continue;
-        if (auto done = bring_back(process_->threads[i], reporter); !done) return done;
+        CHECK_OK(bring_back(process_->threads[i], reporter));
         inside_[i] = false;
     }
     if (scratch_ != 0) {
-        if (auto done = ask(agent_unmap, scratch_, scratch_size()); !done) return done;
-        if (auto done = wait(reporter); !done) return std::unexpected(std::move(done.error()));
+        CHECK_OK(ask(agent_unmap, scratch_, scratch_size()));
+        CHECK_OK(wait(reporter));
     }
     if (inside_[leader_]) {
-        if (auto done = bring_back(process_->threads[leader_], reporter); !done) return done;
+        CHECK_OK(bring_back(process_->threads[leader_], reporter));
         inside_[leader_] = false;
     }
     return {};

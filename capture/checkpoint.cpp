@@ -108,8 +108,8 @@ class Checkpoint {
               [&regions](const std::vector<pid_t>& pids) { return without_place(regions, pids); }) {}
 
     Result<> take(const std::function<void(const schema::Manifest&)>& finished) {
-        if (auto done = await_pages(request_.pages, reporter_); !done) return done;
-        if (auto done = look_ahead(); !done) return done;
+        CHECK_OK(await_pages(request_.pages, reporter_));
+        CHECK_OK(look_ahead());
         auto begin = began_ = Clock::now();
         auto paused = pause();
         // What is there for a moment only, and can't be saved: the programs go on until it is over.
@@ -135,7 +135,7 @@ class Checkpoint {
             return paused;
         }
         manifest_.pause_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
-        if (auto done = write(); !done) return done;
+        CHECK_OK(write());
         manifest_.total_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
         finished(manifest_);
         return {};
@@ -147,18 +147,17 @@ class Checkpoint {
         stopper_->set_outsiders({.come_since = [this] { return come_since(); },
                                  .leave_out = [this](pid_t pid) { return leave_out(pid); },
                                  .left_out = [this](pid_t pid) { return strangers_.left_out(pid); }});
-        if (auto done = stop(); !done) return done;
-        if (auto done = collect(); !done) return done;
-        if (auto done = collect_objects(); !done) return done;
-        if (auto done = fork_snapshots(); !done) return done;
+        CHECK_OK(stop());
+        CHECK_OK(collect());
+        CHECK_OK(collect_objects());
+        CHECK_OK(fork_snapshots());
         return resume();
     }
 
     // The programs go on; nothing is left of what was found.
     Result<> begin_again() {
         for (auto& member : members_)
-            if (member.agent)
-                if (auto done = member.agent->leave(reporter_); !done) return done;
+            if (member.agent) CHECK_OK(member.agent->leave(reporter_));
         members_.clear();
         zombies_.clear();
         objects_.reset();
@@ -251,15 +250,15 @@ class Checkpoint {
         const auto found = come_.find(pid);
         Strangers::Stranger stranger = {pid, 0, "a child of a member that doesn't load libcairn.so"};
         if (found != come_.end()) stranger = found->second;
-        if (auto done = judge_strangers({stranger}); !done) return std::unexpected(std::move(done.error()));
+        CHECK_OK(judge_strangers({stranger}));
         return true;
     }
 
     Result<> stop() {
         reporter_.phase("stop");
-        if (auto done = stopper_->stop(request_.members); !done) return done;
+        CHECK_OK(stopper_->stop(request_.members));
         if (stopper_->processes().empty()) return fail("no process is left to save");
-        if (auto done = judge_crowd(); !done) return done;
+        CHECK_OK(judge_crowd());
         manifest_.np = static_cast<std::int32_t>(stopper_->processes().size());
         if (!request_.joint) return {};
         auto all = reporter_.meet("stopped", {{"processes", manifest_.np}});
@@ -288,21 +287,21 @@ class Checkpoint {
         reporter_.phase("collect");
         std::uint32_t index = 0;
         for (auto& [pid, process] : stopper_->processes()) {
-            if (auto fine = refuse_unsupported(process); !fine) return fine;
+            CHECK_OK(refuse_unsupported(process));
             leave_translations(process);
             settle(process);
             auto& member = members_.emplace_back();
             member.process = &process;
             member.holder = {pid, -1, process.first_living().tid};
             auto& ipc = process.region->region->ipc;
-            if (auto done = collect_threads(process, to_program_, ipc, member.image); !done) return done;
+            CHECK_OK(collect_threads(process, to_program_, ipc, member.image));
             const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
             member.agent.emplace(process, index++, request_.capture, !filtered);
             if (auto done = start_agent(member); !done)
                 return std::unexpected(std::move(done.error()).in(proc::label(pid)));
         }
         for (auto& member : members_) {
-            if (auto done = wait_agent(member); !done) return done;
+            CHECK_OK(wait_agent(member));
         }
         std::set<pid_t> ours;
         for (const auto& [pid, process] : stopper_->processes()) ours.insert(pid);
@@ -316,9 +315,8 @@ class Checkpoint {
                     if (auto done = parent->agent->ask(agent_peek, static_cast<std::uint64_t>(zombie.pid));
                         !done)
                         return done;
-                    auto status = parent->agent->wait(reporter_);
-                    if (!status) return std::unexpected(std::move(status.error()));
-                    if (*status > 0) zombie.stat.exit_code = static_cast<std::int32_t>(*status);
+                    auto status = TRY(parent->agent->wait(reporter_));
+                    if (status > 0) zombie.stat.exit_code = static_cast<std::int32_t>(status);
                 }
             }
             auto image = collect_zombie(zombie, to_program_);
@@ -330,44 +328,40 @@ class Checkpoint {
     }
 
     Result<> start_agent(Member& member) {
-        auto timers = list_timers(member.process->living);
-        if (!timers) return std::unexpected(std::move(timers.error()));
+        auto timers = TRY(list_timers(member.process->living));
         std::vector<std::int32_t> ids;
-        for (const auto& timer : *timers) ids.push_back(timer.id);
-        if (auto done = member.agent->start(); !done) return done;
-        if (auto done = member.agent->write_timer_ids(ids); !done) return done;
+        for (const auto& timer : timers) ids.push_back(timer.id);
+        CHECK_OK(member.agent->start());
+        CHECK_OK(member.agent->write_timer_ids(ids));
         member.timers_asked = std::chrono::steady_clock::now();
         return member.agent->ask(agent_collect);
     }
 
     Result<> wait_agent(Member& member) {
         auto& agent = *member.agent;
-        if (auto done = agent.wait(reporter_); !done) return std::unexpected(std::move(done.error()));
+        CHECK_OK(agent.wait(reporter_));
         for (const pid_t pid : member.process->old_snapshots) {
-            if (auto done = agent.ask(agent_reap, static_cast<std::uint64_t>(pid)); !done) return done;
-            if (auto done = agent.wait(reporter_); !done) return std::unexpected(std::move(done.error()));
+            CHECK_OK(agent.ask(agent_reap, static_cast<std::uint64_t>(pid)));
+            CHECK_OK(agent.wait(reporter_));
         }
         if (const auto size = agent.scratch_size(); size != 0) {
-            if (auto done = agent.ask(agent_map, size); !done) return done;
-            auto address = agent.wait(reporter_);
-            if (!address) return std::unexpected(std::move(address.error()));
-            if (*address < 0)
+            CHECK_OK(agent.ask(agent_map, size));
+            auto address = TRY(agent.wait(reporter_));
+            if (address < 0)
                 return fail("{}: no memory for the agent: {}", proc::label(member.process->pid),
-                            std::strerror(static_cast<int>(-*address)));
-            const auto at = static_cast<std::uint64_t>(*address);
+                            std::strerror(static_cast<int>(-address)));
+            const auto at = static_cast<std::uint64_t>(address);
             member.scratch = {at, at + size};
-            if (auto done = agent.start_siblings(at); !done) return done;
-            if (auto done = agent.wait_siblings(reporter_); !done) return done;
+            CHECK_OK(agent.start_siblings(at));
+            CHECK_OK(agent.wait_siblings(reporter_));
         }
-        auto process = agent.process_answers();
-        if (!process) return std::unexpected(std::move(process.error()));
-        auto threads = agent.thread_answers();
-        if (!threads) return std::unexpected(std::move(threads.error()));
+        auto process = TRY(agent.process_answers());
+        auto threads = TRY(agent.thread_answers());
         auto& image = member.image;
-        if (auto done = collect_identity(*member.process, *process, to_program_, image); !done) return done;
-        add_thread_answers(*threads, image);
-        if (auto done = collect_signals(*member.process, *process, to_program_, image); !done) return done;
-        note_keyrings(*member.process, *process, *threads,
+        CHECK_OK(collect_identity(*member.process, process, to_program_, image));
+        add_thread_answers(threads, image);
+        CHECK_OK(collect_signals(*member.process, process, to_program_, image));
+        note_keyrings(*member.process, process, threads,
                       [this](std::string note) { reporter_.note(std::move(note)); });
         image.uid = make_uid(manifest_.host, image.pid, member.process->born_ns);
         image.cid = request_.cid;
@@ -406,36 +400,31 @@ class Checkpoint {
             if (!pidfd) return fail_errno("pidfd of {}", proc::label(process.pid));
             Holder holder = member.holder;
             holder.pidfd = pidfd.get();
-            auto descriptors = objects_->descriptors(holder);
-            if (!descriptors) return std::unexpected(std::move(descriptors.error()));
-            image.descriptors = std::move(*descriptors);
-            if (auto done = find_notifications(member); !done) return done;
+            auto descriptors = TRY(objects_->descriptors(holder));
+            image.descriptors = std::move(descriptors);
+            CHECK_OK(find_notifications(member));
             image.locks = objects_->take_locks(member.holder);
             for (auto [link, id] :
                  {std::pair{"exe", &image.executable}, {"cwd", &image.cwd}, {"root", &image.root}}) {
-                auto object = objects_->file(member.holder, link);
-                if (!object) return std::unexpected(std::move(object.error()));
-                *id = *object;
+                auto object = TRY(objects_->file(member.holder, link));
+                *id = object;
             }
-            auto terminal = objects_->terminal_of(member.holder, process.stat.tty_nr, process.stat.session,
-                                                  process.stat.tpgid);
-            if (!terminal) return std::unexpected(std::move(terminal.error()));
-            image.terminal = *terminal;
-            auto map = still_map(process, member.holder, *objects_);
-            if (!map) return std::unexpected(std::move(map.error()));
-            member.map = std::move(*map);
+            auto terminal = TRY(objects_->terminal_of(member.holder, process.stat.tty_nr,
+                                                      process.stat.session, process.stat.tpgid));
+            image.terminal = terminal;
+            auto map = TRY(still_map(process, member.holder, *objects_));
+            member.map = std::move(map);
         }
         IpcMap& ipc = regions_.ipc();
-        if (auto done = objects_->system_v(ipc); !done) return done;
+        CHECK_OK(objects_->system_v(ipc));
         const auto undo = promised_undo(ipc);
         for (auto& member : members_) {
             const auto [begin, end] = undo.equal_range(member.process->pid);
             for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
         }
         if (!objects_writer_) {
-            auto writer = ImageWriter::create(directory_.get(), "objects.image", ImageKind::objects);
-            if (!writer) return std::unexpected(std::move(writer.error()));
-            objects_writer_ = std::make_unique<ImageWriter>(std::move(*writer));
+            auto writer = TRY(ImageWriter::create(directory_.get(), "objects.image", ImageKind::objects));
+            objects_writer_ = std::make_unique<ImageWriter>(std::move(writer));
         }
         return objects_->capture_contents(*objects_writer_);
     }
@@ -446,10 +435,9 @@ class Checkpoint {
                 return objects_->object(descriptor.object).type == "mqueue";
             }))
             return {};
-        auto known = ptrace::read_object<std::array<AgentNotification, max_notifications>>(
-            member.process->living, member.process->door + offsetof(Door, notifications));
-        if (!known) return std::unexpected(std::move(known.error()));
-        for (const auto& each : *known)
+        auto known = TRY(ptrace::read_object<std::array<AgentNotification, max_notifications>>(
+            member.process->living, member.process->door + offsetof(Door, notifications)));
+        for (const auto& each : known)
             for (const auto& descriptor : descriptors)
                 if (each.notify >= 0 && descriptor.fd == each.queue && each.used != 0)
                     objects_->notification(member.holder, descriptor.object, each.value);
@@ -460,23 +448,20 @@ class Checkpoint {
     // on.
     Result<> fork_snapshots() {
         reporter_.phase("fork");
-        if (auto done = step_back(true); !done) return done;
+        CHECK_OK(step_back(true));
         for (auto& member : members_) {
             member.file = fmt::format("p{}.image", member.image.pid);
-            auto writer = ImageWriter::create(directory_.get(), member.file, ImageKind::process);
-            if (!writer) return std::unexpected(std::move(writer.error()));
-            member.writer = std::make_unique<ImageWriter>(std::move(*writer));
+            auto writer = TRY(ImageWriter::create(directory_.get(), member.file, ImageKind::process));
+            member.writer = std::make_unique<ImageWriter>(std::move(writer));
             member.writer->park();
-            if (auto done = member.agent->write_detached(attached_segments(member.map, *objects_)); !done)
-                return done;
-            if (auto done = member.agent->ask(agent_snapshot, has_init_ ? 1 : 0); !done) return done;
+            CHECK_OK(member.agent->write_detached(attached_segments(member.map, *objects_)));
+            CHECK_OK(member.agent->ask(agent_snapshot, has_init_ ? 1 : 0));
         }
         for (auto& member : members_) {
-            auto child = member.agent->wait(reporter_);
-            if (!child) return std::unexpected(std::move(child.error()));
-            member.forked = *child;
+            auto child = TRY(member.agent->wait(reporter_));
+            member.forked = child;
         }
-        if (auto done = step_back(false); !done) return done;
+        CHECK_OK(step_back(false));
         for (auto& member : members_) {
             const auto forked = member.forked;
             if (forked < 0) {
@@ -484,11 +469,10 @@ class Checkpoint {
                                            proc::label(member.process->pid),
                                            std::strerror(static_cast<int>(-forked))));
             } else {
-                auto child = member.agent->wait_snapshot(reporter_);
-                if (!child) return std::unexpected(std::move(child.error()));
-                member.snapshot = std::make_unique<Snapshot>(std::move(*child));
+                auto child = TRY(member.agent->wait_snapshot(reporter_));
+                member.snapshot = std::make_unique<Snapshot>(std::move(child));
             }
-            if (auto done = store_early(member); !done) return done;
+            CHECK_OK(store_early(member));
         }
         return {};
     }
@@ -505,8 +489,7 @@ class Checkpoint {
     // Child subreapers of the group would inherit the copy-on-write children of others.
     Result<> step_back(bool back) {
         for (auto& member : members_)
-            if (member.image.subreaper)
-                if (auto done = member.agent->step_back(back, reporter_); !done) return done;
+            if (member.image.subreaper) CHECK_OK(member.agent->step_back(back, reporter_));
         return {};
     }
 
@@ -515,17 +498,15 @@ class Checkpoint {
         if (member.snapshot == nullptr) {
             return store_all(member, member.process->living);
         }
-        auto lines = proc::maps(member.snapshot->pid(), false);
-        if (!lines) return std::unexpected(std::move(lines.error()));
+        auto lines = TRY(proc::maps(member.snapshot->pid(), false));
         // Who marks memory at all may have marked other memory since; now it stands still.
         if (wipes_.contains(member.process->pid) ||
             std::ranges::find(request_.members, member.process->pid) == request_.members.end()) {
-            auto wiped = ranges_with_flag(member.process->living, "wf");
-            if (!wiped) return std::unexpected(std::move(wiped.error()));
-            member.wiped = std::move(*wiped);
+            auto wiped = TRY(ranges_with_flag(member.process->living, "wf"));
+            member.wiped = std::move(wiped);
         }
         std::vector<StoreJob> jobs;
-        for (const auto& range : not_copied(member.map, *lines, member.wiped)) {
+        for (const auto& range : not_copied(member.map, lines, member.wiped)) {
             auto& area = member.early.emplace_back();
             area.start = range.start;
             area.end = range.end;
@@ -535,13 +516,13 @@ class Checkpoint {
             if (line == member.map.lines.end()) continue;
             area.prot = line->prot;
             area.kind = line->inode != 0 ? schema::AreaKind::file_private : schema::AreaKind::anonymous;
-            if (auto done = add_jobs(member, member.process->living, area, jobs); !done) return done;
+            CHECK_OK(add_jobs(member, member.process->living, area, jobs));
         }
         return jobs.empty() ? Result<>() : store_with(member, std::move(jobs));
     }
 
     Result<> store_with(Member& member, std::vector<StoreJob> jobs) {
-        if (auto open = member.writer->unpark(); !open) return open;
+        CHECK_OK(member.writer->unpark());
         auto done = store_pages(std::move(jobs), reporter_, 0, 0);
         member.writer->park();
         return done;
@@ -574,12 +555,10 @@ class Checkpoint {
     }
 
     Result<> make_member_areas(Member& member, pid_t source) {
-        auto flags = proc::maps(source, true);
-        if (!flags) return std::unexpected(std::move(flags.error()));
-        auto areas = make_areas(*member.process, member.map, *flags, member.scratch, *objects_);
-        if (!areas) return std::unexpected(std::move(areas.error()));
-        member.image.areas = std::move(*areas);
-        if (auto done = add_memory_policies(member, source); !done) return done;
+        auto flags = TRY(proc::maps(source, true));
+        auto areas = TRY(make_areas(*member.process, member.map, flags, member.scratch, *objects_));
+        member.image.areas = std::move(areas);
+        CHECK_OK(add_memory_policies(member, source));
         for (auto& area : member.image.areas) {
             if (area.wipe_on_fork && member.snapshot != nullptr &&
                 std::ranges::none_of(member.wiped, [&](const Range& range) {
@@ -600,28 +579,24 @@ class Checkpoint {
     }
 
     Result<> store_all(Member& member, pid_t source) {
-        if (auto done = make_member_areas(member, source); !done) return done;
+        CHECK_OK(make_member_areas(member, source));
         std::vector<StoreJob> jobs;
         for (auto& area : member.image.areas) {
             if (!stored_in_image(area)) continue;
-            if (auto done = add_jobs(member, source, area, jobs); !done) return done;
+            CHECK_OK(add_jobs(member, source, area, jobs));
         }
         return store_with(member, std::move(jobs));
     }
 
     Result<> resume() {
-        for (auto& member : members_)
-            if (auto done = member.agent->leave(reporter_); !done) return done;
+        for (auto& member : members_) CHECK_OK(member.agent->leave(reporter_));
         for (auto& member : members_) {
             const auto asked_for = std::chrono::steady_clock::now() - member.timers_asked;
-            if (auto done = collect_firings(*member.process, asked_for, to_program_, member.image); !done)
-                return done;
+            CHECK_OK(collect_firings(*member.process, asked_for, to_program_, member.image));
         }
         note_clocks();
         // What one sends from here on must not be found by another who is still looking.
-        if (request_.joint)
-            if (auto all = reporter_.meet("captured", nlohmann::json::object()); !all)
-                return std::unexpected(std::move(all.error()));
+        if (request_.joint) CHECK_OK(reporter_.meet("captured", nlohmann::json::object()));
         reporter_.phase("resume");
         if (!request_.hold) stopper_->let_go();
         reporter_.end_deadline();
@@ -633,20 +608,20 @@ class Checkpoint {
         std::vector<StoreJob> jobs;
         for (auto& member : members_) {
             if (member.snapshot == nullptr) continue;  // written already
-            if (auto done = make_member_areas(member, member.snapshot->pid()); !done) return done;
+            CHECK_OK(make_member_areas(member, member.snapshot->pid()));
             for (auto& area : member.image.areas) {
                 const bool early = std::ranges::any_of(member.early, [&](const auto& other) {
                     return other.start <= area.start && area.end <= other.end;
                 });
                 if (early || !stored_in_image(area)) continue;
-                if (auto done = add_jobs(member, member.snapshot->pid(), area, jobs); !done) return done;
+                CHECK_OK(add_jobs(member, member.snapshot->pid(), area, jobs));
             }
         }
         std::uint64_t total = 0;
         for (const auto& job : jobs) total += job.range.end - job.range.start;
-        if (auto done = store_in_batches(jobs, total); !done) return done;
+        CHECK_OK(store_in_batches(jobs, total));
         for (auto& member : members_) member.snapshot.reset();
-        if (auto done = objects_->finish(); !done) return done;
+        CHECK_OK(objects_->finish());
         return finish_images();
     }
 
@@ -662,8 +637,7 @@ class Checkpoint {
                 open.insert(jobs[end].writer);
                 bytes += jobs[end].range.end - jobs[end].range.start;
             }
-            for (auto* writer : open)
-                if (auto done = writer->unpark(); !done) return done;
+            for (auto* writer : open) CHECK_OK(writer->unpark());
             const auto first = jobs.begin() + static_cast<std::ptrdiff_t>(begin);
             auto done = store_pages({first, jobs.begin() + static_cast<std::ptrdiff_t>(end)}, reporter_,
                                     already, total);
@@ -681,7 +655,7 @@ class Checkpoint {
         std::vector<schema::Process> processes;
         for (auto& member : members_) {
             member.writer->add_section(SectionType::meta, schema::encode(member.image));
-            if (auto open = member.writer->unpark(); !open) return open;
+            CHECK_OK(member.writer->unpark());
             auto bytes = member.writer->finish(Durable::yes);
             member.writer.reset();
             if (!bytes) return std::unexpected(std::move(bytes.error()));
@@ -692,12 +666,10 @@ class Checkpoint {
             zombie.cid = request_.cid;
             zombie.np = manifest_.np;
             const auto file = fmt::format("z{}.image", zombie.pid);
-            auto writer = ImageWriter::create(directory_.get(), file, ImageKind::process);
-            if (!writer) return std::unexpected(std::move(writer.error()));
-            writer->add_section(SectionType::meta, schema::encode(zombie));
-            auto bytes = writer->finish(Durable::yes);
-            if (!bytes) return std::unexpected(std::move(bytes.error()));
-            add_to_manifest(zombie, file, *bytes);
+            auto writer = TRY(ImageWriter::create(directory_.get(), file, ImageKind::process));
+            writer.add_section(SectionType::meta, schema::encode(zombie));
+            auto bytes = TRY(writer.finish(Durable::yes));
+            add_to_manifest(zombie, file, bytes);
             processes.push_back(std::move(zombie));
         }
         objects_writer_->add_section(SectionType::objects, schema::encode(objects));
@@ -707,10 +679,9 @@ class Checkpoint {
             return std::unexpected(
                 std::move(good.error())
                     .in("a restart would refuse this checkpoint, which is given up; try again"));
-        auto bytes = objects_writer_->finish(Durable::yes);
-        if (!bytes) return std::unexpected(std::move(bytes.error()));
-        manifest_.images.push_back({"objects.image", "", 0, "", *bytes, 0});
-        manifest_.bytes += *bytes;
+        auto bytes = TRY(objects_writer_->finish(Durable::yes));
+        manifest_.images.push_back({"objects.image", "", 0, "", bytes, 0});
+        manifest_.bytes += bytes;
         make_parts(processes, objects, manifest_);
         auto too_many = too_many_to_restart(processes, objects);
         if (!too_many) return std::unexpected(std::move(too_many.error()));

@@ -9,9 +9,7 @@ Result<std::string> too_many_to_restart(const std::vector<schema::Process>& proc
     const auto limit = raise_descriptor_limit();
     auto room = find_descriptor_room(processes, objects, limit);
     if (room) return std::string();
-    for (const auto& process : processes)
-        if (auto last = last_descriptor(process, limit); !last)
-            return std::unexpected(std::move(last.error()));
+    for (const auto& process : processes) CHECK_OK(last_descriptor(process, limit));
     return std::move(room.error().what);
 }
 

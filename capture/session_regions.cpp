@@ -77,9 +77,8 @@ bool is_open_to(uid_t user, IpcKind kind, int id) {
 Result<SessionRegions> SessionRegions::open(const std::string& owners, const std::vector<Other>& others,
                                             std::map<pid_t, Known> known) {
     SessionRegions regions;
-    auto first = map_region(owners, ::geteuid(), true);
-    if (!first) return std::unexpected(std::move(first.error()));
-    regions.all_.push_back(*first);
+    auto first = TRY(map_region(owners, ::geteuid(), true));
+    regions.all_.push_back(first);
     for (const Other& other : others) {
         auto region = map_region(other.path, other.user, false);
         if (!region) return std::unexpected(std::move(region.error()).in(fmt::format("user {}", other.user)));
@@ -89,9 +88,8 @@ Result<SessionRegions> SessionRegions::open(const std::string& owners, const std
     for (const auto& [pid, member] : regions.known_)
         if (member.door != 0) regions.doors_.insert(member.door);
     if (others.empty()) return regions;
-    auto library = OwnLibrary::read(own_library());
-    if (!library) return std::unexpected(std::move(library.error()));
-    regions.library_ = *library;
+    auto library = TRY(OwnLibrary::read(own_library()));
+    regions.library_ = library;
     return regions;
 }
 

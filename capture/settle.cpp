@@ -171,8 +171,7 @@ class Transfer {
         const auto& r = registers_;
         frame_.frame = {r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8,     r.r9, r.r10,
                         r.r11, r.r12, r.r13, r.r14, r.r15, r.rsp, r.rip, r.eflags, 0};
-        if (auto done = ptrace::write_object(pid_, address_, frame_); !done)
-            return std::unexpected(std::move(done.error()));
+        CHECK_OK(ptrace::write_object(pid_, address_, frame_));
         auto registers = r;
         registers.rip = finish;
         registers.rdi = address_;

@@ -131,8 +131,7 @@ Result<bool> Stopper::seize_new_threads(pid_t pid) {
                     if (stat->state != 't') seized.push_back(tid);
                     continue;
                 }
-                if (auto fine = refuse_tracing(pid, tid, done.error()); !fine)
-                    return std::unexpected(std::move(fine.error()));
+                CHECK_OK(refuse_tracing(pid, tid, done.error()));
                 continue;
             }
             refused_since_.erase(tid);
@@ -445,10 +444,9 @@ Result<bool> Stopper::read_registers(StoppedProcess& process) {
         return fail_code(ExitCode::refused,
                          "{}: its main thread has exited, and this kernel can't name the others",
                          proc::label(process.pid));
-    auto threads = proc::tasks(process.pid);
-    if (!threads) return std::unexpected(std::move(threads.error()));
+    auto threads = TRY(proc::tasks(process.pid));
     process.threads.clear();
-    for (const pid_t tid : *threads) {
+    for (const pid_t tid : threads) {
         StoppedThread thread;
         thread.tid = tid;
         const auto task = tasks_.find(tid);
@@ -467,12 +465,10 @@ Result<bool> Stopper::read_registers(StoppedProcess& process) {
             process.job_stopped = true;
             process.stop_signal = task->second.stop_signal;
         }
-        auto registers = ptrace::registers(tid);
-        if (!registers) return std::unexpected(std::move(registers.error()));
-        thread.registers = *registers;
-        auto mask = ptrace::mask(tid);
-        if (!mask) return std::unexpected(std::move(mask.error()));
-        thread.mask = *mask;
+        auto registers = TRY(ptrace::registers(tid));
+        thread.registers = registers;
+        auto mask = TRY(ptrace::mask(tid));
+        thread.mask = mask;
         process.threads.push_back(thread);
     }
     return true;
@@ -550,12 +546,9 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             StoppedProcess probe;
             probe.pid = pid;
             if (!find_doors(probe)) {  // between exec and the library's constructor: let it get there
-                if (probe.unreadable)
-                    if (auto fine = refuse_tracing(pid, pid, Error{std::strerror(EPERM), EPERM}); !fine)
-                        return fine;
-                auto leave = outsiders_.leave_out ? outsiders_.leave_out(pid) : Result<bool>(false);
-                if (!leave) return std::unexpected(std::move(leave.error()));
-                if (*leave) {
+                if (probe.unreadable) CHECK_OK(refuse_tracing(pid, pid, Error{std::strerror(EPERM), EPERM}));
+                auto leave = TRY(outsiders_.leave_out ? outsiders_.leave_out(pid) : Result<bool>(false));
+                if (leave) {
                     left_out_.insert(pid);
                     candidate = candidates_.erase(candidate);
                     continue;
@@ -564,7 +557,7 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
                 ++candidate;
                 continue;
             }
-            if (auto done = add(pid); !done) return done;
+            CHECK_OK(add(pid));
             candidate = candidates_.erase(candidate);
             settled = false;
         }
@@ -580,9 +573,8 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             }
             if (looked_at_.contains(pid)) continue;
             settled = false;
-            auto complete = seize_new_threads(pid);
-            if (!complete) return std::unexpected(std::move(complete.error()));
-            if (!*complete) continue;
+            auto complete = TRY(seize_new_threads(pid));
+            if (!complete) continue;
             if (!find_doors(process)) {  // it has execed while we stopped it
                 unready.push_back(pid);
                 continue;
@@ -598,9 +590,8 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             auto births = look_for_births();
             if (!births) return std::unexpected(std::move(births.error()));
             if (!*births && no_more_children() && nobody_has_come()) {
-                auto done = read_all_registers();
-                if (!done) return std::unexpected(std::move(done.error()));
-                if (*done) break;
+                auto done = TRY(read_all_registers());
+                if (done) break;
                 continue;
             }
         }

@@ -16,9 +16,8 @@ Result<Computation> Computation::load(TraceSource& source) {
     Linearizer linearizer(source);
     Step step;
     for (;;) {
-        const auto more = linearizer.next(step);
-        if (!more) return std::unexpected(more.error());
-        if (!*more) break;
+        const auto more = TRY(linearizer.next(step));
+        if (!more) break;
         if (order.size() >= none - 1) return fail("more than 4294967294 events; `check` reads any number");
         order.push_back(step.id);
         events[step.id.process].push_back(step.event);
@@ -87,9 +86,8 @@ Result<TraceSummary> check_trace(TraceSource& source) {
     Linearizer linearizer(source);
     Step step;
     for (;;) {
-        const auto more = linearizer.next(step);
-        if (!more) return std::unexpected(more.error());
-        if (!*more) break;
+        const auto more = TRY(linearizer.next(step));
+        if (!more) break;
         ++summary.events;
         if (step.event.kind == Kind::send) ++summary.sends;
         if (step.event.kind == Kind::receive) ++summary.receives;

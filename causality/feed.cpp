@@ -15,7 +15,7 @@ Result<const Event*> Linearizer::Feed::head(std::uint64_t& count) {
             }
             continue;
         }
-        if (auto done = pull(); !done) return std::unexpected(done.error());
+        CHECK_OK(pull());
     }
     count = pending_.front().count;
     return &pending_.front().event;
@@ -36,9 +36,8 @@ void Linearizer::Feed::cut() {
 
 Result<> Linearizer::Feed::pull() {
     Pending& pending = pending_.emplace_back();
-    const auto got = owner_.source_.next(process_, pending.event);
-    if (!got) return std::unexpected(got.error());
-    if (!*got) {
+    const auto got = TRY(owner_.source_.next(process_, pending.event));
+    if (!got) {
         pending_.pop_back();
         end_ = true;
         return {};
@@ -61,8 +60,7 @@ Result<> Linearizer::Feed::pull() {
         return owner_.refuse(id, event, "the process or the root is no member of the communicator");
 
     std::uint64_t order = pulled_++;
-    if (event.request != 0)
-        if (auto done = note_request(event, order); !done) return done;
+    if (event.request != 0) CHECK_OK(note_request(event, order));
     const bool counted = event.kind == Kind::receive && event.message == 0;
     if (!counted && event.kind != Kind::collective) {
         // It may have closed what others waited for.

@@ -25,13 +25,13 @@ Linearizer::~Linearizer() = default;
 Result<bool> Linearizer::next(Step& step) {
     while (out_.empty()) {
         if (ready_.empty()) {
-            if (auto done = unblock(); !done) return std::unexpected(done.error());
+            CHECK_OK(unblock());
             if (out_.empty() && ready_.empty()) return false;
             continue;
         }
         const Process process = ready_.front();
         ready_.pop_front();
-        if (auto done = advance(process); !done) return std::unexpected(done.error());
+        CHECK_OK(advance(process));
     }
     step = out_.front();
     out_.pop_front();
@@ -45,12 +45,10 @@ Result<> Linearizer::advance(Process process) {
     for (int i = 0; i < stretch; ++i) {
         Feed& feed = *feeds_[process];
         std::uint64_t count = 0;
-        const auto event = feed.head(count);
-        if (!event) return std::unexpected(event.error());
-        if (*event == nullptr) return {};
-        const auto passed = try_event(process, **event, count);
-        if (!passed) return std::unexpected(passed.error());
-        if (!*passed) {
+        const auto event = TRY(feed.head(count));
+        if (event == nullptr) return {};
+        const auto passed = TRY(try_event(process, *event, count));
+        if (!passed) {
             feed.blocked = true;
             return {};
         }
@@ -63,8 +61,7 @@ Result<bool> Linearizer::try_event(Process process, const Event& event, std::uin
     const EventId id = feeds_[process]->id();
     if (event.kind == Kind::collective) return try_collective(id, event, count);
     if (event.kind == Kind::receive) return try_receive(id, event, count);
-    if (event.kind == Kind::send)
-        if (auto done = emit_send(id, event); !done) return std::unexpected(done.error());
+    if (event.kind == Kind::send) CHECK_OK(emit_send(id, event));
     emit(id, event, {}, none, true);
     return true;
 }

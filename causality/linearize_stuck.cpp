@@ -10,9 +10,8 @@ Result<> Linearizer::unblock() {
     for (Process process = 0; process < feeds_.size(); ++process) {
         if (feeds_[process]->at_end()) continue;
         all_done = false;
-        const auto done = give_up(process);
-        if (!done) return std::unexpected(done.error());
-        progress = progress || *done;
+        const auto done = TRY(give_up(process));
+        progress = progress || done;
     }
     if (all_done || progress) return {};
     for (Process process = 0; process < feeds_.size(); ++process)

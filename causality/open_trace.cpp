@@ -36,23 +36,19 @@ Result<std::string> read_all(const std::string& path, std::size_t most) {
 Result<std::unique_ptr<TraceSource>> open_trace(std::span<const std::string> paths) {
     if (paths.empty()) return fail_code(ExitCode::usage, "which trace?");
     if (paths[0] != "-") {
-        const auto begin = read_all(paths[0], sizeof trace_magic);
-        if (!begin) return std::unexpected(begin.error());
-        if (begin->size() == sizeof trace_magic &&
-            std::memcmp(begin->data(), &trace_magic, sizeof trace_magic) == 0) {
-            auto reader = TraceReader::open(paths);
-            if (!reader) return std::unexpected(reader.error());
-            return std::move(*reader);
+        const auto begin = TRY(read_all(paths[0], sizeof trace_magic));
+        if (begin.size() == sizeof trace_magic &&
+            std::memcmp(begin.data(), &trace_magic, sizeof trace_magic) == 0) {
+            auto reader = TRY(TraceReader::open(paths));
+            return reader;
         }
     }
     if (paths.size() != 1)
         return fail_code(ExitCode::usage,
                          "{} is no binary trace; only those may be spread over several files", paths[0]);
-    const auto text = read_all(paths[0], SIZE_MAX / 2);
-    if (!text) return std::unexpected(text.error());
-    auto trace = parse_trace_lines(*text, paths[0]);
-    if (!trace) return std::unexpected(trace.error());
-    return std::move(*trace);
+    const auto text = TRY(read_all(paths[0], SIZE_MAX / 2));
+    auto trace = TRY(parse_trace_lines(text, paths[0]));
+    return trace;
 }
 
 Result<> write_lines(TraceSource& source, const std::string& path) {
@@ -75,9 +71,8 @@ Result<> write_lines(TraceSource& source, const std::string& path) {
         }
         line.what = TraceLine::What::event;
         for (;;) {
-            const auto more = source.next(line.process, line.event);
-            if (!more) return std::unexpected(more.error());
-            if (!*more) break;
+            const auto more = TRY(source.next(line.process, line.event));
+            if (!more) break;
             if (line.event.place >= source.places().size())
                 return fail_code(ExitCode::damaged, "process {}: an event's place is not defined",
                                  line.process);
@@ -90,33 +85,29 @@ Result<> write_lines(TraceSource& source, const std::string& path) {
 }
 
 Result<> write_binary(TraceSource& source, const std::string& path) {
-    auto writer = TraceWriter::create(path, source.processes());
-    if (!writer) return std::unexpected(writer.error());
-    for (const Communicator& each : source.communicators())
-        if (auto done = writer->communicator(each); !done) return done;
+    auto writer = TRY(TraceWriter::create(path, source.processes()));
+    for (const Communicator& each : source.communicators()) CHECK_OK(writer.communicator(each));
     std::vector<std::uint32_t> places;
     for (Process process = 0; process < source.processes(); ++process) {
         Event event;
         for (;;) {
-            const auto more = source.next(process, event);
-            if (!more) return std::unexpected(more.error());
-            if (!*more) break;
+            const auto more = TRY(source.next(process, event));
+            if (!more) break;
             // Places may be defined while the trace is read.
             while (places.size() <= event.place) {
                 if (places.size() >= source.places().size())
                     return fail_code(ExitCode::damaged, "process {}: an event's place is not defined",
                                      process);
-                const auto number = writer->place(source.places()[places.size()]);
-                if (!number) return std::unexpected(number.error());
-                places.push_back(*number);
+                const auto number = TRY(writer.place(source.places()[places.size()]));
+                places.push_back(number);
             }
             event.place = places[event.place];
-            if (auto done = writer->append(process, event); !done) return done;
+            CHECK_OK(writer.append(process, event));
         }
-        if (auto done = source.ended(process) ? writer->end(process) : writer->flush(); !done) return done;
+        CHECK_OK(source.ended(process) ? writer.end(process) : writer.flush());
     }
     // A process that was killed has no end; the file has one.
-    return writer->close_unended();
+    return writer.close_unended();
 }
 
 }  // namespace cairn::causality

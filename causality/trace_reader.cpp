@@ -61,8 +61,7 @@ TraceReader::~TraceReader() = default;
 Result<std::unique_ptr<TraceReader>> TraceReader::open(std::span<const std::string> paths) {
     if (paths.empty()) return fail("a trace of no files");
     std::unique_ptr<TraceReader> reader(new TraceReader);
-    for (const std::string& path : paths)
-        if (auto done = reader->add_file(path); !done) return std::unexpected(done.error());
+    for (const std::string& path : paths) CHECK_OK(reader->add_file(path));
     return reader;
 }
 
@@ -93,8 +92,7 @@ Result<> TraceReader::add_file(const std::string& path) {
                             streams_.size());
 
     // A file that wasn't closed may end anywhere in its last block, and the pages at its end may be zeros.
-    const auto data_end = file.end_of_data();
-    if (!data_end) return std::unexpected(data_end.error());
+    const auto data_end = TRY(file.end_of_data());
     std::uint64_t offset = sizeof header, blocks = 0;
     std::vector<std::uint8_t> payload;
     while (offset < file.size) {
@@ -110,14 +108,14 @@ Result<> TraceReader::add_file(const std::string& path) {
         const std::uint64_t begin = offset + sizeof block;
         if (!*got) return lost();
         if (const char* problem = problem_of(block)) {
-            if (begin > *data_end) return lost();
+            if (begin > data_end) return lost();
             return file.damaged(offset, "{}", problem);
         }
         const std::uint64_t end = begin + block.bytes;
         if (end > file.size) return lost();
         // Event blocks are compared with their checksums when they are read; what is small, and the last,
         // now.
-        const bool last = end >= *data_end;
+        const bool last = end >= data_end;
         if (block.type != BlockType::events || last) {
             payload.resize(block.bytes);
             got = file.read(begin, payload);
@@ -227,9 +225,8 @@ Result<> TraceReader::load_block(Process process) {
     const Block& block = stream.blocks[stream.next_block++];
     const File& file = files_[block.file];
     stream.payload.resize(block.bytes);
-    const auto got = file.read(block.offset, stream.payload);
-    if (!got) return std::unexpected(got.error());
-    if (!*got || hash64(stream.payload) != block.checksum)
+    const auto got = TRY(file.read(block.offset, stream.payload));
+    if (!got || hash64(stream.payload) != block.checksum)
         return file.damaged(block.offset, "process {}, events {} to {}: the checksum of the block is wrong",
                             process, stream.position, stream.position + block.count - 1);
     stream.reader = std::make_unique<ByteReader>(stream.payload);
@@ -242,7 +239,7 @@ Result<bool> TraceReader::next(Process process, Event& event) {
     Stream& stream = streams_[process];
     if (stream.left == 0) {
         if (stream.next_block == stream.blocks.size()) return false;
-        if (auto done = load_block(process); !done) return std::unexpected(done.error());
+        CHECK_OK(load_block(process));
     }
     const Block& block = stream.blocks[stream.next_block - 1];
     const File& file = files_[block.file];

@@ -40,7 +40,7 @@ Result<TraceWriter> TraceWriter::create(const std::string& path, Process process
     header.checksum = checksum_of(header);
     TraceWriter writer(std::move(fd), path, processes, block_bytes);
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(&header), sizeof header);
-    if (auto done = write_all(writer.fd_.get(), bytes, path); !done) return std::unexpected(done.error());
+    CHECK_OK(write_all(writer.fd_.get(), bytes, path));
     writer.bytes_ = sizeof header;
     return writer;
 }
@@ -112,33 +112,32 @@ Result<> TraceWriter::flush(Process process) {
 }
 
 Result<> TraceWriter::flush() {
-    for (Process process = 0; process < buffers_.size(); ++process)
-        if (auto done = flush(process); !done) return done;
+    for (Process process = 0; process < buffers_.size(); ++process) CHECK_OK(flush(process));
     return {};
 }
 
 Result<> TraceWriter::end(Process process) {
     if (process >= buffers_.size()) return fail("{}: the trace has no process {}", path_, process);
     if (buffers_[process].ended) return {};
-    if (auto done = flush(process); !done) return done;
+    CHECK_OK(flush(process));
     buffers_[process].ended = true;
     return write_block({.type = BlockType::ended, .process = process, .first = buffers_[process].first}, {});
 }
 
 Result<> TraceWriter::close() {
     // All ends behind all events: resume() takes them back.
-    if (auto done = flush(); !done) return done;
+    CHECK_OK(flush());
     for (Process process = 0; process < buffers_.size(); ++process) {
         const Buffer& buffer = buffers_[process];
         if (buffer.ended || buffer.first + buffer.count == 0) continue;
-        if (auto done = end(process); !done) return done;
+        CHECK_OK(end(process));
     }
     return close_unended();
 }
 
 Result<> TraceWriter::close_unended() {
-    if (auto done = flush(); !done) return done;
-    if (auto done = write_block({.type = BlockType::closed, .first = blocks_}, {}); !done) return done;
+    CHECK_OK(flush());
+    CHECK_OK(write_block({.type = BlockType::closed, .first = blocks_}, {}));
     fd_.reset();
     return {};
 }

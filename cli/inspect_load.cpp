@@ -58,22 +58,19 @@ void load_image(Checkpoint& checkpoint, const std::string& path, std::int32_t pa
 }
 
 Result<Checkpoint> load_folder(const std::string& path) {
-    auto folder = find_generation(path);
-    if (!folder) return std::unexpected(std::move(folder).error());
-    auto manifest = read_manifest(*folder);
-    if (!manifest) return std::unexpected(std::move(manifest).error());
+    auto folder = TRY(find_generation(path));
+    auto manifest = TRY(read_manifest(folder));
     Checkpoint checkpoint;
-    checkpoint.folder = *folder;
-    for (const schema::ManifestImage& image : manifest->images)
-        load_image(checkpoint, *folder + "/" + image.file, image.part, image.uid.empty());
-    checkpoint.manifest = *std::move(manifest);
+    checkpoint.folder = folder;
+    for (const schema::ManifestImage& image : manifest.images)
+        load_image(checkpoint, folder + "/" + image.file, image.part, image.uid.empty());
+    checkpoint.manifest = std::move(manifest);
     return checkpoint;
 }
 
 // One image; what its descriptors are is in the objects image beside it, if that can be read.
 Result<Checkpoint> load_single(const std::string& path) {
-    auto reader = ImageReader::open(path);
-    if (!reader) return std::unexpected(std::move(reader).error());
+    auto reader = TRY(ImageReader::open(path));
     Checkpoint checkpoint;
     const fs::path folder = fs::path(path).parent_path().empty() ? "." : fs::path(path).parent_path();
     const std::string name = fs::path(path).filename().string();
@@ -86,7 +83,7 @@ Result<Checkpoint> load_single(const std::string& path) {
                 if (image.uid.empty() && (image.part == part || image.part == 0) && image.file != name)
                     load_image(checkpoint, (folder / image.file).string(), image.part, true);
         }
-    load_image(checkpoint, path, part, reader->kind() == ImageKind::objects);
+    load_image(checkpoint, path, part, reader.kind() == ImageKind::objects);
     return checkpoint;
 }
 

@@ -113,7 +113,7 @@ Result<std::optional<nlohmann::json>> CoordinatorClient::next(std::chrono::milli
         for (;;) {
             auto event = next(unasked);
             if (!event || *event) return event;
-            if (auto alive = ask_whether_alive(); !alive) return std::unexpected(std::move(alive.error()));
+            CHECK_OK(ask_whether_alive());
         }
     }
     using Clock = std::chrono::steady_clock;
@@ -141,18 +141,17 @@ Result<std::optional<nlohmann::json>> CoordinatorClient::next(std::chrono::milli
 Result<nlohmann::json> CoordinatorClient::ask(const nlohmann::json& request,
                                               const std::function<void(const nlohmann::json&)>& seen,
                                               std::chrono::milliseconds silence) {
-    if (auto sent = send(request); !sent) return std::unexpected(std::move(sent.error()));
+    CHECK_OK(send(request));
     for (;;) {
-        auto event = next(silence);
-        if (!event) return std::unexpected(std::move(event.error()));
-        if (!*event)
+        auto event = TRY(next(silence));
+        if (!event)
             return fail_code(ExitCode::timed_out,
                              "session {}: no answer for {} s from the coordinator, {}; its log is {}",
                              session_.name, std::chrono::duration_cast<std::chrono::seconds>(silence).count(),
                              describe_peer(fd_.get()), session_.log());
-        const nlohmann::json& said = **event;
+        const nlohmann::json& said = *event;
         const std::string kind = said.value("event", "");
-        if (kind == "done") return std::move(**event);
+        if (kind == "done") return std::move(*event);
         if (kind == "failed") return std::unexpected(error_of(said));
         if (seen) seen(said);
     }

@@ -149,8 +149,7 @@ Result<DescriptorRoom> find_descriptor_room(std::span<const Process> processes,
         early[object.id] = opened_by_each(object) || may_be_replaced(object);
     std::set<int> put_early;
     for (const Process& process : processes) {
-        if (auto last = last_descriptor(process, limit); !last)
-            return std::unexpected(std::move(last.error()));
+        CHECK_OK(last_descriptor(process, limit));
         auto& sorted = numbers.emplace_back();
         for (const schema::Descriptor& descriptor : process.descriptors) {
             sorted.push_back(descriptor.fd);

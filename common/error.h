@@ -59,3 +59,19 @@ template <class... Args>
 }
 
 }  // namespace cairn
+
+// The value of a Result, or out of the function that this stands in, with its error. To be written as
+// `auto value = TRY(call());` and not deeper in an expression, so that it is seen that the function may end
+// here. A GNU statement expression, because no function can let its caller return.
+#define TRY(...)                                                      \
+    __extension__({                                                   \
+        auto&& tried = (__VA_ARGS__);                                 \
+        if (!tried) return std::unexpected(std::move(tried).error()); \
+        *std::move(tried);                                            \
+    })
+
+// Out of the function with the error of a Result whose value, if it has one, isn't wanted.
+#define CHECK_OK(...)                                                                                   \
+    do {                                                                                                \
+        if (auto checked = (__VA_ARGS__); !checked) return std::unexpected(std::move(checked).error()); \
+    } while (false)

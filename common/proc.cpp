@@ -72,14 +72,13 @@ bool is_map_header(std::string_view line) {
 }
 
 Result<Stat> parse_stat(const std::string& path) {
-    auto text = read_file(path);
-    if (!text) return std::unexpected(std::move(text.error()));
-    const auto open = text->find('(');
-    const auto close = text->rfind(')');  // comm may hold blanks and parentheses
+    auto text = TRY(read_file(path));
+    const auto open = text.find('(');
+    const auto close = text.rfind(')');  // comm may hold blanks and parentheses
     if (open == std::string::npos || close == std::string::npos) return fail("{}: not a stat line", path);
     Stat stat;
-    stat.comm = text->substr(open + 1, close - open - 1);
-    std::istringstream rest(text->substr(close + 2));
+    stat.comm = text.substr(open + 1, close - open - 1);
+    std::istringstream rest(text.substr(close + 2));
     std::array<std::string, 53> field;
     for (std::size_t i = 3; i < field.size() && rest >> field[i]; ++i) {
     }
@@ -178,10 +177,9 @@ Result<Stat> stat(pid_t pid, pid_t tid) {
 
 Result<std::map<std::string, std::string>> status(pid_t pid, pid_t tid) {
     const auto path = fmt::format("/proc/{}/task/{}/status", pid, tid);
-    auto text = read_file(path);
-    if (!text) return std::unexpected(std::move(text.error()));
+    auto text = TRY(read_file(path));
     std::map<std::string, std::string> result;
-    std::string_view rest = *text;
+    std::string_view rest = text;
     while (!rest.empty()) {
         const auto end = std::min(rest.find('\n'), rest.size());
         const auto line = rest.substr(0, end);

@@ -97,7 +97,7 @@ Result<> put_typed(int master, int slave, const schema::Bytes& bytes) {
     for (unsigned i = 0; i < NCCS; ++i)
         if (i != VMIN && i != VTIME) plain.c_cc[i] = 0;
     if (!settings.set(plain)) return fail_errno("terminal: TCSETS2");
-    if (auto done = write_all(master, bytes); !done) return done;
+    CHECK_OK(write_all(master, bytes));
     const auto until = std::chrono::steady_clock::now() + patience;
     std::size_t echoed = 0;
     while (echoed < bytes.size()) {
@@ -130,7 +130,7 @@ Result<> put_printed(int master, int slave, const schema::Bytes& bytes) {
     termios2 plain = settings.before();
     plain.c_oflag = 0;
     if (!settings.set(plain)) return fail_errno("terminal: TCSETS2");
-    if (auto done = write_all(slave, bytes); !done) return done;
+    CHECK_OK(write_all(slave, bytes));
     const auto until = std::chrono::steady_clock::now() + patience;
     for (;;) {
         // A master's own line discipline holds at most 4095 bytes; the rest waits behind it.

@@ -31,9 +31,8 @@ Result<std::string> Hosts::listen(const Endpoint& endpoint, const Key& key) {
     key_ = key;
     limits_ = link_limits();
     std::string where;
-    auto socket = listen_at(endpoint, where);
-    if (!socket) return std::unexpected(std::move(socket.error()));
-    acceptor_.start(std::move(*socket));
+    auto socket = TRY(listen_at(endpoint, where));
+    acceptor_.start(std::move(socket));
     return where;
 }
 
@@ -175,7 +174,7 @@ Result<> Hosts::set_members(Host& host, const Json& list) {
     std::set<std::string> now;
     if (list.is_array())
         for (const Json& one : list) now.insert(get_string(one, "uid"));
-    if (auto fine = join(host, list); !fine) return fine;
+    CHECK_OK(join(host, list));
     for (auto it = host.members.begin(); it != host.members.end();) {
         if (now.contains(it->first)) {
             ++it;
@@ -195,7 +194,7 @@ void Hosts::said(std::uint64_t id, const Json& message) {
 Result<> Hosts::obey(Host& host, const Json& message) {
     const std::string type = get_string(message, "type");
     if (type == "joined") {
-        if (auto fine = join(host, message.value("members", Json::array())); !fine) return fine;
+        CHECK_OK(join(host, message.value("members", Json::array())));
         handler_.changed();
     } else if (type == "left") {
         for (const Json& uid : message.value("uids", Json::array())) {

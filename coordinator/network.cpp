@@ -69,10 +69,9 @@ Result<Endpoint> parse_endpoint(const std::string& text) {
 }
 
 Result<Fd> listen_at(const Endpoint& endpoint, std::string& address) {
-    auto found = resolve(endpoint, AI_PASSIVE);
-    if (!found) return std::unexpected(std::move(found.error()));
+    auto found = TRY(resolve(endpoint, AI_PASSIVE));
     Error why{"no address", 0, ExitCode::failed};
-    for (const addrinfo* each = found->get(); each != nullptr; each = each->ai_next) {
+    for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
         Fd fd(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (!fd) continue;
         const int on = 1, off = 0;
@@ -92,9 +91,8 @@ Result<Fd> listen_at(const Endpoint& endpoint, std::string& address) {
 }
 
 Result<Fd> call(const Endpoint& endpoint) {
-    auto found = resolve(endpoint, 0);
-    if (!found) return std::unexpected(std::move(found.error()));
-    const addrinfo* first = found->get();
+    auto found = TRY(resolve(endpoint, 0));
+    const addrinfo* first = found.get();
     Fd fd(::socket(first->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return fail_errno("socket");
     if (::connect(fd.get(), first->ai_addr, first->ai_addrlen) != 0 && errno != EINPROGRESS)

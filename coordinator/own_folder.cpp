@@ -38,42 +38,39 @@ Result<> make_way(const std::string& path) {
     std::error_code problem;
     if (fs::is_directory(path, problem)) return {};
     const std::string above = fs::path(path).parent_path().string();
-    if (!above.empty() && above != path)
-        if (auto made = make_way(above); !made) return made;
+    if (!above.empty() && above != path) CHECK_OK(make_way(above));
     auto made = make_folder(path);
     if (made || made.error().number == EEXIST) return {};
     return std::unexpected(std::move(made.error()).in("the folder for checkpoints can't be made"));
 }
 
 Result<> check_root(const std::string& root) {
-    auto status = look_at(root, true);
-    if (!status) return std::unexpected(std::move(status.error()));
-    const bool sticky = (status->st_mode & S_ISVTX) != 0;
-    if (const std::string whose = owner_problem(*status, true); !whose.empty())
+    auto status = TRY(look_at(root, true));
+    const bool sticky = (status.st_mode & S_ISVTX) != 0;
+    if (const std::string whose = owner_problem(status, true); !whose.empty())
         return fail_code(ExitCode::refused,
                          "{}, where checkpoints are to go, {}: name a folder of your own (--ckptdir)", root,
                          whose);
-    if ((status->st_mode & others_write) != 0 && !sticky)
+    if ((status.st_mode & others_write) != 0 && !sticky)
         return fail_code(
             ExitCode::refused,
             "{}, where checkpoints are to go, can be written by others (mode {:04o}), who could exchange "
             "them: chmod go-w it, or name another folder (--ckptdir)",
-            root, status->st_mode & 07777);
+            root, status.st_mode & 07777);
     return {};
 }
 
 Result<> check_own(const std::string& folder) {
-    auto status = look_at(folder, false);
-    if (!status) return std::unexpected(std::move(status.error()));
-    if (const std::string whose = owner_problem(*status, false); !whose.empty())
+    auto status = TRY(look_at(folder, false));
+    if (const std::string whose = owner_problem(status, false); !whose.empty())
         return fail_code(ExitCode::refused,
                          "{}, where this checkpoint is to go, {}: name another folder (--ckptdir)", folder,
                          whose);
-    if ((status->st_mode & others_write) != 0)
+    if ((status.st_mode & others_write) != 0)
         return fail_code(
             ExitCode::refused,
             "{}, where this checkpoint is to go, can be written by others (mode {:04o}): chmod go-w it",
-            folder, status->st_mode & 07777);
+            folder, status.st_mode & 07777);
     return {};
 }
 
@@ -115,7 +112,7 @@ Result<> prepare_folder(const std::string& root, const std::string& cid) {
     const std::string folder = root + "/" + cid;
     if (auto made = make_folder(folder); !made && made.error().number != EEXIST)
         return std::unexpected(std::move(made.error()));
-    if (auto fine = check_own(folder); !fine) return fine;
+    CHECK_OK(check_own(folder));
     for (const char* name : {"/latest", "/restart.sh"})
         if (const std::string problem = link_problem(root + name); !problem.empty()) {
             ::rmdir(folder.c_str());  // if it has just been made

@@ -65,8 +65,8 @@ Result<Partial> begin_checkpoint(const std::string& root, const std::string& cid
     Partial partial;
     partial.root = root;
     partial.cid = cid;
-    if (auto ready = prepare_folder(root, cid); !ready) return std::unexpected(std::move(ready.error()));
-    if (auto synced = sync_folder(root); !synced) return std::unexpected(synced.error());
+    CHECK_OK(prepare_folder(root, cid));
+    CHECK_OK(sync_folder(root));
     remove_leftovers(partial.folder());
     partial.generation = next_generation(root, cid) - 1;
     for (int tries = 0; tries < 1000; ++tries) {
@@ -115,11 +115,11 @@ Result<std::vector<std::string>> publish(Partial& partial, const schema::Manifes
         !written)
         return std::unexpected(written.error());
     at("sync");
-    if (auto synced = sync_folder(folder); !synced) return std::unexpected(synced.error());
+    CHECK_OK(sync_folder(folder));
     at("rename");
     if (::rename(folder.c_str(), partial.final().c_str()) != 0)
         return fail_errno("{}: rename from {}", partial.final(), folder);
-    if (auto synced = sync_folder(partial.folder()); !synced) return std::unexpected(synced.error());
+    CHECK_OK(sync_folder(partial.folder()));
 
     // From here on the checkpoint is complete.
     at("latest");

@@ -31,7 +31,7 @@ Result<PartFolder> begin_part(const std::string& root, const std::string& cid, s
     part.whole.cid = cid;
     part.whole.generation = generation;
     part.host = folder_of_host(host);
-    if (auto ready = prepare_folder(root, cid); !ready) return std::unexpected(std::move(ready.error()));
+    CHECK_OK(prepare_folder(root, cid));
     remove_leftovers(part.whole.folder());
     for (int tries = 0; tries < 100; ++tries) {
         if (auto made = make_folder(part.whole.partial()); !made && made.error().number != EEXIST)
@@ -69,12 +69,11 @@ Result<std::vector<std::string>> publish_part(PartFolder& part, const schema::Ma
         if (auto written = write_manifest(partial.lock.get(), whole); !written)
             return std::unexpected(std::move(written.error()).in(partial.partial()));
         const std::string script = partial.partial() + "/restart.sh";
-        if (auto written = write_file(script, restart_script(whole, cairn_command()), 0700); !written)
-            return std::unexpected(written.error());
-        if (auto synced = sync_folder(partial.partial()); !synced) return std::unexpected(synced.error());
+        CHECK_OK(write_file(script, restart_script(whole, cairn_command()), 0700));
+        CHECK_OK(sync_folder(partial.partial()));
         if (::rename(partial.partial().c_str(), partial.final().c_str()) != 0)
             return fail_errno("{}: rename from {}", partial.final(), partial.partial());
-        if (auto synced = sync_folder(partial.folder()); !synced) return std::unexpected(synced.error());
+        CHECK_OK(sync_folder(partial.folder()));
     }
     if (auto led = lead_to(partial.root, partial.cid, partial.generation); !led)
         return std::unexpected(std::move(led.error()).in(partial.final() + " is complete, but"));

@@ -83,11 +83,9 @@ Result<std::size_t> Regions::of_user(uid_t user) {
         if (all_[number].user == user) return number;
     constexpr std::size_t most = 4096;  // Place has room for more
     if (all_.size() >= most) return fail("processes of {} users are in the session, which is too many", most);
-    auto fd = create(user);
-    if (!fd) return std::unexpected(std::move(fd.error()));
-    auto file = RegionFile::map(*fd, memory_name, false);
-    if (!file) return std::unexpected(std::move(file.error()));
-    Region& region = **file;
+    auto fd = TRY(create(user));
+    auto file = TRY(RegionFile::map(fd, memory_name, false));
+    Region& region = *file;
     const Region& known = owners();
     region.version = known.version;
     region.owner = known.owner;
@@ -103,7 +101,7 @@ Result<std::size_t> Regions::of_user(uid_t user) {
     std::memcpy(region.gate, known.gate, sizeof region.gate);
     copy_names(known, region);
     region.magic = known.magic;
-    enter(user, std::move(*file), std::move(*fd));
+    enter(user, std::move(file), std::move(fd));
     note_users();
     if (made) made(all_.size() - 1);
     return all_.size() - 1;

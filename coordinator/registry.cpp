@@ -566,14 +566,13 @@ Result<> Registry::restore(const RestoredMember& member) {
         return fail("slot {} of process {}: there are {} slots", member.slot, member.virtual_pid, slot_count);
     if (member.real_pid <= 0 || member.virtual_pid <= 0)
         return fail("process {}: a real and a virtual pid are needed", member.uid);
-    auto number = member.user ? regions_.of_user(*member.user) : Result<std::size_t>(0);
-    if (!number) return std::unexpected(std::move(number.error()));
+    auto number = TRY(member.user ? regions_.of_user(*member.user) : Result<std::size_t>(0));
     const auto ids = user_ids(member.real_pid);
-    if (!ids || !ids->belongs_to(regions_.user(*number), regions_.owner()))
+    if (!ids || !ids->belongs_to(regions_.user(number), regions_.owner()))
         return fail("process {} ({}) doesn't run as user {}", member.virtual_pid, describe(member.real_pid),
-                    regions_.user(*number));
-    Region& region = regions_[*number];
-    const Place place = Regions::place(*number, member.slot);
+                    regions_.user(number));
+    Region& region = regions_[number];
+    const Place place = Regions::place(number, member.slot);
     Slot& slot = regions_.slot(place);
     const pid_t holder = slot.pid.load(std::memory_order_relaxed);
     const SlotState state = slot.state.load(std::memory_order_acquire);

@@ -26,12 +26,10 @@ Json Coordinator::member_json(const Member& member) {
 
 Result<> Coordinator::start_relay() {
     if (settings_.coordinator.empty()) return {};
-    auto endpoint = parse_endpoint(settings_.coordinator);
-    if (!endpoint) return std::unexpected(std::move(endpoint.error()));
-    auto known = key();
-    if (!known) return std::unexpected(std::move(known.error()));
+    auto endpoint = TRY(parse_endpoint(settings_.coordinator));
+    auto known = TRY(key());
     uplink_ = std::make_unique<Uplink>(
-        io_, *endpoint, *known,
+        io_, endpoint, known,
         Uplink::Handler{
             .greeting = [this] { return greeting(); },
             .connected =

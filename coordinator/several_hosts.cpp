@@ -32,13 +32,10 @@ Result<Key> Coordinator::key() const {
 
 Result<> Coordinator::start_hosts() {
     if (settings_.listen.empty()) return {};
-    auto endpoint = parse_endpoint(settings_.listen);
-    if (!endpoint) return std::unexpected(std::move(endpoint.error()));
-    auto known = key();
-    if (!known) return std::unexpected(std::move(known.error()));
-    auto where = hosts_.listen(*endpoint, *known);
-    if (!where) return std::unexpected(std::move(where.error()));
-    note(fmt::format("listens for other hosts at {}", *where));
+    auto endpoint = TRY(parse_endpoint(settings_.listen));
+    auto known = TRY(key());
+    auto where = TRY(hosts_.listen(endpoint, known));
+    note(fmt::format("listens for other hosts at {}", where));
     return {};
 }
 

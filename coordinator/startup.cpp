@@ -51,14 +51,13 @@ Result<Lock> lock_session(const Session& session) {
         if (!lock.held) return fail_errno("{}", session.lock());
         // A client that asks whether somebody starts holds it shared for an instant.
         if (::flock(lock.held.get(), LOCK_EX | LOCK_NB) == 0) {
-            auto name = take_name(session);
-            if (!name) return std::unexpected(std::move(name.error()));
-            if (name->other == 0) {
-                lock.name = std::move(name->held);
+            auto name = TRY(take_name(session));
+            if (name.other == 0) {
+                lock.name = std::move(name.held);
                 return lock;
             }
             // Its folder was removed. It has been told, and wants the lock.
-            if (name->other > 0) holder = name->other;
+            if (name.other > 0) holder = name.other;
             lock.held.reset();
         } else if (errno != EWOULDBLOCK && errno != EINTR) {
             return fail_errno("{}: flock", session.lock());

@@ -32,8 +32,8 @@ Result<> enter_namespaces() {
     const auto uid = ::geteuid();
     const auto gid = ::getegid();
     if (::unshare(CLONE_NEWUSER | CLONE_NEWTIME) != 0) return fail_errno("user and time namespace");
-    if (auto done = write_file("/proc/self/setgroups", "deny"); !done) return done;
-    if (auto done = write_file("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)); !done) return done;
+    CHECK_OK(write_file("/proc/self/setgroups", "deny"));
+    CHECK_OK(write_file("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)));
     return write_file("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
 }
 
@@ -61,8 +61,7 @@ Result<std::int64_t> continue_clocks(const schema::Manifest& manifest, Clocks ho
     const auto text =
         offset_line("monotonic", inherited.monotonic + shift) +
         offset_line("boottime", inherited.boottime + manifest.boottime_ns - now(CLOCK_BOOTTIME));
-    if (auto done = write_file("/proc/self/timens_offsets", text); !done)
-        return std::unexpected(std::move(done.error()));
+    CHECK_OK(write_file("/proc/self/timens_offsets", text));
     return shift;
 }
 

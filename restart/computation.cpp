@@ -36,11 +36,9 @@ Result<> check_trust(const std::string& folder) {
 
 // The manifest has named it, which may be anybody's words.
 Result<std::string> of_host(const std::string& directory, const std::string& name, bool trusted) {
-    if (auto folder = open_beneath(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); !folder)
-        return std::unexpected(std::move(folder.error()));
+    CHECK_OK(open_beneath(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     std::string folder = directory + "/" + name;
-    if (auto fine = trusted ? Result<>() : check_trust(folder); !fine)
-        return std::unexpected(std::move(fine.error()));
+    CHECK_OK(trusted ? Result<>() : check_trust(folder));
     return folder;
 }
 
@@ -49,8 +47,7 @@ Result<std::string> of_host(const std::string& directory, const std::string& nam
 Result<std::string> find_checkpoint(const std::string& directory, bool trusted) {
     for (const auto& candidate : {directory, directory + "/latest"})
         if (::access((candidate + "/" + manifest_file).c_str(), F_OK) == 0) {
-            if (auto fine = trusted ? Result<>() : check_trust(candidate); !fine)
-                return std::unexpected(std::move(fine.error()));
+            CHECK_OK(trusted ? Result<>() : check_trust(candidate));
             // a fixed path: `latest` may move on while we restart
             char* real = ::realpath(candidate.c_str(), nullptr);
             if (real == nullptr) return fail_errno("{}", candidate);
@@ -104,9 +101,8 @@ Result<std::string> find_part(const std::string& directory, const std::string& h
 Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {
     Computation computation;
     computation.directory = directory;
-    auto manifest = read_manifest(directory);
-    if (!manifest) return std::unexpected(std::move(manifest.error()));
-    computation.manifest = std::move(*manifest);
+    auto manifest = TRY(read_manifest(directory));
+    computation.manifest = std::move(manifest);
     for (const int part : parts)
         if (std::ranges::find(computation.manifest.parts, part, &schema::ManifestPart::number) ==
             computation.manifest.parts.end())
@@ -115,19 +111,17 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
     for (const auto& image : computation.manifest.images) {
         const auto path = directory + "/" + image.file;
         if (image.uid.empty()) {
-            auto objects = open_objects_image(path);
-            if (!objects) return std::unexpected(std::move(objects.error()));
-            computation.objects.push_back(std::move(*objects));
+            auto objects = TRY(open_objects_image(path));
+            computation.objects.push_back(std::move(objects));
             continue;
         }
         if (!parts.empty() && std::ranges::find(parts, image.part) == parts.end()) continue;
-        auto process = open_process_image(path);
-        if (!process) return std::unexpected(std::move(process.error()));
-        if (process->process.cid != computation.manifest.cid)
+        auto process = TRY(open_process_image(path));
+        if (process.process.cid != computation.manifest.cid)
             return fail_code(ExitCode::damaged, "{}: belongs to computation {}, not to {}", path,
-                             process->process.cid, computation.manifest.cid);
-        process->reader.park();  // there may be more processes than descriptors
-        computation.processes.push_back(std::move(*process));
+                             process.process.cid, computation.manifest.cid);
+        process.reader.park();  // there may be more processes than descriptors
+        computation.processes.push_back(std::move(process));
     }
     if (computation.objects.size() != 1)
         return fail_code(ExitCode::damaged, "{}: the manifest names no objects image", directory);

@@ -38,14 +38,13 @@ class Installer {
         std::array<std::uint64_t, 6> arguments = {};
         std::ranges::transform(step.call.arguments, arguments.begin(), &seccomp::Argument::value);
         arguments[2] = programs_[number];
-        auto result = remote_call(tid, call_at_, step.call.number, arguments);
-        if (!result) return std::unexpected(std::move(result.error()));
+        auto result = TRY(remote_call(tid, call_at_, step.call.number, arguments));
         // TSYNC answers with a thread that has a filter of another kind
-        if (*result != 0)
+        if (result != 0)
             return fail("process {} ({}): a seccomp filter of thread {} can't be installed again ({}): {}",
                         process_.pid, process_.name, thread.tid, step.call.name,
-                        *result > 0 ? fmt::format("thread {} has another", *result)
-                                    : std::strerror(static_cast<int>(-*result)));
+                        result > 0 ? fmt::format("thread {} has another", result)
+                                   : std::strerror(static_cast<int>(-result)));
         return step.way;
     }
 
@@ -81,7 +80,7 @@ std::size_t common_filters(const schema::Process& process, const schema::Thread&
 Result<> install_filters(const schema::Process& process, std::span<const std::pair<pid_t, pid_t>> threads,
                          std::span<const std::uint64_t> programs, std::uint64_t call_at) {
     if (process.filters.empty()) return {};
-    if (auto fine = check_indexes(process); !fine) return fine;
+    CHECK_OK(check_indexes(process));
     Installer installer(process, programs, call_at);
     // Who synchronizes gives its no_new_privs to the others: one that has none, if there is one.
     const auto living = [](const schema::Thread& thread) { return !thread.leader_dead; };
@@ -97,17 +96,15 @@ Result<> install_filters(const schema::Process& process, std::span<const std::pa
     std::size_t together = 0;
     bool alone = false;  // the first thread has one more than are synchronized
     while (together < common && !alone) {
-        auto way = installer.install(*first, threads[first_index].second, together, true);
-        if (!way) return std::unexpected(std::move(way.error()));
-        alone = *way != Way::synchronized;
+        auto way = TRY(installer.install(*first, threads[first_index].second, together, true));
+        alone = way != Way::synchronized;
         if (!alone) ++together;
     }
     for (std::size_t i = 0; i < process.threads.size(); ++i) {
         const auto& thread = process.threads[i];
         if (thread.leader_dead) continue;
         for (std::size_t n = together + (alone && i == first_index ? 1 : 0); n < thread.filters.size(); ++n)
-            if (auto way = installer.install(thread, threads[i].second, n, false); !way)
-                return std::unexpected(std::move(way.error()));
+            CHECK_OK(installer.install(thread, threads[i].second, n, false));
     }
     return {};
 }

@@ -103,8 +103,8 @@ Rebuild::Rebuild(pid_t pid, RebuildContext context) : pid_(pid), context_(std::m
 
 // An exec stop lies inside execve: its result would overwrite rax. One step further there is none.
 Result<> Rebuild::settle_exec() {
-    if (auto done = ptrace::interrupt(pid_); !done) return done;
-    if (auto done = ptrace::resume(pid_, 0); !done) return done;
+    CHECK_OK(ptrace::interrupt(pid_));
+    CHECK_OK(ptrace::resume(pid_, 0));
     int status = 0;
     if (::waitpid(pid_, &status, __WALL) != pid_) return fail_errno("waiting for {}", pid_);
     if (!WIFSTOPPED(status)) return fail("process {} died after its exec (status {:#x})", pid_, status);
@@ -128,22 +128,21 @@ Result<std::uint64_t> Rebuild::find_hole(const std::vector<proc::MapLine>& lines
 }
 
 Result<> Rebuild::enter() {
-    if (auto done = settle_exec(); !done) return done;
-    auto lines = proc::maps(pid_, false);
-    if (!lines) return std::unexpected(std::move(lines.error()));
+    CHECK_OK(settle_exec());
+    auto lines = TRY(proc::maps(pid_, false));
     std::uint64_t special = 0;
-    for (const auto& line : *lines)
+    for (const auto& line : lines)
         if (is_special(line)) special += line.end - line.start;
 
     const auto reading_size = memory_.readers * restorer::reader_space;
     const auto attaching_size = largest_segment();
 
     Block measure(0);
-    if (auto done = fill(measure, *lines, 0); !done) return done;
+    CHECK_OK(fill(measure, lines, 0));
     blob_size_ = whole_pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
     total_size_ = blob_size_ + whole_pages(measure.bytes().size() + page);
     auto hole =
-        find_hole(*lines, total_size_ + special + page + restorer::huge_page + reading_size + attaching_size);
+        find_hole(lines, total_size_ + special + page + restorer::huge_page + reading_size + attaching_size);
     if (!hole) return std::unexpected(std::move(hole.error()));
     base_ = *hole;
     params_at_ = base_ + blob_size_;
@@ -151,42 +150,39 @@ Result<> Rebuild::enter() {
     reader_spaces_ = (staging_ + special + restorer::huge_page) / restorer::huge_page * restorer::huge_page;
     attach_at_ = reader_spaces_ + reading_size;
 
-    const auto vdso = std::ranges::find(*lines, std::string("[vdso]"), &proc::MapLine::name);
-    if (vdso == lines->end()) return fail("process {} has no vdso", pid_);
-    auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
-    if (!call_at) return std::unexpected(std::move(call_at.error()));
+    const auto vdso = std::ranges::find(lines, std::string("[vdso]"), &proc::MapLine::name);
+    if (vdso == lines.end()) return fail("process {} has no vdso", pid_);
+    auto call_at = TRY(find_syscall(pid_, vdso->start, vdso->end - vdso->start));
     const std::array<std::uint64_t, 6> map = {base_,
                                               total_size_,
                                               PROT_READ | PROT_WRITE,
                                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
                                               ~std::uint64_t{0},
                                               0};
-    auto mapped = remote_call(pid_, *call_at, SYS_mmap, map);
-    if (!mapped) return std::unexpected(std::move(mapped.error()));
-    if (static_cast<std::uint64_t>(*mapped) != base_)
+    auto mapped = TRY(remote_call(pid_, call_at, SYS_mmap, map));
+    if (static_cast<std::uint64_t>(mapped) != base_)
         return fail("process {}: no memory for the restorer ({})", pid_,
-                    std::strerror(static_cast<int>(-*mapped)));
+                    std::strerror(static_cast<int>(-mapped)));
     const auto blob = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
-    if (auto done = ptrace::write_memory(pid_, base_, blob); !done) return done;
+    CHECK_OK(ptrace::write_memory(pid_, base_, blob));
     const std::array<std::uint64_t, 3> protect = {base_, blob_size_, PROT_READ | PROT_EXEC};
-    auto protection = remote_call(pid_, *call_at, SYS_mprotect, protect);
+    auto protection = remote_call(pid_, call_at, SYS_mprotect, protect);
     if (!protection || *protection != 0)
         return fail("process {}: the restorer can't be made executable", pid_);
 
     Block block(params_at_);
-    if (auto done = fill(block, *lines, staging_); !done) return done;
-    if (auto done = ptrace::write_memory(pid_, params_at_, block.bytes()); !done) return done;
+    CHECK_OK(fill(block, lines, staging_));
+    CHECK_OK(ptrace::write_memory(pid_, params_at_, block.bytes()));
 
     restorer::Entries entries = {};
     std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
-    auto registers = ptrace::registers(pid_);
-    if (!registers) return std::unexpected(std::move(registers.error()));
-    registers->rip = base_ + entries.rebuild;
-    registers->rdi = params_at_;
-    registers->rsp = params_at_ + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
-    registers->eflags = 0x202;
-    registers->orig_rax = static_cast<std::uint64_t>(-1);
-    if (auto done = ptrace::set_registers(pid_, *registers); !done) return done;
+    auto registers = TRY(ptrace::registers(pid_));
+    registers.rip = base_ + entries.rebuild;
+    registers.rdi = params_at_;
+    registers.rsp = params_at_ + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
+    registers.eflags = 0x202;
+    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    CHECK_OK(ptrace::set_registers(pid_, registers));
     return ptrace::resume(pid_, 0);
 }
 
@@ -227,7 +223,7 @@ Result<> Rebuild::fill(Block& block, const std::vector<proc::MapLine>& lines, st
     fill_threads(block);
     fill_signals(block);
     fill_credentials(block);
-    if (auto done = fill_descriptors(block); !done) return done;
+    CHECK_OK(fill_descriptors(block));
     fill_undo(block);
     filters_at_.clear();
     for (const auto& filter : process().filters) {
@@ -446,15 +442,14 @@ void Rebuild::fill_credentials(Block& block) {
 }
 
 Result<> Rebuild::fill_descriptors(Block& block) {
-    const auto postponed = context_.objects->postponed(process());
-    if (!postponed) return std::unexpected(postponed.error());
+    const auto postponed = TRY(context_.objects->postponed(process()));
     std::vector<restorer::Postponed> last;
-    for (const auto& each : postponed->descriptors)
+    for (const auto& each : postponed.descriptors)
         last.push_back({each.fd, each.kept.keeper, each.kept.number, each.twin});
     const auto last_at = block.add(last);
-    block.params().first_own = postponed->first_own;
-    block.params().last_own = postponed->last_own;
-    block.params().seat = postponed->seat;
+    block.params().first_own = postponed.first_own;
+    block.params().last_own = postponed.last_own;
+    block.params().seat = postponed.seat;
     block.params().postponed = last_at;
     block.params().postponed_count = last.size();
     std::vector<std::int32_t> cloexec;
@@ -551,24 +546,22 @@ Result<> Rebuild::failure() const {
 }
 
 Result<bool> Rebuild::trapped(pid_t) {
-    if (auto fine = failure(); !fine) return std::unexpected(std::move(fine.error()));
+    CHECK_OK(failure());
     if (!memory_.lazy_areas.empty() && !handed_over_) {
         handed_over_ = true;
         auto there =
             ptrace::read_object<std::int32_t>(pid_, params_at_ + offsetof(restorer::Params, lazy_fault));
         if (!there) return std::unexpected(std::move(there.error()));
-        if (auto done = take_user_fault_(*there); !done) return std::unexpected(std::move(done.error()));
-        if (auto done = ptrace::resume(pid_, 0); !done) return std::unexpected(std::move(done.error()));
+        CHECK_OK(take_user_fault_(*there));
+        CHECK_OK(ptrace::resume(pid_, 0));
         return false;
     }
     if (++ready_ < expected_) return false;
     for (std::size_t i = 0; i < expected_; ++i) {
         const auto at = threads_at_ + i * sizeof(restorer::Thread);
-        auto image = ptrace::read_object<std::int32_t>(pid_, at + offsetof(restorer::Thread, image_tid));
-        if (!image) return std::unexpected(std::move(image.error()));
-        auto real = ptrace::read_object<std::int32_t>(pid_, at + offsetof(restorer::Thread, real_tid));
-        if (!real) return std::unexpected(std::move(real.error()));
-        thread_ids_.emplace_back(*image, *real);
+        auto image = TRY(ptrace::read_object<std::int32_t>(pid_, at + offsetof(restorer::Thread, image_tid)));
+        auto real = TRY(ptrace::read_object<std::int32_t>(pid_, at + offsetof(restorer::Thread, real_tid)));
+        thread_ids_.emplace_back(image, real);
     }
     return true;
 }
@@ -576,27 +569,25 @@ Result<bool> Rebuild::trapped(pid_t) {
 Result<> Rebuild::prepare_to_go() {
     restorer::Entries entries = {};
     std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
-    auto registers = ptrace::registers(pid_);
-    if (!registers) return std::unexpected(std::move(registers.error()));
-    registers->rip = base_ + entries.go;
-    registers->rdi = params_at_;
-    registers->rsp = params_at_ + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
-    registers->orig_rax = static_cast<std::uint64_t>(-1);
-    if (auto done = ptrace::set_registers(pid_, *registers); !done) return done;
-    if (auto done = ptrace::resume(pid_, 0); !done) return done;
+    auto registers = TRY(ptrace::registers(pid_));
+    registers.rip = base_ + entries.go;
+    registers.rdi = params_at_;
+    registers.rsp = params_at_ + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
+    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    CHECK_OK(ptrace::set_registers(pid_, registers));
+    CHECK_OK(ptrace::resume(pid_, 0));
     int status = 0;
     if (::waitpid(pid_, &status, __WALL) != pid_) return fail_errno("waiting for {}", pid_);
     if (!WIFSTOPPED(status))
         return fail("process {} ({}) was killed before it could go on", process().pid, process().name);
-    if (auto fine = failure(); !fine) return fine;
+    CHECK_OK(failure());
     return {};
 }
 
 // A new process for the kernel: what the image's had used is added by the library, from the moment on at
 // which it goes on. Whatever was spent on rebuilding isn't the program's.
 Result<> Rebuild::set_cpu_time() {
-    const auto stat = proc::stat(pid_);
-    if (!stat) return std::unexpected(stat.error());
+    const auto stat = TRY(proc::stat(pid_));
     constexpr std::int64_t second_us = 1'000'000, second_ns = 1'000'000'000;
     const std::int64_t tick_us = second_us / ::sysconf(_SC_CLK_TCK);
     const auto clock =
@@ -604,21 +595,21 @@ Result<> Rebuild::set_cpu_time() {
     timespec used = {};
     if (::clock_gettime(clock, &used) != 0) return fail_errno("process {}: its CPU clock", process().pid);
     const CpuBase base = {process().cpu_ns - (used.tv_sec * second_ns + used.tv_nsec),
-                          process().cpu_user_us - static_cast<std::int64_t>(stat->utime) * tick_us,
-                          process().cpu_system_us - static_cast<std::int64_t>(stat->stime) * tick_us,
+                          process().cpu_user_us - static_cast<std::int64_t>(stat.utime) * tick_us,
+                          process().cpu_system_us - static_cast<std::int64_t>(stat.stime) * tick_us,
                           process().cpu_children_user_us, process().cpu_children_system_us};
     return ptrace::write_object(pid_, process().door + offsetof(Door, cpu), base);
 }
 
 Result<> Rebuild::set_thread_cpu_time(const schema::Thread& thread, pid_t tid,
                                       const ptrace::Registers& registers) {
-    const auto offset = ptrace::read_object<std::int64_t>(pid_, process().door + offsetof(Door, cpu_tls));
-    if (!offset) return std::unexpected(offset.error());
-    if (*offset == 0) return {};
+    const auto offset =
+        TRY(ptrace::read_object<std::int64_t>(pid_, process().door + offsetof(Door, cpu_tls)));
+    if (offset == 0) return {};
     // "time on a processor, time waiting for one, slices", ns
     const auto text = proc::read_file(fmt::format("/proc/{}/task/{}/schedstat", pid_, tid));
     const std::int64_t used = text ? std::atoll(text->c_str()) : 0;
-    return ptrace::write_object(pid_, registers.fs_base + static_cast<std::uint64_t>(*offset),
+    return ptrace::write_object(pid_, registers.fs_base + static_cast<std::uint64_t>(offset),
                                 thread.cpu_ns - used);
 }
 
@@ -642,7 +633,7 @@ Result<> Rebuild::set_thread(std::size_t index) {
     if (thread.timeout_left >= 0) {
         if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
             const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
-            if (auto done = ptrace::write_object(pid_, left->address, value); !done) return done;
+            CHECK_OK(ptrace::write_object(pid_, left->address, value));
         }
         // The library's note goes by this machine's clock.
         const auto at = registers.fs_base + static_cast<std::uint64_t>(process().timing_tls);
@@ -651,12 +642,12 @@ Result<> Rebuild::set_thread(std::size_t index) {
             ::clock_gettime(CLOCK_MONOTONIC, &now);
             note->began_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec + context_.clock_shift -
                              (note->length_ns - thread.timeout_left);
-            if (auto done = ptrace::write_object(pid_, at, *note); !done) return done;
+            CHECK_OK(ptrace::write_object(pid_, at, *note));
         }
     }
-    if (auto done = set_thread_cpu_time(thread, tid, registers); !done) return done;
-    if (auto done = ptrace::set_xstate(tid, thread.xstate); !done) return done;
-    if (auto done = ptrace::set_registers(tid, registers); !done) return done;
+    CHECK_OK(set_thread_cpu_time(thread, tid, registers));
+    CHECK_OK(ptrace::set_xstate(tid, thread.xstate));
+    CHECK_OK(ptrace::set_registers(tid, registers));
     return ptrace::set_mask(tid, thread.blocked);
 }
 
@@ -680,9 +671,8 @@ Result<> Rebuild::ignore_traps(std::uint64_t call_at) {
     const std::array<std::uint64_t, 4> arguments = {
         SIGTRAP, params_at_ + offsetof(restorer::Params, actions) + trap * sizeof(restorer::Action), 0,
         sizeof(std::uint64_t)};
-    auto done = remote_call(pid_, call_at, SYS_rt_sigaction, arguments);
-    if (!done) return std::unexpected(std::move(done.error()));
-    if (*done != 0) return fail("process {}: SIGTRAP can't be ignored again", process().pid);
+    auto done = TRY(remote_call(pid_, call_at, SYS_rt_sigaction, arguments));
+    if (done != 0) return fail("process {}: SIGTRAP can't be ignored again", process().pid);
     return {};
 }
 
@@ -690,16 +680,14 @@ Result<> Rebuild::set_threads() {
     // The main thread unmaps the blob, by the vdso in its place; it is the last to get its registers.
     const auto vdso = std::ranges::find(process().areas, schema::AreaKind::vdso, &schema::Area::kind);
     if (vdso == process().areas.end()) return fail("process {}: no vdso in the image", process().pid);
-    auto call_at = find_syscall(pid_, vdso->start, vdso->end - vdso->start);
-    if (!call_at) return std::unexpected(std::move(call_at.error()));
-    if (auto done = set_cpu_time(); !done) return done;
-    if (auto done = ignore_traps(*call_at); !done) return done;
+    auto call_at = TRY(find_syscall(pid_, vdso->start, vdso->end - vdso->start));
+    CHECK_OK(set_cpu_time());
+    CHECK_OK(ignore_traps(call_at));
     // They are in the blob's memory, so it is still there; what is called from here on is judged by them.
-    if (auto done = install_filters(process(), thread_ids_, filters_at_, *call_at); !done) return done;
-    for (std::size_t i = 1; i < thread_ids_.size(); ++i)
-        if (auto done = set_thread(i); !done) return done;
+    CHECK_OK(install_filters(process(), thread_ids_, filters_at_, call_at));
+    for (std::size_t i = 1; i < thread_ids_.size(); ++i) CHECK_OK(set_thread(i));
     const std::array<std::uint64_t, 2> all = {base_, total_size_};
-    auto unmapped = remote_call(pid_, *call_at, SYS_munmap, all);
+    auto unmapped = remote_call(pid_, call_at, SYS_munmap, all);
     if (!unmapped) return std::unexpected(std::move(unmapped.error()).in("the restorer can't be unmapped"));
     if (*unmapped != 0)
         return fail("process {}: the restorer can't be unmapped: {}", process().pid,
@@ -710,13 +698,12 @@ Result<> Rebuild::set_threads() {
         return done;
     }
     // its main thread had exited: let it do so again
-    auto registers = ptrace::registers(pid_);
-    if (!registers) return std::unexpected(std::move(registers.error()));
-    registers->rip = *call_at;
-    registers->rax = SYS_exit;
-    registers->rdi = 0;
-    registers->orig_rax = static_cast<std::uint64_t>(-1);
-    if (auto done = ptrace::set_registers(pid_, *registers); !done) return done;
+    auto registers = TRY(ptrace::registers(pid_));
+    registers.rip = call_at;
+    registers.rax = SYS_exit;
+    registers.rdi = 0;
+    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    CHECK_OK(ptrace::set_registers(pid_, registers));
     return ptrace::detach(pid_, 0);
 }
 

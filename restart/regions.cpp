@@ -42,18 +42,17 @@ Result<> Regions::add(const std::string& path, uid_t user, int floor) {
 
 Result<> Regions::open(const Session& session, const std::vector<schema::Process>& processes, int floor) {
     const uid_t owner = ::geteuid();
-    if (auto done = add(session.region(), owner, floor); !done) return done;
+    CHECK_OK(add(session.region(), owner, floor));
     std::set<uid_t> others;
     for (const auto& process : processes)
         if (const uid_t user = region_user(process); user != owner) others.insert(user);
     if (others.empty()) return {};
-    auto client = CoordinatorClient::connect(session);
-    if (!client) return std::unexpected(std::move(client.error()));
+    auto client = TRY(CoordinatorClient::connect(session));
     for (const uid_t user : others) {
-        auto answer = client->ask({{"verb", "region"}, {"user", user}}, {}, patience);
+        auto answer = client.ask({{"verb", "region"}, {"user", user}}, {}, patience);
         if (!answer)
             return std::unexpected(std::move(answer.error()).in(fmt::format("the region of user {}", user)));
-        if (auto done = add(answer->value("path", ""), user, floor); !done) return done;
+        CHECK_OK(add(answer->value("path", ""), user, floor));
     }
     return {};
 }

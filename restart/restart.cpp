@@ -82,11 +82,9 @@ class Restart {
 
   private:
     Result<> read() {
-        auto directory = find_part(options_.directory, options_.host, options_.trust_folder);
-        if (!directory) return std::unexpected(std::move(directory.error()));
-        auto computation = read_computation(*directory, options_.parts);
-        if (!computation) return std::unexpected(std::move(computation.error()));
-        computation_.emplace(std::move(*computation));
+        auto directory = TRY(find_part(options_.directory, options_.host, options_.trust_folder));
+        auto computation = TRY(read_computation(directory, options_.parts));
+        computation_.emplace(std::move(computation));
         for (auto& image : computation_->processes) {
             if (image.process.run != schema::Run::zombie) living_.push_back(&image);
             processes_.push_back(image.process);
@@ -137,13 +135,12 @@ class Restart {
         object_options_.access = Access(objects(), processes_, object_options_.directory);
         // for tests of what is done where the descriptors don't fit
         const bool few = std::getenv("CAIRN_FEW_DESCRIPTORS") != nullptr;
-        auto room = find_descriptor_room(processes_, objects(), raise_descriptor_limit(), few);
-        if (!room) return std::unexpected(std::move(room.error()));
-        object_options_.floor = room->floor;
-        object_options_.width = room->width;
+        auto room = TRY(find_descriptor_room(processes_, objects(), raise_descriptor_limit(), few));
+        object_options_.floor = room.floor;
+        object_options_.width = room.width;
         ObjectSet::prefer_files(objects(), object_options_, notes_.list);
         name_objects();
-        if (auto fine = check_files(objects(), object_options_, notes_.list); !fine) return fine;
+        CHECK_OK(check_files(objects(), object_options_, notes_.list));
         for (const auto* member : living_) {
             const auto& process = member->process;
             if (own_privileges().bounding_of(process) == process.cap_bounding) continue;
@@ -169,11 +166,10 @@ class Restart {
         if (computation.filename() == computation_->manifest.cid &&
             session_.name == computation_->manifest.session)
             ::setenv("CAIRN_CKPTDIR", computation.parent_path().c_str(), 0);
-        auto client = CoordinatorClient::connect_or_start(session_);
-        if (!client) return std::unexpected(std::move(client.error()));
-        client_.emplace(std::move(*client));
-        if (auto done = send_join(); !done) return done;
-        if (auto done = await_event("go", options_.wait_seconds); !done) return done;
+        auto client = TRY(CoordinatorClient::connect_or_start(session_));
+        client_.emplace(std::move(client));
+        CHECK_OK(send_join());
+        CHECK_OK(await_event("go", options_.wait_seconds));
         places_ = last_event_.value("parts", nlohmann::json::array());
         return {};
     }
@@ -248,7 +244,7 @@ class Restart {
                 message["more"] = true;
             else
                 message.erase("more");
-            if (auto done = client_->send(message); !done) return done;
+            CHECK_OK(client_->send(message));
             message.erase("parts");  // once is enough
         }
         return {};
@@ -262,7 +258,7 @@ class Restart {
             auto event = client_->next(std::chrono::milliseconds(200));
             if (!event) return std::unexpected(std::move(event.error()));
             if (*event || Clock::now() - heard > CoordinatorClient::unasked) {
-                if (auto alive = *event ? Result<>() : client_->ask_whether_alive(); !alive) return alive;
+                CHECK_OK(*event ? Result<>() : client_->ask_whether_alive());
                 heard = Clock::now();
             }
             if (*event) {
@@ -287,7 +283,7 @@ class Restart {
     }
 
     Result<> choose_ids() {
-        if (auto done = regions_.open(session_, processes_, object_options_.floor); !done) return done;
+        CHECK_OK(regions_.open(session_, processes_, object_options_.floor));
         std::vector<pid_t> leaders;  // of sessions and groups, who have exited: their ids are taken as well
         for (const auto& process : plan_.processes)
             if (process.exact) leaders.push_back(process.id);
@@ -311,9 +307,8 @@ class Restart {
         (void)own_privileges();  // a user namespace would change what we see of ourselves
         own_clocks_ =
             proc::clock_offsets("self");  // once there is a namespace for children, the kernel shows that one
-        auto shift = continue_clocks(computation_->manifest, options_.clocks);
-        if (!shift) return std::unexpected(std::move(shift.error()));
-        clock_shift_ = *shift;
+        auto shift = TRY(continue_clocks(computation_->manifest, options_.clocks));
+        clock_shift_ = shift;
         return {};
     }
 
@@ -329,9 +324,8 @@ class Restart {
             const auto node = std::ranges::find(nodes_, process.pid, &forest::Node::pid);
             if (node != nodes_.end() && !node->session_outside) leader_is_ours = true;
         }
-        auto terminal = OuterTerminal::choose(image, leader_is_ours);
-        if (!terminal) return std::unexpected(std::move(terminal.error()));
-        terminal_ = std::move(*terminal);
+        auto terminal = TRY(OuterTerminal::choose(image, leader_is_ours));
+        terminal_ = std::move(terminal);
         if (terminal_.fd() >= 0) {
             terminal_fd_ = Fd(::fcntl(terminal_.fd(), F_DUPFD, object_options_.floor));
             object_options_.terminal = terminal_fd_.get();
@@ -370,12 +364,11 @@ class Restart {
     }
 
     Result<> open_objects() {
-        auto set = ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_,
-                                       notes_.list);
-        if (!set) return std::unexpected(std::move(set.error()));
-        objects_.emplace(std::move(*set));
-        if (auto done = take_locks(*objects_, processes_); !done) return done;
-        if (auto done = open_system_v(); !done) return done;
+        auto set = TRY(ObjectSet::open_all(objects(), computation_->objects.front().reader, object_options_,
+                                           notes_.list));
+        objects_.emplace(std::move(set));
+        CHECK_OK(take_locks(*objects_, processes_));
+        CHECK_OK(open_system_v());
         // Each process opens its own image, at a number that is kept free for it; above the floor as well.
         image_place_ = Fd(::fcntl(regions_.owners_fd().get(), F_DUPFD, object_options_.floor));
         if (!image_place_) return fail_errno("descriptor for images");
@@ -394,9 +387,8 @@ class Restart {
     }
 
     Result<> choose_memory() {
-        auto lazy = pages::choose_lazy(options_.memory);
-        if (!lazy) return std::unexpected(std::move(lazy.error()));
-        lazy_ = *lazy;
+        auto lazy = TRY(pages::choose_lazy(options_.memory));
+        lazy_ = lazy;
         return {};
     }
 
@@ -405,9 +397,8 @@ class Restart {
         sigemptyset(&set);
         sigaddset(&set, SIGCHLD);
         ::sigprocmask(SIG_BLOCK, &set, nullptr);
-        auto stage = Stage::create(living_.size());
-        if (!stage) return std::unexpected(std::move(stage.error()));
-        stage_.emplace(std::move(*stage));
+        auto stage = TRY(Stage::create(living_.size()));
+        stage_.emplace(std::move(stage));
         const pid_t tool = ::getpid();
         forest::Execution how;
         how.exact_ids = exact_;
@@ -477,7 +468,7 @@ class Restart {
     }
 
     Result<> enter() {
-        if (auto done = objects_->open_processes(to_kernel_); !done) return done;
+        CHECK_OK(objects_->open_processes(to_kernel_));
         for (std::size_t i = 0; i < living_.size(); ++i) {
             const auto& process = living_[i]->process;
             const pid_t pid = forest_->real.at(process.pid);
@@ -505,7 +496,7 @@ class Restart {
             process_of_[pid] = pid;
             rebuilds_[pid] = std::move(rebuild);
         }
-        if (auto done = start_page_server(); !done) return done;
+        CHECK_OK(start_page_server());
         for (std::size_t i = 0; i < living_.size(); ++i) stage_->release(i);
         return {};
     }
@@ -518,18 +509,16 @@ class Restart {
             if (rebuild->lazy_runs().empty()) continue;
             const auto image = index_of_.at(pid);
             const auto number = static_cast<std::uint32_t>(work.processes.size());
-            auto opened = living_[image]->reader.open_again();
-            if (!opened) return std::unexpected(std::move(opened.error()));
-            image_fds_.push_back(std::move(*opened));
+            auto opened = TRY(living_[image]->reader.open_again());
+            image_fds_.push_back(std::move(opened));
             work.processes.push_back({pid, rebuild->process().name, living_[image]->reader.path(),
                                       image_fds_.back().get(), rebuild->lazy_runs()});
             rebuild->set_server(
                 [this, number, pid](int there) { return page_service_->provide(number, pid, there); });
         }
         if (work.processes.empty()) return {};
-        auto service = pages::Service::start(std::move(work), session_.pages());
-        if (!service) return std::unexpected(std::move(service.error()));
-        page_service_ = std::move(*service);
+        auto service = TRY(pages::Service::start(std::move(work), session_.pages()));
+        page_service_ = std::move(service);
         return {};
     }
 
@@ -563,12 +552,11 @@ class Restart {
             auto& rebuild = *rebuilds_.at(process->second);
             switch (happening.event) {
                 case Event::execed:
-                    if (auto done = rebuild.enter(); !done) return done;
+                    CHECK_OK(rebuild.enter());
                     break;
                 case Event::trapped: {
-                    auto done = rebuild.trapped(happening.tid);
-                    if (!done) return std::unexpected(std::move(done.error()));
-                    if (*done) ++complete;
+                    auto done = TRY(rebuild.trapped(happening.tid));
+                    if (done) ++complete;
                     break;
                 }
                 case Event::stopped:
@@ -599,7 +587,7 @@ class Restart {
     Result<> await_release() {
         auto ahead = proc::clock_offsets(std::to_string(rebuilds_.begin()->first));
         ahead = {ahead.monotonic - own_clocks_.monotonic, ahead.boottime - own_clocks_.boottime};
-        if (auto done = objects_->after_forest(to_kernel_, ahead, notes_.list); !done) return done;
+        CHECK_OK(objects_->after_forest(to_kernel_, ahead, notes_.list));
         if (!exact_)
             for (const auto& [pid, rebuild] : rebuilds_)
                 for (const auto& [image_tid, real_tid] : rebuild->thread_ids())
@@ -626,7 +614,7 @@ class Restart {
             slot.door.store(image->process.door);
             slot_of_[image->process.pid] = {&region, index};
         }
-        if (auto started = start_launcher(); !started) return started;
+        CHECK_OK(start_launcher());
         notes_.print(options_.quiet);
         auto done = send_members({{"verb", "restart-ready"}}, [this](const ProcessImage& image) {
             const SessionRegion& region = regions_.of(image.process);
@@ -645,12 +633,10 @@ class Restart {
 
     // MPI ranks whose launcher was outside: somebody has to answer them.
     Result<> start_launcher() {
-        auto ranks = pmi::find_ranks(objects(), processes_, *objects_, to_kernel_, notes_.list);
-        if (!ranks) return std::unexpected(std::move(ranks.error()));
-        if (ranks->empty()) return {};
-        auto launcher = pmi::start_launcher(std::move(*ranks));
-        if (!launcher) return std::unexpected(std::move(launcher.error()));
-        launcher_ = *launcher;
+        auto ranks = TRY(pmi::find_ranks(objects(), processes_, *objects_, to_kernel_, notes_.list));
+        if (ranks.empty()) return {};
+        auto launcher = TRY(pmi::start_launcher(std::move(ranks)));
+        launcher_ = launcher;
         return {};
     }
 
@@ -661,12 +647,11 @@ class Restart {
         std::vector<pid_t> launched;
         for (const auto id : launched_programs(nodes_)) launched.push_back(forest_->real.at(id));
         deputy_.emplace(std::move(launched), ignored_);
-        if (auto done = stop_again(); !done) return done;
-        for (auto* rebuild : running_)
-            if (auto done = rebuild->prepare_to_go(); !done) return done;
+        CHECK_OK(stop_again());
+        for (auto* rebuild : running_) CHECK_OK(rebuild->prepare_to_go());
         for (auto* rebuild : running_) {
             rebuild->set_limits(notes_.list);
-            if (auto done = rebuild->set_threads(); !done) return done;
+            CHECK_OK(rebuild->set_threads());
         }
         for (auto* rebuild : running_) rebuild->go();
         released_ = true;
@@ -698,9 +683,9 @@ class Restart {
         }
         std::ranges::sort(stopped);
         for (auto& [depth, rebuild] : stopped) {
-            if (auto done = rebuild->prepare_to_go(); !done) return done;
+            CHECK_OK(rebuild->prepare_to_go());
             rebuild->set_limits(notes_.list);
-            if (auto done = rebuild->set_threads(); !done) return done;
+            CHECK_OK(rebuild->set_threads());
             rebuild->go();
             for (int tries = 0; tries < 1000; ++tries) {
                 auto stat = proc::stat(rebuild->pid());

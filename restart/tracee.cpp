@@ -53,8 +53,7 @@ Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds)
 
 Result<std::uint64_t> find_syscall(pid_t pid, std::uint64_t vdso, std::uint64_t length) {
     std::vector<std::byte> text(length);
-    if (auto done = ptrace::read_memory(pid, vdso, text); !done)
-        return std::unexpected(std::move(done.error()));
+    CHECK_OK(ptrace::read_memory(pid, vdso, text));
     constexpr std::array instruction = {std::byte{0x0f}, std::byte{0x05}};
     const auto found = std::ranges::search(text, instruction);
     if (found.empty()) return fail("no system call instruction in the vdso of {}", pid);
@@ -76,8 +75,7 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
     registers->r10 = given[3];
     registers->r8 = given[4];
     registers->r9 = given[5];
-    if (auto done = ptrace::set_registers(tid, *registers); !done)
-        return std::unexpected(std::move(done.error()));
+    CHECK_OK(ptrace::set_registers(tid, *registers));
     // A stop before the call and one behind it, and perhaps one for a trap that was on its way.
     constexpr int most_stops = 20;
     for (int stops = 0; stops < most_stops; ++stops) {

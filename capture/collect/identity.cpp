@@ -23,9 +23,8 @@ void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
 
 Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers,
                              schema::Process& image) {
-    auto status = proc::status(process.pid, process.first_living().tid);
-    if (!status) return std::unexpected(std::move(status.error()));
-    auto& field = *status;
+    auto status = TRY(proc::status(process.pid, process.first_living().tid));
+    auto& field = status;
     read_ids(field["Uid"], image.uids);
     read_ids(field["Gid"], image.gids);
     std::istringstream groups(field["Groups"]);
@@ -131,14 +130,13 @@ Result<> refuse_namespaces(const StoppedProcess& process) {
 
 Result<> refuse_unsupported(const StoppedProcess& process) {
     const pid_t tid = process.first_living().tid;
-    auto status = proc::status(process.pid, tid);
-    if (!status) return std::unexpected(std::move(status.error()));
-    if ((*status)["x86_Thread_features"].find("shstk") != std::string::npos)
+    auto status = TRY(proc::status(process.pid, tid));
+    if (status["x86_Thread_features"].find("shstk") != std::string::npos)
         return fail_code(ExitCode::refused,
                          "{} uses shadow stacks, which can't be saved; run it with "
                          "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
                          proc::label(process.pid));
-    if (auto fine = refuse_namespaces(process); !fine) return fine;
+    CHECK_OK(refuse_namespaces(process));
     if (const auto cs = process.first_living().registers.cs; cs != 0x33)
         return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
     return {};
@@ -163,13 +161,12 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.thp_disable = answers.thp_disable == 1;
     image.lock_future = answers.lock_future;
     const auto ticks = ::sysconf(_SC_CLK_TCK);
-    const auto before = ptrace::read_object<CpuBase>(process.living, process.door + offsetof(Door, cpu));
-    if (!before) return std::unexpected(before.error());
-    image.cpu_user_us = static_cast<std::int64_t>(stat.utime) * 1'000'000 / ticks + before->user_us;
-    image.cpu_system_us = static_cast<std::int64_t>(stat.stime) * 1'000'000 / ticks + before->system_us;
-    image.cpu_children_user_us = answers.children_user_us + before->children_user_us;
-    image.cpu_children_system_us = answers.children_system_us + before->children_system_us;
-    image.cpu_ns = answers.cpu_ns + before->process_ns;
+    const auto before = TRY(ptrace::read_object<CpuBase>(process.living, process.door + offsetof(Door, cpu)));
+    image.cpu_user_us = static_cast<std::int64_t>(stat.utime) * 1'000'000 / ticks + before.user_us;
+    image.cpu_system_us = static_cast<std::int64_t>(stat.stime) * 1'000'000 / ticks + before.system_us;
+    image.cpu_children_user_us = answers.children_user_us + before.children_user_us;
+    image.cpu_children_system_us = answers.children_system_us + before.children_system_us;
+    image.cpu_ns = answers.cpu_ns + before.process_ns;
     image.membarrier = answers.membarrier;
     if (auto text = proc::read_file(fmt::format("/proc/{}/oom_score_adj", process.pid)))
         image.oom_score_adj = std::atoi(text->c_str());
@@ -178,8 +175,8 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.region_at = process.region_at;
     image.door = process.door;
     image.timing_tls = process.timing_tls;
-    if (auto done = collect_credentials(process, answers, image); !done) return done;
-    if (auto done = collect_limits(process, image); !done) return done;
+    CHECK_OK(collect_credentials(process, answers, image));
+    CHECK_OK(collect_limits(process, image));
     return collect_layout(process, answers, image);
 }
 

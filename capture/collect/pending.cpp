@@ -16,10 +16,9 @@ namespace cairn::capture {
 namespace {
 
 Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const ToProgram& to_program) {
-    auto pending = ptrace::pending(tid, of_process);
-    if (!pending) return std::unexpected(std::move(pending.error()));
+    auto pending = TRY(ptrace::pending(tid, of_process));
     std::vector<schema::Bytes> result;
-    for (const auto& info : *pending) {
+    for (const auto& info : pending) {
         const auto* begin = reinterpret_cast<const std::uint8_t*>(&info);
         result.emplace_back(begin, begin + sizeof info);
         translate_sender(result.back(), to_program);
@@ -73,9 +72,8 @@ Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_prog
         if (!pending) return std::unexpected(std::move(pending.error()).in(proc::label(process.pid)));
         image.threads[i].pending = std::move(*pending);
     }
-    auto pending = pending_of(process.first_living().tid, true, to_program);
-    if (!pending) return std::unexpected(std::move(pending.error()));
-    image.pending = std::move(*pending);
+    auto pending = TRY(pending_of(process.first_living().tid, true, to_program));
+    image.pending = std::move(pending);
     return {};
 }
 
@@ -83,7 +81,7 @@ Result<> collect_firings(const StoppedProcess& process, std::chrono::nanoseconds
                          const ToProgram& to_program, schema::Process& image) {
     schema::Process now;
     now.threads.resize(image.threads.size());
-    if (auto done = collect_pending(process, to_program, now); !done) return done;
+    CHECK_OK(collect_pending(process, to_program, now));
     Signals fired;
     add_firings(now.pending, image.pending, fired);
     for (std::size_t i = 0; i < image.threads.size(); ++i)

@@ -65,9 +65,8 @@ Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answ
     // A periodic ITIMER_REAL whose SIGALRM nobody has taken yet stands still: the kernel winds it up when the
     // signal is taken (dequeue_signal, kernel/signal.c) and tells 0 until then, which would be disarmed.
     if (auto& real = image.itimers.at(ITIMER_REAL); real.left_us == 0) real.left_us = real.interval_us;
-    auto timers = list_timers(process.living);
-    if (!timers) return std::unexpected(std::move(timers.error()));
-    for (auto& timer : *timers) {
+    auto timers = TRY(list_timers(process.living));
+    for (auto& timer : timers) {
         for (std::uint32_t i = 0; i < answers.timer_count; ++i) {
             const auto& answer = answers.timers[i];
             if (answer.id != timer.id) continue;

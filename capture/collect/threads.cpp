@@ -80,20 +80,18 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.leader_dead = thread.leader_dead;
     if (thread.leader_dead) return image;
 
-    auto sequence = ptrace::rseq(thread.tid);
-    if (!sequence) return std::unexpected(std::move(sequence.error()));
-    image.rseq = sequence->address;
-    image.rseq_size = sequence->size;
-    image.rseq_signature = sequence->signature;
-    image.rseq_flags = sequence->flags;
+    auto sequence = TRY(ptrace::rseq(thread.tid));
+    image.rseq = sequence.address;
+    image.rseq_size = sequence.size;
+    image.rseq_signature = sequence.signature;
+    image.rseq_flags = sequence.flags;
     auto registers = thread.registers;
     translate_pid_arguments(registers, to_program);
     translate_ipc_arguments(registers,
                             [&](IpcKind kind, std::int32_t id) { return ipc_to_program(ipc, kind, id); });
     image.registers = bytes_of(&registers, sizeof registers);
-    auto state = ptrace::xstate(thread.tid);
-    if (!state) return std::unexpected(std::move(state.error()));
-    image.xstate = std::move(*state);
+    auto state = TRY(ptrace::xstate(thread.tid));
+    image.xstate = std::move(state);
     image.blocked = thread.mask;
     std::uint64_t robust = 0;
     std::size_t robust_size = 0;
@@ -101,20 +99,17 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
         image.robust_list = robust;
         image.robust_list_size = robust_size;
     }
-    auto status = proc::status(process.pid, thread.tid);
-    if (!status) return std::unexpected(std::move(status.error()));
-    if (auto same = refuse_differing(process, thread.tid, *status, first_status); !same)
-        return std::unexpected(std::move(same.error()));
-    image.name = (*status)["Name"];
+    auto status = TRY(proc::status(process.pid, thread.tid));
+    CHECK_OK(refuse_differing(process, thread.tid, status, first_status));
+    image.name = status["Name"];
     if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid)))
         image.name = name->substr(0, name->size() - 1);  // status shows it with escapes
-    image.cap_inheritable = proc::hexadecimal((*status)["CapInh"]);
-    image.cap_permitted = proc::hexadecimal((*status)["CapPrm"]);
-    image.cap_effective = proc::hexadecimal((*status)["CapEff"]);
-    image.cap_ambient = proc::hexadecimal((*status)["CapAmb"]);
-    image.no_new_privs = (*status)["NoNewPrivs"] == "1";
-    if (auto done = collect_filters(process, *status, of, image); !done)
-        return std::unexpected(std::move(done.error()));
+    image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
+    image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
+    image.cap_effective = proc::hexadecimal(status["CapEff"]);
+    image.cap_ambient = proc::hexadecimal(status["CapAmb"]);
+    image.no_new_privs = status["NoNewPrivs"] == "1";
+    CHECK_OK(collect_filters(process, status, of, image));
     collect_scheduling(thread.tid, image);
     image.timeout_left = thread.timeout_left;
     return image;
@@ -124,10 +119,9 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
 
 Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
                          schema::Process& image) {
-    auto first = proc::status(process.pid, process.first_living().tid);
-    if (!first) return std::unexpected(std::move(first.error()));
+    auto first = TRY(proc::status(process.pid, process.first_living().tid));
     for (const auto& stopped : process.threads) {
-        auto thread = collect_thread(process, stopped, *first, to_program, ipc, image);
+        auto thread = collect_thread(process, stopped, first, to_program, ipc, image);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));
     }

@@ -83,19 +83,17 @@ schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, con
 }  // namespace
 
 Result<std::vector<Range>> ranges_with_flag(pid_t pid, std::string_view flag) {
-    auto lines = proc::maps(pid, true);
-    if (!lines) return std::unexpected(std::move(lines.error()));
+    auto lines = TRY(proc::maps(pid, true));
     std::vector<Range> ranges;
-    for (const auto& line : *lines)
+    for (const auto& line : lines)
         if (has_flag(line, flag)) ranges.push_back({line.start, line.end});
     return ranges;
 }
 
 Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, ObjectTable& objects) {
     StillMap map;
-    auto lines = proc::maps(process.living, false);
-    if (!lines) return std::unexpected(std::move(lines.error()));
-    map.lines = std::move(*lines);
+    auto lines = TRY(proc::maps(process.living, false));
+    map.lines = std::move(lines);
     for (const auto& line : map.lines) {
         const auto kind = kind_of(process, map, line);
         Result<std::int64_t> object = -1;
@@ -145,8 +143,7 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         if (flagged != flags.end()) with_flags.flags = flagged->flags;
         const auto id = map.objects.at(line.start);
         const bool shared = kind_of(process, map, line) == schema::AreaKind::shared_memory;
-        if (auto fine = refuse(process, with_flags, shared && id >= 0 ? &objects.object(id) : nullptr); !fine)
-            return std::unexpected(std::move(fine.error()));
+        CHECK_OK(refuse(process, with_flags, shared && id >= 0 ? &objects.object(id) : nullptr));
 
         schema::Area area;
         area.prot = line.prot;

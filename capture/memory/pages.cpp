@@ -119,12 +119,10 @@ Result<std::vector<Range>> stored_pages(pid_t pid, const schema::Area& area, std
     Runs runs(longest, ranges);
     static const bool forced_old = std::getenv("CAIRN_NO_PAGEMAP_SCAN") != nullptr;
     if (!forced_old) {
-        auto scanned = scan(fd.get(), area, runs, guards);
-        if (!scanned) return std::unexpected(std::move(scanned.error()));
-        if (*scanned) return ranges;
+        auto scanned = TRY(scan(fd.get(), area, runs, guards));
+        if (scanned) return ranges;
     }
-    if (auto done = read_entries(fd.get(), area, runs, guards); !done)
-        return std::unexpected(std::move(done.error()));
+    CHECK_OK(read_entries(fd.get(), area, runs, guards));
     return ranges;
 }
 

@@ -70,7 +70,7 @@ class Store {
             run.length = part.size();
             run.offset = job.writer->reserve(part.size());
             run.hash = hash64(part);
-            if (auto put = job.writer->write_at(run.offset, part); !put) return put;
+            CHECK_OK(job.writer->write_at(run.offset, part));
             const std::scoped_lock lock(mutex_);
             job.area->pages.push_back(run);
             begin = end;

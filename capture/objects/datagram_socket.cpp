@@ -152,9 +152,8 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
     if (style == SOCK_RAW && ::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
         table.note("{} is a raw socket with packets waiting: they are left out", found.who());
     if (style != SOCK_RAW) {
-        auto messages = look_into(fd, domain, false);
-        if (!messages) return std::unexpected(std::move(messages.error()));
-        for (Waiting& message : *messages) {
+        auto messages = TRY(look_into(fd, domain, false));
+        for (Waiting& message : messages) {
             const std::string from = as_known(table.options.region, message.from);
             extra["messages"].push_back({{"from", schema::binary(from.data(), from.size())}});
             object.contents.push_back(std::move(message.data));

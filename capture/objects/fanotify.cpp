@@ -86,9 +86,8 @@ Result<> describe_fanotify(Table& table, const Description& found, schema::Objec
     std::istringstream lines(found.info);
     for (std::string line; std::getline(lines, line);) {
         if (!line.starts_with("fanotify ") || line.starts_with("fanotify flags:")) continue;
-        auto mark = read_mark(line);
-        if (!mark) return std::unexpected(std::move(mark.error()));
-        watcher.watches.push_back(std::move(*mark));
+        auto mark = TRY(read_mark(line));
+        watcher.watches.push_back(std::move(mark));
     }
     auto cwd = read_link(proc_folder(found.holder) + "cwd");
     if (cwd) watcher.folders.push_back(std::move(*cwd));

@@ -104,9 +104,8 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
         const bool in_memory =
             !place.deleted && place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC);
         if (place.deleted || in_memory) {
-            auto backing = back(table, found, place);
-            if (!backing) return std::unexpected(std::move(backing.error()));
-            object.backing = *backing;
+            auto backing = TRY(back(table, found, place));
+            object.backing = backing;
         } else if (!(found.flags & O_PATH) && (found.flags & O_ACCMODE) != O_RDONLY) {
             hash_now(table, found, object.identity);
         }

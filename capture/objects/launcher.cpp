@@ -89,9 +89,8 @@ Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::js
                          "`cairn launch mpirun ...` instead of `mpirun cairn launch ...`",
                          why);
     };
-    const auto environment = environment_of(found.holder);
-    if (!environment) return std::unexpected(environment.error());
-    const std::string_view version = text_in(*environment, "PMIX_VERSION");
+    const auto environment = TRY(environment_of(found.holder));
+    const std::string_view version = text_in(environment, "PMIX_VERSION");
     if (!version.starts_with("4."))
         return refused(fmt::format("of PMIx only version 4 can be answered after a restart, and this is {}",
                                    version.empty() ? "one that doesn't say which" : version));
@@ -109,10 +108,10 @@ Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::js
     if (unread != 0 && !client->awaited.empty()) return soon(refused("mpirun has just answered it"));
     // Whatever isn't a fence is answered at once.
     if (!client->awaited.empty() && table.options.may_wait) return soon(refused("it waits for an answer"));
-    const int number = number_in(*environment, "PMIX_RANK");
-    const int size = number_in(*environment, "OMPI_COMM_WORLD_SIZE");
+    const int number = number_in(environment, "PMIX_RANK");
+    const int size = number_in(environment, "OMPI_COMM_WORLD_SIZE");
     if (number < 0 || size <= number) return refused("its environment doesn't say which rank it is");
-    extra["pmix_job"] = std::string(text_in(*environment, "PMIX_NAMESPACE"));
+    extra["pmix_job"] = std::string(text_in(environment, "PMIX_NAMESPACE"));
     extra["pmix_awaited"] = client->awaited;
     extra["pmi_fd"] = found.number;
     extra["pmi_rank"] = number;

@@ -23,27 +23,23 @@ class Library {
 
     // Values as the file has them: relative to where its first byte is mapped.
     Result<LibrarySymbols> exported(std::span<const std::string_view> names) {
-        auto header = items<Elf64_Ehdr>(0, 1);
-        if (!header) return std::unexpected(std::move(header.error()));
-        const Elf64_Ehdr& elf = header->front();
+        auto header = TRY(items<Elf64_Ehdr>(0, 1));
+        const Elf64_Ehdr& elf = header.front();
         if (std::memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
             elf.e_shentsize != sizeof(Elf64_Shdr))
             return fail("{}: no ELF file of this machine", path_);
-        auto sections = items<Elf64_Shdr>(elf.e_shoff, elf.e_shnum);
-        if (!sections) return std::unexpected(std::move(sections.error()));
-        const auto table = std::ranges::find(*sections, Elf64_Word{SHT_DYNSYM}, &Elf64_Shdr::sh_type);
-        if (table == sections->end() || table->sh_link >= sections->size())
+        auto sections = TRY(items<Elf64_Shdr>(elf.e_shoff, elf.e_shnum));
+        const auto table = std::ranges::find(sections, Elf64_Word{SHT_DYNSYM}, &Elf64_Shdr::sh_type);
+        if (table == sections.end() || table->sh_link >= sections.size())
             return fail("{}: exports nothing", path_);
-        const Elf64_Shdr& strings = (*sections)[table->sh_link];
-        auto symbols = items<Elf64_Sym>(table->sh_offset, table->sh_size / sizeof(Elf64_Sym));
-        if (!symbols) return std::unexpected(std::move(symbols.error()));
-        auto text = items<char>(strings.sh_offset, strings.sh_size);
-        if (!text) return std::unexpected(std::move(text.error()));
-        text->push_back('\0');
+        const Elf64_Shdr& strings = sections[table->sh_link];
+        auto symbols = TRY(items<Elf64_Sym>(table->sh_offset, table->sh_size / sizeof(Elf64_Sym)));
+        auto text = TRY(items<char>(strings.sh_offset, strings.sh_size));
+        text.push_back('\0');
         LibrarySymbols found;
-        for (const Elf64_Sym& symbol : *symbols) {
-            if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= text->size()) continue;
-            const std::string_view name(text->data() + symbol.st_name);
+        for (const Elf64_Sym& symbol : symbols) {
+            if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= text.size()) continue;
+            const std::string_view name(text.data() + symbol.st_name);
             if (std::ranges::find(names, name) != names.end())
                 found.emplace(name, LibrarySymbol{symbol.st_value, symbol.st_size});
         }
@@ -70,13 +66,12 @@ class Library {
 
 Result<LibrarySymbols> library_symbols(pid_t pid, std::string_view library,
                                        std::span<const std::string_view> names) {
-    auto maps = proc::maps(pid, false);
-    if (!maps) return std::unexpected(std::move(maps.error()));
-    const auto first = std::ranges::find_if(*maps, [&](const proc::MapLine& line) {
+    auto maps = TRY(proc::maps(pid, false));
+    const auto first = std::ranges::find_if(maps, [&](const proc::MapLine& line) {
         return line.offset == 0 && line.inode != 0 &&
                std::string_view(line.name).substr(line.name.rfind('/') + 1).starts_with(library);
     });
-    if (first == maps->end()) return LibrarySymbols();
+    if (first == maps.end()) return LibrarySymbols();
     Fd file(::open(fmt::format("/proc/{}/root{}", pid, first->name).c_str(), O_RDONLY | O_CLOEXEC));
     if (!file) return fail_errno("{}", first->name);
     struct stat status {};

@@ -266,8 +266,7 @@ Result<> read_mappings(Table& table, schema::Object& object, const Memory& memor
     std::uint64_t beyond = 0;  // end of what could be read
     std::vector<std::uint8_t> piece;
     for (const auto& [holder, mapping] : memory.mappings) {
-        auto reader = MappingReader::open(holder, mapping, object.type != "file", table.options);
-        if (!reader) return std::unexpected(std::move(reader.error()));
+        auto reader = TRY(MappingReader::open(holder, mapping, object.type != "file", table.options));
         const std::uint64_t end = mapping.offset + (mapping.end - mapping.start);
         stored.resize(std::max<std::size_t>(stored.size(), end / page));
         std::uint64_t begin = mapping.offset;
@@ -284,7 +283,7 @@ Result<> read_mappings(Table& table, schema::Object& object, const Memory& memor
                 const std::size_t filled = piece.size();
                 piece.resize(filled + page);
                 auto got =
-                    reader->read(mapping.start + (at - mapping.offset), std::span(piece).subspan(filled));
+                    reader.read(mapping.start + (at - mapping.offset), std::span(piece).subspan(filled));
                 has = got && *got;
                 if (!has) piece.resize(filled);
                 if (!got && (got.error().number == EIO || got.error().number == EFAULT)) break;
@@ -292,10 +291,9 @@ Result<> read_mappings(Table& table, schema::Object& object, const Memory& memor
                 stored[at / page] = has;
             }
             beyond = std::max(beyond, at + page);
-            if (!has || piece.size() >= image_max_run)
-                if (auto done = flush(); !done) return done;
+            if (!has || piece.size() >= image_max_run) CHECK_OK(flush());
         }
-        if (auto done = flush(); !done) return done;
+        CHECK_OK(flush());
     }
     if (object.size == 0) object.size = beyond;
     return {};
@@ -381,7 +379,7 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
     for (const auto& [id, segment] : table.unattached) {
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
         Store store(writer, object);
-        if (auto done = read_segment(segment, object, store); !done) return done;
+        CHECK_OK(read_segment(segment, object, store));
     }
     return {};
 }

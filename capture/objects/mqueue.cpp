@@ -177,8 +177,7 @@ Result<> capture_mqueues(Table& table) {
     for (const auto& [inode, objects] : table.queues) {
         schema::Object& object = table.objects[static_cast<std::size_t>(objects.front())];
         const Description& found = table.descriptions.at(object.id);
-        auto extra = schema::unpack(object.extra);
-        if (!extra) return std::unexpected(std::move(extra.error()));
+        auto extra = TRY(schema::unpack(object.extra));
         const Fd both = reopen(found.fd(), O_RDWR | O_NONBLOCK);
         if (!both) return fail_errno("{}: the message queue {} can't be read", found.who(), found.link);
         const Status status = status_of(both.get());
@@ -188,7 +187,7 @@ Result<> capture_mqueues(Table& table) {
         if (attributes.mq_curmsgs != 0) {
             auto messages = messages_of(both.get(), attributes);
             if (!messages) return std::unexpected(std::move(messages.error()).in(found.link).in(found.who()));
-            (*extra)["messages"] = std::move(*messages);
+            extra["messages"] = std::move(*messages);
         }
         if (status.waiting != 0 && table.members.contains(status.waiting)) {
             if (status.how == SIGEV_THREAD)
@@ -201,12 +200,12 @@ Result<> capture_mqueues(Table& table) {
             if (value == table.notifications.end())
                 table.note("{}: with what value {} is to be notified isn't known: 0 is assumed", found.who(),
                            status.waiting);
-            (*extra)["notify_pid"] = table.to_program(status.waiting);
-            (*extra)["notify"] = status.how;
-            (*extra)["signal"] = status.signal;
-            (*extra)["value"] = value == table.notifications.end() ? 0 : value->second;
+            extra["notify_pid"] = table.to_program(status.waiting);
+            extra["notify"] = status.how;
+            extra["signal"] = status.signal;
+            extra["value"] = value == table.notifications.end() ? 0 : value->second;
         }
-        object.extra = schema::pack(*extra);
+        object.extra = schema::pack(extra);
     }
     return {};
 }

@@ -94,18 +94,15 @@ Result<PmixClient> look_at_pmix_client(const Holder& holder) {
     static constexpr std::array<std::string_view, 1> state{"ompi_mpi_state"};
     constexpr std::int32_t init_completed = 2;  // OMPI_MPI_STATE_INIT_COMPLETED (Open MPI 3 to 5)
 
-    auto symbols = library_symbols(holder.pid, "libpmix.so", wanted);
-    if (!symbols) return std::unexpected(std::move(symbols.error()));
-    if (symbols->empty()) return fail("it has no libpmix.so");
-    auto tags = PostedReceives(holder.pid, *symbols).tags();
+    auto symbols = TRY(library_symbols(holder.pid, "libpmix.so", wanted));
+    if (symbols.empty()) return fail("it has no libpmix.so");
+    auto tags = PostedReceives(holder.pid, symbols).tags();
     if (!tags) return std::unexpected(std::move(tags.error()).in("libpmix.so"));
-    auto mpi = library_symbols(holder.pid, "libmpi.so", state);
-    if (!mpi) return std::unexpected(std::move(mpi.error()));
+    auto mpi = TRY(library_symbols(holder.pid, "libmpi.so", state));
     PmixClient client{std::move(*tags), false};
-    if (const auto known = mpi->find(state.front()); known != mpi->end()) {
-        auto now = ptrace::read_object<std::int32_t>(holder.pid, known->second.address);
-        if (!now) return std::unexpected(std::move(now.error()));
-        client.starting = *now < init_completed;
+    if (const auto known = mpi.find(state.front()); known != mpi.end()) {
+        auto now = TRY(ptrace::read_object<std::int32_t>(holder.pid, known->second.address));
+        client.starting = now < init_completed;
     }
     return client;
 }

@@ -151,8 +151,7 @@ UnixRequest unix_request(int flags) {
 // half a millisecond for each. Who asks often gets the list instead.
 Result<UnixDiagnosis> SockDiag::unix_socket(ino_t inode, bool listening) {
     constexpr int often = 64;
-    if (!listening && ++asked_ == often)
-        if (auto done = list_unix_sockets(); !done) return std::unexpected(std::move(done.error()));
+    if (!listening && ++asked_ == often) CHECK_OK(list_unix_sockets());
     if (!listening)
         if (const auto known = unix_sockets_.find(static_cast<std::uint32_t>(inode));
             known != unix_sockets_.end())
@@ -161,7 +160,7 @@ Result<UnixDiagnosis> SockDiag::unix_socket(ino_t inode, bool listening) {
     request.body.udiag_ino = static_cast<__u32>(inode);
     // With a long list of pending connections the answer may be too long for the kernel to give at all.
     if (listening) request.body.udiag_show |= UDIAG_SHOW_ICONS;
-    if (auto done = ask(&request, sizeof request); !done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(ask(&request, sizeof request));
     const ssize_t length = ::recv(netlink_.get(), answer_.data(), answer_.size(), 0);
     if (length < static_cast<ssize_t>(sizeof(nlmsghdr))) return fail_errno("sock_diag");
     const std::span<const char> answer(answer_.data(), static_cast<std::size_t>(length));
@@ -182,7 +181,7 @@ Result<> SockDiag::list_unix_sockets() {
 
 Result<> SockDiag::list(const void* request, std::size_t size,
                         const std::function<void(std::span<const char>)>& take) {
-    if (auto done = ask(request, size); !done) return done;
+    CHECK_OK(ask(request, size));
     for (;;) {
         const ssize_t length = ::recv(netlink_.get(), answer_.data(), answer_.size(), 0);
         if (length < 0) return fail_errno("sock_diag");

@@ -338,11 +338,10 @@ Result<std::vector<Waiting>> look_into(int fd, int domain, bool stream) {
             continue;
         }
         if (stream && !message.rights.empty()) {
-            auto before = looking.before_the_last(offset, message.data.size());
-            if (!before) return std::unexpected(std::move(before.error()));
-            if (*before > 0) {
+            auto before = TRY(looking.before_the_last(offset, message.data.size()));
+            if (before > 0) {
                 message.rights.clear();
-                message.data.resize(*before);
+                message.data.resize(before);
             } else if (message.data.size() == limit) {
                 limit *= 2;  // what they were sent with is longer: it must not show them again
                 continue;

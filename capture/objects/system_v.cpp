@@ -157,7 +157,7 @@ Result<> ObjectTable::system_v(IpcMap& map) {
         if (table.objects[static_cast<std::size_t>(memory.object)].type == "sysv")
             all.emplace(IpcKind::memory, static_cast<std::int32_t>(inode.number));
     for (const auto& [kind, real] : all)
-        if (auto done = capture_one(table, kind, ipc_to_program(map, kind, real), real); !done) return done;
+        CHECK_OK(capture_one(table, kind, ipc_to_program(map, kind, real), real));
     return {};
 }
 

@@ -30,10 +30,9 @@ Result<Place> find_place(const Table& table, const std::vector<std::int64_t>& of
     std::size_t low = 0, high = of_inode.size();
     while (low < high) {
         const std::size_t middle = (low + high) / 2;
-        const auto order = compare(found, table.descriptions.at(of_inode[middle]));
-        if (!order) return std::unexpected(order.error());
-        if (*order == 0) return Place{of_inode[middle], middle};
-        if (*order < 0)
+        const auto order = TRY(compare(found, table.descriptions.at(of_inode[middle])));
+        if (order == 0) return Place{of_inode[middle], middle};
+        if (order < 0)
             high = middle;
         else
             low = middle + 1;
@@ -64,17 +63,16 @@ void Table::call(Call whom) {
 
 Result<std::int64_t> Table::enter(Description found) {
     auto& of_inode = known[inode_of(found.status)];
-    const auto place = find_place(*this, of_inode, found);
-    if (!place) return std::unexpected(place.error());
-    if (place->object >= 0) return place->object;
+    const auto place = TRY(find_place(*this, of_inode, found));
+    if (place.object >= 0) return place.object;
     schema::Object& object = add(schema::ObjectKind::file);
     object.flags = found.flags;
     read_owner(*this, found, object);
-    of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place->index), object.id);
+    of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place.index), object.id);
     found.duplicates = &duplicates;
     const Description& kept = descriptions.emplace(object.id, std::move(found)).first->second;
     duplicates.add(kept);
-    if (auto done = note_leases(*this, kept); !done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(note_leases(*this, kept));
     if (auto done = describe_object(*this, kept, object); !done)
         return std::unexpected(std::move(done.error()).in(kept.who()));
     return object.id;
@@ -94,23 +92,20 @@ void ObjectTable::add_member(pid_t id) {
 Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& holder) {
     Table& table = *table_;
     table.members.insert(holder.pid);
-    auto numbers = list_descriptors(holder);
-    if (!numbers) return std::unexpected(numbers.error());
+    auto numbers = TRY(list_descriptors(holder));
     std::vector<schema::Descriptor> result;
     std::set<std::int64_t> seen;
-    for (const int number : *numbers) {
+    for (const int number : numbers) {
         bool close_on_exec = false;
-        auto found = describe(holder, number, close_on_exec);
-        if (!found) return std::unexpected(std::move(found.error()));
+        auto found = TRY(describe(holder, number, close_on_exec));
         const std::size_t before = table.objects.size();
-        const Locks locks = locks_of(*found);
-        auto id = table.enter(std::move(*found));
-        if (!id) return std::unexpected(std::move(id.error()));
-        if (seen.insert(*id).second)
-            add_locks(locks, static_cast<std::size_t>(*id) >= before, table.locks[holder.pid]);
-        schema::Object& object = table.objects[static_cast<std::size_t>(*id)];
+        const Locks locks = locks_of(found);
+        auto id = TRY(table.enter(std::move(found)));
+        if (seen.insert(id).second)
+            add_locks(locks, static_cast<std::size_t>(id) >= before, table.locks[holder.pid]);
+        schema::Object& object = table.objects[static_cast<std::size_t>(id)];
         if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;
-        result.push_back({number, *id, close_on_exec});
+        result.push_back({number, id, close_on_exec});
     }
     note_rank(table, holder, result);
     return result;
@@ -122,19 +117,19 @@ std::vector<schema::FileLock> ObjectTable::take_locks(const Holder& holder) {
 
 Result<> ObjectTable::capture_contents(ImageWriter& writer) {
     // First: what is on its way through sockets may be anything.
-    if (auto done = capture_unix_sockets(*table_); !done) return done;
-    if (auto done = capture_tcp_sockets(*table_); !done) return done;
+    CHECK_OK(capture_unix_sockets(*table_));
+    CHECK_OK(capture_tcp_sockets(*table_));
     if (table_->options.external == ExternalPolicy::refuse && !table_->externals.empty())
         return fail_code(ExitCode::refused, "connected to the outside (--external=refuse):\n{}",
                          fmt::join(table_->externals, "\n"));
-    if (auto done = capture_pipes(*table_); !done) return done;
-    if (auto done = capture_mqueues(*table_); !done) return done;
-    if (auto done = capture_terminals(*table_); !done) return done;
-    if (auto done = capture_timerfds(*table_); !done) return done;
-    if (auto done = capture_epolls(*table_); !done) return done;
+    CHECK_OK(capture_pipes(*table_));
+    CHECK_OK(capture_mqueues(*table_));
+    CHECK_OK(capture_terminals(*table_));
+    CHECK_OK(capture_timerfds(*table_));
+    CHECK_OK(capture_epolls(*table_));
     finish_pidfds(*table_);
     watch_open_files(*table_);
-    if (auto done = capture_memory(*table_, writer); !done) return done;
+    CHECK_OK(capture_memory(*table_, writer));
     release();
     return {};
 }

@@ -165,7 +165,7 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
     json list = json::array(), loose_list = json::array();
     const std::uint64_t most = most_room();
     for (LinkEnd& end : ends) {
-        if (auto done = look_at_sent(end); !done) return done;
+        CHECK_OK(look_at_sent(end));
         const std::uint64_t room = most - std::min(most, unread(end.fd));
         list.push_back(
             {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written, room});
@@ -195,8 +195,7 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
             return problem;
         }
         if (one.contains("closing")) {
-            if (auto done = let_it_end(ends[index], one.value("closing", std::uint64_t{0})); !done)
-                return done;
+            CHECK_OK(let_it_end(ends[index], one.value("closing", std::uint64_t{0})));
             continue;
         }
         ends[index].link = one.value("link", std::int64_t{-1});
@@ -213,13 +212,11 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
     if (full) return std::unexpected(std::move(*full));
     const bool flow = known->value("flow", false);
     if (flow) {
-        if (!known->value("full", false))
-            if (auto done = let_all_flow(ends); !done) return done;
-        if (auto all = meet("flowed", json::object()); !all) return std::unexpected(std::move(all.error()));
+        if (!known->value("full", false)) CHECK_OK(let_all_flow(ends));
+        CHECK_OK(meet("flowed", json::object()));
     }
     for (LinkEnd& end : ends)
-        if (end.link >= 0 && !end.pending)
-            if (auto done = look_at_received(end, flow); !done) return done;
+        if (end.link >= 0 && !end.pending) CHECK_OK(look_at_received(end, flow));
     return {};
 }
 

@@ -129,8 +129,7 @@ Result<Received> look_into_tcp(int fd) {
     };
     // A look beyond the end takes a pending error away.
     const auto waiting = static_cast<std::size_t>(queued(fd, FIONREAD));
-    if (waiting > 0)
-        if (auto done = peek(waiting); !done) return std::unexpected(std::move(done.error()));
+    if (waiting > 0) CHECK_OK(peek(waiting));
     const bool at_mark = queued(fd, SIOCATMARK) != 0;
     if ((polled.revents & POLLERR) != 0 || (waiting == 0 && !at_mark)) return found;
     // A look ends at the urgent mark: is there more behind it? SO_PEEK_OFF: since Linux 6.9 for TCP.

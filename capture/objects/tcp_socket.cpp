@@ -58,13 +58,11 @@ class TcpSockets {
             socket.own = own_address(socket.fd());
             socket.peer = peer_address(socket.fd());
             socket.state = tcp_state(socket.fd()).state;
-            auto extra = schema::unpack(socket.object->extra);
-            if (!extra) return std::unexpected(std::move(extra.error()));
-            socket.extra = std::move(*extra);
+            auto extra = TRY(schema::unpack(socket.object->extra));
+            socket.extra = std::move(extra);
             if (!socket.peer.empty()) by_connection_[connection(socket.own, socket.peer)] = id;
         }
-        if (table_.options.meet)
-            if (auto done = meet_others(); !done) return done;
+        if (table_.options.meet) CHECK_OK(meet_others());
         for (auto& [id, socket] : sockets_)
             if (auto done = look_at(id, socket); !done)
                 return std::unexpected(std::move(done.error()).in(socket.found->who()));
@@ -128,8 +126,7 @@ class TcpSockets {
         std::vector<LinkEnd> ends;
         std::vector<std::int64_t> ids;
         std::vector<LooseEnd> loose;
-        if (!sockets_.empty())
-            if (auto done = know_all(); !done) return done;
+        if (!sockets_.empty()) CHECK_OK(know_all());
         for (auto& [id, socket] : sockets_) {
             const bool connected = !socket.peer.empty() && socket.state != TCP_LISTEN &&
                                    socket.state != TCP_SYN_SENT && socket.state != TCP_CLOSE;
@@ -160,7 +157,7 @@ class TcpSockets {
             loose.push_back(std::move(end));
         }
         Calls calls = calls_and_listeners();
-        if (auto done = meet_other_hosts(ends, loose, calls, table_.options.meet); !done) return done;
+        CHECK_OK(meet_other_hosts(ends, loose, calls, table_.options.meet));
         for (std::size_t i = 0; i < ends.size(); ++i)
             if (ends[i].link >= 0) links_.emplace(ids[i], std::move(ends[i]));
         return note_awaited(loose, calls);
@@ -205,9 +202,8 @@ class TcpSockets {
         }
         if (!pending) return {};
         // Its client had nothing under way any more when all had said so: what it has sent is here by now.
-        auto now = table_.sock_diag.tcp_sockets();
-        if (!now) return std::unexpected(std::move(now.error()));
-        for (const InternetDiagnosis& each : *now) {
+        auto now = TRY(table_.sock_diag.tcp_sockets());
+        for (const InternetDiagnosis& each : now) {
             if (each.inode != 0 || !is_pending(each.state) ||
                 !from_hosts_.contains(connection(each.own, each.peer)) ||
                 each.waiting <= (each.state == TCP_CLOSE_WAIT ? 1U : 0U))
@@ -252,9 +248,8 @@ class TcpSockets {
         const auto all_there = [&] { return in_between(socket.fd(), partner.fd()) == 0; };
         if (all_there()) return {};
         for (auto [sender, receiver] : {std::pair{&socket, &partner}, {&partner, &socket}}) {
-            auto seen = look_at_both_queues(*sender, *receiver);
-            if (!seen) return std::unexpected(std::move(seen.error()));
-            if (!*seen) return move_on(*sender, *receiver, all_there);
+            auto seen = TRY(look_at_both_queues(*sender, *receiver));
+            if (!seen) return move_on(*sender, *receiver, all_there);
         }
         return {};
     }
@@ -268,7 +263,7 @@ class TcpSockets {
             if (!between && between.error().passing && tcp_state(receiver.fd()).received != before) continue;
             if (!between) return std::unexpected(std::move(between.error()));
             if (!*between) return false;
-            if (auto done = take_contents(receiver); !done) return std::unexpected(std::move(done.error()));
+            CHECK_OK(take_contents(receiver));
             if (tcp_state(receiver.fd()).received != before) continue;
             if ((*between)->empty()) return true;
             auto& contents = receiver.object->contents;
@@ -318,9 +313,8 @@ class TcpSockets {
 
     Result<> know_all() {
         if (all_) return {};
-        auto all = table_.sock_diag.tcp_sockets();
-        if (!all) return std::unexpected(std::move(all.error()));
-        all_ = std::move(*all);
+        auto all = TRY(table_.sock_diag.tcp_sockets());
+        all_ = std::move(all);
         // There may be ten thousands, and each is asked for.
         for (const InternetDiagnosis& each : *all_) {
             if (each.state != TCP_LISTEN) all_by_connection_[connection(each.own, each.peer)] = &each;
@@ -348,7 +342,7 @@ class TcpSockets {
     }
 
     Result<> alone(Socket& socket) {
-        if (auto done = know_all(); !done) return done;
+        CHECK_OK(know_all());
         const InternetDiagnosis* other = other_end(socket);
         const bool of_nobody = other != nullptr && other->inode == 0;
         const bool not_accepted = of_nobody && is_pending(other->state);
@@ -414,7 +408,7 @@ class TcpSockets {
     }
 
     Result<> connecting(std::int64_t id, Socket& socket) {
-        if (auto done = know_all(); !done) return done;
+        CHECK_OK(know_all());
         if (const auto known = all_by_inode_.find(socket.found->status.st_ino); known != all_by_inode_.end())
             socket.peer = known->second->peer;
         if (socket.peer.empty())
@@ -443,7 +437,7 @@ class TcpSockets {
         if (const auto awaited = awaited_.find(id); awaited != awaited_.end())
             socket.extra["awaited"] = awaited->second;
         if (info.tcpi_unacked == 0) return {};
-        if (auto done = know_all(); !done) return done;
+        CHECK_OK(know_all());
         std::size_t from_outside = 0;
         for (const InternetDiagnosis& each : *all_) {
             if (each.inode != 0 || (each.state != TCP_ESTABLISHED && each.state != TCP_CLOSE_WAIT)) continue;
@@ -462,9 +456,8 @@ class TcpSockets {
     }
 
     Result<> take_contents(Socket& socket) {
-        auto received = look_into_tcp(socket.fd());
-        if (!received) return std::unexpected(std::move(received.error()));
-        keep_contents(socket, std::move(*received));
+        auto received = TRY(look_into_tcp(socket.fd()));
+        keep_contents(socket, std::move(received));
         return {};
     }
 

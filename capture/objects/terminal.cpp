@@ -163,7 +163,7 @@ Result<> capture_terminals(Table& table) {
         if (found == table.descriptions.end() || !done_with.insert(object.pty).second) continue;
         int waiting = 0;
         if (master != masters.end()) {
-            if (auto done = capture_queues(table, *master->second, object); !done) return done;
+            CHECK_OK(capture_queues(table, *master->second, object));
         } else if (::ioctl(found->second.fd(), FIONREAD, &waiting) == 0 && waiting > 0) {
             table.note("{} bytes typed into {} and not read yet stay with that terminal", waiting,
                        object.path);

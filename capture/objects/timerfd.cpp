@@ -66,15 +66,14 @@ Result<> capture_timerfds(Table& table) {
     for (auto& [id, description] : table.descriptions) {
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
         if (object.type != "timerfd") continue;
-        auto extra = schema::unpack(object.extra);
-        if (!extra) return std::unexpected(std::move(extra.error()));
-        if (schema::number<std::int64_t>(*extra, "left_ns") != 0 ||
-            schema::number<std::uint64_t>(*extra, "ticks") != 0)
+        auto extra = TRY(schema::unpack(object.extra));
+        if (schema::number<std::int64_t>(extra, "left_ns") != 0 ||
+            schema::number<std::uint64_t>(extra, "ticks") != 0)
             continue;
         auto info = read_text(fmt::format("/proc/self/fdinfo/{}", description.fd()));
         if (!info) return std::unexpected(std::move(info.error()));
         description.info = std::move(*info);
-        if (auto done = describe_timerfd(table, description, object); !done) return done;
+        CHECK_OK(describe_timerfd(table, description, object));
     }
     return {};
 }

@@ -71,11 +71,9 @@ Result<json> waiting_in(Table& table, const Description& found, int style, schem
             each["from"] = schema::binary(message.from.data(), message.from.size());
         if (message.sender) each["sender"] = credentials_of(table, *message.sender);
         for (Fd& right : message.rights) {
-            auto description = describe_in_flight(found.holder, std::move(right), found.who());
-            if (!description) return std::unexpected(std::move(description.error()));
-            auto id = table.enter(std::move(*description));
-            if (!id) return std::unexpected(std::move(id.error()));
-            each["rights"].push_back(*id);
+            auto description = TRY(describe_in_flight(found.holder, std::move(right), found.who()));
+            auto id = TRY(table.enter(std::move(description)));
+            each["rights"].push_back(id);
         }
         plain = plain && each.empty();
         list.push_back(std::move(each));
@@ -222,23 +220,21 @@ Result<> capture_unix_sockets(Table& table) {
             if (done.insert(inode).second) fresh.push_back(socket.object);
         for (const std::int64_t id : fresh) {
             schema::Object& object = table.objects[static_cast<std::size_t>(id)];
-            auto extra = schema::unpack(object.extra);
-            if (!extra) return std::unexpected(std::move(extra.error()));
-            if (!schema::number<bool>(*extra, "listening")) {
+            auto extra = TRY(schema::unpack(object.extra));
+            if (!schema::number<bool>(extra, "listening")) {
                 const Description& found = table.descriptions.at(id);
-                auto messages = waiting_in(table, found, schema::number<int>(*extra, "style"), object);
+                auto messages = waiting_in(table, found, schema::number<int>(extra, "style"), object);
                 if (!messages) return std::unexpected(std::move(messages.error()));
-                if (!messages->empty()) (*extra)["messages"] = std::move(*messages);
+                if (!messages->empty()) extra["messages"] = std::move(*messages);
             }
-            extras[id] = std::move(*extra);
+            extras[id] = std::move(extra);
         }
     }
     std::map<ino_t, std::int64_t> embryos;
     for (const auto& [inode, socket] : table.unix_sockets) {
         if (socket.diagnosis.pending.empty()) continue;
         const Description& found = table.descriptions.at(socket.object);
-        if (auto fine = capture_pending(table, socket, found, extras[socket.object], embryos); !fine)
-            return fine;
+        CHECK_OK(capture_pending(table, socket, found, extras[socket.object], embryos));
     }
     for (const auto& [inode, socket] : table.unix_sockets) {
         schema::Object& object = table.objects[static_cast<std::size_t>(socket.object)];

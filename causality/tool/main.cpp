@@ -14,17 +14,16 @@ Result<> run(std::span<char* const> words) {
         std::fputs(help(*verb).c_str(), stdout);
         return {};
     }
-    const auto options = read_options(words);
-    if (!options) return std::unexpected(options.error());
+    const auto options = TRY(read_options(words));
     Result<> done;
-    if (options->verb == "check") done = check(*options);
-    if (options->verb == "cuts") done = cuts(*options);
-    if (options->verb == "places") done = places(*options);
-    if (options->verb == "zigzag") done = zigzag(*options);
-    if (options->verb == "recovery-line") done = recovery_line(*options);
-    if (options->verb == "simulate") done = simulate(*options);
-    if (options->verb == "convert") done = convert(*options);
-    if (options->verb == "view") done = view(*options);
+    if (options.verb == "check") done = check(options);
+    if (options.verb == "cuts") done = cuts(options);
+    if (options.verb == "places") done = places(options);
+    if (options.verb == "zigzag") done = zigzag(options);
+    if (options.verb == "recovery-line") done = recovery_line(options);
+    if (options.verb == "simulate") done = simulate(options);
+    if (options.verb == "convert") done = convert(options);
+    if (options.verb == "view") done = view(options);
     if (std::fflush(stdout) != 0 && done) return fail_errno("writing to stdout");
     return done;
 }

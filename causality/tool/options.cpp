@@ -166,14 +166,12 @@ Result<Options> read_options(std::span<char* const> words) {
     };
     if (given.count("failed") != 0)
         for (const std::string& each : given["failed"].as<std::vector<std::string>>())
-            if (auto done = numbers(each, "failed", options.failed); !done)
-                return std::unexpected(done.error());
+            CHECK_OK(numbers(each, "failed", options.failed));
     if (std::string_view(verb->options) == "s") {
         options.protocols = list("protocol");
         options.traffic = list("traffic");
         options.fifo = !given["unordered"].as<bool>();
-        if (auto done = numbers(given["processes"].as<std::string>(), "processes", options.processes); !done)
-            return std::unexpected(done.error());
+        CHECK_OK(numbers(given["processes"].as<std::string>(), "processes", options.processes));
         if (auto done = numbers(given["checkpoint-every"].as<std::string>(), "checkpoint-every",
                                 options.checkpoint_every);
             !done)

@@ -20,12 +20,11 @@ Result<std::vector<Checkpoint>> parse_set(const Pattern& pattern, const std::str
     std::vector<Checkpoint> set;
     for (std::size_t begin = 0; begin <= text.size();) {
         const std::size_t end = std::min(text.find(',', begin), text.size());
-        const auto c = parse_checkpoint(pattern, text.substr(begin, end - begin));
-        if (!c) return std::unexpected(c.error());
+        const auto c = TRY(parse_checkpoint(pattern, text.substr(begin, end - begin)));
         for (const Checkpoint other : set)
-            if (other.process == c->process)
-                return fail_code(ExitCode::usage, "two checkpoints of process {}", c->process);
-        set.push_back(*c);
+            if (other.process == c.process)
+                return fail_code(ExitCode::usage, "two checkpoints of process {}", c.process);
+        set.push_back(c);
         begin = end + 1;
     }
     return set;
@@ -45,18 +44,16 @@ std::string path_text(const Computation& c, const std::vector<Index>& sends,
 }  // namespace
 
 Result<Checkpoint> parse_checkpoint(const Pattern& pattern, const std::string& text) {
-    const auto pair = parse_pair(text);
-    if (!pair) return std::unexpected(pair.error());
-    if (pair->first >= pattern.processes() || pair->second >= pattern.checkpoints(pair->first))
+    const auto pair = TRY(parse_pair(text));
+    if (pair.first >= pattern.processes() || pair.second >= pattern.checkpoints(pair.first))
         return fail_code(ExitCode::usage, "there is no checkpoint {}", text);
-    return Checkpoint{pair->first, pair->second};
+    return Checkpoint{pair.first, pair.second};
 }
 
 Result<> zigzag(const Options& options) {
-    const auto c = load(options);
-    if (!c) return std::unexpected(c.error());
+    const auto c = TRY(load(options));
     std::vector<Index> events;
-    const Pattern pattern = pattern_of(*c, &events);
+    const Pattern pattern = pattern_of(c, &events);
     const Zigzag graph(pattern);
     std::vector<Index> sends(pattern.messages(), 0);
     for (std::size_t i = 0; i < events.size(); ++i)
@@ -64,11 +61,10 @@ Result<> zigzag(const Options& options) {
     json out = json::object();
     std::string text, no;
     if (!options.from.empty()) {
-        const auto from = parse_checkpoint(pattern, options.from), to = parse_checkpoint(pattern, options.to);
-        if (!from) return std::unexpected(from.error());
-        if (!to) return std::unexpected(to.error());
-        const bool is = graph.zigzag(*from, *to), causal = DependenceVectors(pattern).precedes(*from, *to);
-        const std::string path = path_text(*c, sends, graph.path(*from, *to));
+        const auto from = TRY(parse_checkpoint(pattern, options.from));
+        const auto to = TRY(parse_checkpoint(pattern, options.to));
+        const bool is = graph.zigzag(from, to), causal = DependenceVectors(pattern).precedes(from, to);
+        const std::string path = path_text(c, sends, graph.path(from, to));
         out["zigzag"] = is;
         out["causal"] = causal;
         out["path"] = path;
@@ -81,9 +77,8 @@ Result<> zigzag(const Options& options) {
         if (!is) no = fmt::format("no zigzag path from {} to {}", options.from, options.to);
     }
     if (!options.extends.empty()) {
-        const auto set = parse_set(pattern, options.extends);
-        if (!set) return std::unexpected(set.error());
-        const auto least = graph.smallest(*set), most = graph.largest(*set);
+        const auto set = TRY(parse_set(pattern, options.extends));
+        const auto least = graph.smallest(set), most = graph.largest(set);
         out["extends"] = least.has_value();
         if (least) {
             out["smallest"] = *least;
@@ -98,7 +93,7 @@ Result<> zigzag(const Options& options) {
         json list = json::array();
         for (const Checkpoint each : useless) {
             if (list.size() >= options.most) break;
-            const std::string path = path_text(*c, sends, graph.path(each, each));
+            const std::string path = path_text(c, sends, graph.path(each, each));
             list.push_back({{"checkpoint", text_of(each)}, {"messages", path}});
             text += fmt::format("useless: {}, by the messages sent at {}\n", text_of(each), path);
         }
@@ -123,18 +118,16 @@ Result<> zigzag(const Options& options) {
 }
 
 Result<> recovery_line(const Options& options) {
-    const auto c = load(options);
-    if (!c) return std::unexpected(c.error());
-    const Pattern pattern = pattern_of(*c);
+    const auto c = TRY(load(options));
+    const Pattern pattern = pattern_of(c);
     for (const Process p : options.failed)
-        if (p >= c->processes())
-            return fail_code(ExitCode::usage, "--failed: the trace has no process {}", p);
+        if (p >= c.processes()) return fail_code(ExitCode::usage, "--failed: the trace has no process {}", p);
     const Zigzag graph(pattern);
     const auto found = graph.recovery_line(options.failed);
     const auto needed = graph.needed();
     std::uint64_t stored = 0, kept = 0;
     json collectable = json::array();
-    for (Process p = 0; p < c->processes(); ++p) {
+    for (Process p = 0; p < c.processes(); ++p) {
         stored += pattern.intervals(p);
         kept += needed[p].size();
         json mine = json::array();
@@ -154,7 +147,7 @@ Result<> recovery_line(const Options& options) {
                     {"collectable", std::move(collectable)}});
         return {};
     }
-    for (Process p = 0; p < c->processes(); ++p) {
+    for (Process p = 0; p < c.processes(); ++p) {
         const std::uint32_t number = found.line[p];
         if (number == pattern.intervals(p))
             fmt::print("process {}: goes on as it is\n", p);
@@ -170,28 +163,25 @@ Result<> recovery_line(const Options& options) {
 }
 
 Result<> convert(const Options& options) {
-    const auto source = open_trace(std::span(options.files).first(options.files.size() - 1));
-    if (!source) return std::unexpected(source.error());
+    const auto source = TRY(open_trace(std::span(options.files).first(options.files.size() - 1)));
     const std::string& out = options.files.back();
     std::string form = options.form;
     if (form.empty())
         form = out == "-" || out.ends_with(".jsonl") || out.ends_with(".json") ? "lines" : "binary";
     if (form != "lines" && form != "binary")
         return fail_code(ExitCode::usage, "--to is lines or binary, not '{}'", form);
-    return form == "lines" ? write_lines(**source, out) : write_binary(**source, out);
+    return form == "lines" ? write_lines(*source, out) : write_binary(*source, out);
 }
 
 Result<> view(const Options& options) {
-    const auto c = load(options);
-    if (!c) return std::unexpected(c.error());
+    const auto c = TRY(load(options));
     for (const Process p : options.failed)
-        if (p >= c->processes())
-            return fail_code(ExitCode::usage, "--failed: the trace has no process {}", p);
+        if (p >= c.processes()) return fail_code(ExitCode::usage, "--failed: the trace has no process {}", p);
     const std::string& path = options.files.back();
-    const std::string html = view_html(*c, {.title = options.files[0],
-                                            .failed = options.failed,
-                                            .places = options.most,
-                                            .by_time = options.by_time});
+    const std::string html = view_html(c, {.title = options.files[0],
+                                           .failed = options.failed,
+                                           .places = options.most,
+                                           .by_time = options.by_time});
     std::FILE* file = std::fopen(path.c_str(), "wbe");
     if (file == nullptr) return fail_errno("creating {}", path);
     const bool written = std::fwrite(html.data(), 1, html.size(), file) == html.size();

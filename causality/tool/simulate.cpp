@@ -125,9 +125,8 @@ Result<> simulate(const Options& options) {
         return fail_code(ExitCode::usage, "--traffic: one of ring, client-server, stencil, random, groups");
     std::optional<Pattern> recorded;
     if (!options.files.empty()) {
-        const auto c = load(options);
-        if (!c) return std::unexpected(c.error());
-        recorded = pattern_of(*c);
+        const auto c = TRY(load(options));
+        recorded = pattern_of(c);
     }
     for (const std::uint32_t n : options.processes)
         if (n < 2 || n > 10000) return fail_code(ExitCode::usage, "--processes: from 2 to 10000");

@@ -39,9 +39,9 @@ std::string cut_text(const std::vector<std::uint32_t>& cut) {
 
 Result<Computation> load(const Options& options) {
     const bool writes = options.verb == "convert" || options.verb == "view";
-    const auto source = open_trace(std::span(options.files).first(options.files.size() - (writes ? 1 : 0)));
-    if (!source) return std::unexpected(source.error());
-    return Computation::load(**source);
+    const auto source =
+        TRY(open_trace(std::span(options.files).first(options.files.size() - (writes ? 1 : 0))));
+    return Computation::load(*source);
 }
 
 Result<std::pair<std::uint32_t, std::uint32_t>> parse_pair(const std::string& text) {
@@ -54,11 +54,10 @@ Result<std::pair<std::uint32_t, std::uint32_t>> parse_pair(const std::string& te
 }
 
 Result<Index> parse_event(const Computation& computation, const std::string& text) {
-    const auto pair = parse_pair(text);
-    if (!pair) return std::unexpected(pair.error());
-    if (pair->first >= computation.processes() || pair->second >= computation.size(pair->first))
+    const auto pair = TRY(parse_pair(text));
+    if (pair.first >= computation.processes() || pair.second >= computation.size(pair.first))
         return fail_code(ExitCode::usage, "the trace has no event {}", text);
-    return computation.index({pair->first, pair->second});
+    return computation.index({pair.first, pair.second});
 }
 
 Result<Cut> parse_cut(const Computation& computation, const std::string& text) {
@@ -82,54 +81,48 @@ Result<Cut> parse_cut(const Computation& computation, const std::string& text) {
 }
 
 Result<> check(const Options& options) {
-    const auto source = open_trace(options.files);
-    if (!source) return std::unexpected(source.error());
-    const auto found = check_trace(**source);
-    if (!found) return std::unexpected(found.error());
+    const auto source = TRY(open_trace(options.files));
+    const auto found = TRY(check_trace(*source));
     if (options.json) {
-        print_json({{"processes", found->processes},
-                    {"events", found->events},
-                    {"sends", found->sends},
-                    {"receives", found->receives},
-                    {"collectives", found->collectives},
-                    {"checkpoints", found->checkpoints},
-                    {"in_transit", found->in_transit},
-                    {"notes", found->notes}});
+        print_json({{"processes", found.processes},
+                    {"events", found.events},
+                    {"sends", found.sends},
+                    {"receives", found.receives},
+                    {"collectives", found.collectives},
+                    {"checkpoints", found.checkpoints},
+                    {"in_transit", found.in_transit},
+                    {"notes", found.notes}});
         return {};
     }
     fmt::print("{}, {}: {} sends, {} receives, {} collective, {} checkpoints; {} in transit at the end\n",
-               human_count(found->processes, "process", "processes"), human_count(found->events, "event"),
-               found->sends, found->receives, found->collectives, found->checkpoints,
-               human_count(found->in_transit, "message"));
-    print_notes(found->notes);
+               human_count(found.processes, "process", "processes"), human_count(found.events, "event"),
+               found.sends, found.receives, found.collectives, found.checkpoints,
+               human_count(found.in_transit, "message"));
+    print_notes(found.notes);
     return {};
 }
 
 Result<> cuts(const Options& options) {
-    const auto c = load(options);
-    if (!c) return std::unexpected(c.error());
-    const ClockTable clocks(*c);
+    const auto c = TRY(load(options));
+    const ClockTable clocks(c);
     json out = json::object();
     std::string text;
     if (!options.after.empty()) {
-        const auto event = parse_event(*c, options.after);
-        if (!event) return std::unexpected(event.error());
-        const Cut cut = earliest_after(*c, clocks, *event);
+        const auto event = TRY(parse_event(c, options.after));
+        const Cut cut = earliest_after(c, clocks, event);
         out["earliest_after"] = cut;
         text += fmt::format("earliest with {}: {}\n", options.after, cut_text(cut));
     }
     if (!options.before.empty()) {
-        const auto event = parse_event(*c, options.before);
-        if (!event) return std::unexpected(event.error());
-        const Cut cut = latest_before(*c, clocks, *event);
+        const auto event = TRY(parse_event(c, options.before));
+        const Cut cut = latest_before(c, clocks, event);
         out["latest_before"] = cut;
         text += fmt::format("latest without {}: {}\n", options.before, cut_text(cut));
     }
     bool answer = true;
     if (!options.is.empty()) {
-        const auto cut = parse_cut(*c, options.is);
-        if (!cut) return std::unexpected(cut.error());
-        answer = consistent(*c, clocks, *cut);
+        const auto cut = TRY(parse_cut(c, options.is));
+        answer = consistent(c, clocks, cut);
         out["consistent"] = answer;
         text += fmt::format("{} is {}consistent\n", options.is, answer ? "" : "not ");
     }
@@ -137,7 +130,7 @@ Result<> cuts(const Options& options) {
         std::uint64_t count = 0;
         const std::uint64_t most = std::max<std::uint64_t>(options.most, 1);
         bool all = true;
-        for_each_consistent_cut(*c, clocks, [&](const Cut&) {
+        for_each_consistent_cut(c, clocks, [&](const Cut&) {
             all = count < most;
             if (all) ++count;
             return all;
@@ -155,9 +148,8 @@ Result<> cuts(const Options& options) {
 }
 
 Result<> places(const Options& options) {
-    const auto c = load(options);
-    if (!c) return std::unexpected(c.error());
-    const Places all(*c);
+    const auto c = TRY(load(options));
+    const Places all(c);
     json out = json::object();
     std::string text;
     const auto show = [&](const char* key, const std::string& what, const std::optional<Cut>& cut) {
@@ -165,25 +157,22 @@ Result<> places(const Options& options) {
         text += fmt::format("{}: {}\n", what, cut ? cut_text(*cut) : "none");
     };
     if (!options.after.empty()) {
-        const auto event = parse_event(*c, options.after);
-        if (!event) return std::unexpected(event.error());
-        show("earliest_after", "earliest behind " + options.after, all.earliest_after(*event));
+        const auto event = TRY(parse_event(c, options.after));
+        show("earliest_after", "earliest behind " + options.after, all.earliest_after(event));
     }
     if (!options.before.empty()) {
-        const auto event = parse_event(*c, options.before);
-        if (!event) return std::unexpected(event.error());
-        show("latest_before", "latest before " + options.before, all.latest_before(*event));
+        const auto event = TRY(parse_event(c, options.before));
+        show("latest_before", "latest before " + options.before, all.latest_before(event));
     }
     std::string no;
     if (!options.is.empty()) {
-        const auto cut = parse_cut(*c, options.is);
-        if (!cut) return std::unexpected(cut.error());
-        const auto obstacle = all.obstacle(*cut);
-        out["is_place"] = all.is_place(*cut);
-        if (!all.is_place(*cut)) {
+        const auto cut = TRY(parse_cut(c, options.is));
+        const auto obstacle = all.obstacle(cut);
+        out["is_place"] = all.is_place(cut);
+        if (!all.is_place(cut)) {
             no = options.is + " is no place";
-            if (obstacle && obstacle->before != none) no += "; before it is " + c->text(obstacle->before);
-            if (obstacle && obstacle->behind != none) no += "; behind it is " + c->text(obstacle->behind);
+            if (obstacle && obstacle->before != none) no += "; before it is " + c.text(obstacle->before);
+            if (obstacle && obstacle->behind != none) no += "; behind it is " + c.text(obstacle->behind);
         } else {
             text += options.is + " is a place\n";
         }
@@ -192,7 +181,7 @@ Result<> places(const Options& options) {
         json lines = json::array(), best = json::array();
         for (const auto& line : all.lines()) {
             if (lines.size() >= options.most) break;
-            const std::string where = describe(c->places()[line.place]);
+            const std::string where = describe(c.places()[line.place]);
             lines.push_back({{"place", where},
                              {"after", line.after},
                              {"passes", line.passes},

@@ -115,11 +115,10 @@ Result<> simple(CoordinatorClient& coordinator, const Options& options) {
 Result<> run(const Options& options) {
     const auto session = find_session(session_name(options.session));
     if (!session) return fail("{}", session.error());
-    auto coordinator = CoordinatorClient::connect(*session);
-    if (!coordinator) return std::unexpected(std::move(coordinator.error()));
-    if (options.verb == "checkpoint") return checkpoint(*coordinator, options);
-    if (options.verb == "list") return list(*coordinator, options);
-    return simple(*coordinator, options);
+    auto coordinator = TRY(CoordinatorClient::connect(*session));
+    if (options.verb == "checkpoint") return checkpoint(coordinator, options);
+    if (options.verb == "list") return list(coordinator, options);
+    return simple(coordinator, options);
 }
 
 bool known(std::string_view verb) {
@@ -131,9 +130,8 @@ bool known(std::string_view verb) {
 Result<> main_of(std::span<char* const> words) {
     if (words.empty() || !known(words[0]))
         return fail_code(ExitCode::usage, "usage: cairn checkpoint|list|status|interval|kill|quit [OPTIONS]");
-    const auto options = read_options(words);
-    if (!options) return std::unexpected(options.error());
-    if (auto done = run(*options); !done) return done;
+    const auto options = TRY(read_options(words));
+    CHECK_OK(run(options));
     if (std::fflush(stdout) != 0) return fail_errno("writing to stdout");
     return {};
 }

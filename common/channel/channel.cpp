@@ -180,7 +180,7 @@ Result<> Channel::feed(std::string_view bytes) {
         if (begun.substr(0, common) != magic().substr(0, common) || (known == magic_size && begun != magic()))
             return take_greeting(input_);
         if (input_.size() < greeting_size) return {};
-        if (auto done = take_greeting(std::string_view(input_).substr(0, greeting_size)); !done) return done;
+        CHECK_OK(take_greeting(std::string_view(input_).substr(0, greeting_size)));
         input_.erase(0, greeting_size);
     }
     if (step_ == Step::proof) {
@@ -188,8 +188,7 @@ Result<> Channel::feed(std::string_view bytes) {
         if (role_ == Role::root && input_.size() > longest_greeting)
             return damaged("too much before its proof");
         if (input_.size() < proof_size + header_size) return {};
-        if (auto done = take_proof(std::string_view(input_).substr(0, proof_size + header_size)); !done)
-            return done;
+        CHECK_OK(take_proof(std::string_view(input_).substr(0, proof_size + header_size)));
         input_.erase(0, proof_size + header_size);
     }
     return take_frames();

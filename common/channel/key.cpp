@@ -18,7 +18,7 @@ Result<> prepare() {
 }  // namespace
 
 Result<Key> Key::random() {
-    if (auto ready = prepare(); !ready) return std::unexpected(std::move(ready.error()));
+    CHECK_OK(prepare());
     Key key;
     ::randombytes_buf(key.bytes.data(), key.bytes.size());
     return key;

@@ -10,7 +10,7 @@ Result<> check_runs(const ImageReader& reader, std::span<const schema::PageRun> 
                     std::uint64_t end) {
     std::uint64_t at = start;
     for (const schema::PageRun& run : runs) {
-        if (auto good = reader.check_run(run); !good) return good;
+        CHECK_OK(reader.check_run(run));
         if (run.address < at || run.address > end || run.length > end - run.address)
             return fail_code(ExitCode::damaged,
                              "image {}: pages at {:#x} ({} bytes) don't lie in order within {:#x}-{:#x}",
@@ -29,7 +29,7 @@ Result<> check_areas(const ImageReader& reader, const schema::Process& process) 
                              "image {}: area {:#x}-{:#x} is out of order or not of whole pages",
                              reader.path(), area.start, area.end);
         at = area.end;
-        if (auto good = check_runs(reader, area.pages, area.start, area.end); !good) return good;
+        CHECK_OK(check_runs(reader, area.pages, area.start, area.end));
         for (const auto& [address, length] : area.guards)
             if ((address | length) % image_page != 0 || address < area.start || address > area.end ||
                 length > area.end - address)
@@ -53,29 +53,23 @@ Result<> check_objects(const ImageReader& reader, const schema::Objects& objects
 }  // namespace
 
 Result<ProcessImage> open_process_image(const std::string& path) {
-    auto reader = ImageReader::open(path);
-    if (!reader) return std::unexpected(std::move(reader).error());
-    if (auto good = reader->expect(ImageKind::process); !good)
-        return std::unexpected(std::move(good).error());
-    const auto meta = reader->section(SectionType::meta);
-    if (!meta) return std::unexpected(meta.error());
-    auto process = schema::decode_process(*meta);
+    auto reader = TRY(ImageReader::open(path));
+    CHECK_OK(reader.expect(ImageKind::process));
+    const auto meta = TRY(reader.section(SectionType::meta));
+    auto process = schema::decode_process(meta);
     if (!process) return std::unexpected(std::move(process).error().in("image " + path + ": section META"));
-    if (auto good = check_areas(*reader, *process); !good) return std::unexpected(std::move(good).error());
-    return ProcessImage{*std::move(reader), *std::move(process)};
+    CHECK_OK(check_areas(reader, *process));
+    return ProcessImage{std::move(reader), *std::move(process)};
 }
 
 Result<ObjectsImage> open_objects_image(const std::string& path) {
-    auto reader = ImageReader::open(path);
-    if (!reader) return std::unexpected(std::move(reader).error());
-    if (auto good = reader->expect(ImageKind::objects); !good)
-        return std::unexpected(std::move(good).error());
-    const auto section = reader->section(SectionType::objects);
-    if (!section) return std::unexpected(section.error());
-    auto objects = schema::decode_objects(*section);
+    auto reader = TRY(ImageReader::open(path));
+    CHECK_OK(reader.expect(ImageKind::objects));
+    const auto section = TRY(reader.section(SectionType::objects));
+    auto objects = schema::decode_objects(section);
     if (!objects) return std::unexpected(std::move(objects).error().in("image " + path + ": section OBJS"));
-    if (auto good = check_objects(*reader, *objects); !good) return std::unexpected(std::move(good).error());
-    return ObjectsImage{*std::move(reader), *std::move(objects)};
+    CHECK_OK(check_objects(reader, *objects));
+    return ObjectsImage{std::move(reader), *std::move(objects)};
 }
 
 }  // namespace cairn

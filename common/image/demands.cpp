@@ -47,7 +47,7 @@ Result<> check_process(const Process& process, std::set<std::int32_t>& ids) {
     for (const auto& thread : process.threads) {
         if (thread.tid != process.pid && !ids.insert(thread.tid).second)
             return fail("process {}: thread {} is there twice", process.pid, thread.tid);
-        if (auto good = check_thread(process, thread); !good) return good;
+        CHECK_OK(check_thread(process, thread));
     }
     for (const auto& filter : process.filters)
         if (filter.code.empty() || filter.code.size() % sizeof(sock_filter) != 0)
@@ -90,8 +90,8 @@ Result<> check_demands(std::span<const Process* const> processes, const schema::
             return fail("process {} is there twice", process->pid);
     for (const Process* process : processes) {
         if (process->run == schema::Run::zombie) continue;
-        if (auto good = check_process(*process, ids); !good) return good;
-        if (auto good = check_objects_of(*process, known); !good) return good;
+        CHECK_OK(check_process(*process, ids));
+        CHECK_OK(check_objects_of(*process, known));
     }
     return {};
 }

@@ -143,8 +143,7 @@ Result<schema::Manifest> parse_manifest(std::string text, const std::string& whe
 
 Result<> write_manifest(int dirfd, const schema::Manifest& manifest) {
     const std::string unfinished = fmt::format("{}.new", manifest_file);
-    if (auto written = write_text(dirfd, unfinished.c_str(), manifest_text(manifest)); !written)
-        return written;
+    CHECK_OK(write_text(dirfd, unfinished.c_str(), manifest_text(manifest)));
     if (::renameat(dirfd, unfinished.c_str(), dirfd, manifest_file) != 0)
         return fail_errno("renaming {}", unfinished);
     return {};
@@ -152,12 +151,10 @@ Result<> write_manifest(int dirfd, const schema::Manifest& manifest) {
 
 Result<schema::Manifest> read_manifest(const std::string& directory) {
     const std::string path = directory + "/" + manifest_file;
-    auto text = read_text(directory);
-    if (!text) return std::unexpected(std::move(text).error());
-    auto manifest = parse_manifest(*std::move(text), path);
+    auto text = TRY(read_text(directory));
+    auto manifest = parse_manifest(std::move(text), path);
     if (!manifest) return manifest;
-    if (auto good = check_images(directory, *manifest); !good)
-        return std::unexpected(std::move(good).error());
+    CHECK_OK(check_images(directory, *manifest));
     return manifest;
 }
 

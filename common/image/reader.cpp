@@ -42,9 +42,9 @@ Result<ImageReader> ImageReader::open(const std::string& path) {
     reader.inode_ = status.st_ino;
     reader.changed_ns_ = status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec;
     const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (auto read = reader.read_header(size); !read) return std::unexpected(read.error());
-    if (auto read = reader.read_footer(size); !read) return std::unexpected(read.error());
-    if (auto read = reader.read_sections(); !read) return std::unexpected(read.error());
+    CHECK_OK(reader.read_header(size));
+    CHECK_OK(reader.read_footer(size));
+    CHECK_OK(reader.read_sections());
     return reader;
 }
 
@@ -75,7 +75,7 @@ Result<> ImageReader::read_at(std::uint64_t offset, std::span<std::uint8_t> to) 
 Result<> ImageReader::read_header(std::uint64_t size) {
     if (size == 0) return fail_code(ExitCode::damaged, "image {} is empty: {}", path_, use_another);
     const std::uint64_t there = std::min<std::uint64_t>(size, sizeof header_);
-    if (auto read = read_at(0, bytes_of(header_).first(there)); !read) return read;
+    CHECK_OK(read_at(0, bytes_of(header_).first(there)));
     if (there < sizeof header_.magic || header_.magic != image_magic)
         return fail_code(ExitCode::damaged, "{} is not a cairn image", path_);
     if (there < sizeof header_)
@@ -116,7 +116,7 @@ Result<> ImageReader::read_footer(std::uint64_t size) {
                          size, use_another);
     };
     if (size < image_page + sizeof footer_) return cut();
-    if (auto read = read_at(size - sizeof footer_, bytes_of(footer_)); !read) return read;
+    CHECK_OK(read_at(size - sizeof footer_, bytes_of(footer_)));
     const bool right = checksum_right(footer_);
     if (!right && footer_.magic != footer_magic) return cut();
     if (!right)
@@ -145,7 +145,7 @@ Result<> ImageReader::read_sections() {
     std::vector<SectionEntry> table(footer_.section_count);
     const std::span<std::uint8_t> table_bytes(reinterpret_cast<std::uint8_t*>(table.data()),
                                               table.size() * sizeof(SectionEntry));
-    if (auto read = read_at(footer_.table_offset, table_bytes); !read) return read;
+    CHECK_OK(read_at(footer_.table_offset, table_bytes));
     if (hash64(table_bytes) != footer_.table_checksum)
         return fail_code(ExitCode::damaged, "image {}: the section table is damaged (checksum): {}", path_,
                          use_another);
@@ -156,7 +156,7 @@ Result<> ImageReader::read_sections() {
             return fail_code(ExitCode::damaged, "image {}: section {} lies outside of the file: {}", path_,
                              name, use_another);
         Section section{entry.type, entry.offset, schema::Bytes(entry.length)};
-        if (auto read = read_at(entry.offset, section.data); !read) return read;
+        CHECK_OK(read_at(entry.offset, section.data));
         if (hash64(section.data) != entry.checksum)
             return fail_code(ExitCode::damaged, "image {}: section {} is damaged (checksum): {}", path_, name,
                              use_another);

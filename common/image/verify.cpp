@@ -14,7 +14,7 @@ namespace cairn {
 namespace {
 
 Result<> verify_run(const ImageReader& reader, const schema::PageRun& run, std::span<std::uint8_t> buffer) {
-    if (auto good = reader.check_run(run); !good) return good;
+    CHECK_OK(reader.check_run(run));
     std::size_t have = 0;
     while (have < run.length) {
         const ssize_t count = ::pread(reader.fd(), buffer.data() + have, run.length - have,

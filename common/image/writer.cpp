@@ -55,8 +55,7 @@ Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, Imag
     if (::getrandom(&header.id, sizeof header.id, 0) != sizeof header.id) return fail_errno("getrandom");
     header.checksum = checksum_of(header);
     ImageWriter writer(dirfd, std::move(fd), name, header.id);
-    if (auto written = writer.write_at(0, bytes_of(header)); !written)
-        return std::unexpected(std::move(written).error());
+    CHECK_OK(writer.write_at(0, bytes_of(header)));
     return writer;
 }
 
@@ -119,7 +118,7 @@ Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const iovec> part
         if (left > 0) {  // the file system took only part of this one
             const std::span rest(static_cast<const std::uint8_t*>(parts.front().iov_base),
                                  parts.front().iov_len);
-            if (auto written = write_at(offset, rest.subspan(left)); !written) return written;
+            CHECK_OK(write_at(offset, rest.subspan(left)));
             offset += rest.size() - left;
             parts = parts.subspan(1);
         }
@@ -143,7 +142,7 @@ Result<std::uint64_t> ImageWriter::finish(Durable durable) {
             return fail("image {}: section {} has {} bytes, {} are possible", name_,
                         section_name(section.type), section.data.size(), image_max_section);
         table.push_back({section.type, 0, at, section.data.size(), hash64(section.data)});
-        if (auto written = write_at(at, section.data); !written) return std::unexpected(written.error());
+        CHECK_OK(write_at(at, section.data));
         at = round_up(at + section.data.size(), 8);
     }
     const std::span<const std::uint8_t> table_bytes(reinterpret_cast<const std::uint8_t*>(table.data()),
@@ -153,9 +152,8 @@ Result<std::uint64_t> ImageWriter::finish(Durable durable) {
     footer.table_checksum = hash64(table_bytes);
     footer.file_size = at + table_bytes.size() + sizeof footer;
     footer.checksum = checksum_of(footer);
-    if (auto written = write_at(at, table_bytes); !written) return std::unexpected(written.error());
-    if (auto written = write_at(at + table_bytes.size(), bytes_of(footer)); !written)
-        return std::unexpected(written.error());
+    CHECK_OK(write_at(at, table_bytes));
+    CHECK_OK(write_at(at + table_bytes.size(), bytes_of(footer)));
     if (durable == Durable::yes && ::fsync(fd_.get()) != 0) return fail_errno("syncing image {}", name_);
     return footer.file_size;
 }

@@ -56,8 +56,7 @@ Result<> detach(pid_t tid, int signal) {
 Result<Registers> registers(pid_t tid) {
     Registers result = {};
     iovec part = {&result, sizeof result};
-    auto done = check(request(PTRACE_GETREGSET, tid, NT_PRSTATUS, &part), "registers", tid);
-    if (!done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(check(request(PTRACE_GETREGSET, tid, NT_PRSTATUS, &part), "registers", tid));
     return result;
 }
 
@@ -70,8 +69,7 @@ Result<> set_registers(pid_t tid, const Registers& registers) {
 Result<Bytes> xstate(pid_t tid) {
     Bytes state(16384);  // with AMX about 11 KiB
     iovec part = {state.data(), state.size()};
-    auto done = check(request(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &part), "xstate", tid);
-    if (!done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(check(request(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &part), "xstate", tid));
     state.resize(part.iov_len);
     return state;
 }
@@ -84,8 +82,7 @@ Result<> set_xstate(pid_t tid, const Bytes& state) {
 
 Result<std::uint64_t> mask(pid_t tid) {
     std::uint64_t value = 0;
-    auto done = check(request(PTRACE_GETSIGMASK, tid, sizeof value, &value), "signal mask", tid);
-    if (!done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(check(request(PTRACE_GETSIGMASK, tid, sizeof value, &value), "signal mask", tid));
     return value;
 }
 
@@ -142,9 +139,8 @@ Result<> write_memory(pid_t pid, std::uint64_t address, std::span<const std::byt
 }
 
 Result<> read_memory_forced(pid_t pid, std::uint64_t address, std::span<std::byte> to) {
-    auto memory = open_memory(pid, O_RDONLY);
-    if (!memory) return std::unexpected(std::move(memory.error()));
-    const ssize_t got = ::pread(memory->get(), to.data(), to.size(), static_cast<off_t>(address));
+    auto memory = TRY(open_memory(pid, O_RDONLY));
+    const ssize_t got = ::pread(memory.get(), to.data(), to.size(), static_cast<off_t>(address));
     if (got < 0) return fail_errno("memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(got) != to.size())
         return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, address, got, to.size());
@@ -152,9 +148,8 @@ Result<> read_memory_forced(pid_t pid, std::uint64_t address, std::span<std::byt
 }
 
 Result<> write_memory_forced(pid_t pid, std::uint64_t address, std::span<const std::byte> from) {
-    auto memory = open_memory(pid, O_WRONLY);
-    if (!memory) return std::unexpected(std::move(memory.error()));
-    const ssize_t put = ::pwrite(memory->get(), from.data(), from.size(), static_cast<off_t>(address));
+    auto memory = TRY(open_memory(pid, O_WRONLY));
+    const ssize_t put = ::pwrite(memory.get(), from.data(), from.size(), static_cast<off_t>(address));
     if (put < 0) return fail_errno("writing to memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(put) != from.size())
         return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put,

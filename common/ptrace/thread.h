@@ -54,8 +54,7 @@ struct Rseq {
 template <class T>
 [[nodiscard]] Result<T> read_object(pid_t pid, std::uint64_t address) {
     T object;
-    auto done = read_memory(pid, address, std::as_writable_bytes(std::span(&object, 1)));
-    if (!done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(read_memory(pid, address, std::as_writable_bytes(std::span(&object, 1))));
     return object;
 }
 

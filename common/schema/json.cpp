@@ -271,9 +271,8 @@ Result<json> parse(std::span<const std::uint8_t> data, std::string_view what) {
 
 template <class T>
 Result<T> decode(std::span<const std::uint8_t> data, std::string_view what) {
-    auto root = parse(data, what);
-    if (!root) return std::unexpected(std::move(root.error()));
-    return convert<T>(*root, what);
+    auto root = TRY(parse(data, what));
+    return convert<T>(root, what);
 }
 
 // Text JSON has no binary type.

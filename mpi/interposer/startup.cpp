@@ -69,9 +69,8 @@ Result<Identity> own_identity() {
     identity.size = session->size;
     identity.mpi = flavour;
     identity.program = own_program();
-    auto build = build_of(identity.program);
-    if (!build) return std::unexpected(build.error());
-    identity.build = *build;
+    auto build = TRY(build_of(identity.program));
+    identity.build = build;
     identity.arguments = own_arguments();
     return identity;
 }
@@ -115,9 +114,8 @@ void start_recording() {
 
 Result<> open_record() {
     Session& s = *session;
-    auto reader = RecordReader::open(s.folder, s.rank);
-    if (!reader) return std::unexpected(reader.error());
-    s.reader = std::move(*reader);
+    auto reader = TRY(RecordReader::open(s.folder, s.rank));
+    s.reader = std::move(reader);
     const Identity& recorded = s.reader->identity();
     if (s.alone && !recorded.contents)
         return fail_code(ExitCode::refused,
@@ -131,12 +129,11 @@ Result<> open_record() {
     if (recorded.mpi != flavour)
         return fail_code(ExitCode::refused, "{} was recorded with {}; this is {}", s.folder, recorded.mpi,
                          flavour);
-    const auto here = own_identity();
-    if (!here) return std::unexpected(here.error());
-    if (recorded.build != here->build)
+    const auto here = TRY(own_identity());
+    if (recorded.build != here.build)
         return fail_code(ExitCode::refused,
                          "{} is a record of another program: {} (build {}); this is {} (build {})", s.folder,
-                         recorded.program, recorded.build, here->program, here->build);
+                         recorded.program, recorded.build, here.program, here.build);
     std::int64_t post = 0;
     while (const auto step = s.reader->next(Column::cancelled)) {
         post += unzigzag(*step);

@@ -41,9 +41,8 @@ constexpr std::uint64_t of_message = std::uint64_t{1} << 63;
 }  // namespace
 
 Result<std::unique_ptr<Tracer>> Tracer::create(const std::string& path) {
-    auto writer = causality::TraceWriter::create(path, static_cast<Process>(session->size));
-    if (!writer) return std::unexpected(writer.error());
-    std::unique_ptr<Tracer> tracer(new Tracer(std::move(*writer)));
+    auto writer = TRY(causality::TraceWriter::create(path, static_cast<Process>(session->size)));
+    std::unique_ptr<Tracer> tracer(new Tracer(std::move(writer)));
     tracer->rank_ = static_cast<std::uint32_t>(session->rank);
     Known world;
     for (int i = 0; i < session->size; ++i) world.members.push_back(static_cast<Process>(i));

@@ -61,8 +61,7 @@ Result<> RecordReader::read_blocks(std::uint64_t offset, std::uint64_t size, boo
     while (offset < size) {
         BlockHeader header;
         const bool whole_header = size - offset >= sizeof header;
-        if (whole_header)
-            if (auto done = read_at(fd_.get(), &header, sizeof header, offset); !done) return done;
+        if (whole_header) CHECK_OK(read_at(fd_.get(), &header, sizeof header, offset));
         const bool sound = whole_header && header.magic == block_magic &&
                            hash_of(&header, sizeof header - sizeof header.checksum) == header.checksum;
         if (!sound || size - offset - sizeof header < header.bytes) {
@@ -77,8 +76,7 @@ Result<> RecordReader::read_blocks(std::uint64_t offset, std::uint64_t size, boo
             return fail_code(ExitCode::damaged, "at byte {} is block {} in place of {}", offset,
                              header.number, blocks_);
         payload.resize(header.bytes);
-        if (auto done = read_at(fd_.get(), payload.data(), payload.size(), offset + sizeof header); !done)
-            return done;
+        CHECK_OK(read_at(fd_.get(), payload.data(), payload.size(), offset + sizeof header));
         if (hash_of(payload.data(), payload.size()) != header.payload_checksum)
             return fail_code(ExitCode::damaged, "block {} at byte {} is damaged: the checksum doesn't match",
                              blocks_, offset);
@@ -111,7 +109,7 @@ Result<> RecordReader::read_tail(const std::string& path) {
                          path_, blocks_);
     if (!fd) return fail_errno("opening it");
     TailHeader header;
-    if (auto done = read_at(fd.get(), &header, sizeof header, 0); !done) return done;
+    CHECK_OK(read_at(fd.get(), &header, sizeof header, 0));
     if (header.magic != tail_magic) return fail_code(ExitCode::damaged, "it is no tail of a record");
     if (header.job != identity_.job) return fail_code(ExitCode::damaged, "it belongs to another record");
     if (header.generation > blocks_)
@@ -129,7 +127,7 @@ Result<> RecordReader::read_tail(const std::string& path) {
         if (header.used[i] > room) return fail_code(ExitCode::damaged, "it is damaged: column {}", i);
         streams_[i].tail.resize(header.used[i]);
         streams_[i].packed += header.used[i];
-        if (auto done = read_at(fd.get(), streams_[i].tail.data(), header.used[i], at); !done) return done;
+        CHECK_OK(read_at(fd.get(), streams_[i].tail.data(), header.used[i], at));
         at += room;
     }
     return {};

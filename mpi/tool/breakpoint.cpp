@@ -31,25 +31,23 @@ Result<causality::Computation> load(const std::string& folder, int ranks) {
             return fail("there is no {}. Make it once: mpiexec -n {} cairn mpi replay --trace {} {} PROGRAM",
                         files.back(), ranks, folder, folder);
     }
-    const auto source = causality::TraceReader::open(files);
-    if (!source) return std::unexpected(source.error());
-    causality::MemoryTrace trace((*source)->processes());
-    for (std::size_t i = 1; i < (*source)->places().size(); ++i)
-        static_cast<void>(trace.place((*source)->places()[i]));
-    for (const auto& each : (*source)->communicators()) trace.communicator(each);
+    const auto source = TRY(causality::TraceReader::open(files));
+    causality::MemoryTrace trace(source->processes());
+    for (std::size_t i = 1; i < source->places().size(); ++i)
+        static_cast<void>(trace.place(source->places()[i]));
+    for (const auto& each : source->communicators()) trace.communicator(each);
     for (Process p = 0; p < trace.processes(); ++p) {
         Event event;
         for (;;) {
-            const auto more = (*source)->next(p, event);
-            if (!more) return std::unexpected(more.error());
-            if (!*more) break;
+            const auto more = TRY(source->next(p, event));
+            if (!more) break;
             if (event.kind == Kind::collective) {
                 event.shape = Shape::all;
                 event.peer = causality::none;
             }
             trace.append(p, event);
         }
-        trace.set_ended(p, (*source)->ended(p));
+        trace.set_ended(p, source->ended(p));
     }
     return causality::Computation::load(trace);
 }
@@ -203,7 +201,7 @@ Result<> write_whole(const std::string& path, const std::string& text) {
 // Each process of the job comes by here, so each writes a name of its own.
 Result<> remember(const Options& options) {
     const std::string own = fmt::format("{}.{}", last_path(options.folder), ::getpid());
-    if (auto done = write_whole(own, fmt::format("{}\n{}\n", options.rank, options.at)); !done) return done;
+    CHECK_OK(write_whole(own, fmt::format("{}\n{}\n", options.rank, options.at)));
     if (::rename(own.c_str(), last_path(options.folder).c_str()) != 0) return fail_errno("renaming {}", own);
     return {};
 }
@@ -235,17 +233,14 @@ Standing standing(const std::string& folder, int rank) {
 }  // namespace
 
 Result<> break_at(const Options& options) {
-    const auto record = RecordReader::open(options.folder, 0);
-    if (!record) return std::unexpected(record.error());
-    const int ranks = (*record)->identity().size;
+    const auto record = TRY(RecordReader::open(options.folder, 0));
+    const int ranks = record->identity().size;
     if (options.rank < 0 || options.rank >= ranks)
         return fail_code(ExitCode::usage, "--rank {}: the ranks are 0 to {}", options.rank, ranks - 1);
-    const auto c = load(options.folder, ranks);
-    if (!c) return std::unexpected(c.error());
-    const auto event = find(*c, static_cast<Process>(options.rank), options.at, 0);
-    if (!event) return std::unexpected(event.error());
-    const causality::ClockTable clocks(*c);
-    const std::string stops = stops_of(*c, with_probes(*c, clocks, earliest_after(*c, clocks, *event)));
+    const auto c = TRY(load(options.folder, ranks));
+    const auto event = TRY(find(c, static_cast<Process>(options.rank), options.at, 0));
+    const causality::ClockTable clocks(c);
+    const std::string stops = stops_of(c, with_probes(c, clocks, earliest_after(c, clocks, event)));
     const std::string stopped = options.folder + "/stopped";
     if (::mkdir(stopped.c_str(), 0777) != 0 && errno != EEXIST) return fail_errno("making {}", stopped);
     // Of another run. Nobody of this one waits for them before all have come by here.
@@ -253,7 +248,7 @@ Result<> break_at(const Options& options) {
     for (const auto& each : std::filesystem::directory_iterator(stopped, ignored))
         if (each.path().filename().string().starts_with("next."))
             std::filesystem::remove(each.path(), ignored);
-    if (auto done = remember(options); !done) return done;
+    CHECK_OK(remember(options));
     return run({.job = "replay",
                 .folder = options.folder,
                 .mpi = options.mpi,
@@ -262,9 +257,8 @@ Result<> break_at(const Options& options) {
 }
 
 Result<> go_on(const Options& options) {
-    const auto record = RecordReader::open(options.folder, 0);
-    if (!record) return std::unexpected(record.error());
-    const int ranks = (*record)->identity().size;
+    const auto record = TRY(RecordReader::open(options.folder, 0));
+    const int ranks = record->identity().size;
     Cut now;
     std::uint64_t stop = 0;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -297,24 +291,21 @@ Result<> go_on(const Options& options) {
         return write_whole(next, stops + "\n");
     };
     if (options.end) return to_the_end();
-    const auto c = load(options.folder, ranks);
-    if (!c) return std::unexpected(c.error());
+    const auto c = TRY(load(options.folder, ranks));
     const auto process = static_cast<Process>(at.rank);
-    const auto event = find(*c, process, at.at, now[process]);
-    if (!event) return std::unexpected(event.error());
-    if (c->id(*event).position < now[process])
+    const auto event = TRY(find(c, process, at.at, now[process]));
+    if (c.id(event).position < now[process])
         return fail_code(ExitCode::refused, "rank {} is behind event {} already", at.rank, at.at);
-    if (auto done = remember(at); !done) return done;
-    const causality::ClockTable clocks(*c);
+    CHECK_OK(remember(at));
+    const causality::ClockTable clocks(c);
     // Joined with where they stand: a state that is consistent, too.
-    const Cut cut = with_probes(*c, clocks, causality::join(now, earliest_after(*c, clocks, *event)));
-    return write_whole(next, stops_of(*c, cut) + "\n");
+    const Cut cut = with_probes(c, clocks, causality::join(now, earliest_after(c, clocks, event)));
+    return write_whole(next, stops_of(c, cut) + "\n");
 }
 
 Result<> where(const Options& options) {
-    const auto record = RecordReader::open(options.folder, 0);
-    if (!record) return std::unexpected(record.error());
-    const int ranks = (*record)->identity().size;
+    const auto record = TRY(RecordReader::open(options.folder, 0));
+    const int ranks = record->identity().size;
     nlohmann::json out = nlohmann::json::array();
     std::string text;
     int standing_there = 0;

@@ -69,9 +69,8 @@ Result<std::string> find_mpi(const std::vector<std::string>& command) {
 
 Result<> run(Launch launch) {
     if (launch.mpi.empty()) {
-        auto found = find_mpi(launch.command);
-        if (!found) return std::unexpected(found.error());
-        launch.mpi = *found;
+        auto found = TRY(find_mpi(launch.command));
+        launch.mpi = found;
     }
     std::string library = own_library();
     const std::string name = "libcairn-mpi-" + launch.mpi + ".so";

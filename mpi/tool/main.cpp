@@ -28,7 +28,7 @@ Result<> make_folder(const std::string& folder, const char* what = "record") {
 }
 
 Result<> record(const Options& options) {
-    if (auto done = make_folder(options.folder); !done) return done;
+    CHECK_OK(make_folder(options.folder));
     return run({.job = "record",
                 .folder = options.folder,
                 .mpi = options.mpi,
@@ -56,16 +56,15 @@ Result<> replay_alone(const Options& options, const Identity& identity) {
 }
 
 Result<> replay(const Options& options) {
-    const auto first = RecordReader::open(options.folder, 0);
-    if (!first) return std::unexpected(first.error());
-    if (options.rank >= 0) return replay_alone(options, (*first)->identity());
+    const auto first = TRY(RecordReader::open(options.folder, 0));
+    if (options.rank >= 0) return replay_alone(options, first->identity());
     Launch launch{.job = "replay",
                   .folder = options.folder,
                   .mpi = options.mpi,
                   .variables = {},
                   .command = options.command};
     if (!options.trace.empty()) {
-        if (auto done = make_folder(options.trace, "trace"); !done) return done;
+        CHECK_OK(make_folder(options.trace, "trace"));
         launch.variables.emplace_back("CAIRN_MPI_TRACE", options.trace);
     }
     if (options.wait) launch.variables.emplace_back("CAIRN_MPI_DEPARTED", "wait");
@@ -73,7 +72,7 @@ Result<> replay(const Options& options) {
 }
 
 Result<> trace(const Options& options) {
-    if (auto done = make_folder(options.folder, "trace"); !done) return done;
+    CHECK_OK(make_folder(options.folder, "trace"));
     return run({.job = "nothing",
                 .folder = "",
                 .mpi = options.mpi,
@@ -86,7 +85,7 @@ Result<> check_places(const Options& options) {
     if (options.at.find(' ') != std::string::npos ||
         (colon != std::string::npos && (colon == 0 || std::atoi(options.at.c_str() + colon + 1) < 1)))
         return fail_code(ExitCode::usage, "--at {}: FILE:LINE or FUNCTION", options.at);
-    if (auto done = make_folder(options.folder, "trace"); !done) return done;
+    CHECK_OK(make_folder(options.folder, "trace"));
     return run(
         {.job = "nothing",
          .folder = "",
@@ -98,9 +97,8 @@ Result<> check_places(const Options& options) {
 }
 
 Result<> check(const Options& options) {
-    const auto first = RecordReader::open(options.folder, 0);
-    if (!first) return std::unexpected(first.error());
-    const Identity identity = (*first)->identity();
+    const auto first = TRY(RecordReader::open(options.folder, 0));
+    const Identity identity = first->identity();
     nlohmann::json out = {{"ranks", identity.size},      {"mpi", identity.mpi},
                           {"program", identity.program}, {"arguments", identity.arguments},
                           {"build", identity.build},     {"contents", identity.contents},
@@ -109,18 +107,17 @@ Result<> check(const Options& options) {
     std::uint64_t by_column[columns] = {};
     std::vector<std::string> remarks;
     for (int rank = 0; rank < identity.size; ++rank) {
-        const auto reader = RecordReader::open(options.folder, rank);
-        if (!reader) return std::unexpected(reader.error());
-        if ((*reader)->identity().job != identity.job)
+        const auto reader = TRY(RecordReader::open(options.folder, rank));
+        if (reader->identity().job != identity.job)
             return fail_code(ExitCode::damaged, "{} is of another record than {}",
                              record_path(options.folder, rank), record_path(options.folder, 0));
-        events += (*reader)->begun();
-        bytes += (*reader)->file_bytes();
+        events += reader->begun();
+        bytes += reader->file_bytes();
         for (std::size_t i = 0; i < columns; ++i)
-            by_column[i] += (*reader)->packed_bytes(static_cast<Column>(i));
-        for (const std::string& remark : (*reader)->remarks())
+            by_column[i] += reader->packed_bytes(static_cast<Column>(i));
+        for (const std::string& remark : reader->remarks())
             remarks.push_back(fmt::format("rank {}: {}", rank, remark));
-        while (const auto note = (*reader)->next_bytes(Column::notes))
+        while (const auto note = reader->next_bytes(Column::notes))
             remarks.push_back(fmt::format("rank {}: {}", rank, *note));
     }
     out["events"] = events;
@@ -145,18 +142,17 @@ Result<> run_verb(std::span<char* const> words) {
         std::fputs(help(*verb).c_str(), stdout);
         return {};
     }
-    const auto options = read_options(words);
-    if (!options) return std::unexpected(options.error());
-    if (options->verb == "record") return record(*options);
-    if (options->verb == "replay") return replay(*options);
-    if (options->verb == "trace") return trace(*options);
-    if (options->verb == "break") return break_at(*options);
-    if (options->verb == "continue") return go_on(*options);
-    if (options->verb == "where") return where(*options);
-    if (options->verb == "check-places") return check_places(*options);
-    if (options->verb == "check") return check(*options);
+    const auto options = TRY(read_options(words));
+    if (options.verb == "record") return record(options);
+    if (options.verb == "replay") return replay(options);
+    if (options.verb == "trace") return trace(options);
+    if (options.verb == "break") return break_at(options);
+    if (options.verb == "continue") return go_on(options);
+    if (options.verb == "where") return where(options);
+    if (options.verb == "check-places") return check_places(options);
+    if (options.verb == "check") return check(options);
     return run(
-        {.job = "nothing", .folder = "", .mpi = options->mpi, .variables = {}, .command = options->command});
+        {.job = "nothing", .folder = "", .mpi = options.mpi, .variables = {}, .command = options.command});
 }
 
 }  // namespace

@@ -146,9 +146,8 @@ class Executing {
           shared_{plan, how} {}
 
     Result<Forest> run() {
-        auto board = Board::create(plan_.processes.size(), plan_.barriers.size());
-        if (!board) return std::unexpected(std::move(board.error()));
-        shared_.board = *board;
+        auto board = TRY(Board::create(plan_.processes.size(), plan_.barriers.size()));
+        shared_.board = board;
         shared_.tool = ::getpid();
         shared_.tool_group = ::getpgrp();
         if (shared_.tool_group == 0 && returns_to_tools_group())
@@ -214,7 +213,7 @@ class Executing {
         Entry& entry = shared_.board->entry(0);
         entry.stage = Stage::building;
         for (const Step& step : plan_.processes[0].steps) {
-            if (auto done = take(step); !done) return done;
+            CHECK_OK(take(step));
             ++entry.step;
         }
         return {};
@@ -290,7 +289,7 @@ class Executing {
             if (now >= end_) return std::unexpected(late());
             if (now - looked > std::chrono::milliseconds(200)) {
                 looked = now;
-                if (auto lost = casualty(); !lost) return lost;
+                CHECK_OK(casualty());
             }
             board.sleep_on_pulse(pulses, pause_ms);
             pause_ms = std::min(pause_ms * 2, 50);

@@ -20,7 +20,7 @@ class Relating {
     Result<Metadata> run() {
         for (auto pass : {&Relating::index, &Relating::parents, &Relating::cycles, &Relating::find_sessions,
                           &Relating::find_groups})
-            if (auto done = (this->*pass)(); !done) return std::unexpected(std::move(done.error()));
+            CHECK_OK((this->*pass)());
         return std::move(data_);
     }
 
@@ -140,7 +140,7 @@ class Relating {
             }
             data_.group_of.push_back(found->second);
             data_.groups[at(found->second)].members.push_back(static_cast<int>(i));
-            if (auto fits = group_fits(node, found->second); !fits) return fits;
+            CHECK_OK(group_fits(node, found->second));
         }
         return {};
     }

@@ -327,11 +327,9 @@ class Planning {
 }  // namespace
 
 Result<Plan> make_plan(std::vector<Node> nodes) {
-    auto metadata = relate(std::move(nodes));
-    if (!metadata) return std::unexpected(std::move(metadata.error()));
-    auto birth = find_births(*metadata);
-    if (!birth) return std::unexpected(std::move(birth.error()));
-    return Planning(std::move(*metadata), std::move(*birth)).run();
+    auto metadata = TRY(relate(std::move(nodes)));
+    auto birth = TRY(find_births(metadata));
+    return Planning(std::move(metadata), std::move(birth)).run();
 }
 
 }  // namespace cairn::forest

@@ -17,7 +17,7 @@ class Run {
     }
 
     Result<Simulated> run() {
-        if (auto born = set_up_tool(); !born) return std::unexpected(std::move(born.error()));
+        CHECK_OK(set_up_tool());
         while (!alive_.empty()) {
             std::vector<int> able;
             for (const int process : alive_)
@@ -36,9 +36,9 @@ class Run {
         Kernel& kernel = result_.kernel;
         const Id shell = next_++;
         result_.tool = result_.real[0] = next_++;
-        if (auto done = kernel.fork(Kernel::init, shell); !done) return done;
-        if (auto done = kernel.setsid(shell); !done) return done;
-        if (auto done = kernel.fork(shell, result_.tool); !done) return done;
+        CHECK_OK(kernel.fork(Kernel::init, shell));
+        CHECK_OK(kernel.setsid(shell));
+        CHECK_OK(kernel.fork(shell, result_.tool));
         alive_.push_back(0);
         if (how_.tool_leads_session) return kernel.setsid(result_.tool);
         return kernel.setpgid(result_.tool, 0, 0);
@@ -165,12 +165,10 @@ Result<> compare(const Plan& plan, const std::vector<Id>& real, const std::map<I
         const Process& process = plan.processes[i];
         if (process.id <= 0 || real[i] == 0) continue;
         if (!used.insert(real[i]).second) return fail("{} has got a pid that another has too", process.name);
-        if (process.exact)
-            if (auto done = pids.add(process.id, real[i], "process"); !done) return done;
-        if (auto done = groups.add(process.id, real[i], "group"); !done) return done;
+        if (process.exact) CHECK_OK(pids.add(process.id, real[i], "process"));
+        CHECK_OK(groups.add(process.id, real[i], "group"));
     }
-    for (const Id id : plan.outer_groups)
-        if (auto done = groups.add(id, around.tool_pgid, "group"); !done) return done;
+    for (const Id id : plan.outer_groups) CHECK_OK(groups.add(id, around.tool_pgid, "group"));
     const auto session = [&](Id id) {
         return std::ranges::find(plan.outer_sessions, id) != plan.outer_sessions.end() ? around.tool_sid
                                                                                        : pids(id);
@@ -192,8 +190,8 @@ Result<> compare(const Plan& plan, const std::vector<Id>& real, const std::map<I
                              is.ppid);
             !done)
             return done;
-        if (auto done = same("session", node.sid, session(node.sid), is.sid); !done) return done;
-        if (auto done = same("group", node.pgid, groups(node.pgid), is.pgid); !done) return done;
+        CHECK_OK(same("session", node.sid, session(node.sid), is.sid));
+        CHECK_OK(same("group", node.pgid, groups(node.pgid), is.pgid));
         if (node.zombie != is.zombie)
             return fail("process {} is {} zombie", node.pid, is.zombie ? "a" : "no");
         if (node.zombie && node.wait_status != is.wait_status)
@@ -206,9 +204,8 @@ Result<> compare(const Plan& plan, const std::vector<Id>& real, const std::map<I
 }
 
 Result<> check(const Plan& plan, const Simulation& how) {
-    auto done = simulate(plan, how);
-    if (!done) return std::unexpected(std::move(done.error()));
-    const auto& tasks = done->kernel.tasks();
+    auto done = TRY(simulate(plan, how));
+    const auto& tasks = done.kernel.tasks();
     std::map<Id, Seen> seen;
     for (const auto& [pid, task] : tasks)
         seen[pid] = {.pid = pid,
@@ -218,18 +215,18 @@ Result<> check(const Plan& plan, const Simulation& how) {
                      .zombie = task.zombie,
                      .wait_status = task.wait_status,
                      .subreaper = task.subreaper};
-    const Seen& tool = seen.at(done->tool);
+    const Seen& tool = seen.at(done.tool);
     if (tool.subreaper) return fail("the tool is still a subreaper");
     for (std::size_t i = 1; i < plan.processes.size(); ++i) {
         const Process& process = plan.processes[i];
-        if (done->real[i] == 0) return fail("{} was never forked", process.name);
-        if (process.node < 0 && seen.contains(done->real[i])) return fail("{} is left over", process.name);
-        if (process.exact && how.exact_ids && done->real[i] != process.id)
-            return fail("{} has pid {}", process.name, done->real[i]);
+        if (done.real[i] == 0) return fail("{} was never forked", process.name);
+        if (process.node < 0 && seen.contains(done.real[i])) return fail("{} is left over", process.name);
+        if (process.exact && how.exact_ids && done.real[i] != process.id)
+            return fail("{} has pid {}", process.name, done.real[i]);
     }
     return compare(
-        plan, done->real, seen,
-        {.tool = done->tool, .tool_sid = tool.sid, .tool_pgid = tool.pgid, .adoptive = Kernel::init});
+        plan, done.real, seen,
+        {.tool = done.tool, .tool_sid = tool.sid, .tool_pgid = tool.pgid, .adoptive = Kernel::init});
 }
 
 }  // namespace cairn::forest

@@ -115,8 +115,7 @@ Result<FoundFile> Access::find(const schema::Object& object, const std::string& 
         return {};
     };
     for (const Rights& rights : of(object.id)) {
-        auto acting = ActingAs::begin(rights);
-        if (!acting) return std::unexpected(std::move(acting.error()));
+        CHECK_OK(ActingAs::begin(rights));
         auto looked = look();
         if (looked) continue;
         if ((looked.error().number != EACCES && looked.error().number != EPERM) || !must_take(rights))
@@ -125,9 +124,8 @@ Result<FoundFile> Access::find(const schema::Object& object, const std::string& 
         problem = looked.error().number;
     }
     if (refused == nullptr) return found;
-    if (auto looked = look(); !looked) return std::unexpected(std::move(looked.error()));
-    if (auto allowed = allow_root(object, path, found.status, *refused, problem); !allowed)
-        return std::unexpected(std::move(allowed.error()));
+    CHECK_OK(look());
+    CHECK_OK(allow_root(object, path, found.status, *refused, problem));
     found.by_root = true;
     return found;
 }
@@ -146,8 +144,7 @@ Result<Fd> Access::open(const schema::Object& object, const std::string& path, c
     Fd opened;
     for (const Rights& rights : of(object.id)) {
         if (found.by_root) break;
-        auto acting = ActingAs::begin(rights);
-        if (!acting) return std::unexpected(std::move(acting.error()));
+        CHECK_OK(ActingAs::begin(rights));
         // One opens it, the others are asked whether they might: opening may do something to a device.
         if (opened ? may_access(found.place.get(), flags) : bool(opened = reopen(found.place.get(), flags)))
             continue;
@@ -171,8 +168,7 @@ Result<> Access::may_read(const schema::Object& object, const std::string& path,
                           const FoundFile& found) const {
     if (found.by_root) return {};
     for (const Rights& rights : of(object.id)) {
-        auto acting = ActingAs::begin(rights);
-        if (!acting) return std::unexpected(std::move(acting.error()));
+        CHECK_OK(ActingAs::begin(rights));
         if (may_access(found.place.get(), O_RDONLY)) continue;
         if ((errno != EACCES && errno != EPERM) || !must_take(rights)) return fail_errno("{}", path);
         return allow_root(object, path, found.status, rights, errno);

@@ -22,8 +22,7 @@ struct Aside {
 
 // A name that nobody has yet, in the folder that `path` names.
 Result<Aside> make_in(const std::string& folder, const std::string& name, const Rights& rights) {
-    auto acting = ActingAs::begin(rights);
-    if (!acting) return std::unexpected(std::move(acting.error()));
+    CHECK_OK(ActingAs::begin(rights));
     Fd there = open_exactly(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (!there) return fail_errno("{}", folder);
     for (int number = 1; number < 10000; ++number) {
@@ -58,12 +57,11 @@ Result<std::uint64_t> copy(int from, std::uint64_t at, const Aside& aside) {
 Result<> copy_and_cut(const Cut& cut, const Aside& aside) {
     std::uint64_t at = cut.size;
     for (;;) {
-        auto end = copy(cut.file.get(), at, aside);
-        if (!end) return std::unexpected(std::move(end.error()));
+        auto end = TRY(copy(cut.file.get(), at, aside));
         if (::fsync(aside.file.get()) != 0) return fail_errno("{}", aside.path);
         struct stat status {};
         if (::fstat(cut.file.get(), &status) != 0) return fail_errno("{}", cut.path);
-        at = *end;
+        at = end;
         if (static_cast<std::uint64_t>(status.st_size) <= at) break;
     }
     if (::ftruncate(cut.file.get(), static_cast<off_t>(cut.size)) != 0)
@@ -109,11 +107,10 @@ Result<std::string> cut_back(const Cut& cut, const std::string& directory) {
     if (static_cast<std::uint64_t>(status.st_size) <= cut.size) return std::string();
     const auto slash = cut.path.rfind('/');
     const auto attempt = [&](const std::string& folder, const Rights& rights) -> Result<std::string> {
-        auto aside = make_in(folder, cut.path.substr(slash + 1), rights);
-        if (!aside) return std::unexpected(std::move(aside.error()));
-        auto done = copy_and_cut(cut, *aside);
-        if (done) return aside->path;
-        ::unlinkat(aside->folder.get(), aside->name.c_str(), 0);
+        auto aside = TRY(make_in(folder, cut.path.substr(slash + 1), rights));
+        auto done = copy_and_cut(cut, aside);
+        if (done) return aside.path;
+        ::unlinkat(aside.folder.get(), aside.name.c_str(), 0);
         return std::unexpected(std::move(done.error()));
     };
     // Beside the file as its user would, who may read what is put there; else with the checkpoint.

@@ -40,11 +40,10 @@ class DatagramSockets {
     Result<> open() {
         for (const Object& object : opening_.objects.objects) {
             if (object.kind != schema::ObjectKind::other || object.type != "datagram") continue;
-            auto extra = schema::unpack(object.extra);
-            if (!extra) return std::unexpected(std::move(extra.error()));
+            auto extra = TRY(schema::unpack(object.extra));
             DatagramEnd& end = ends_[object.id];
             end.object = &object;
-            end.extra = std::move(*extra);
+            end.extra = std::move(extra);
             end.domain = schema::number<int>(end.extra, "domain");
             end.style = schema::number<int>(end.extra, "style");
             end.own = of_now(Address(schema::bytes(end.extra, "own")));
@@ -251,7 +250,7 @@ class DatagramSockets {
         set_socket_options(fd, end.extra, schema::OptionMoment::last);
         choose_multicast_interface(end);
         set_buffers(fd, end.extra);
-        if (auto done = set_flags(fd, *end.object); !done) return done;
+        CHECK_OK(set_flags(fd, *end.object));
         return opening_.keep(*end.object, std::move(end.fd));
     }
 
@@ -267,13 +266,12 @@ Result<> open_datagram_sockets(Opening& opening) {
 }
 
 Result<Fd> open_netlink(Opening& opening, const Object& object) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    Fd fd(::socket(AF_NETLINK, schema::number<int>(*extra, "style") | SOCK_CLOEXEC,
-                   schema::number<int>(*extra, "protocol")));
+    auto extra = TRY(schema::unpack(object.extra));
+    Fd fd(::socket(AF_NETLINK, schema::number<int>(extra, "style") | SOCK_CLOEXEC,
+                   schema::number<int>(extra, "protocol")));
     if (!fd) return fail_errno("netlink socket");
     sockaddr_nl name{};
-    const std::string own = schema::bytes(*extra, "own");
+    const std::string own = schema::bytes(extra, "own");
     std::memcpy(&name, own.data(), std::min(own.size(), sizeof name));
     name.nl_groups = 0;
     // A port of 0: it was never bound. Most programs have got their process id for one.
@@ -283,20 +281,20 @@ Result<Fd> open_netlink(Opening& opening, const Object& object) {
             return fail_errno("netlink socket: bind");
         opening.note("a netlink socket has another port than before: the old one is taken");
     }
-    const std::string peer = schema::bytes(*extra, "peer_name");
+    const std::string peer = schema::bytes(extra, "peer_name");
     sockaddr_nl to{};
     std::memcpy(&to, peer.data(), std::min(peer.size(), sizeof to));
     if (to.nl_pid != 0 || to.nl_groups != 0)
         (void)!::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
-    const std::string groups = schema::bytes(*extra, "groups");
+    const std::string groups = schema::bytes(extra, "groups");
     for (std::size_t bit = 0; bit < groups.size() * 8; ++bit) {
         if ((static_cast<unsigned char>(groups[bit / 8]) >> bit % 8 & 1) == 0) continue;
         const int group = static_cast<int>(bit) + 1;
         if (::setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0)
             opening.note("a netlink socket can't join group {} again: {}", group, std::strerror(errno));
     }
-    set_socket_options(fd.get(), *extra, schema::OptionMoment::last);
-    set_buffers(fd.get(), *extra);
+    set_socket_options(fd.get(), extra, schema::OptionMoment::last);
+    set_buffers(fd.get(), extra);
     return fd;
 }
 

@@ -94,10 +94,9 @@ Result<Fd> open_epoll(const schema::Object&) {
 }
 
 Result<> watch(const schema::Object& object, int epoll, int floor, const FindTarget& find) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    const auto targets = extra->find("targets");
-    if (targets == extra->end() || !targets->is_array()) return {};
+    auto extra = TRY(schema::unpack(object.extra));
+    const auto targets = extra.find("targets");
+    if (targets == extra.end() || !targets->is_array()) return {};
     // Those that have reported come first: what makes them report would make others as well.
     for (const bool spent : {true, false}) {
         for (const auto& target : *targets) {
@@ -111,7 +110,7 @@ Result<> watch(const schema::Object& object, int epoll, int floor, const FindTar
             const Borrowed borrowed(number, from, floor);
             if (!borrowed.good()) return fail_errno("epoll: descriptor {}", number);
             if (spent) {
-                if (auto done = add_spent(epoll, number, from, event); !done) return done;
+                CHECK_OK(add_spent(epoll, number, from, event));
             } else if (::epoll_ctl(epoll, EPOLL_CTL_ADD, number, &event) != 0 && errno != EEXIST) {
                 return fail_errno("epoll: descriptor {} can't be watched", number);
             }

@@ -6,12 +6,11 @@
 namespace cairn::restart {
 
 Result<Fd> open_eventfd(const schema::Object& object) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    const bool semaphore = schema::number<bool>(*extra, "semaphore");
+    auto extra = TRY(schema::unpack(object.extra));
+    const bool semaphore = schema::number<bool>(extra, "semaphore");
     Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | (semaphore ? EFD_SEMAPHORE : 0)));
     if (!event) return fail_errno("eventfd");
-    const auto count = schema::number<std::uint64_t>(*extra, "count");
+    const auto count = schema::number<std::uint64_t>(extra, "count");
     if (count != 0 && ::write(event.get(), &count, sizeof count) != sizeof count)
         return fail_errno("eventfd: count {}", count);
     return event;

@@ -20,7 +20,7 @@ Result<> add_mark(int fd, const nlohmann::json& mark, const std::string& path) {
             return fail_errno("fanotify: {} can't be marked", path);
         return {};
     };
-    if (auto done = put(0, schema::number<std::uint32_t>(mark, "mask")); !done) return done;
+    CHECK_OK(put(0, schema::number<std::uint32_t>(mark, "mask")));
     const unsigned survives = flags & FAN_MARK_IGNORED_SURV_MODIFY;
     return put(((flags & mark_ignore) != 0 ? mark_ignore : FAN_MARK_IGNORED_MASK) | survives,
                schema::number<std::uint32_t>(mark, "ignored"));
@@ -29,33 +29,31 @@ Result<> add_mark(int fd, const nlohmann::json& mark, const std::string& path) {
 }  // namespace
 
 Result<Fd> open_fanotify(const schema::Object& object) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    Fd fd(::fanotify_init(schema::number<unsigned>(*extra, "flags") | FAN_CLOEXEC | FAN_NONBLOCK,
-                          schema::number<unsigned>(*extra, "event_flags")));
+    auto extra = TRY(schema::unpack(object.extra));
+    Fd fd(::fanotify_init(schema::number<unsigned>(extra, "flags") | FAN_CLOEXEC | FAN_NONBLOCK,
+                          schema::number<unsigned>(extra, "event_flags")));
     if (!fd) return fail_errno("fanotify (as root, or with CAP_SYS_ADMIN, it is allowed)");
     return fd;
 }
 
 Result<> mark_files(const schema::Object& object, int fd, const ObjectSetOptions& options,
                     const std::function<int(std::int64_t)>& fd_of) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    const auto marks = extra->find("watches");
-    if (marks == extra->end() || !marks->is_array()) return {};
+    auto extra = TRY(schema::unpack(object.extra));
+    const auto marks = extra.find("watches");
+    if (marks == extra.end() || !marks->is_array()) return {};
     // The kernel tells the newest first.
     for (auto each = marks->rbegin(); each != marks->rend(); ++each) {
         const auto& mark = *each;
         const auto path = schema::text(mark, "path");
         if (path.empty()) {
             const int marked = fd_of(schema::number<std::int64_t>(mark, "object"));
-            if (auto done = add_mark(fd, mark, fd_path(marked)); !done) return done;
+            CHECK_OK(add_mark(fd, mark, fd_path(marked)));
             continue;
         }
         const auto mapped = mapped_path(path, options);
         auto found = options.access.find(object, mapped);
         if (!found) return std::unexpected(std::move(found.error()).in("fanotify"));
-        if (auto may = options.access.may_read(object, mapped, *found); !may) return may;
+        CHECK_OK(options.access.may_read(object, mapped, *found));
         if (auto done = add_mark(fd, mark, fd_path(found->place.get())); !done)
             return std::unexpected(std::move(done.error()).in(mapped));
     }

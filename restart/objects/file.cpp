@@ -96,13 +96,12 @@ Result<Fd> open_late(const schema::Object& object, const schema::Process& proces
     const Rights rights = rights_of(process);
     const bool of_own =
         of_process(object.path) && access.same_user(std::atoi(object.path.c_str() + 6), rights);
-    auto acting = ActingAs::begin(of_own ? own_rights() : rights);
-    if (!acting) return std::unexpected(std::move(acting.error()));
+    CHECK_OK(ActingAs::begin(of_own ? own_rights() : rights));
     const Fd place = open_exactly(AT_FDCWD, path, O_PATH | O_CLOEXEC);
     if (!place) return fail_errno("{}", path);
     Fd file(::open(fd_path(place.get()).c_str(), reopen_flags(object.flags)));
     if (!file) return fail_errno("{}", path);
-    if (auto done = set_position(object, file.get()); !done) return std::unexpected(done.error());
+    CHECK_OK(set_position(object, file.get()));
     return file;
 }
 
@@ -110,18 +109,17 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
     if (is_late(object)) return {};
     const int flags = reopen_flags(object.flags);
     if (object.backing >= 0) {
-        const auto backing = opening.opened.lend(object.backing);
-        if (!backing) return std::unexpected(backing.error());
-        if (!*backing)
+        const auto backing = TRY(opening.opened.lend(object.backing));
+        if (!backing)
             return fail_code(ExitCode::damaged, "object {} is backed by {}, which isn't there", object.id,
                              object.backing);
         // The only description of a file made by O_TMPFILE is the one that made it.
         const bool maker = (object.flags & O_TMPFILE) == O_TMPFILE && (object.flags & O_ACCMODE) == O_RDWR;
-        Fd file(maker ? ::fcntl(backing->get(), F_DUPFD, 0)
-                      : ::open(fd_path(backing->get()).c_str(), flags & ~(O_TMPFILE & ~O_DIRECTORY)));
+        Fd file(maker ? ::fcntl(backing.get(), F_DUPFD, 0)
+                      : ::open(fd_path(backing.get()).c_str(), flags & ~(O_TMPFILE & ~O_DIRECTORY)));
         if (!file) return fail_errno("{}", object.path);
         if (maker) ::fcntl(file.get(), F_SETFL, object.flags);
-        if (auto done = set_position(object, file.get()); !done) return done;
+        CHECK_OK(set_position(object, file.get()));
         return opening.keep(object, std::move(file));
     }
     if (object.deleted) {
@@ -155,7 +153,7 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
     }
     if (!file && file.error().number == 0) return std::unexpected(std::move(file.error()));
     if (!file) return std::unexpected(std::move(file.error()).in("can't be opened as it was"));
-    if (auto done = set_position(object, file->get()); !done) return done;
+    CHECK_OK(set_position(object, file->get()));
     return opening.keep(object, std::move(*file));
 }
 

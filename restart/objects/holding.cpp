@@ -129,8 +129,7 @@ void Holding::end_keepers() {
 }
 
 Result<> Holding::put(std::int64_t id, int fd) {
-    if (uses_keepers() && doors_open_ && here_.size() >= at_most_)
-        if (auto done = hand_over(); !done) return done;
+    if (uses_keepers() && doors_open_ && here_.size() >= at_most_) CHECK_OK(hand_over());
     Fd copy(::fcntl(fd, F_DUPFD, floor_));
     if (!copy) return fail_errno("F_DUPFD");
     kept_.erase(id);
@@ -152,9 +151,8 @@ Result<Lent> Holding::lend(std::int64_t id) const {
     if (const int held = here(id); held >= 0) return Lent(held);
     const auto where = kept(id);
     if (!where) return Lent();
-    auto fetched = Fetcher(0).fetch(*where);
-    if (!fetched) return std::unexpected(std::move(fetched.error()));
-    return Lent(std::move(*fetched));
+    auto fetched = TRY(Fetcher(0).fetch(*where));
+    return Lent(std::move(fetched));
 }
 
 Result<> Holding::hand_over() {
@@ -187,9 +185,8 @@ Result<> Holding::keep_only(const std::function<bool(std::int64_t id)>& wanted) 
         if (wanted(id)) away.push_back(id);
     std::erase_if(here_, [&](const auto& each) { return !wanted(each.first); });
     for (const std::int64_t id : away) {
-        auto lent = lend(id);
-        if (!lent) return std::unexpected(std::move(lent.error()));
-        Fd copy(::fcntl(lent->get(), F_DUPFD, floor_));
+        auto lent = TRY(lend(id));
+        Fd copy(::fcntl(lent.get(), F_DUPFD, floor_));
         if (!copy) return fail_errno("F_DUPFD");
         here_.insert_or_assign(id, std::move(copy));
     }

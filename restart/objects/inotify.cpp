@@ -26,11 +26,10 @@ struct Watch {
 
 Result<std::vector<Watch>> watches_of(const schema::Object& object, const ObjectSetOptions& options,
                                       const std::function<int(std::int64_t)>& fd_of) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
+    auto extra = TRY(schema::unpack(object.extra));
     std::vector<Watch> watches;
-    const auto list = extra->find("watches");
-    if (list == extra->end() || !list->is_array()) return watches;
+    const auto list = extra.find("watches");
+    if (list == extra.end() || !list->is_array()) return watches;
     for (const auto& each : *list) {
         Watch watch{schema::number<std::int32_t>(each, "wd"), schema::number<std::uint32_t>(each, "mask"),
                     ""};
@@ -86,18 +85,17 @@ std::vector<std::string> missing_watched(const schema::Object& object, const Obj
 
 Result<> watch_files(const schema::Object& object, int fd, const ObjectSetOptions& options,
                      const std::function<int(std::int64_t)>& fd_of) {
-    auto watches = watches_of(object, options, fd_of);
-    if (!watches) return std::unexpected(std::move(watches.error()));
-    for (Watch& watch : *watches) {
+    auto watches = TRY(watches_of(object, options, fd_of));
+    for (Watch& watch : watches) {
         // Watched is what those who watch may read.
         Fd place;
         if (watch.named) {
             auto found = options.access.find(object, watch.path);
             if (!found) return std::unexpected(std::move(found.error()).in("inotify"));
-            if (auto may = options.access.may_read(object, watch.path, *found); !may) return may;
+            CHECK_OK(options.access.may_read(object, watch.path, *found));
             place = std::move(found->place);
         }
-        if (auto done = add(fd, watch, place ? fd_path(place.get()) : watch.path); !done) return done;
+        CHECK_OK(add(fd, watch, place ? fd_path(place.get()) : watch.path));
     }
     const int flags = ::fcntl(fd, F_GETFL);
     ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);

@@ -102,7 +102,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
             const bool late = target != state_->objects.end() && is_late(target->second);
             return first || late ? descriptor_of(process, id) : -1;
         };
-        if (auto done = watch(object->second, descriptor.fd, state_->options.floor, find); !done) return done;
+        CHECK_OK(watch(object->second, descriptor.fd, state_->options.floor, find));
     }
     return close_others(open);
 }
@@ -113,9 +113,8 @@ class ObjectSet::Postponing {
   public:
     [[nodiscard]] static Result<Postponing> find(const schema::Process& process,
                                                  const ObjectSetOptions& options) {
-        auto last = last_descriptor(process, descriptor_limit());
-        if (!last) return std::unexpected(std::move(last.error()));
-        return Postponing({options.floor, options.width}, *last);
+        auto last = TRY(last_descriptor(process, descriptor_limit()));
+        return Postponing({options.floor, options.width}, last);
     }
     [[nodiscard]] bool contains(int number) const { return number == last_ || room_.is_own(number); }
     [[nodiscard]] int last() const { return last_; }
@@ -129,7 +128,7 @@ class ObjectSet::Postponing {
 Result<> ObjectSet::settle() {
     const auto& options = state_->options;
     if (options.width == 0) return {};
-    if (auto done = state_->opened.hand_over(); !done) return done;
+    CHECK_OK(state_->opened.hand_over());
     state_->opened.close_doors();
     state_->needed_from = options.floor;
     for (int number = options.floor; number < options.floor + options.width; ++number)
@@ -151,8 +150,7 @@ int ObjectSet::place_of(const schema::Process& process, std::int64_t object) con
 Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<const int> keep,
                                    const Translate& to_kernel) const {
     const auto& options = state_->options;
-    const auto postponing = Postponing::find(process, options);
-    if (!postponing) return std::unexpected(postponing.error());
+    const auto postponing = TRY(Postponing::find(process, options));
     const auto needed = needed_to_rebuild(process);
     if (state_->needed_from + static_cast<int>(needed.size()) > options.floor + options.width)
         return fail("{} files have to be open at once while it is rebuilt, and there is no room for them",
@@ -164,21 +162,20 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
         for (const Fd& each : three)
             if (each) standing_in.insert(static_cast<unsigned>(each.get()));
     standing_in.insert(open.begin(), open.end());
-    if (auto done = close_others(standing_in); !done) return done;
+    CHECK_OK(close_others(standing_in));
 
     Fetcher fetcher(options.floor);
     for (const std::int64_t id : needed) {
         const auto kept = state_->opened.kept(id);
         if (!kept) continue;
-        auto fetched = fetcher.fetch(*kept);
-        if (!fetched) return std::unexpected(std::move(fetched.error()));
+        auto fetched = TRY(fetcher.fetch(*kept));
         const int place = place_of(process, id);
-        if (auto done = put_at(std::move(*fetched), place); !done) return done;
+        CHECK_OK(put_at(std::move(fetched), place));
         open.insert(static_cast<unsigned>(place));
     }
     std::map<std::int64_t, int> placed;  // object -> a number of it
     for (const auto& [fd, id, close_on_exec] : process.descriptors) {
-        if (postponing->contains(fd)) continue;
+        if (postponing.contains(fd)) continue;
         open.insert(static_cast<unsigned>(fd));
         int held = state_->stand_in(id, fd);
         if (const auto again = placed.find(id); held < 0 && again != placed.end()) held = again->second;
@@ -199,7 +196,7 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
             if (!opened) opened = open_late(*object, process, options.access, to_kernel);
         }
         if (!opened) return std::unexpected(std::move(opened.error()).in(fmt::format("descriptor {}", fd)));
-        if (auto done = put_at(std::move(*opened), fd); !done) return done;
+        CHECK_OK(put_at(std::move(*opened), fd));
     }
     for (const schema::Descriptor& descriptor : process.descriptors) {
         const auto* object = state_->find(descriptor.object);
@@ -221,7 +218,7 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
             target = first || late ? lend(id) : Lent();
             return target.get();
         };
-        if (auto done = watch(*object, epoll.get(), options.floor, find); !done) return done;
+        CHECK_OK(watch(*object, epoll.get(), options.floor, find));
     }
     return close_others(open);
 }

@@ -79,10 +79,9 @@ class Hearing {
 
 Result<bool> LinkTalk::move(bool hear) {
     const short events = static_cast<short>((hear ? POLLIN : 0) | (channel_.output.empty() ? 0 : POLLOUT));
-    auto seen = wait_(fd_, events);
-    if (!seen) return std::unexpected(std::move(seen.error()));
+    auto seen = TRY(wait_(fd_, events));
     bool moved = false;
-    if ((*seen & POLLOUT) != 0) {
+    if ((seen & POLLOUT) != 0) {
         const ssize_t n =
             ::send(fd_, channel_.output.data(), channel_.output.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno != EAGAIN && errno != EINTR) return fail_errno("its other part");
@@ -91,15 +90,14 @@ Result<bool> LinkTalk::move(bool hear) {
             moved = true;
         }
     }
-    if (hear && (*seen & (POLLIN | POLLHUP | POLLERR)) != 0) {
+    if (hear && (seen & (POLLIN | POLLHUP | POLLERR)) != 0) {
         static thread_local std::vector<char> buffer(speech_piece);
         const ssize_t n =
             ::recv(fd_, buffer.data(), std::min(channel_.wanted(), buffer.size()), MSG_DONTWAIT);
         if (n == 0) return fail("its other part has given up");
         if (n < 0 && errno != EAGAIN && errno != EINTR) return fail_errno("its other part");
         if (n > 0) {
-            if (auto fed = channel_.feed({buffer.data(), static_cast<std::size_t>(n)}); !fed)
-                return std::unexpected(std::move(fed.error()));
+            CHECK_OK(channel_.feed({buffer.data(), static_cast<std::size_t>(n)}));
             moved = true;
         }
     }
@@ -128,17 +126,15 @@ Result<LinkTalk::Said> LinkTalk::swap(const json& words, std::span<const std::ui
     Hearing hearing(most);
     const auto take = [&]() -> Result<> {
         for (; !channel_.messages.empty() && !hearing.over(); channel_.messages.pop_front())
-            if (auto taken = hearing.take(channel_.messages.front()); !taken) return taken;
+            CHECK_OK(hearing.take(channel_.messages.front()));
         return {};
     };
     auto moved = Clock::now();
     while (!speech.over() || !channel_.output.empty() || !hearing.over()) {
-        if (channel_.output.empty() && !speech.over())
-            if (auto done = speech.go_on(channel_); !done) return std::unexpected(std::move(done.error()));
-        auto some = move(!hearing.over());
-        if (!some) return std::unexpected(std::move(some.error()));
-        if (auto taken = take(); !taken) return std::unexpected(std::move(taken.error()));
-        if (*some)
+        if (channel_.output.empty() && !speech.over()) CHECK_OK(speech.go_on(channel_));
+        auto some = TRY(move(!hearing.over()));
+        CHECK_OK(take());
+        if (some)
             moved = Clock::now();
         else if (Clock::now() - moved > talk_patience)
             return fail_code(ExitCode::timed_out, "its other part says nothing for {} s",

@@ -87,11 +87,10 @@ Result<> take_locks(const ObjectSet& objects, std::span<const schema::Process> p
         for (const FileLock& lock : process.locks) {
             const auto descriptor = std::ranges::find(process.descriptors, lock.fd, &schema::Descriptor::fd);
             if (descriptor == process.descriptors.end()) continue;
-            const auto held = objects.lend(descriptor->object);
-            if (!held) return std::unexpected(held.error());
-            if (!*held) continue;
+            const auto held = TRY(objects.lend(descriptor->object));
+            if (!held) continue;
             for (;;) {
-                auto taken = try_lock(held->get(), lock);
+                auto taken = try_lock(held.get(), lock);
                 if (!taken)
                     return std::unexpected(std::move(taken.error())
                                                .in(fmt::format("process {} ({}): descriptor {}", process.pid,

@@ -88,19 +88,18 @@ Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
     // full disk by SIGBUS.
     std::optional<Mapped> mapped;
     if (huge) {
-        if (auto done = take_huge_pages(object, fd); !done) return done;
+        CHECK_OK(take_huge_pages(object, fd));
         if (!mapped.emplace(fd, object.size, MAP_NORESERVE).ok())
             return fail_errno("{}: {} bytes of huge pages", object.path, object.size);
     }
     for (const schema::PageRun& run : object.pages) {
-        if (auto good = image.check_run(run); !good) return good;
+        CHECK_OK(image.check_run(run));
         if (run.address >= object.size)
             return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
         const std::uint64_t length = std::min(run.length, object.size - run.address);
         if (huge && length < run.length)
             return fail_code(ExitCode::damaged, "{}: {} ends within a page", image.path(), object.path);
-        auto got = read_run(image, run, huge ? mapped->data() + run.address : piece.data());
-        if (!got) return std::unexpected(std::move(got.error()));
+        CHECK_OK(read_run(image, run, huge ? mapped->data() + run.address : piece.data()));
         std::uint64_t written = huge ? length : 0;
         while (written < length) {
             const ssize_t wrote = ::pwrite(fd, piece.data() + written, length - written,
@@ -160,8 +159,7 @@ Result<Fd> take_named(Opening& opening, const schema::Object& object, const std:
     auto file = opening.options.access.open(object, path, found, O_RDWR | O_CLOEXEC | O_NOCTTY);
     if (!file) return file;
     if (opening.options.access.is_executed(object.id)) {
-        if (auto done = refill_memory(opening.image, object, file->get()); !done)
-            return std::unexpected(std::move(done.error()));
+        CHECK_OK(refill_memory(opening.image, object, file->get()));
         return file;
     }
     if (found.status.st_size < static_cast<off_t>(object.size) &&
@@ -213,8 +211,7 @@ Result<Made> make(Opening& opening, const schema::Object& object) {
     const std::string path = mapped_path(object.path, opening.options);
     if (object.deleted) {
         {
-            auto acting = ActingAs::begin(access.one_of(object.id, owner_of(object)));
-            if (!acting) return std::unexpected(std::move(acting.error()));
+            CHECK_OK(ActingAs::begin(access.one_of(object.id, owner_of(object))));
             made.file = nameless_file(path, object);
         }
         const int problem = errno;
@@ -230,15 +227,13 @@ Result<Made> make(Opening& opening, const schema::Object& object) {
     auto found = access.find(object, path);
     if (found) {
         made.file_was_there = true;
-        auto file = take_named(opening, object, path, std::move(*found));
-        if (!file) return std::unexpected(std::move(file.error()));
-        made.file = std::move(*file);
+        auto file = TRY(take_named(opening, object, path, std::move(*found)));
+        made.file = std::move(file);
         return made;
     }
     if (found.error().number != ENOENT) return std::unexpected(std::move(found.error()));
     {
-        auto acting = ActingAs::begin(access.one_of(object.id, owner_of(object)));
-        if (!acting) return std::unexpected(std::move(acting.error()));
+        CHECK_OK(ActingAs::begin(access.one_of(object.id, owner_of(object))));
         made.file = make_named(opening, path);
     }
     if (!made.file && errno == EACCES && access.root_may_make(path)) made.file = make_named(opening, path);
@@ -254,16 +249,16 @@ Result<> open_memory(Opening& opening, const schema::Object& object) {
     if (!made) return std::unexpected(std::move(made.error()));
     const int fd = made->file.get();
     if (!made->file_was_there) {
-        if (auto done = fill(opening.image, object, fd); !done) return done;
+        CHECK_OK(fill(opening.image, object, fd));
         dress(object, fd);
     }
-    if (auto done = seal(object, fd, false); !done) return done;
+    CHECK_OK(seal(object, fd, false));
     return opening.keep(object, std::move(made->file));
 }
 
 Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd) {
     if (::ftruncate(fd, 0) != 0) return fail_errno("{}: can't be cut", object.path);
-    if (auto done = fill(image, object, fd); !done) return done;
+    CHECK_OK(fill(image, object, fd));
     set_times(fd, object.identity);
     return {};
 }

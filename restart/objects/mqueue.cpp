@@ -75,29 +75,26 @@ Result<> fill(int queue, const nlohmann::json& extra) {
 }  // namespace
 
 Result<Fd> open_mqueue(Opening& opening, const schema::Object& object) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
+    auto extra = TRY(schema::unpack(object.extra));
     const int flags = (object.flags & (O_ACCMODE | O_NONBLOCK)) | O_CLOEXEC;
-    const auto queue = schema::number<std::uint64_t>(*extra, "queue");
+    const auto queue = schema::number<std::uint64_t>(extra, "queue");
     // The same queue, opened more than once.
     for (const auto& other : opening.objects.objects) {
         if (other.id >= object.id || other.type != "mqueue") continue;
         auto others = schema::unpack(other.extra);
         if (!others || schema::number<std::uint64_t>(*others, "queue") != queue) continue;
-        const auto first = opening.opened.lend(other.id);
-        if (!first) return std::unexpected(first.error());
-        Fd again(::open(fd_path(first->get()).c_str(), flags));
+        const auto first = TRY(opening.opened.lend(other.id));
+        Fd again(::open(fd_path(first.get()).c_str(), flags));
         if (!again) return fail_errno("the message queue {}", object.path);
         return again;
     }
     const Access& access = opening.options.access;
-    const auto user = schema::number<uid_t>(*extra, "uid");
+    const auto user = schema::number<uid_t>(extra, "uid");
     bool was_there = false;
     Result<Fd> made = Fd();
     {
-        auto acting = ActingAs::begin(access.one_of(object.id, user));
-        if (!acting) return std::unexpected(std::move(acting.error()));
-        made = find_or_make(object, *extra, was_there);
+        CHECK_OK(ActingAs::begin(access.one_of(object.id, user)));
+        made = find_or_make(object, extra, was_there);
     }
     if (!made) return made;
     if (!*made && was_there && access.doubt().empty()) made = the_very_queue(object, queue);
@@ -106,16 +103,13 @@ Result<Fd> open_mqueue(Opening& opening, const schema::Object& object) {
         return fail_errno(
             "the message queue {} can't be had again ({})", object.path,
             was_there ? "it is another user's by now: remove it, rm /dev/mqueue/NAME" : "ulimit -q?");
-    if (was_there)
-        if (auto done = empty(object, *extra, made->get()); !done)
-            return std::unexpected(std::move(done.error()));
-    if (auto done = fill(made->get(), *extra); !done) return std::unexpected(std::move(done.error()));
+    if (was_there) CHECK_OK(empty(object, extra, made->get()));
+    CHECK_OK(fill(made->get(), extra));
     if (!was_there && ::geteuid() == 0 &&
-        ::fchown(made->get(), schema::number<uid_t>(*extra, "uid"), schema::number<gid_t>(*extra, "gid")) !=
-            0)
+        ::fchown(made->get(), schema::number<uid_t>(extra, "uid"), schema::number<gid_t>(extra, "gid")) != 0)
         opening.note("the message queue {} can't be given to user {}", object.path,
-                     schema::number<uid_t>(*extra, "uid"));
-    if (!was_there) ::fchmod(made->get(), schema::number<mode_t>(*extra, "mode"));
+                     schema::number<uid_t>(extra, "uid"));
+    if (!was_there) ::fchmod(made->get(), schema::number<mode_t>(extra, "mode"));
     Fd as_it_was(::open(fd_path(made->get()).c_str(), flags));
     if (!as_it_was) return fail_errno("the message queue {}", object.path);
     return as_it_was;

@@ -45,30 +45,28 @@ void join_memberships(Opening& opening, int fd, const json& extra) {
 
 // It gets packets from the moment on at which it has a protocol: its filter must be there by then.
 Result<Fd> open_packet_socket(Opening& opening, const schema::Object& object) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    Fd fd(::socket(AF_PACKET, schema::number<int>(*extra, "style") | SOCK_CLOEXEC, 0));
+    auto extra = TRY(schema::unpack(object.extra));
+    Fd fd(::socket(AF_PACKET, schema::number<int>(extra, "style") | SOCK_CLOEXEC, 0));
     if (!fd && (errno == EPERM || errno == EACCES))
         return fail_code(ExitCode::refused,
                          "packet socket: only root may have one (CAP_NET_RAW): restart as root");
     if (!fd) return fail_errno("packet socket");
-    set_socket_options(fd.get(), *extra, schema::OptionMoment::before_bind);
-    set_socket_options(fd.get(), *extra, schema::OptionMoment::last);
-    set_buffers(fd.get(), *extra);
-    join_memberships(opening, fd.get(), *extra);
-    auto interface = interface_of(*extra);
-    if (!interface) return std::unexpected(std::move(interface.error()));
+    set_socket_options(fd.get(), extra, schema::OptionMoment::before_bind);
+    set_socket_options(fd.get(), extra, schema::OptionMoment::last);
+    set_buffers(fd.get(), extra);
+    join_memberships(opening, fd.get(), extra);
+    auto interface = TRY(interface_of(extra));
     sockaddr_ll own{};
     own.sll_family = AF_PACKET;
-    own.sll_protocol = schema::number<unsigned short>(*extra, "protocol");
-    own.sll_ifindex = *interface;
-    if (*interface != schema::number<int>(*extra, "index"))
-        opening.note("a packet socket's interface {} has the number {} now",
-                     schema::text(*extra, "interface"), *interface);
+    own.sll_protocol = schema::number<unsigned short>(extra, "protocol");
+    own.sll_ifindex = interface;
+    if (interface != schema::number<int>(extra, "index"))
+        opening.note("a packet socket's interface {} has the number {} now", schema::text(extra, "interface"),
+                     interface);
     if (own.sll_protocol != 0 || own.sll_ifindex != 0)
         if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
-            return fail_errno("packet socket: bind to {}", schema::text(*extra, "interface"));
-    const int fanout = static_cast<int>(schema::number<std::uint32_t>(*extra, "fanout"));
+            return fail_errno("packet socket: bind to {}", schema::text(extra, "interface"));
+    const int fanout = static_cast<int>(schema::number<std::uint32_t>(extra, "fanout"));
     if (fanout != 0 && ::setsockopt(fd.get(), SOL_PACKET, PACKET_FANOUT, &fanout, sizeof fanout) != 0)
         return fail_errno("packet socket: fanout group {}", fanout & 0xffff);
     return fd;

@@ -18,9 +18,8 @@ Fd pidfd_of(pid_t pid, std::int32_t flags) {
 }  // namespace
 
 Result<Fd> open_pidfd(const schema::Object& object, const Translate& to_kernel) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
-    const auto pid = schema::number<pid_t>(*extra, "pid");
+    auto extra = TRY(schema::unpack(object.extra));
+    const auto pid = schema::number<pid_t>(extra, "pid");
     if (pid == 0) return open_dead_pidfd(object);
     Fd process = pidfd_of(to_kernel ? to_kernel(pid) : pid, object.flags);
     if (!process) return fail_errno("pidfd of process {}", pid);

@@ -73,11 +73,9 @@ Result<Fifo> open_fifo(Opening& opening, const Object& first) {
     const std::string path = mapped_path(first.path, opening.options);
     Fifo fifo;
     if (first.deleted) {
-        auto acting = ActingAs::begin(access.one_of(first.id));
-        if (!acting) return std::unexpected(std::move(acting.error()));
-        auto both = nameless_fifo(first, path);
-        if (!both) return std::unexpected(std::move(both.error()));
-        fifo.both = std::move(*both);
+        CHECK_OK(ActingAs::begin(access.one_of(first.id)));
+        auto both = TRY(nameless_fifo(first, path));
+        fifo.both = std::move(both);
         return fifo;
     }
     auto found = access.find(first, path);
@@ -103,7 +101,7 @@ Result<> open_fifo_ends(Opening& opening, std::span<const Object* const> ends, c
             opened->reset(::open(fd_path(fifo.both.get()).c_str(), flags));
         if (!opened) return std::unexpected(std::move(opened.error()).in("FIFO"));
         if (!*opened) return fail_errno("FIFO {} can't be opened again", end->path);
-        if (auto done = opening.keep(*end, std::move(*opened)); !done) return done;
+        CHECK_OK(opening.keep(*end, std::move(*opened)));
     }
     return {};
 }
@@ -142,15 +140,13 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
         if (count == ends.size()) return {};
     }
 
-    auto pipe = make_pipe(first);
-    if (!pipe) return std::unexpected(std::move(pipe.error()));
+    auto pipe = TRY(make_pipe(first));
     if (fifo) {
-        auto both = open_fifo(opening, first);
-        if (!both) return std::unexpected(std::move(both.error()));
-        if (auto done = open_fifo_ends(opening, ends, *both); !done) return done;
-        pipe->writer = std::move(both->both);
+        auto both = TRY(open_fifo(opening, first));
+        CHECK_OK(open_fifo_ends(opening, ends, both));
+        pipe.writer = std::move(both.both);
     }
-    const int filler = pipe->writer.get();
+    const int filler = pipe.writer.get();
     if (::fcntl(filler, F_GETPIPE_SZ) != first.capacity &&
         ::fcntl(filler, F_SETPIPE_SZ, static_cast<int>(first.capacity)) < 0)
         opening.note("a pipe's capacity of {} bytes can't be set ({})", first.capacity, std::strerror(errno));
@@ -160,7 +156,7 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
         if (::ioctl(filler, FIONREAD, &already) == 0 && already == 0) {
             Object contents = *full;
             if (packets && contents.contents.size() == 1) contents.contents.emplace_back();
-            if (auto done = fill(contents, filler); !done) return done;
+            CHECK_OK(fill(contents, filler));
         } else {
             opening.note("FIFO {} is not empty: what was in it at the checkpoint is not added", first.path);
         }
@@ -172,9 +168,8 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
     bool reader_used = false, writer_used = false;
     for (const Object* end : ends) {
         if (opening.opened.contains(end->id)) {
-            const auto fifo_end = opening.opened.lend(end->id);
-            if (!fifo_end) return std::unexpected(fifo_end.error());
-            if (fifo && ::fcntl(fifo_end->get(), F_SETFL, end->flags & ~O_ASYNC) != 0)
+            const auto fifo_end = TRY(opening.opened.lend(end->id));
+            if (fifo && ::fcntl(fifo_end.get(), F_SETFL, end->flags & ~O_ASYNC) != 0)
                 return fail_errno("F_SETFL of a FIFO");
             continue;
         }
@@ -185,14 +180,14 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
         bool& used = reads(*end) ? reader_used : writer_used;
         if (access != O_RDWR && !used) {
             used = true;
-            opened.reset(::fcntl((reads(*end) ? pipe->reader : pipe->writer).get(), F_DUPFD_CLOEXEC, 0));
+            opened.reset(::fcntl((reads(*end) ? pipe.reader : pipe.writer).get(), F_DUPFD_CLOEXEC, 0));
         } else {
             opened.reset(::open(fd_path(filler).c_str(), reopen_flags(end->flags) | O_NONBLOCK));
         }
         if (!opened) return fail_errno("pipe or FIFO {} can't be opened again", end->path);
         if (::fcntl(opened.get(), F_SETFL, end->flags & ~O_ASYNC) != 0)
             return fail_errno("F_SETFL of a pipe");
-        if (auto done = opening.keep(*end, std::move(opened)); !done) return done;
+        CHECK_OK(opening.keep(*end, std::move(opened)));
     }
     return {};
 }

@@ -40,7 +40,7 @@ std::string mapped_path(const std::string& path, const ObjectSetOptions& options
 }
 
 Result<> Opening::keep(const Object& object, Fd fd) {
-    if (auto done = keep_copy(object, fd.get()); !done) return done;
+    CHECK_OK(keep_copy(object, fd.get()));
     return {};
 }
 
@@ -105,7 +105,7 @@ Result<> make_read_only(Opening& opening) {
         const int fd = opening.opened.here(object.id);
         const Fd again(::open(fd_path(fd).c_str(), O_RDONLY | O_CLOEXEC));
         if (!again) return fail_errno("{}", object.path);
-        if (auto done = opening.keep_copy(object, again.get()); !done) return done;
+        CHECK_OK(opening.keep_copy(object, again.get()));
     }
     return {};
 }
@@ -118,32 +118,32 @@ Result<> open_each(Opening& opening) {
     };
     for (const Object& object : opening.objects.objects)
         if (object.kind == ObjectKind::memory && !is_system_v(object))
-            if (auto done = with_name(object, open_memory(opening, object)); !done) return done;
+            CHECK_OK(with_name(object, open_memory(opening, object)));
     const auto open_files = [&](bool backed) -> Result<> {
         for (const Object& object : opening.objects.objects)
             if (object.kind == ObjectKind::file && (object.backing >= 0) == backed)
-                if (auto done = open_file(opening, object); !done) return done;
+                CHECK_OK(open_file(opening, object));
         return {};
     };
-    if (auto done = open_files(true); !done) return done;
-    if (auto done = make_read_only(opening); !done) return done;
+    CHECK_OK(open_files(true));
+    CHECK_OK(make_read_only(opening));
     // Nothing is made of another one's memory any more.
     opening.opened.open_doors();
-    if (auto done = open_files(false); !done) return done;
+    CHECK_OK(open_files(false));
     for (const auto& [id, ends] :
          grouped(opening.objects, [](const Object& object) { return object.pipe; })) {
         if (ends.front()->kind == ObjectKind::other) continue;
-        if (auto done = open_pipe(opening, ends); !done) return done;
+        CHECK_OK(open_pipe(opening, ends));
     }
     for (const Object& object : opening.objects.objects)
         if (object.kind == ObjectKind::other && !is_system_v(object))
-            if (auto done = with_name(object, open_other(opening, object)); !done) return done;
+            CHECK_OK(with_name(object, open_other(opening, object)));
     for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
-        if (auto done = open_terminal(opening, ends); !done) return done;
+        CHECK_OK(open_terminal(opening, ends));
     // All of a kind are open at once.
     for (const auto open_sockets : {open_tcp_sockets, open_datagram_sockets, open_unix_sockets}) {
-        if (auto done = opening.opened.hand_over(); !done) return done;
-        if (auto done = open_sockets(opening); !done) return done;
+        CHECK_OK(opening.opened.hand_over());
+        CHECK_OK(open_sockets(opening));
     }
     return {};
 }
@@ -152,7 +152,7 @@ Result<> open_each(Opening& opening) {
 
 Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const ImageReader& image,
                                       const ObjectSetOptions& options, std::vector<std::string>& notes) {
-    if (auto done = check_files(objects, options, notes); !done) return std::unexpected(done.error());
+    CHECK_OK(check_files(objects, options, notes));
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
@@ -166,7 +166,7 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
             : Holding(static_cast<std::size_t>(std::clamp(options.floor - own, 1, most)), options.avoid);
     Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding),
                     {},      {},    {},      {}};
-    if (auto done = open_each(opening); !done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(open_each(opening));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
     state->launchers = std::move(opening.launchers);
@@ -203,11 +203,10 @@ Fd ObjectSet::take_launcher(std::int64_t object) {
 Result<> ObjectSet::open_processes(const Translate& to_kernel) {
     for (const auto& [id, object] : state_->objects) {
         if (object.type != "pidfd" || state_->opened.contains(id)) continue;
-        auto process = open_pidfd(object, to_kernel);
-        if (!process) return std::unexpected(std::move(process.error()));
+        auto process = TRY(open_pidfd(object, to_kernel));
         auto* number = state_->later->at(static_cast<std::size_t>(id));
         if (number == nullptr) return fail("no memory for the number of a pidfd");
-        if (auto done = state_->opened.put(id, process->get()); !done) return done;
+        CHECK_OK(state_->opened.put(id, process.get()));
         number->store(state_->opened.here(id) + 1);
     }
     // Yama lets a process reach its descendants only; here it is the other way round, see fetch().
@@ -247,13 +246,11 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
                                  std::vector<std::string>& notes) {
     std::set<std::int64_t> terminals;
     for (const auto& [id, object] : state_->objects) {
-        const auto held = lend(id);
-        if (!held) return std::unexpected(held.error());
-        const int fd = held->get();
+        const auto held = TRY(lend(id));
+        const int fd = held.get();
         if (fd < 0) continue;
-        if (auto done = seal(object, fd, true); !done) return done;
-        if (object.type == "timerfd")
-            if (auto done = arm_timerfd(object, fd, ahead); !done) return done;
+        CHECK_OK(seal(object, fd, true));
+        if (object.type == "timerfd") CHECK_OK(arm_timerfd(object, fd, ahead));
         if (object.owner != 0) {
             f_owner_ex owner{};
             owner.type = static_cast<decltype(owner.type)>(object.owner_type);
@@ -275,7 +272,7 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
 
 Result<> ObjectSet::change_files(const ImageReader& image, std::vector<std::string>& notes) {
     for (const auto& [id, file] : state_->refills)
-        if (auto done = refill_memory(image, state_->objects.at(id), file.get()); !done) return done;
+        CHECK_OK(refill_memory(image, state_->objects.at(id), file.get()));
     for (const Cut& cut : state_->cuts) {
         auto aside = cut_back(cut, state_->options.directory);
         if (!aside) return std::unexpected(std::move(aside.error()));

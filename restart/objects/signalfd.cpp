@@ -9,10 +9,9 @@
 namespace cairn::restart {
 
 Result<Fd> open_signalfd(const schema::Object& object) {
-    auto extra = schema::unpack(object.extra);
-    if (!extra) return std::unexpected(std::move(extra.error()));
+    auto extra = TRY(schema::unpack(object.extra));
     // The kernel's sigset_t: bit n-1 for signal n; libc's begins with it.
-    const auto bits = schema::number<std::uint64_t>(*extra, "mask");
+    const auto bits = schema::number<std::uint64_t>(extra, "mask");
     sigset_t mask;
     ::sigemptyset(&mask);
     std::memcpy(&mask, &bits, sizeof bits);

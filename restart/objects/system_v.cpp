@@ -116,13 +116,12 @@ Result<> fill_attached(const ImageReader& image, const schema::Object& object, s
     std::ranges::sort(runs, {}, &schema::PageRun::address);
     std::uint64_t end = 0;
     for (const schema::PageRun& run : runs) {
-        if (auto good = image.check_run(run); !good) return good;
+        CHECK_OK(image.check_run(run));
         if (run.address >= object.size || run.address < end)
             return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
         if (!fresh) clear(begin, end, run.address);
-        auto piece = read_run(image, run);
-        if (!piece) return std::unexpected(std::move(piece.error()));
-        std::memcpy(begin + run.address, piece->data(), std::min(run.length, object.size - run.address));
+        auto piece = TRY(read_run(image, run));
+        std::memcpy(begin + run.address, piece.data(), std::min(run.length, object.size - run.address));
         end = run.address + run.length;
     }
     if (!fresh) clear(begin, end, object.size);
@@ -240,8 +239,7 @@ struct SystemV::Opening {
                                   [](key_t key, int flags) { return ::msgget(key, flags); });
         if (!found) return std::unexpected(std::move(found.error()));
         std::tie(made.real, made.created) = *found;
-        if (auto done = put_messages(made.real, extra, wanted); !done)
-            return std::unexpected(std::move(done.error()));
+        CHECK_OK(put_messages(made.real, extra, wanted));
         set_owner(wanted, about, about.msg_perm,
                   [&](int command, msqid_ds& state) { return ::msgctl(made.real, command, &state); });
         return made;
@@ -275,12 +273,10 @@ struct SystemV::Opening {
     }
 
     Result<One> open(const schema::Object& object) {
-        auto extra = schema::unpack(object.extra);
-        if (!extra) return std::unexpected(std::move(extra.error()));
-        const Wanted wanted = wanted_of(*extra);
+        auto extra = TRY(schema::unpack(object.extra));
+        const Wanted wanted = wanted_of(extra);
         if (object.kind == schema::ObjectKind::memory) return segment(object, wanted);
-        return object.type == "semaphores" ? semaphores(object, *extra, wanted)
-                                           : queue(object, *extra, wanted);
+        return object.type == "semaphores" ? semaphores(object, extra, wanted) : queue(object, extra, wanted);
     }
 };
 
@@ -289,10 +285,9 @@ Result<> SystemV::open_all(const schema::Objects& objects, const ImageReader& im
     Opening opening{image, map, notes};
     for (const schema::Object& object : objects.objects) {
         if (!is_system_v(object)) continue;
-        auto made = opening.open(object);
-        if (!made) return std::unexpected(std::move(made.error()));
-        all_.push_back(*made);
-        if (!bind_ipc(map, made->kind, made->id, made->real))
+        auto made = TRY(opening.open(object));
+        all_.push_back(made);
+        if (!bind_ipc(map, made.kind, made.id, made.real))
             return fail("the session's table of System V objects is full");
     }
     return {};

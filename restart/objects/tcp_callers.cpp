@@ -44,9 +44,8 @@ Result<std::uint16_t> TcpCallers::listen(const Address& address, int domain,
 }
 
 Result<TcpCallers::Ticket> TcpCallers::expect() {
-    auto key = Key::random();
-    if (!key) return std::unexpected(std::move(key.error()));
-    Ticket ticket{make_token(), *key};
+    auto key = TRY(Key::random());
+    Ticket ticket{make_token(), key};
     if (ticket.token.empty()) return fail_errno("no random numbers");
     expected_.emplace(ticket.token, ticket.key);
     return ticket;

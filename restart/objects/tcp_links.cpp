@@ -48,12 +48,10 @@ class LinkMaker {
         std::ranges::sort(links_, {}, [](const Link* link) { return link->number; });
         for (const Link* link : links_) free_port(*link);
         json ends = json::array();
-        for (Link* link : links_)
-            if (auto done = offer(*link, ends); !done) return done;
+        for (Link* link : links_) CHECK_OK(offer(*link, ends));
         ask_to_end(ends);
-        auto others = s_.meet(ends);
-        if (!others) return std::unexpected(std::move(others.error()));
-        for (const json& other : *others) {
+        auto others = TRY(s_.meet(ends));
+        for (const json& other : others) {
             if (!other.is_object()) continue;
             other_[schema::number<std::int64_t>(other, "link")] = other;
             end_for(other.value("leftovers", json::array()));
@@ -110,16 +108,14 @@ class LinkMaker {
     Result<> offer(Link& link, json& ends) {
         json end = {{"link", link.number}, {"side", link.side}, {"wire", wire_version}};
         if (link.side == 0) {
-            auto ticket = callers_.expect();
-            if (!ticket) return std::unexpected(std::move(ticket.error()));
-            tokens_[link.number] = ticket->token;
-            auto fallback = callers_.listen(any_address(link.domain), link.domain, link.make);
-            if (!fallback) return std::unexpected(std::move(fallback.error()));
-            end["port"] = *fallback;
-            end["token"] = ticket->token;
+            auto ticket = TRY(callers_.expect());
+            tokens_[link.number] = ticket.token;
+            auto fallback = TRY(callers_.listen(any_address(link.domain), link.domain, link.make));
+            end["port"] = fallback;
+            end["token"] = ticket.token;
             // Coordinators pass it on over what is a secret to others: a Unix socket, a channel with their
             // key.
-            end["key"] = ticket->key.text();
+            end["key"] = ticket.key.text();
             end["old"] = callers_.listen(link.own, link.domain, link.make).has_value();
         }
         ends.push_back(std::move(end));
@@ -145,7 +141,7 @@ class LinkMaker {
                 channel_ = std::move(channel);
                 return {};
             }
-            if (auto fine = s_.still_wanted(); !fine) return fine;
+            CHECK_OK(s_.still_wanted());
         }
         const std::size_t unproved = callers_.unproved();
         return fail_code(ExitCode::timed_out,
@@ -169,10 +165,9 @@ class LinkMaker {
     Result<> call(Link& link) {
         const json& other = other_.at(link.number);
         const std::string token = schema::text(other, "token");
-        auto key = Key::parse(schema::text(other, "key"), "what the coordinator says of the connection");
-        if (!key) return std::unexpected(std::move(key.error()));
+        auto key = TRY(Key::parse(schema::text(other, "key"), "what the coordinator says of the connection"));
         if (schema::number<bool>(other, "old") && link.own.is_here() &&
-            try_to_call(link, link.peer, {token, *key}, true, old_patience))
+            try_to_call(link, link.peer, {token, key}, true, old_patience))
             return {};
         std::string tried;
         std::vector<std::string> addresses;
@@ -183,9 +178,9 @@ class LinkMaker {
             const Address address =
                 Address::parse(text, schema::number<std::uint16_t>(other, "port")).in_domain(link.domain);
             if (address.domain() != link.domain) continue;
-            auto done = try_to_call(link, address, {token, *key}, false, call_patience);
+            auto done = try_to_call(link, address, {token, key}, false, call_patience);
             if (done) return {};
-            if (auto fine = s_.still_wanted(); !fine) return fine;
+            CHECK_OK(s_.still_wanted());
             tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", address.words(), done.error().what);
         }
         return fail("its other part can't be reached ({})", tried);
@@ -223,8 +218,7 @@ class LinkMaker {
     [[nodiscard]] LinkTalk talk(int fd, Channel& channel) {
         return {fd, channel, [this, asked = Clock::now()](int waits, short events) mutable -> Result<short> {
                     if (Clock::now() - asked > std::chrono::milliseconds(500)) {
-                        if (auto fine = s_.still_wanted(); !fine)
-                            return std::unexpected(std::move(fine.error()));
+                        CHECK_OK(s_.still_wanted());
                         asked = Clock::now();
                     }
                     return callers_.wait(waits, events, std::chrono::milliseconds(200));
@@ -245,16 +239,14 @@ class LinkMaker {
         own["options"] = {{"SO_OOBINLINE",
                            schema::number<int>(link.extra.value("options", json::object()), "SO_OOBINLINE")}};
         LinkTalk said = talk(link.fd.get(), *channel_);
-        auto theirs = said.swap(own, *link.contents, most_of(link, "their_unread"));
-        if (!theirs) return std::unexpected(std::move(theirs.error()));
-        link.their_extra = std::move(theirs->words);
-        link.to_send = std::move(theirs->bytes);
+        auto theirs = TRY(said.swap(own, *link.contents, most_of(link, "their_unread")));
+        link.their_extra = std::move(theirs.words);
+        link.to_send = std::move(theirs.bytes);
         link.received_size = link.to_send.size();
-        if (auto done = add_what_was_between(link); !done) return done;
-        auto between = said.swap(json::object(), std::span(link.to_send).subspan(link.received_size),
-                                 most_of(link, "their_unsent"));
-        if (!between) return std::unexpected(std::move(between.error()));
-        link.between = std::move(between->bytes);
+        CHECK_OK(add_what_was_between(link));
+        auto between = TRY(said.swap(json::object(), std::span(link.to_send).subspan(link.received_size),
+                                     most_of(link, "their_unsent")));
+        link.between = std::move(between.bytes);
         channel_.reset();
         set_blocking(link.fd.get(), true);
         return {};

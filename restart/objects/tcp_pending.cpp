@@ -74,10 +74,9 @@ Result<> call_listeners(const std::vector<AwaitedCall>& awaited, std::vector<Pen
         ends.push_back(std::move(end));
     }
     for (const PendingCall& each : calls) ends.push_back({{"link", each.number}, {"side", 1}});
-    auto others = meet(ends);
-    if (!others) return std::unexpected(std::move(others.error()));
+    auto others = TRY(meet(ends));
     std::map<std::int64_t, json> by_number;
-    for (const json& other : *others)
+    for (const json& other : others)
         if (other.is_object()) by_number[schema::number<std::int64_t>(other, "link")] = other;
     for (PendingCall& call : calls) {
         const auto other = by_number.find(call.number);

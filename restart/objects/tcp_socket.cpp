@@ -61,7 +61,7 @@ class TcpSockets {
         for (const auto step : {&TcpSockets::read, &TcpSockets::connect_pairs, &TcpSockets::connect_others,
                                 &TcpSockets::fill_others, &TcpSockets::connect_lone, &TcpSockets::make_rest,
                                 &TcpSockets::connect_pending, &TcpSockets::fill, &TcpSockets::finish})
-            if (auto done = (this->*step)(); !done) return done;
+            CHECK_OK((this->*step)());
         return {};
     }
 
@@ -71,11 +71,10 @@ class TcpSockets {
         for (const Object& object : opening_.objects.objects) {
             if (object.kind != schema::ObjectKind::other || object.type != "tcp") continue;
             if (object.outside && object.contents.empty() && opening_.stand_in(object)) continue;
-            auto extra = schema::unpack(object.extra);
-            if (!extra) return std::unexpected(std::move(extra.error()));
+            auto extra = TRY(schema::unpack(object.extra));
             End& end = ends_[object.id];
             end.object = &object;
-            end.extra = std::move(*extra);
+            end.extra = std::move(extra);
             end.domain = schema::number<int>(end.extra, "domain");
             end.own = Address(schema::bytes(end.extra, "own"));
             end.peer_name = Address(schema::bytes(end.extra, "peer_name"));
@@ -222,7 +221,7 @@ class TcpSockets {
                 "coordinator knows no other host");
         const LinkSurroundings surroundings{opening_.options.meet_links, still_wanted_,
                                             opening_.options.hosts, kept_ports()};
-        if (auto done = connect_links(links, surroundings); !done) return done;
+        CHECK_OK(connect_links(links, surroundings));
         for (auto& [id, end] : ends_)
             if (end.link) end.fd = std::move(end.link->fd);
         return {};
@@ -257,8 +256,7 @@ class TcpSockets {
             if (here >= expected || end.extra.contains("mark")) return {};
             const auto now = Clock::now();
             if (std::exchange(last, here) != here) moved = raised = now;
-            if (now - moved > std::chrono::milliseconds(500))
-                if (auto fine = still_wanted_(); !fine) return fine;
+            if (now - moved > std::chrono::milliseconds(500)) CHECK_OK(still_wanted_());
             if (now - moved > (here > 0 ? std::chrono::seconds(1) : other_patience)) break;
             if (ended && here == 0)
                 return fail("connection {} - {}: its other part has given up", end.own.words(),
@@ -315,9 +313,9 @@ class TcpSockets {
         set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
         hold_more(fd, link.to_send.size());
         const Received theirs{link.their_extra, std::span(link.to_send).first(link.received_size), -1};
-        if (auto done = fill_end(theirs, fd); !done) return done;
+        CHECK_OK(fill_end(theirs, fd));
         const auto between = std::span(link.to_send).subspan(link.received_size);
-        if (auto done = send(fd, -1, between.data(), between.size(), 0); !done) return done;
+        CHECK_OK(send(fd, -1, between.data(), between.size(), 0));
         set_int(fd, IPPROTO_TCP, TCP_NODELAY, 0);
         return {};
     }
@@ -372,8 +370,8 @@ class TcpSockets {
             if (is_pending(end) && take_own_address(end)) continue;
             if (!bind_once_free(end)) {
                 const int problem = errno;
-                if (auto fine = still_wanted_(); !fine) return fine;
-                if (auto done = bind_elsewhere(end, problem); !done) return done;
+                CHECK_OK(still_wanted_());
+                CHECK_OK(bind_elsewhere(end, problem));
             }
             if (!end.flag("listening")) continue;
             if (::listen(end.fd.get(), schema::number<int>(end.extra, "backlog")) != 0)
@@ -516,7 +514,7 @@ class TcpSockets {
                              .problem = {}});
             callers.push_back(&end);
         }
-        if (auto done = call_listeners(awaited, calls, opening_.options.meet_links); !done) return done;
+        CHECK_OK(call_listeners(awaited, calls, opening_.options.meet_links));
         for (std::size_t i = 0; i < calls.size(); ++i) {
             if (!calls[i].problem.empty()) note_no_call(*callers[i], calls[i].problem);
             callers[i]->renamed = true;
@@ -551,8 +549,7 @@ class TcpSockets {
             if (waited > (to >= 0 ? std::chrono::seconds(3) : other_patience))
                 return fail("what was on its way ({} bytes) doesn't fit", size);
             if (to >= 0 && waited > std::chrono::milliseconds(100)) receive_more(to, size - done);
-            if (to < 0 && waited > std::chrono::milliseconds(500))
-                if (auto fine = still_wanted_(); !fine) return fine;
+            if (to < 0 && waited > std::chrono::milliseconds(500)) CHECK_OK(still_wanted_());
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
         return {};
@@ -604,7 +601,7 @@ class TcpSockets {
         const int receiver = end.receiver;
         if (!end.extra.contains("mark")) return send(sender, receiver, data.data(), data.size(), 0);
         const auto mark = std::min(schema::number<std::size_t>(end.extra, "mark"), data.size());
-        if (auto done = send(sender, receiver, data.data(), mark, 0); !done) return done;
+        CHECK_OK(send(sender, receiver, data.data(), mark, 0));
         const bool apart = end.extra.contains("urgent");
         const bool among =
             schema::number<int>(options_of(end.extra), "SO_OOBINLINE") != 0 && mark < data.size();
@@ -612,7 +609,7 @@ class TcpSockets {
         const std::uint8_t urgent = apart   ? schema::number<std::uint8_t>(end.extra, "urgent")
                                     : among ? data[mark]
                                             : std::uint8_t{0};
-        if (auto done = send(sender, receiver, &urgent, 1, MSG_OOB); !done) return done;
+        CHECK_OK(send(sender, receiver, &urgent, 1, MSG_OOB));
         if (!apart && !among && receiver >= 0) {
             std::uint8_t byte = 0;
             pollfd polled{receiver, POLLPRI, 0};
@@ -690,8 +687,8 @@ class TcpSockets {
             }
             set_buffers(fd, end.extra);
             if (end.link || end.peer != nullptr || end.renamed || is_of_launcher(end)) name(end);
-            if (auto done = set_flags(fd, *end.object); !done) return done;
-            if (auto done = opening_.keep(*end.object, std::move(end.fd)); !done) return done;
+            CHECK_OK(set_flags(fd, *end.object));
+            CHECK_OK(opening_.keep(*end.object, std::move(end.fd)));
         }
         return {};
     }

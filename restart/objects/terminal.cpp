@@ -54,10 +54,8 @@ Result<> fill_queues(std::span<const Object* const> ends, int master) {
     if (!typed && !printed) return {};
     const Fd slave(::ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
     if (!slave) return fail_errno("the slave of a pseudo-terminal can't be opened");
-    if (typed)
-        if (auto done = put_typed(master, slave.get(), typed->input); !done) return done;
-    if (printed)
-        if (auto done = put_printed(master, slave.get(), printed->input); !done) return done;
+    if (typed) CHECK_OK(put_typed(master, slave.get(), typed->input));
+    if (printed) CHECK_OK(put_printed(master, slave.get(), printed->input));
     return {};
 }
 
@@ -73,24 +71,23 @@ Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
         if (first_master)
             return fail_code(ExitCode::damaged, "two masters of the pseudo-terminal /dev/pts/{}",
                              end->pty_index);
-        auto master = open_master(end->pty_index, reopen_flags(end->flags) | O_CLOEXEC);
-        if (!master) return std::unexpected(std::move(master.error()));
-        const int index = index_of(master->get());
+        auto master = TRY(open_master(end->pty_index, reopen_flags(end->flags) | O_CLOEXEC));
+        const int index = index_of(master.get());
         if (index != end->pty_index)
             opening.note("the pseudo-terminal /dev/pts/{} comes back as /dev/pts/{}: its number is taken",
                          end->pty_index, index);
         int off = 0;
-        ::ioctl(master->get(), TIOCSPTLCK, &off);
-        if (auto done = set_up_terminal(*end, master->get()); !done) return done;
-        first_master.reset(::fcntl(master->get(), F_DUPFD_CLOEXEC, 0));
-        if (auto done = opening.keep(*end, std::move(*master)); !done) return done;
+        ::ioctl(master.get(), TIOCSPTLCK, &off);
+        CHECK_OK(set_up_terminal(*end, master.get()));
+        first_master.reset(::fcntl(master.get(), F_DUPFD_CLOEXEC, 0));
+        CHECK_OK(opening.keep(*end, std::move(master)));
     }
     for (const Object* end : slaves) {
         Fd slave(::ioctl(first_master.get(), TIOCGPTPEER, reopen_flags(end->flags) | O_NOCTTY));
         if (!slave) return fail_errno("the slave of {} can't be opened", end->path);
-        if (auto done = opening.keep(*end, std::move(slave)); !done) return done;
+        CHECK_OK(opening.keep(*end, std::move(slave)));
     }
-    if (auto done = fill_queues(ends, first_master.get()); !done) return done;
+    CHECK_OK(fill_queues(ends, first_master.get()));
     for (const Object* end : ends) {
         int on = 1;
         if (end->kind == ObjectKind::pty_master && end->packet_mode)
@@ -143,8 +140,7 @@ Result<> open_terminal(Opening& opening, std::span<const Object* const> ends) {
         main = main || end->pty == opening.main_terminal;
     }
     if (master) return open_pair(opening, ends);
-    for (const Object* end : ends)
-        if (auto done = open_outer(opening, *end, main); !done) return done;
+    for (const Object* end : ends) CHECK_OK(open_outer(opening, *end, main));
     return {};
 }
 

@@ -38,17 +38,17 @@ class UnixSockets {
     explicit UnixSockets(Opening& opening) : opening_(opening) {}
 
     Result<> open() {
-        if (auto done = read(); !done) return done;
+        CHECK_OK(read());
         // A path whose file is gone can have been bound anew by another: those go first, and free it again.
         for (const auto step : {&UnixSockets::make_datagrams, &UnixSockets::connect_pairs,
                                 &UnixSockets::connect_lone, &UnixSockets::make_rest})
-            if (auto done = (this->*step)(); !done) return done;
+            CHECK_OK((this->*step)());
         listeners_.clear();
         give_back_names();
         for (const auto step :
              {&UnixSockets::bind_rest, &UnixSockets::fill_unconnected, &UnixSockets::connect_datagrams,
               &UnixSockets::listen, &UnixSockets::connect_pending, &UnixSockets::fill, &UnixSockets::finish})
-            if (auto done = (this->*step)(); !done) return done;
+            CHECK_OK((this->*step)());
         give_back_names();
         return {};
     }
@@ -81,8 +81,7 @@ class UnixSockets {
     }
 
     Result<> bind(int fd, const UnixName& name) {
-        auto acting = as_owner(name);
-        if (!acting) return std::unexpected(std::move(acting.error()));
+        CHECK_OK(as_owner(name));
         return bind_unix(fd, name);
     }
 
@@ -104,11 +103,10 @@ class UnixSockets {
         for (const Object& object : opening_.objects.objects) {
             if (object.kind != schema::ObjectKind::other || object.type != "unix") continue;
             if (object.outside && object.contents.empty() && opening_.stand_in(object)) continue;
-            auto extra = schema::unpack(object.extra);
-            if (!extra) return std::unexpected(std::move(extra.error()));
+            auto extra = TRY(schema::unpack(object.extra));
             UnixEnd& end = ends_[object.id];
             end.object = &object;
-            end.extra = std::move(*extra);
+            end.extra = std::move(extra);
             end.style = schema::number<int>(end.extra, "style");
             end.name = unix_name(end.extra, "name", opening_.options);
             end.peer_name = unix_name(end.extra, "peer_name", opening_.options);
@@ -158,8 +156,7 @@ class UnixSockets {
             const bool lost = peer == nullptr && end.flag("connected") && end.peer_name.empty();
             if (peer != nullptr && !peer->fd &&
                 (peer->name.empty() || (peer->peer == &end && end.name.empty()))) {
-                if (auto done = make_pair(end, peer->fd, credentials(end.extra, "peer_credentials")); !done)
-                    return done;
+                CHECK_OK(make_pair(end, peer->fd, credentials(end.extra, "peer_credentials")));
                 paired_.insert({&end, peer});
             } else if (lost) {
                 if (auto done = make_pair(end, end.stand_in, credentials(end.extra, "peer_credentials"));
@@ -189,7 +186,7 @@ class UnixSockets {
         if (lent_.contains(name)) unlink(name);
         Fd listener = make(style);
         if (!listener) return fail_errno("socket");
-        if (auto done = bind(listener.get(), name); !done) return std::unexpected(std::move(done.error()));
+        CHECK_OK(bind(listener.get(), name));
         lent_.insert(name);
         const int problem = call_as(who, opening_.options.exact_ids,
                                     [&] { return ::listen(listener.get(), SOMAXCONN) == 0 ? 0 : errno; });
@@ -204,19 +201,17 @@ class UnixSockets {
     // each is told of the other.
     Result<> connect(const UnixName& caller_name, Fd& caller, const UnixName& name, Fd& answerer, int style,
                      const Credentials& callers, const Credentials& answerers) {
-        auto listener = listener_at(name, style, answerers);
-        if (!listener) return std::unexpected(std::move(listener.error()));
+        auto listener = TRY(listener_at(name, style, answerers));
         caller = make(style);
         if (!caller) return fail_errno("socket");
-        if (!caller_name.empty())
-            if (auto done = bind(caller.get(), caller_name); !done) return done;
+        if (!caller_name.empty()) CHECK_OK(bind(caller.get(), caller_name));
         const int problem = call_as(callers, opening_.options.exact_ids,
                                     [&] { return connect_unix(caller.get(), name) == 0 ? 0 : errno; });
         if (problem != 0) {
             errno = problem;
             return fail_errno("Unix socket {}: connect", name.words());
         }
-        answerer.reset(::accept4(*listener, nullptr, nullptr, SOCK_CLOEXEC));
+        answerer.reset(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
         if (!answerer) return fail_errno("Unix socket {}: accept", name.words());
         return {};
     }
@@ -247,8 +242,7 @@ class UnixSockets {
     Result<> connect_pairs() {
         for (auto& [id, end] : ends_) {
             if (end.datagrams() || end.fd || end.peer == nullptr) continue;
-            if (auto done = connect_ends(end, end.peer->name, end.peer->fd, &end.peer->extra); !done)
-                return done;
+            CHECK_OK(connect_ends(end, end.peer->name, end.peer->fd, &end.peer->extra));
         }
         return {};
     }
@@ -258,7 +252,7 @@ class UnixSockets {
         for (auto& [id, end] : ends_) {
             const bool lone = end.flag("peer_gone") || end.object->outside || is_old_lone(end);
             if (end.datagrams() || end.fd || !lone) continue;
-            if (auto done = connect_ends(end, end.peer_name, end.stand_in, nullptr); !done) return done;
+            CHECK_OK(connect_ends(end, end.peer_name, end.stand_in, nullptr));
         }
         return {};
     }
@@ -377,8 +371,7 @@ class UnixSockets {
             ask_for_senders(end);
         }
         for (auto& [id, end] : ends_)
-            if (end.datagrams() && !end.name.empty())
-                if (auto done = fill_datagrams(end, false); !done) return done;
+            if (end.datagrams() && !end.name.empty()) CHECK_OK(fill_datagrams(end, false));
         return {};
     }
 
@@ -502,7 +495,7 @@ class UnixSockets {
     Result<> fill() {
         for (auto& [id, end] : ends_) {
             if (end.datagrams()) {
-                if (auto done = fill_datagrams(end, true); !done) return done;
+                CHECK_OK(fill_datagrams(end, true));
                 continue;
             }
             if (end.object->contents.empty()) continue;
@@ -537,8 +530,8 @@ class UnixSockets {
         for (auto& [id, end] : ends_) {
             set_socket_options(end.fd.get(), end.extra, schema::OptionMoment::last);
             set_buffers(end.fd.get(), end.extra);
-            if (auto done = set_flags(end.fd.get(), *end.object); !done) return done;
-            if (auto done = opening_.keep(*end.object, std::move(end.fd)); !done) return done;
+            CHECK_OK(set_flags(end.fd.get(), *end.object));
+            CHECK_OK(opening_.keep(*end.object, std::move(end.fd)));
         }
         return {};
     }

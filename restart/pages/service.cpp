@@ -19,9 +19,8 @@ Result<std::unique_ptr<Service>> Service::start(Work work, const std::string& lo
     if (!fd) return fail_errno("{}", lock);
     // Shared: several parts can come back at once. A capture holds it for a moment only.
     if (::flock(fd.get(), LOCK_SH) != 0) return fail_errno("{}", lock);
-    auto log = Log::create(static_cast<std::uint32_t>(work.processes.size()));
-    if (!log) return std::unexpected(std::move(log.error()));
-    std::unique_ptr<Service> service(new Service(std::move(work), std::move(*log), std::move(fd)));
+    auto log = TRY(Log::create(static_cast<std::uint32_t>(work.processes.size())));
+    std::unique_ptr<Service> service(new Service(std::move(work), std::move(log), std::move(fd)));
     // The tool closes its own when the programs go; the table of descriptors is the server's as well.
     for (auto& process : service->work_.processes) {
         service->images_.emplace_back(::fcntl(process.image_fd, F_DUPFD_CLOEXEC, 3));
@@ -30,7 +29,7 @@ Result<std::unique_ptr<Service>> Service::start(Work work, const std::string& lo
     }
     service->work_.lock = service->lock_.get();
     service->log_.guard().store(own_identity());
-    if (auto done = service->spawn(); !done) return std::unexpected(std::move(done.error()));
+    CHECK_OK(service->spawn());
     service->keeper_ = fork_with_descriptors();
     if (service->keeper_ == 0) keep(service->work_, service->log_);
     if (service->keeper_ < 0) return fail_errno("starting the page server's keeper");

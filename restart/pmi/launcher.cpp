@@ -165,9 +165,8 @@ Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
         if (object.kind != schema::ObjectKind::other || !object.outside) continue;
         Fd connection = set.take_launcher(object.id);
         if (!connection) continue;
-        auto extra = schema::unpack(object.extra);
-        if (!extra) return std::unexpected(std::move(extra.error()));
-        const int fd = schema::number<int>(*extra, "pmi_fd");
+        auto extra = TRY(schema::unpack(object.extra));
+        const int fd = schema::number<int>(extra, "pmi_fd");
         const auto holds = [&](const schema::Process& process) {
             return std::ranges::any_of(process.descriptors, [&](const schema::Descriptor& descriptor) {
                 return descriptor.fd == fd && descriptor.object == object.id;
@@ -185,10 +184,10 @@ Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
         rank.process.reset(static_cast<int>(::syscall(SYS_pidfd_open, to_kernel(process->pid), 0)));
         if (!rank.process) return fail_errno("process {}", process->pid);
         rank.who = fmt::format("process {} ({})", process->pid, process->name);
-        rank.number = schema::number<int>(*extra, "pmi_rank");
-        rank.size = schema::number<int>(*extra, "pmi_size");
-        rank.job = schema::text(*extra, "pmix_job");
-        for (const auto& tag : extra->value("pmix_awaited", nlohmann::json::array()))
+        rank.number = schema::number<int>(extra, "pmi_rank");
+        rank.size = schema::number<int>(extra, "pmi_size");
+        rank.job = schema::text(extra, "pmix_job");
+        for (const auto& tag : extra.value("pmix_awaited", nlohmann::json::array()))
             if (tag.is_number_unsigned()) rank.awaited.push_back(tag.get<std::uint32_t>());
         rank.waits =
             rank.job.empty() ? object.contents.empty() && reads_from(*process, fd) : !rank.awaited.empty();

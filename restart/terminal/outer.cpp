@@ -168,8 +168,7 @@ Result<> OuterTerminal::carry(pid_t first, Deputy& deputy, const Ended& ended) {
         deputy.pass_on(sent, to_group);
         return false;
     };
-    auto end = relay_->run(watcher);
-    if (!end) return std::unexpected(std::move(end.error()));
+    CHECK_OK(relay_->run(watcher));
     relay_.reset();  // hangs up what is left
     return {};
 }
@@ -179,8 +178,7 @@ Result<int> OuterTerminal::stay(pid_t first, Deputy& deputy, const Ended& ended)
         deputy.forget(child);
         ended(child, status);
     };
-    if (relay_)
-        if (auto done = carry(first, deputy, forget); !done) return std::unexpected(std::move(done.error()));
+    if (relay_) CHECK_OK(carry(first, deputy, forget));
     terminal_.reset(shared_ ? terminal_.release() : -1);
     // `fg` has given us the terminal. The program has to have it before it goes on: else it may read first,
     // and be stopped by SIGTTIN once more, which looks like Ctrl-Z by the time at which we hear of it.

@@ -21,7 +21,7 @@ Result<> carry(Channel& relay, Channel& root, std::size_t piece = 100'000) {
         for (auto [from, to] : {std::pair{&relay, &root}, {&root, &relay}}) {
             const std::string said = std::exchange(from->output, {});
             for (std::size_t at = 0; at < said.size(); at += piece)
-                if (auto fed = to->feed(std::string_view(said).substr(at, piece)); !fed) return fed;
+                CHECK_OK(to->feed(std::string_view(said).substr(at, piece)));
         }
     }
     return last;

@@ -21,9 +21,8 @@ class ImageDamage : public testing::Test {
     // What a reader of the file with these bytes says.
     [[nodiscard]] Result<> read(std::span<const std::uint8_t> data) const {
         test::store(path_, data);
-        const auto image = open_process_image(path_);
-        if (!image) return std::unexpected(image.error());
-        return verify_pages(image->reader, image->process.areas.at(0).pages);
+        const auto image = TRY(open_process_image(path_));
+        return verify_pages(image.reader, image.process.areas.at(0).pages);
     }
 
     [[nodiscard]] schema::Bytes flipped(std::size_t byte, unsigned bit = 3) const {
@@ -67,13 +66,11 @@ class ImageDamage : public testing::Test {
     [[nodiscard]] Result<> read_process(const schema::Process& process,
                                         std::uint64_t room = 6 * image_page) const {
         std::filesystem::remove(path_);
-        auto writer = ImageWriter::create(folder_.fd(), "p", ImageKind::process);
-        if (!writer) return std::unexpected(writer.error());
-        (void)writer->reserve(room);
-        writer->add_section(SectionType::meta, schema::encode(process));
-        if (auto finished = writer->finish(Durable::no); !finished) return std::unexpected(finished.error());
-        const auto image = open_process_image(path_);
-        if (!image) return std::unexpected(image.error());
+        auto writer = TRY(ImageWriter::create(folder_.fd(), "p", ImageKind::process));
+        (void)writer.reserve(room);
+        writer.add_section(SectionType::meta, schema::encode(process));
+        CHECK_OK(writer.finish(Durable::no));
+        CHECK_OK(open_process_image(path_));
         return {};
     }
 

@@ -133,13 +133,11 @@ struct Checkpoint {
         throw std::out_of_range("no such descriptor");
     }
     Result<restart::ObjectSet> open(restart::ObjectSetOptions options = {}) {
-        auto image = open_objects_image(folder / "objects");
-        if (!image) return std::unexpected(image.error());
-        const auto room = find_descriptor_room(processes, image->objects, raise_descriptor_limit());
-        if (!room) return std::unexpected(room.error());
-        options.floor = room->floor;
-        options.width = room->width;
-        return restart::ObjectSet::open_all(image->objects, image->reader, options, notes);
+        auto image = TRY(open_objects_image(folder / "objects"));
+        const auto room = TRY(find_descriptor_room(processes, image.objects, raise_descriptor_limit()));
+        options.floor = room.floor;
+        options.width = room.width;
+        return restart::ObjectSet::open_all(image.objects, image.reader, options, notes);
     }
     // Opens everything, forks a process in place of each captured one, and runs `check` (given its index)
     // there. They run one after the other.
