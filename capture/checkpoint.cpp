@@ -32,6 +32,7 @@
 #include "capture/stop.h"
 #include "capture/strangers.h"
 #include "capture/translation.h"
+#include "common/condense.h"
 #include "common/image/demands.h"
 #include "common/image/writer.h"
 #include "common/region_ops.h"
@@ -686,8 +687,8 @@ class Checkpoint {
         auto too_many = too_many_to_restart(processes, objects);
         if (!too_many) return std::unexpected(std::move(too_many.error()));
         if (!too_many->empty()) reporter_.note(std::move(*too_many));
-        manifest_.notes = reporter_.notes();
-        manifest_.notes.insert(manifest_.notes.end(), notes.begin(), notes.end());
+        notes.insert(notes.begin(), reporter_.notes().begin(), reporter_.notes().end());
+        manifest_.notes = condense(notes);
         return {};
     }
 

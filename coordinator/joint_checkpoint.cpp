@@ -6,6 +6,7 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include "common/condense.h"
 #include "common/human.h"
 #include "common/schema/json.h"
 #include "coordinator/attempt.h"
@@ -214,6 +215,7 @@ schema::Manifest JointCheckpoint::whole(std::uint32_t generation, std::vector<st
         for (const Json& note : state.captured.value("notes", Json::array()))
             if (note.is_string()) manifest.notes.push_back(state.site.host + ": " + note.get<std::string>());
     }
+    manifest.notes = condense(manifest.notes);
     return manifest;
 }
 
@@ -296,7 +298,7 @@ asio::awaitable<Result<Json>> JointCheckpoint::conduct() {
                    {"pause_ns", manifest.pause_ns},
                    {"total_ns", std::chrono::nanoseconds(Clock::now() - begun_).count()},
                    {"killed", order_.kill},
-                   {"notes", notes}};
+                   {"notes", condense(notes.get<std::vector<std::string>>())}};
 }
 
 asio::awaitable<Result<Json>> JointCheckpoint::take() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/condense.h"
 #include "common/printable.h"
 #include "restart/tell.h"
 
@@ -21,8 +22,10 @@ struct Notes {
     std::vector<std::string> list;
 
     void print(bool quiet) {
+        std::vector<std::string> news;
         for (; done_ < list.size(); ++done_)
-            if (printed_.insert(list[done_]).second && !quiet) tell("cairn: {}\n", printable(list[done_]));
+            if (printed_.insert(list[done_]).second && !quiet) news.push_back(list[done_]);
+        for (const auto& note : condense(news)) tell("cairn: {}\n", printable(note));
     }
 
   private:

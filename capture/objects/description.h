@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@ struct Description {
     Holder holder;
     int number = -1;                   // the descriptor by which it was first found
     mutable Fd duplicate;              // ours, of the same open file description
+    mutable std::uint64_t used = 0;    // when it was asked for last, as Duplicates counts
     Duplicates* duplicates = nullptr;  // which may take that away for the time
     struct stat status {};
     int flags = 0;         // F_GETFL
@@ -26,7 +28,7 @@ struct Description {
 
     // Good until some others have been asked for theirs.
     [[nodiscard]] int fd() const {
-        if (!duplicate && duplicates != nullptr) duplicates->take_again(*this);
+        if (duplicates != nullptr) duplicates->use(*this);
         return duplicate.get();
     }
     [[nodiscard]] bool is(mode_t format) const { return (status.st_mode & S_IFMT) == format; }

@@ -11,14 +11,9 @@
 namespace cairn::capture {
 namespace {
 
-// So many that have been asked for last are never let go of: whoever looks at one, or compares two, has
-// asked for them just now.
-constexpr std::size_t in_use = 32;
-
-// Sockets are not: whoever looks at connections has both ends in hand for long.
-bool is_dispensable(const Description& description) {
-    return description.number >= 0 && !description.is(S_IFSOCK);
-}
+// Whatever has been asked for among the last so many is not let go of: whoever looks at one, compares two or
+// has both ends of a connection in hand, has asked for them just now.
+constexpr std::uint64_t in_use = 32;
 
 }  // namespace
 
@@ -26,8 +21,15 @@ Duplicates::Duplicates() : most_(static_cast<std::size_t>(raise_descriptor_limit
 
 void Duplicates::add(const Description& description) {
     ++held_;
-    if (is_dispensable(description)) dispensable_.push_back(&description);
+    description.used = ++uses_;
+    // What is on its way through a socket can't be taken again.
+    if (description.number >= 0) dispensable_.push_back(&description);
     make_room();
+}
+
+void Duplicates::use(const Description& description) {
+    description.used = ++uses_;
+    if (!description.duplicate) take_again(description);
 }
 
 void Duplicates::take_again(const Description& description) {
@@ -42,9 +44,14 @@ void Duplicates::take_again(const Description& description) {
 }
 
 void Duplicates::make_room() {
-    while (held_ > most_ && dispensable_.size() > in_use) {
-        dispensable_.front()->duplicate.reset();
+    for (auto left = dispensable_.size(); held_ > most_ && left > 0; --left) {
+        const Description* const oldest = dispensable_.front();
         dispensable_.pop_front();
+        if (oldest->used + in_use > uses_) {
+            dispensable_.push_back(oldest);
+            continue;
+        }
+        oldest->duplicate.reset();
         --held_;
     }
 }

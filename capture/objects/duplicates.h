@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 
 namespace cairn::capture {
@@ -16,13 +17,15 @@ class Duplicates {
     Duplicates();
     // From now on it may lose its duplicate. It must stay where it is.
     void add(const Description& description);
-    // It is asked for and isn't there: taken again; without success if its process has been killed.
-    void take_again(const Description& description);
+    // It is asked for: taken again if it isn't there; without success if its process has been killed.
+    void use(const Description& description);
     void forget_all();
 
   private:
+    void take_again(const Description& description);
     void make_room();
     std::size_t most_, held_ = 0;
+    std::uint64_t uses_ = 0;
     std::deque<const Description*> dispensable_;  // that have one, oldest first
 };
 

@@ -56,7 +56,7 @@ Error no_room(const LinkEnd& end, std::uint64_t most) {
     Error why{
         fmt::format("{} hasn't read {} bytes yet, {} more are on their way to it from another host, and "
                     "only root may look at those; net.ipv4.tcp_rmem gives it room for {} in all",
-                    end.who, unread(end.fd), end.partner_unsent, most),
+                    end.who, unread(end.fd()), end.partner_unsent, most),
         0, ExitCode::refused};
     why.passing = true;
     return why;
@@ -64,9 +64,9 @@ Error no_room(const LinkEnd& end, std::uint64_t most) {
 
 // While a look into the queue is a moment's, what is in it may be acknowledged; its end stays where it is.
 Result<> look_at_sent(LinkEnd& end) {
-    end.unsent = unacknowledged(end.fd);
+    end.unsent = unacknowledged(end.fd());
     if (end.unsent == 0) return {};
-    auto seen = look_at_send_queue(end.fd);
+    auto seen = look_at_send_queue(end.fd());
     if (!seen) return std::unexpected(std::move(seen.error()).in(end.who));
     if (!*seen) return {};  // not permitted
     end.written = (*seen)->end;
@@ -78,9 +78,9 @@ Result<> look_at_sent(LinkEnd& end) {
 Result<> let_all_flow(std::vector<LinkEnd>& ends) {
     for (LinkEnd& end : ends) {
         if (end.link < 0 || end.partner_unsent == 0) continue;
-        const auto before = tcp_state(end.fd).received;
-        (void)let_flow(end.fd, -1, static_cast<std::size_t>(end.partner_unsent),
-                       [&] { return tcp_state(end.fd).received >= before + end.partner_unsent; });
+        const auto before = tcp_state(end.fd()).received;
+        (void)let_flow(end.fd(), -1, static_cast<std::size_t>(end.partner_unsent),
+                       [&] { return tcp_state(end.fd()).received >= before + end.partner_unsent; });
     }
     for (LinkEnd& end : ends) {
         if (end.link < 0 || end.unsent == 0) continue;
@@ -88,7 +88,7 @@ Result<> let_all_flow(std::vector<LinkEnd>& ends) {
         std::uint64_t last = end.unsent;
         while (last != 0 && Clock::now() - moved < std::chrono::milliseconds(1500)) {
             ::usleep(200);
-            if (const auto now = unacknowledged(end.fd); now != last) {
+            if (const auto now = unacknowledged(end.fd()); now != last) {
                 last = now;
                 moved = Clock::now();
             }
@@ -113,13 +113,13 @@ Result<> look_at_received(LinkEnd& end, bool flowed) {
     for (int tries = 0; tries < 200; ++tries) {
         std::optional<std::uint32_t> before;
         if (end.partner_unsent != 0 && !flowed) {
-            before = receive_sequence(end.fd);
+            before = receive_sequence(end.fd());
             if (!before)
                 return fail("{}: TCP_REPAIR isn't permitted here, but on the other host it is", end.who);
         }
-        auto received = look_into_tcp(end.fd);
+        auto received = look_into_tcp(end.fd());
         if (!received) return std::unexpected(std::move(received.error()).in(end.who));
-        if (before && receive_sequence(end.fd) != before) continue;
+        if (before && receive_sequence(end.fd()) != before) continue;
         end.arrived = before;
         end.received = std::move(*received);
         return {};
@@ -148,8 +148,8 @@ std::vector<std::pair<std::size_t, std::int64_t>> pairs_of(const json& said, con
 
 // Whoever had the other end has closed it; what was sent before that still comes.
 Result<> let_it_end(const LinkEnd& end, std::uint64_t bytes) {
-    const auto over = [&] { return has_seen_the_end(tcp_state(end.fd).state); };
-    if (over() || let_flow(end.fd, -1, static_cast<std::size_t>(bytes), over)) return {};
+    const auto over = [&] { return has_seen_the_end(tcp_state(end.fd()).state); };
+    if (over() || let_flow(end.fd(), -1, static_cast<std::size_t>(bytes), over)) return {};
     auto problem = fail_code(ExitCode::refused,
                              "{} is a TCP socket whose peer on another host has closed it, with more to come "
                              "than there is room for",
@@ -166,10 +166,10 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
     const std::uint64_t most = most_room();
     for (LinkEnd& end : ends) {
         CHECK_OK(look_at_sent(end));
-        const std::uint64_t room = most - std::min(most, unread(end.fd));
+        const std::uint64_t room = most - std::min(most, unread(end.fd()));
         list.push_back(
             {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written, room});
-        if (const auto counted = count(end.fd))
+        if (const auto counted = count(end.fd()))
             for (const std::uint64_t each : {counted->sent, counted->received, counted->waiting})
                 list.back().push_back(each);
     }
@@ -205,7 +205,7 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
         if (one.contains("unread")) ends[index].partner_unread = one.value("unread", std::uint64_t{0});
         if (one.value("full", false)) {
             if (!full) full = no_room(ends[index], most);
-            keep_small(ends[index].fd);
+            keep_small(ends[index].fd());
         }
     }
     // Nobody's queue moves then, not even where there is room: it would only be fuller at the next try.

@@ -10,15 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "capture/objects/description.h"
 #include "capture/objects/tcp_queue.h"
 #include "common/error.h"
 
 namespace cairn::capture {
 
 struct LinkEnd {
-    int fd = -1;            // borrowed
+    const Description* socket = nullptr;
     std::string own, peer;  // addresses, comparable over hosts
     std::string who;        // for words
+    [[nodiscard]] int fd() const { return socket->fd(); }
 
     // What is found out.
     std::int64_t link = -1;  // number of the connection in this checkpoint; -1: nobody has the other end

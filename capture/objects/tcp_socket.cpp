@@ -134,7 +134,7 @@ class TcpSockets {
             // host's.
             if (!connected || other_end(socket) != nullptr) continue;
             LinkEnd& end = ends.emplace_back();
-            end.fd = socket.fd();
+            end.socket = socket.found;
             end.own = plain_address(socket.own);
             end.peer = plain_address(socket.peer);
             end.who = socket.found->who();

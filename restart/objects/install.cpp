@@ -152,7 +152,9 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
     const auto& options = state_->options;
     const auto postponing = TRY(Postponing::find(process, options));
     const auto needed = needed_to_rebuild(process);
-    if (state_->needed_from + static_cast<int>(needed.size()) > options.floor + options.width)
+    // Behind them: the pidfd that all is fetched by, and what comes by it.
+    const int behind_needed = state_->needed_from + static_cast<int>(needed.size());
+    if (behind_needed + 2 > options.floor + options.width)
         return fail("{} files have to be open at once while it is rebuilt, and there is no room for them",
                     needed.size());
     std::set<unsigned> open, standing_in;
@@ -164,7 +166,7 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
     standing_in.insert(open.begin(), open.end());
     CHECK_OK(close_others(standing_in));
 
-    Fetcher fetcher(options.floor);
+    Fetcher fetcher(behind_needed);
     for (const std::int64_t id : needed) {
         const auto kept = state_->opened.kept(id);
         if (!kept) continue;

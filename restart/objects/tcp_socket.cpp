@@ -41,6 +41,7 @@ struct End {
     Fd fd;
     bool renamed = false;  // listens at another address than the program knows
     Fd stand_in;           // the other end, where no member holds it
+    bool kept = false;     // finished, and no longer ours
     End* peer = nullptr;
     std::unique_ptr<Link> link;
     [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
@@ -58,9 +59,10 @@ class TcpSockets {
 
     Result<> open() {
         // Real listeners come after the connections, which need the ports for a moment.
-        for (const auto step : {&TcpSockets::read, &TcpSockets::connect_pairs, &TcpSockets::connect_others,
-                                &TcpSockets::fill_others, &TcpSockets::connect_lone, &TcpSockets::make_rest,
-                                &TcpSockets::connect_pending, &TcpSockets::fill, &TcpSockets::finish})
+        for (const auto step :
+             {&TcpSockets::read, &TcpSockets::connect_pairs, &TcpSockets::connect_others,
+              &TcpSockets::fill_others, &TcpSockets::connect_lone, &TcpSockets::make_rest,
+              &TcpSockets::connect_pending, &TcpSockets::finish_rest, &TcpSockets::set_reuse})
             CHECK_OK((this->*step)());
         return {};
     }
@@ -177,17 +179,19 @@ class TcpSockets {
 
     Result<> connect_pairs() {
         for (auto& [id, end] : ends_) {
-            if (end.fd || end.peer == nullptr) continue;
+            if (end.kept || end.peer == nullptr) continue;
             auto done = connect(end, end.peer->extra, end.peer->domain, end.peer->own, end.peer->fd);
-            if (done) continue;
-            if (opening_.options.region == nullptr)
-                opening_.note(
-                    "a TCP connection between members, {} and {}, can't have its addresses again ({}): "
-                    "getsockname(2) and getpeername(2) tell others",
-                    end.own.words(), end.peer->own.words(), done.error().what);
-            done = call(end, {}, end.fd, end.peer->domain, end.peer->extra,
-                        Address::loopback(end.peer->domain), end.peer->fd);
-            if (!done) return done;
+            if (!done) {
+                if (opening_.options.region == nullptr)
+                    opening_.note(
+                        "a TCP connection between members, {} and {}, can't have its addresses again ({}): "
+                        "getsockname(2) and getpeername(2) tell others",
+                        end.own.words(), end.peer->own.words(), done.error().what);
+                CHECK_OK(call(end, {}, end.fd, end.peer->domain, end.peer->extra,
+                              Address::loopback(end.peer->domain), end.peer->fd));
+            }
+            End* const both[] = {&end, end.peer};
+            CHECK_OK(finish(both));
         }
         return {};
     }
@@ -354,6 +358,8 @@ class TcpSockets {
                 done = call(end, {}, end.fd, end.domain, json::object(), Address::loopback(end.domain),
                             end.stand_in);
             if (!done) return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+            End* const alone[] = {&end};
+            CHECK_OK(finish(alone));
         }
         return {};
     }
@@ -361,9 +367,9 @@ class TcpSockets {
     Result<> make_rest() {
         // Those of who will call: without root's help only as long as nobody listens where they called.
         for (const auto& [id, end] : ends_)
-            if (!end.fd && is_pending(end)) end_leftover(end.own, end.peer_name);
+            if (!end.kept && !end.fd && is_pending(end)) end_leftover(end.own, end.peer_name);
         for (auto& [id, end] : ends_) {
-            if (end.fd) continue;
+            if (end.kept || end.fd) continue;
             end.fd = make(end.domain, end.extra);
             if (!end.fd) return fail_errno("socket");
             if (end.own.port() == 0) continue;
@@ -636,20 +642,18 @@ class TcpSockets {
         return {};
     }
 
-    Result<> fill() {
-        for (auto& [id, end] : ends_) {
-            const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
-            if (sender < 0 || (end.object->contents.empty() && !end.extra.contains("mark"))) continue;
-            set_int(sender, IPPROTO_TCP, TCP_NODELAY, 1);
-            if (!end.object->contents.empty()) hold_more(sender, end.object->contents.front().size());
-            const Received received{end.extra,
-                                    end.object->contents.empty() ? std::span<const std::uint8_t>()
-                                                                 : std::span(end.object->contents.front()),
-                                    end.fd.get()};
-            if (auto done = fill_end(received, sender); !done)
-                return std::unexpected(std::move(done.error()).in(end.own.words()));
-            set_int(sender, IPPROTO_TCP, TCP_NODELAY, 0);
-        }
+    Result<> fill(End& end) {
+        const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
+        if (sender < 0 || (end.object->contents.empty() && !end.extra.contains("mark"))) return {};
+        set_int(sender, IPPROTO_TCP, TCP_NODELAY, 1);
+        if (!end.object->contents.empty()) hold_more(sender, end.object->contents.front().size());
+        const Received received{end.extra,
+                                end.object->contents.empty() ? std::span<const std::uint8_t>()
+                                                             : std::span(end.object->contents.front()),
+                                end.fd.get()};
+        if (auto done = fill_end(received, sender); !done)
+            return std::unexpected(std::move(done.error()).in(end.own.words()));
+        set_int(sender, IPPROTO_TCP, TCP_NODELAY, 0);
         return {};
     }
 
@@ -668,27 +672,51 @@ class TcpSockets {
         end.stand_in.reset();
     }
 
-    Result<> finish() {
-        for (auto& [id, end] : ends_) {
-            if (end.flag("no_more_sending")) ::shutdown(end.fd.get(), SHUT_WR);
-            if (end.flag("no_more_reading")) ::shutdown(end.fd.get(), SHUT_RD);
-            if (is_of_launcher(end)) opening_.launchers.emplace(id, std::move(end.stand_in));
-            if (end.stand_in) end_stand_in(end);
+    // A connection is finished as soon as it stands, with its ends together: of thousands of them only one is
+    // open here at a time, where the limit of descriptors asks for that.
+    Result<> finish(std::span<End* const> ends) {
+        for (End* const end : ends) CHECK_OK(fill(*end));
+        for (End* const end : ends) {
+            if (end->flag("no_more_sending")) ::shutdown(end->fd.get(), SHUT_WR);
+            if (end->flag("no_more_reading")) ::shutdown(end->fd.get(), SHUT_RD);
+            if (is_of_launcher(*end)) opening_.launchers.emplace(end->object->id, std::move(end->stand_in));
+            if (end->stand_in) end_stand_in(*end);
         }
+        for (End* const end : ends) CHECK_OK(keep(*end));
+        return {};
+    }
+
+    Result<> keep(End& end) {
+        const int fd = end.fd.get();
+        set_socket_options(fd, end.extra, schema::OptionMoment::last);
+        if (filled_over_.erase(fd) != 0) {
+            int room = 0;
+            socklen_t length = sizeof room;
+            ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &length);
+            end.extra["options"]["SO_RCVBUF"] = room;
+        }
+        set_buffers(fd, end.extra);
+        if (end.link || end.peer != nullptr || end.renamed || is_of_launcher(end)) name(end);
+        CHECK_OK(set_flags(fd, *end.object));
+        CHECK_OK(opening_.keep(*end.object, std::move(end.fd)));
+        end.kept = true;
+        return {};
+    }
+
+    Result<> finish_rest() {
+        std::vector<End*> rest;
+        for (auto& [id, end] : ends_)
+            if (!end.kept) rest.push_back(&end);
+        return finish(rest);
+    }
+
+    // Others had to be bound to the same port, which the kernel allows only if all of them say so.
+    Result<> set_reuse() {
         for (auto& [id, end] : ends_) {
-            const int fd = end.fd.get();
-            set_socket_options(fd, end.extra, schema::OptionMoment::last);
-            set_int(fd, SOL_SOCKET, SO_REUSEADDR, schema::number<int>(end.extra, "reuse_address"));
-            if (filled_over_.contains(fd)) {
-                int room = 0;
-                socklen_t length = sizeof room;
-                ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &length);
-                end.extra["options"]["SO_RCVBUF"] = room;
-            }
-            set_buffers(fd, end.extra);
-            if (end.link || end.peer != nullptr || end.renamed || is_of_launcher(end)) name(end);
-            CHECK_OK(set_flags(fd, *end.object));
-            CHECK_OK(opening_.keep(*end.object, std::move(end.fd)));
+            const int reuse = schema::number<int>(end.extra, "reuse_address");
+            if (reuse == 1) continue;
+            const auto lent = TRY(opening_.opened.lend(id));
+            set_int(lent.get(), SOL_SOCKET, SO_REUSEADDR, reuse);
         }
         return {};
     }

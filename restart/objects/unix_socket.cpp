@@ -29,6 +29,7 @@ struct UnixEnd {
     Fd fd;
     Fd stand_in;  // the other end, where no member holds it
     UnixEnd* peer = nullptr;
+    bool kept = false;  // finished, and no longer ours
     [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
     [[nodiscard]] bool datagrams() const { return style == SOCK_DGRAM; }
 };
@@ -47,7 +48,7 @@ class UnixSockets {
         give_back_names();
         for (const auto step :
              {&UnixSockets::bind_rest, &UnixSockets::fill_unconnected, &UnixSockets::connect_datagrams,
-              &UnixSockets::listen, &UnixSockets::connect_pending, &UnixSockets::fill, &UnixSockets::finish})
+              &UnixSockets::listen, &UnixSockets::connect_pending, &UnixSockets::finish_rest})
             CHECK_OK((this->*step)());
         give_back_names();
         return {};
@@ -241,8 +242,11 @@ class UnixSockets {
 
     Result<> connect_pairs() {
         for (auto& [id, end] : ends_) {
-            if (end.datagrams() || end.fd || end.peer == nullptr) continue;
+            if (end.datagrams() || end.kept || end.fd || end.peer == nullptr) continue;
             CHECK_OK(connect_ends(end, end.peer->name, end.peer->fd, &end.peer->extra));
+            if (carries_descriptors(end) || carries_descriptors(*end.peer)) continue;
+            UnixEnd* const both[] = {&end, end.peer};
+            CHECK_OK(finish(both));
         }
         return {};
     }
@@ -253,8 +257,18 @@ class UnixSockets {
             const bool lone = end.flag("peer_gone") || end.object->outside || is_old_lone(end);
             if (end.datagrams() || end.fd || !lone) continue;
             CHECK_OK(connect_ends(end, end.peer_name, end.stand_in, nullptr));
+            if (carries_descriptors(end)) continue;
+            UnixEnd* const alone[] = {&end};
+            CHECK_OK(finish(alone));
         }
         return {};
+    }
+
+    // Those may be of sockets that aren't made yet.
+    static bool carries_descriptors(const UnixEnd& end) {
+        const auto messages = end.extra.find("messages");
+        return messages != end.extra.end() &&
+               std::ranges::any_of(*messages, [](const json& each) { return each.contains("rights"); });
     }
 
     // Of an image that didn't tell: whoever had no peer had lost it.
@@ -264,7 +278,7 @@ class UnixSockets {
 
     Result<> make_rest() {
         for (auto& [id, end] : ends_) {
-            if (end.fd) continue;
+            if (end.kept || end.fd) continue;
             end.fd = make(end.style);
             if (!end.fd) return fail_errno("socket");
             unbound_.insert(&end);
@@ -492,48 +506,54 @@ class UnixSockets {
         return static_cast<std::size_t>(sent);
     }
 
-    Result<> fill() {
-        for (auto& [id, end] : ends_) {
-            if (end.datagrams()) {
-                CHECK_OK(fill_datagrams(end, true));
-                continue;
-            }
-            if (end.object->contents.empty()) continue;
-            const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
-            if (sender < 0) continue;
-            make_room(sender, size_of(*end.object));
-            ask_for_senders(end);
-            for (std::size_t i = 0; i < end.object->contents.size(); ++i) {
-                const schema::Bytes& data = end.object->contents[i];
-                std::size_t done = 0;
-                do {
-                    auto sent = send(sender, {}, data, message_of(end, i), done);
-                    if (!sent) return std::unexpected(std::move(sent.error()).in(end.object->path));
-                    done += *sent;
-                } while (done < data.size());
-            }
+    Result<> fill(UnixEnd& end) {
+        if (end.datagrams()) return fill_datagrams(end, true);
+        if (end.object->contents.empty()) return {};
+        const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
+        if (sender < 0) return {};
+        make_room(sender, size_of(*end.object));
+        ask_for_senders(end);
+        for (std::size_t i = 0; i < end.object->contents.size(); ++i) {
+            const schema::Bytes& data = end.object->contents[i];
+            std::size_t done = 0;
+            do {
+                auto sent = send(sender, {}, data, message_of(end, i), done);
+                if (!sent) return std::unexpected(std::move(sent.error()).in(end.object->path));
+                done += *sent;
+            } while (done < data.size());
         }
         return {};
     }
 
-    Result<> finish() {
-        for (auto& [id, end] : ends_) {
-            if (end.stand_in) {
+    // A connection is finished as soon as it stands, with its ends together: of thousands of them only one is
+    // open here at a time, where the limit of descriptors asks for that.
+    Result<> finish(std::span<UnixEnd* const> ends) {
+        for (UnixEnd* const end : ends) CHECK_OK(fill(*end));
+        for (UnixEnd* const end : ends) {
+            if (end->stand_in) {
                 // Whoever goes with something unread leaves an error behind.
-                if (end.flag("error")) (void)!::send(end.fd.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-                if (end.extra.contains("pmi_rank") && !end.flag("error"))
-                    opening_.launchers.emplace(id, std::move(end.stand_in));
-                end.stand_in.reset();
+                if (end->flag("error")) (void)!::send(end->fd.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (end->extra.contains("pmi_rank") && !end->flag("error"))
+                    opening_.launchers.emplace(end->object->id, std::move(end->stand_in));
+                end->stand_in.reset();
             }
-            shut_down(end.fd.get(), schema::number<int>(end.extra, "shutdown"));
+            shut_down(end->fd.get(), schema::number<int>(end->extra, "shutdown"));
         }
-        for (auto& [id, end] : ends_) {
-            set_socket_options(end.fd.get(), end.extra, schema::OptionMoment::last);
-            set_buffers(end.fd.get(), end.extra);
-            CHECK_OK(set_flags(end.fd.get(), *end.object));
-            CHECK_OK(opening_.keep(*end.object, std::move(end.fd)));
+        for (UnixEnd* const end : ends) {
+            set_socket_options(end->fd.get(), end->extra, schema::OptionMoment::last);
+            set_buffers(end->fd.get(), end->extra);
+            CHECK_OK(set_flags(end->fd.get(), *end->object));
+            CHECK_OK(opening_.keep(*end->object, std::move(end->fd)));
+            end->kept = true;
         }
         return {};
+    }
+
+    Result<> finish_rest() {
+        std::vector<UnixEnd*> rest;
+        for (auto& [id, end] : ends_)
+            if (!end.kept) rest.push_back(&end);
+        return finish(rest);
     }
 
     Opening& opening_;
