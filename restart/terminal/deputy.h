@@ -2,14 +2,13 @@
 // supervisor) knows the tool's pid and no other, as he knew the launched program's: what he sends to it is
 // meant for the programs.
 //
-// | sent                                  | what becomes of it |
-// |---------------------------------------|----------------------------------------------------------------------------|
-// | to the tool's pid                     | handed on to each launched program, that process alone | | to its
-// group, by a terminal or a kill | members of the group have it; the groups of the other launched programs |
-// |                                       | get it too, unless the restart was started with it ignored
-// (nohup, `&` of  | |                                       | a script) | | SIGKILL to the tool | the
-// launched programs get it (PR_SET_PDEATHSIG)                            | | SIGSTOP to the tool | stops the
-// tool alone; nobody can take it                                   |
+// What is sent, and what becomes of it:
+//  - to the tool's pid: it is handed on to each launched program, to that process alone.
+//  - to the tool's group, by a terminal or a kill: members of the group have it already. The groups of
+//    the other launched programs get it too, unless the restart was started with it ignored (nohup, `&` of
+//    a script).
+//  - SIGKILL to the tool: the launched programs get it (PR_SET_PDEATHSIG).
+//  - SIGSTOP to the tool: it stops the tool alone; nobody can take that signal.
 //
 // Until the programs run (the barrier) a signal is the tool's own: it ends, and nothing is left of the
 // restart.

@@ -22,13 +22,11 @@ namespace cairn::restart {
 
 // A terminal controls one session:
 //  - the programs' session was led from outside (a shell): they come back in the tool's own session, which
-//  has the
-//    terminal; the tool passes on what the shell does to it (stop, continue);
+//    has the terminal; the tool passes on what the shell does to it (stop, continue);
 //  - its leader is a program of the computation, and the tool leads the terminal's session: the tool gives
-//  the terminal
-//    up and the restored leader takes it;
+//    the terminal up and the restored leader takes it;
 //  - the same, but somebody else leads the terminal's session, or there is no terminal: an inner one with a
-//  relay.
+//    relay.
 class OuterTerminal {
   public:
     OuterTerminal() = default;

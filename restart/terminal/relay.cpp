@@ -11,17 +11,18 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace cairn::restart {
 namespace {
 
-constexpr std::size_t most =
-    64 * 1024;  // carried at once in one direction; a reader that is slower holds the writer up
-constexpr int hung_up_poll_ms = 50;  // all slaves closed: poll would return at once for ever
-
-constexpr int background_poll_ms =
-    300;  // nobody tells a job that goes on running that it has the terminal now
+// Carried at once in one direction; a reader that is slower holds the writer up.
+constexpr std::size_t most = 64 * 1024;
+// All slaves are closed: poll would return at once for ever.
+constexpr int hung_up_poll_ms = 50;
+// Nobody tells a job that goes on running that it has the terminal now.
+constexpr int background_poll_ms = 300;
 
 sigset_t signal_set(std::initializer_list<int> signals) {
     sigset_t set;
@@ -96,6 +97,20 @@ class Channel {
     std::vector<char> bytes_;
 };
 
+// What is on its way, and which ends are still open.
+struct Traffic {
+    Channel typed, printed;
+    bool in_open = true, out_open = true;
+    bool finishing = false;  // the watcher has said so
+};
+
+// What is polled.
+enum { outer_in, outer_out, inner, signal_arrived, watcher_ready, polled_count };
+
+bool is_real_error(ssize_t result) {
+    return result < 0 && errno != EAGAIN && errno != EINTR;
+}
+
 }  // namespace
 
 struct Relay::State {
@@ -127,6 +142,20 @@ struct Relay::State {
         // The kernel sends SIGWINCH to the inner foreground group if it has changed.
         if (outer && ::ioctl(in, TIOCGWINSZ, &size) == 0) ::ioctl(master.get(), TIOCSWINSZ, &size);
     }
+    // The programs have been stopped from the terminal: this process stops too, until somebody continues it.
+    void suspend() {
+        leave_raw();
+        ::kill(::getpid(), SIGSTOP);
+        enter_raw();
+        copy_size();
+    }
+
+    [[nodiscard]] std::array<pollfd, polled_count> what_to_poll(const Traffic& traffic, int signals,
+                                                                int watched, bool background) const;
+    // Its end, if one of them says so.
+    [[nodiscard]] std::optional<End> take_signals(int signals, const Watcher& watcher);
+    // True if anything that the programs have printed came nearer to its reader.
+    [[nodiscard]] bool carry(std::span<const pollfd> polled, Traffic& traffic) const;
 };
 
 Relay::Relay(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -169,6 +198,68 @@ void Relay::close_slave() {
     state_->slave.reset();
 }
 
+std::array<pollfd, polled_count> Relay::State::what_to_poll(const Traffic& traffic, int signals, int watched,
+                                                            bool background) const {
+    const bool room = !traffic.printed.full();
+    std::array<pollfd, polled_count> polled{};
+    polled[outer_in] = {traffic.in_open && !background && !traffic.typed.full() ? in : -1, POLLIN, 0};
+    polled[outer_out] = {traffic.printed.empty() ? -1 : out, POLLOUT, 0};
+    polled[inner] = {master.get(),
+                     static_cast<short>((room ? POLLIN : 0) | (traffic.typed.empty() ? 0 : POLLOUT)), 0};
+    polled[signal_arrived] = {signals, POLLIN, 0};
+    polled[watcher_ready] = {traffic.finishing ? -1 : watched, POLLIN, 0};
+    return polled;
+}
+
+std::optional<Relay::End> Relay::State::take_signals(int signals, const Watcher& watcher) {
+    signalfd_siginfo info{};
+    while (::read(signals, &info, sizeof info) == sizeof info) {
+        const auto number = static_cast<int>(info.ssi_signo);
+        if (number == SIGWINCH) copy_size();
+        const bool own = number == SIGWINCH || number == SIGTSTP || number == SIGCONT;
+        if (!own && (!watcher.signalled || watcher.signalled(info))) {
+            leave_raw();
+            // Closing the master is what a hang-up is: SIGHUP and SIGCONT to the inner session.
+            master.reset();
+            return number == SIGHUP ? End::hung_up : End::terminated;
+        }
+        // kill(1): a Ctrl-Z typed here is the inner session's. Who stops the job wants his terminal as it
+        // was.
+        if (number == SIGTSTP) {
+            leave_raw();
+            ::kill(::getpid(), SIGSTOP);
+        }
+        // Somebody stopped us for a while: the settings are the shell's again.
+        if (number == SIGCONT) {
+            enter_raw();
+            copy_size();
+        }
+    }
+    return {};
+}
+
+bool Relay::State::carry(std::span<const pollfd> polled, Traffic& traffic) const {
+    bool carried = false;
+    if (polled[inner].revents & POLLIN) carried = traffic.printed.fill(master.get()) > 0;
+    if ((polled[inner].revents & POLLOUT) && !traffic.typed.empty()) traffic.typed.drain(master.get());
+    if (polled[outer_out].revents != 0) {
+        const ssize_t put = traffic.printed.drain(out);
+        carried = carried || put > 0;
+        // Nobody reads what is printed any more; the programs needn't know, as with a closed window.
+        if (is_real_error(put)) traffic.out_open = false;
+    }
+    if (!traffic.out_open) traffic.printed.drop();
+    if (polled[outer_in].revents == 0) return carried;
+    const ssize_t got = traffic.typed.fill(in);
+    if (got != 0 && !is_real_error(got)) return carried;
+    traffic.in_open = false;
+    termios2 inside{};
+    // A pipe or a file has ended: typed as whoever sits at a terminal would type it.
+    if (got == 0 && ::ioctl(master.get(), TCGETS2, &inside) == 0 && (inside.c_lflag & ICANON))
+        traffic.typed.put(static_cast<char>(inside.c_cc[VEOF]));
+    return carried;
+}
+
 Result<Relay::End> Relay::run(const Watcher& watcher) {
     State& state = *state_;
     const SignalMask mask(watcher.signalled
@@ -179,91 +270,34 @@ Result<Relay::End> Relay::run(const Watcher& watcher) {
     state.enter_raw();
     state.copy_size();
 
-    Channel typed, printed;
-    bool in_open = true, out_open = true, finishing = false;
+    Traffic traffic;
     for (;;) {
-        const bool room_for_print = !printed.full();
-        enum { outer_in, outer_out, inner, signal, watched };
-        std::array<pollfd, 5> polled{};
         const bool background = state.in_background();
         if (!background) state.enter_raw();
-        polled[outer_in] = {in_open && !background && !typed.full() ? state.in : -1, POLLIN, 0};
-        polled[outer_out] = {printed.empty() ? -1 : state.out, POLLOUT, 0};
-        polled[inner] = {state.master.get(),
-                         static_cast<short>((room_for_print ? POLLIN : 0) | (typed.empty() ? 0 : POLLOUT)),
-                         0};
-        polled[signal] = {signals.get(), POLLIN, 0};
-        polled[watched] = {finishing ? -1 : watcher.fd, POLLIN, 0};
-        const int patience = finishing ? 0 : background ? background_poll_ms : -1;
+        auto polled = state.what_to_poll(traffic, signals.get(), watcher.fd, background);
+        const int patience = traffic.finishing ? 0 : background ? background_poll_ms : -1;
         if (::poll(polled.data(), polled.size(), patience) < 0 && errno != EINTR) return fail_errno("poll");
-
-        signalfd_siginfo info{};
-        while (::read(signals.get(), &info, sizeof info) == sizeof info) {
-            if (info.ssi_signo == SIGWINCH) state.copy_size();
-            const auto number = static_cast<int>(info.ssi_signo);
-            const bool own = number == SIGWINCH || number == SIGTSTP || number == SIGCONT;
-            if (!own && (!watcher.signalled || watcher.signalled(info))) {
-                state.leave_raw();
-                // Closing the master is what a hang-up is: SIGHUP and SIGCONT to the inner session.
-                state.master.reset();
-                return number == SIGHUP ? End::hung_up : End::terminated;
-            }
-            // kill(1): a Ctrl-Z typed here is the inner session's. Who stops the job wants his terminal as it
-            // was.
-            if (info.ssi_signo == SIGTSTP) {
-                state.leave_raw();
-                ::kill(::getpid(), SIGSTOP);
-            }
-            // Somebody stopped us for a while: the settings are the shell's again.
-            if (info.ssi_signo == SIGCONT) {
-                state.enter_raw();
-                state.copy_size();
-            }
-        }
-
-        bool carried = false;
-        if (polled[inner].revents & POLLIN) carried = printed.fill(state.master.get()) > 0;
-        if ((polled[inner].revents & POLLOUT) && !typed.empty()) typed.drain(state.master.get());
-        if (polled[outer_out].revents != 0) {
-            const ssize_t put = printed.drain(state.out);
-            carried = carried || put > 0;
-            // Nobody reads what is printed any more; the programs needn't know, as with a closed window.
-            if (put < 0 && errno != EAGAIN && errno != EINTR) out_open = false;
-        }
-        if (!out_open) printed.drop();
-        if (polled[outer_in].revents != 0) {
-            const ssize_t got = typed.fill(state.in);
-            if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-                in_open = false;
-                termios2 inside{};
-                // A pipe or a file has ended: typed as whoever sits at a terminal would type it.
-                if (got == 0 && ::ioctl(state.master.get(), TCGETS2, &inside) == 0 &&
-                    (inside.c_lflag & ICANON))
-                    typed.put(static_cast<char>(inside.c_cc[VEOF]));
-            }
-        }
-        if (polled[watched].revents != 0) {
+        if (const auto end = state.take_signals(signals.get(), watcher)) return *end;
+        const bool carried = state.carry(polled, traffic);
+        if (polled[watcher_ready].revents != 0) {
             const Next next = watcher.ready();
             if (next == Next::finish) {
-                finishing = true;
+                traffic.finishing = true;
                 continue;
             }
             if (next == Next::suspend) {
-                state.leave_raw();
-                ::kill(::getpid(), SIGSTOP);
-                state.enter_raw();
-                state.copy_size();
+                state.suspend();
                 if (watcher.resumed) watcher.resumed();
             }
         }
-        if (finishing && !carried && printed.empty()) {
+        if (traffic.finishing && !carried && traffic.printed.empty()) {
             state.leave_raw();
             return End::finished;
         }
         // No slave is open: the kernel says so at once, each time; one may be opened again (/dev/tty).
         if ((polled[inner].revents & POLLHUP) && !(polled[inner].revents & POLLIN) && !carried &&
-            !finishing) {
-            std::array<pollfd, 3> others{polled[outer_in], polled[signal], polled[watched]};
+            !traffic.finishing) {
+            std::array<pollfd, 3> others{polled[outer_in], polled[signal_arrived], polled[watcher_ready]};
             ::poll(others.data(), others.size(), hung_up_poll_ms);
         }
     }
