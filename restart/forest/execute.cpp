@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
+#include "common/proc.h"
 #include "restart/forest/live.h"
 
 namespace cairn::forest {
@@ -19,58 +19,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Stat {
-    char state = '\0';  // letter of /proc/PID/stat; 0: there is no such process
-    pid_t group = 0, session = 0;
-    std::uint64_t started = 0;
-};
-
-Stat stat_of(pid_t pid) {
-    std::ifstream file(fmt::format("/proc/{}/stat", pid));
-    std::string line;
-    std::getline(file, line);
-    const std::size_t name_end = line.rfind(')');  // the name may hold anything
-    if (name_end == std::string::npos) return {};
-    std::istringstream rest(line.substr(name_end + 1));
-    Stat stat;
-    pid_t parent = 0;
-    rest >> stat.state >> parent >> stat.group >> stat.session;
-    std::string field;
-    for (int number = 7; number <= 21; ++number) rest >> field;
-    rest >> stat.started;
-    return stat;
-}
-
-bool lives(const Stat& stat) {
-    return stat.state != '\0' && stat.state != 'Z' && stat.state != 'X';
+bool lives(const Result<proc::Stat>& stat) {
+    return stat && stat->state != 'Z' && stat->state != 'X';
 }
 
 std::string name_of(pid_t pid) {
-    std::ifstream file(fmt::format("/proc/{}/comm", pid));
-    std::string name;
-    std::getline(file, name);
-    return name;
+    const auto stat = proc::stat(pid);
+    return stat ? stat->comm : "";
 }
 
 // A pid is in use as long as a process or thread, a group or a session has it; zombies count.
 std::string who_has(pid_t pid) {
-    std::ifstream status(fmt::format("/proc/{}/status", pid));
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("Tgid:")) {
-            const pid_t process = std::atoi(line.c_str() + 5);
-            if (process == pid)
-                return fmt::format("pid {} is taken by process {} ({})", pid, pid, name_of(pid));
-            return fmt::format("pid {} is taken by a thread of process {} ({})", pid, process,
-                               name_of(process));
-        }
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-        const pid_t other = std::atoi(entry.path().filename().c_str());
-        if (other <= 0) continue;
-        const Stat stat = stat_of(other);
-        if (stat.group == pid || stat.session == pid)
+    if (const auto process = proc::process_of(pid))
+        return fmt::format("pid {} is taken by {}process {} ({})", pid, *process == pid ? "" : "a thread of ",
+                           *process, name_of(*process));
+    for (const pid_t other : proc::processes()) {
+        const auto stat = proc::stat(other);
+        if (stat && (stat->pgrp == pid || stat->session == pid))
             return fmt::format("pid {} is taken as the id of the {} of process {} ({})", pid,
-                               stat.session == pid ? "session" : "group", other, name_of(other));
+                               stat->session == pid ? "session" : "group", other, stat->comm);
     }
     return fmt::format("pid {} was taken, by somebody who has gone since", pid);
 }
@@ -270,7 +237,8 @@ class Executing {
                 Entry& entry = shared_.board->entry(static_cast<int>(next));
                 const Stage stage = entry.stage;
                 if (stage != Stage::arrived && stage != Stage::leaving) return false;
-                if (stage == Stage::arrived) entry.started = stat_of(entry.pid).started;
+                if (stage == Stage::leaving) continue;
+                if (const auto stat = proc::stat(entry.pid)) entry.started = stat->start_time;
             }
             return true;
         });
@@ -311,7 +279,7 @@ class Executing {
             Entry& entry = shared_.board->entry(process);
             const Stage stage = entry.stage;
             if (stage != Stage::building && stage != Stage::arrived) continue;
-            if (lives(stat_of(entry.pid))) continue;
+            if (lives(proc::stat(entry.pid))) continue;
             if (entry.stage != stage) continue;  // it has just left as planned
             return fail("{} has died while the forest was being made, {}", plan_.processes[at(process)].name,
                         stage == Stage::arrived ? "when it had its ids" : doing(process));
@@ -391,9 +359,9 @@ namespace {
 
 // Is the pid still the process that the board knows, and not a stranger's by now? One under way has the
 // tool's executable, an arrived one may have execed but has its start time.
-bool still_ours(const Entry& entry, pid_t pid, const Stat& stat) {
+bool still_ours(const Entry& entry, pid_t pid, const Result<proc::Stat>& stat) {
     if (!lives(stat)) return false;
-    if (entry.started != 0) return stat.started == entry.started;
+    if (entry.started != 0) return stat->start_time == entry.started;
     const std::string exe = fmt::format("/proc/{}/exe", pid);
     std::error_code error;
     // Who exits has no executable any more, long before it is a zombie if it has much memory to give back.
@@ -423,7 +391,7 @@ std::vector<pid_t> Forest::kill_all() {
             // Awaited for good only if its parent was killed before the fork; so not for ever.
             if (stage == Stage::awaited && pid == 0 && Clock::now() - began < std::chrono::seconds(2))
                 going = true;
-            if (pid <= 0 || stage == Stage::unborn || !still_ours(entry, pid, stat_of(pid))) continue;
+            if (pid <= 0 || stage == Stage::unborn || !still_ours(entry, pid, proc::stat(pid))) continue;
             // Who exits by itself, as planned or because of a failure, is on its way.
             if (stage == Stage::leaving || stage == Stage::given_up) {
                 going = true;
