@@ -12,7 +12,6 @@
 #include <tuple>
 
 #include "common/folder_trust.h"
-#include "common/human.h"
 #include "common/image/demands.h"
 #include "common/image/manifest.h"
 #include "common/open_exactly.h"
@@ -99,39 +98,42 @@ Result<std::string> find_part(const std::string& directory, const std::string& h
 }
 
 Result<Computation> read_computation(const std::string& directory, const std::vector<int>& parts) {
-    Computation computation;
-    computation.directory = directory;
     auto manifest = TRY(read_manifest(directory));
-    computation.manifest = std::move(manifest);
     for (const int part : parts)
-        if (std::ranges::find(computation.manifest.parts, part, &schema::ManifestPart::number) ==
-            computation.manifest.parts.end())
+        if (std::ranges::find(manifest.parts, part, &schema::ManifestPart::number) == manifest.parts.end())
             return fail_code(ExitCode::usage, "{}: there is no part {}; `cairn restart --list {}` shows them",
                              directory, part, directory);
-    for (const auto& image : computation.manifest.images) {
+    std::vector<schema::Process> processes;
+    std::vector<ImageReader> images;
+    std::vector<std::size_t> living;
+    std::vector<ObjectsImage> objects;
+    for (const auto& image : manifest.images) {
         const auto path = directory + "/" + image.file;
         if (image.uid.empty()) {
-            auto objects = TRY(open_objects_image(path));
-            computation.objects.push_back(std::move(objects));
+            auto opened = TRY(open_objects_image(path));
+            objects.push_back(std::move(opened));
             continue;
         }
         if (!parts.empty() && std::ranges::find(parts, image.part) == parts.end()) continue;
-        auto process = TRY(open_process_image(path));
-        if (process.process.cid != computation.manifest.cid)
+        auto opened = TRY(open_process_image(path));
+        if (opened.process.cid != manifest.cid)
             return fail_code(ExitCode::damaged, "{}: belongs to computation {}, not to {}", path,
-                             process.process.cid, computation.manifest.cid);
-        process.reader.park();  // there may be more processes than descriptors
-        computation.processes.push_back(std::move(process));
+                             opened.process.cid, manifest.cid);
+        opened.reader.park();  // there may be more processes than descriptors
+        if (opened.process.run != schema::Run::zombie) living.push_back(processes.size());
+        processes.push_back(std::move(opened.process));
+        images.push_back(std::move(opened.reader));
     }
-    if (computation.objects.size() != 1)
+    if (objects.size() != 1)
         return fail_code(ExitCode::damaged, "{}: the manifest names no objects image", directory);
-    std::vector<const schema::Process*> processes;
-    for (const auto& image : computation.processes) processes.push_back(&image.process);
-    if (auto good = check_demands(processes, computation.objects.front().objects); !good) {
+    std::vector<const schema::Process*> checked;
+    for (const auto& process : processes) checked.push_back(&process);
+    if (auto good = check_demands(checked, objects.front().objects); !good) {
         good.error().code = ExitCode::damaged;
         return std::unexpected(std::move(good.error()).in(directory));
     }
-    return computation;
+    return Computation{directory,         std::move(manifest), std::move(processes),
+                       std::move(images), std::move(living),   std::move(objects.front())};
 }
 
 Result<> check_machine(const Computation& computation) {
@@ -174,15 +176,10 @@ std::int32_t first_process(const std::vector<schema::Process>& processes) {
     return first->pid;
 }
 
-std::string describe_missing(const nlohmann::json& event, const std::string& directory) {
-    std::string text =
-        fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
-    for (const auto& part : event.value("missing", nlohmann::json::array()))
-        text += fmt::format(
-            "; part {} ({}, started on {} {}) is missing: cairn restart --part {} {}",
-            part.value("number", 0), human_count(part.value("processes", 0U), "process", "processes"),
-            part.value("host", ""), part.value("terminal", ""), part.value("number", 0), directory);
-    return text;
+ObjectIndex index_objects(const schema::Objects& objects) {
+    ObjectIndex index;
+    for (const auto& object : objects.objects) index[object.id] = &object;
+    return index;
 }
 
 }  // namespace cairn::restart

@@ -1,8 +1,9 @@
-// Pass 1 of a restart: what a checkpoint's folder holds, read and checked.
+// What a checkpoint's folder holds, read and checked: everything that a restart knows of the computation.
 #pragma once
 
-#include <deque>
-#include <nlohmann/json.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,14 @@ namespace cairn::restart {
 struct Computation {
     std::string directory;
     schema::Manifest manifest;
-    std::vector<ProcessImage> processes;  // of the parts asked for, zombies included
-    std::vector<ObjectsImage> objects;    // one
+    std::vector<schema::Process> processes;  // of the parts asked for, zombies included
+    std::vector<ImageReader> images;         // of each process, in the same order
+    std::vector<std::size_t> living;         // indices of those that are no zombies
+    ObjectsImage objects;
 };
+
+using ObjectIndex = std::map<std::int64_t, const schema::Object*>;  // by id
+[[nodiscard]] ObjectIndex index_objects(const schema::Objects& objects);
 
 // The folder of a generation, or one above it: DIR, DIR/latest. Unless `trusted`, nobody but root and who
 // restarts can write it, or what leads there (common/folder_trust.h). Errors: ExitCode::damaged or refused,
@@ -43,8 +49,5 @@ struct Computation {
 // Whose end is the restart's: the one that the computation began with, else the oldest that is nobody's
 // child. Not the one with the lowest pid: pids wrap around. There has to be one.
 [[nodiscard]] std::int32_t first_process(const std::vector<schema::Process>& processes);
-
-// Which parts of a computation the coordinator is waiting for (its event `waiting`), and how to bring them.
-[[nodiscard]] std::string describe_missing(const nlohmann::json& event, const std::string& directory);
 
 }  // namespace cairn::restart

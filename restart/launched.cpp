@@ -38,16 +38,16 @@ std::vector<forest::Id> launched_programs(std::span<const forest::Node> nodes) {
     return launched;
 }
 
-void tie_to_tool(std::span<ProcessImage* const> living, std::span<const forest::Node> nodes,
+void tie_to_tool(std::span<schema::Process> processes, std::span<const forest::Node> nodes,
                  std::uint64_t ignored) {
     const auto launched = launched_programs(nodes);
     const std::set<forest::Id> ours(launched.begin(), launched.end());
     std::set<forest::Id> outside;
     for (const auto& node : nodes)
         if (node.session_outside) outside.insert(node.pid);
-    for (auto* image : living) {
-        if (ours.contains(image->process.pid)) die_with_parent(image->process);
-        if (outside.contains(image->process.pid)) ignore_hang_up(image->process, ignored);
+    for (auto& process : processes) {
+        if (ours.contains(process.pid)) die_with_parent(process);
+        if (outside.contains(process.pid)) ignore_hang_up(process, ignored);
     }
 }
 

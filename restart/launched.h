@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "restart/computation.h"
+#include "common/schema/process.h"
 #include "restart/forest/node.h"
 
 namespace cairn::restart {
@@ -20,7 +20,7 @@ namespace cairn::restart {
 // unless the program asks for another signal at its parent's death. Under nohup(1) a restart is to outlive
 // its terminal, and so are the programs that come back in its session: those that don't handle SIGHUP ignore
 // it. `ignored`: ignored_signals() of the tool.
-void tie_to_tool(std::span<ProcessImage* const> living, std::span<const forest::Node> nodes,
+void tie_to_tool(std::span<schema::Process> processes, std::span<const forest::Node> nodes,
                  std::uint64_t ignored);
 
 // Ends this process as a child with this wait status has ended: by the same signal (without a core file), for

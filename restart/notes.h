@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <cstddef>
-#include <cstdio>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/condense.h"
@@ -15,20 +15,33 @@
 
 namespace cairn::restart {
 
-// Every pass adds to `list`; the restart prints what is new when a pass is over, and before anything is
-// waited for. The same words are printed once: files are judged before anything is done, and again right
-// before they are opened.
-struct Notes {
+// Every pass adds to `list`, and prints what is new when it is over, and before anything is waited for; if it
+// fails the rest is printed at the end. The same words are printed once: files are judged before anything is
+// done, and again right before they are opened.
+class Notes {
+  public:
+    explicit Notes(bool quiet) : quiet_(quiet) {}
+    Notes(const Notes&) = delete;
+    Notes& operator=(const Notes&) = delete;
+    ~Notes() { print(); }
+
     std::vector<std::string> list;
 
-    void print(bool quiet) {
+    void print() {
         std::vector<std::string> news;
         for (; done_ < list.size(); ++done_)
-            if (printed_.insert(list[done_]).second && !quiet) news.push_back(list[done_]);
+            if (printed_.insert(list[done_]).second && !quiet_) news.push_back(list[done_]);
         for (const auto& note : condense(news)) tell("cairn: {}\n", printable(note));
     }
 
+    // A line of its own, at once.
+    template <class... Args>
+    void say(fmt::format_string<Args...> form, Args&&... args) const {
+        if (!quiet_) tell("cairn: {}\n", fmt::format(form, std::forward<Args>(args)...));
+    }
+
   private:
+    bool quiet_;
     std::size_t done_ = 0;
     std::set<std::string> printed_;
 };

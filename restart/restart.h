@@ -1,34 +1,10 @@
 // A restart of one part or more, as a list of passes: docs/architecture.md.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "common/error.h"
-#include "restart/clock.h"
-#include "restart/objects/objects.h"
+#include "restart/options.h"
 
 namespace cairn::restart {
-
-enum class Ids { automatic, exact, virtual_ids };
-enum class Memory { automatic, eager, lazy };  // docs/decisions/0002-restart-memory.md
-
-struct Options {
-    std::string directory;
-    std::string host;     // whose part of a checkpoint over several; "": this one's
-    std::string session;  // "": the one that it was taken in
-    std::vector<int> parts;
-    Ids ids = Ids::automatic;
-    std::optional<int> wait_seconds;  // for the other parts; none: for ever
-    Clocks clocks = Clocks::automatic;
-    Memory memory = Memory::automatic;
-    bool trust_folder = false;  // though others can write where it lies
-    bool check_only = false;
-    bool quiet = false;
-    FilePolicy files = FilePolicy::by_rule;
-    std::vector<std::pair<std::string, std::string>> path_map;
-};
 
 // Returns when the computation's first process has ended, with its exit status (as a shell gives it).
 [[nodiscard]] Result<int> restart(const Options& options);

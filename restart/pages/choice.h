@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/error.h"
-#include "restart/restart.h"
+#include "restart/options.h"
 
 namespace cairn::restart::pages {
 

@@ -10,8 +10,8 @@
 #include "common/fd.h"
 #include "common/region.h"
 #include "common/region_mapping.h"
-#include "restart/memory_plan.h"
 #include "restart/pages/log.h"
+#include "restart/rebuild/memory_plan.h"
 
 namespace cairn::restart::pages {
 

@@ -7,7 +7,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/user.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,26 +18,12 @@
 #include <utility>
 
 #include "common/printable.h"
-#include "common/schema/extra.h"
 #include "restart/pmi/pmi_one.h"
 #include "restart/pmi/pmix.h"
 #include "restart/tell.h"
 
 namespace cairn::restart::pmi {
 namespace {
-
-// A read of this descriptor was interrupted by the checkpoint, and begins anew.
-bool reads_from(const schema::Process& process, int fd) {
-    constexpr long restart_codes[] = {-512, -513, -514, -516};  // ERESTARTSYS and its kin: linux/errno.h
-    return std::ranges::any_of(process.threads, [&](const schema::Thread& thread) {
-        user_regs_struct registers{};
-        if (thread.registers.size() < sizeof registers) return false;
-        std::memcpy(&registers, thread.registers.data(), sizeof registers);
-        const auto call = static_cast<long>(registers.orig_rax);
-        return (call == SYS_read || call == SYS_recvfrom) && static_cast<int>(registers.rdi) == fd &&
-               std::ranges::find(restart_codes, static_cast<long>(registers.rax)) != std::end(restart_codes);
-    });
-}
 
 struct Served {
     std::unique_ptr<Job> job;
@@ -156,55 +141,6 @@ void keep_only(const std::vector<Rank>& ranks) {
 }
 
 }  // namespace
-
-Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
-                                     std::span<const schema::Process> processes, ObjectSet& set,
-                                     const Translate& to_kernel, std::vector<std::string>& notes) {
-    std::vector<Rank> ranks;
-    for (const schema::Object& object : objects.objects) {
-        if (object.kind != schema::ObjectKind::other || !object.outside) continue;
-        Fd connection = set.take_launcher(object.id);
-        if (!connection) continue;
-        auto extra = TRY(schema::unpack(object.extra));
-        const int fd = schema::number<int>(extra, "pmi_fd");
-        const auto holds = [&](const schema::Process& process) {
-            return std::ranges::any_of(process.descriptors, [&](const schema::Descriptor& descriptor) {
-                return descriptor.fd == fd && descriptor.object == object.id;
-            });
-        };
-        // What a rank has forked may hold it as well.
-        const auto process = std::ranges::find_if(processes, [&](const schema::Process& each) {
-            return holds(each) && std::ranges::none_of(processes, [&](const schema::Process& parent) {
-                       return parent.pid == each.ppid && holds(parent);
-                   });
-        });
-        if (process == processes.end()) continue;
-        Rank rank;
-        rank.connection = std::move(connection);
-        rank.process.reset(static_cast<int>(::syscall(SYS_pidfd_open, to_kernel(process->pid), 0)));
-        if (!rank.process) return fail_errno("process {}", process->pid);
-        rank.who = fmt::format("process {} ({})", process->pid, process->name);
-        rank.number = schema::number<int>(extra, "pmi_rank");
-        rank.size = schema::number<int>(extra, "pmi_size");
-        rank.job = schema::text(extra, "pmix_job");
-        for (const auto& tag : extra.value("pmix_awaited", nlohmann::json::array()))
-            if (tag.is_number_unsigned()) rank.awaited.push_back(tag.get<std::uint32_t>());
-        rank.waits =
-            rank.job.empty() ? object.contents.empty() && reads_from(*process, fd) : !rank.awaited.empty();
-        rank.born = process->uid.substr(process->uid.rfind('-') + 1);
-        rank.born.insert(0, 20 - std::min<std::size_t>(rank.born.size(), 20), '0');  // numbers, in order
-        ranks.push_back(std::move(rank));
-    }
-    std::map<int, int> here;
-    for (const Rank& rank : ranks) ++here[rank.size];
-    for (const auto& [size, count] : here)
-        if (count % size != 0)
-            notes.push_back(fmt::format(
-                "{} of {} ranks of an MPI job are restarted here: what asks all of them, MPI_Finalize "
-                "above all, asks these",
-                count, size));
-    return ranks;
-}
 
 Result<pid_t> start_launcher(std::vector<Rank> ranks) {
     const pid_t child = ::fork();

@@ -1,19 +1,15 @@
-// Stands in for MPI launchers (mpiexec) that were outside the group: answers the ranks that they have
-// started.
+// The process that stands in for MPI launchers (mpiexec) that were outside the group: it answers the ranks
+// that they have started.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "common/fd.h"
-#include "common/schema/process.h"
-#include "restart/objects/objects.h"
 
 namespace cairn::restart::pmi {
 
@@ -29,12 +25,6 @@ struct Rank {
     std::vector<std::uint32_t> awaited;
     std::string born;
 };
-
-// The ranks among these processes. Takes the launchers' ends out of `set`.
-[[nodiscard]] Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
-                                                   std::span<const schema::Process> processes, ObjectSet& set,
-                                                   const Translate& to_kernel,
-                                                   std::vector<std::string>& notes);
 
 // Starts a process that answers until all connections have ended; a child of the caller's, in a session of
 // its own. It holds nothing but the connections and standard error. If a rank fails the others of its job are

@@ -48,7 +48,7 @@ struct Run {
     std::uint64_t address, length, offset, hash;
 };
 
-// How a unit of runs gets to its place (restart/memory_plan.h).
+// How a unit of runs gets to its place (restart/rebuild/memory_plan.h).
 enum UnitKind : std::uint32_t {
     unit_in_place,  // read where it belongs
     unit_huge,      // an aligned 2 MiB: read into a huge page that is then moved into place
@@ -152,7 +152,7 @@ struct Credentials {
     std::uint64_t cap_bounding;
 };
 
-// Where the blob was when something failed; restart/step_words.h has the words for it.
+// Where the blob was when something failed; restart/rebuild/failure.cpp has the words for it.
 enum Step : std::uint32_t {
     step_none,
     step_unmap,

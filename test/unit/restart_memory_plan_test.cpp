@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "restart/memory_plan.h"
+#include "restart/rebuild/memory_plan.h"
 
 namespace cairn::restart {
 namespace {

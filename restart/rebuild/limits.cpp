@@ -1,4 +1,4 @@
-#include "restart/limits.h"
+#include "restart/rebuild/limits.h"
 
 #include <fmt/format.h>
 

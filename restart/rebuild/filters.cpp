@@ -1,11 +1,11 @@
-#include "restart/filters.h"
+#include "restart/rebuild/filters.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "common/seccomp.h"
-#include "restart/tracee.h"
+#include "restart/rebuild/tracee.h"
 
 namespace cairn::restart {
 namespace {

@@ -1,6 +1,9 @@
-#include "restart/memory_plan.h"
+#include "restart/rebuild/memory_plan.h"
+
+#include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -63,6 +66,20 @@ void add_units(const schema::Area& area, bool watched, bool huge, MemoryPlan& pl
     }
 }
 
+// False where /sys/kernel/mm/transparent_hugepage says never, or isn't there.
+bool machine_has_huge_pages() {
+    const auto chosen = [](const char* name, const char* word) {
+        std::ifstream file(std::string("/sys/kernel/mm/transparent_hugepage/") + name);
+        std::string line;
+        return std::getline(file, line) && line.find(word) != std::string::npos;
+    };
+    // Linux 6.8 has a file for each size, of which 2 MiB inherits from the first unless told otherwise.
+    if (chosen("hugepages-2048kB/enabled", "[never]")) return false;
+    if (chosen("hugepages-2048kB/enabled", "[always]") || chosen("hugepages-2048kB/enabled", "[madvise]"))
+        return true;
+    return chosen("enabled", "[always]") || chosen("enabled", "[madvise]");
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes) {
@@ -96,17 +113,12 @@ std::uint64_t lazy_bytes(const schema::Process& process) {
     return bytes;
 }
 
-bool machine_has_huge_pages() {
-    const auto chosen = [](const char* name, const char* word) {
-        std::ifstream file(std::string("/sys/kernel/mm/transparent_hugepage/") + name);
-        std::string line;
-        return std::getline(file, line) && line.find(word) != std::string::npos;
-    };
-    // Linux 6.8 has a file for each size, of which 2 MiB inherits from the first unless told otherwise.
-    if (chosen("hugepages-2048kB/enabled", "[never]")) return false;
-    if (chosen("hugepages-2048kB/enabled", "[always]") || chosen("hugepages-2048kB/enabled", "[madvise]"))
-        return true;
-    return chosen("enabled", "[always]") || chosen("enabled", "[madvise]");
+MemoryWishes memory_wishes_here(bool lazy) {
+    cpu_set_t processors;
+    const bool known = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
+    return {machine_has_huge_pages(), known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, lazy,
+            // for tests of what is done where the kernel has none, or forbids it
+            std::getenv("CAIRN_NO_USERFAULTFD") == nullptr};
 }
 
 }  // namespace cairn::restart

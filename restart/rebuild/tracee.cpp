@@ -1,4 +1,4 @@
-#include "restart/tracee.h"
+#include "restart/rebuild/tracee.h"
 
 #include <signal.h>
 #include <sys/ptrace.h>

@@ -30,7 +30,7 @@ struct MemoryWishes {
 // How many bytes of the process can come lazily.
 [[nodiscard]] std::uint64_t lazy_bytes(const schema::Process& process);
 
-// False where /sys/kernel/mm/transparent_hugepage says never, or isn't there.
-[[nodiscard]] bool machine_has_huge_pages();
+// What is the same for all processes that come back on this machine. `lazy`: as MemoryWishes::lazy.
+[[nodiscard]] MemoryWishes memory_wishes_here(bool lazy);
 
 }  // namespace cairn::restart

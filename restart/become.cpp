@@ -1,0 +1,93 @@
+#include "restart/become.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/io_uring_filter.h"
+
+namespace cairn::restart {
+namespace {
+
+// Each member of what was the foreground group says so itself: only a process of the session may.
+void take_foreground(const schema::Process& process, const Arrival& arrival) {
+    if (process.terminal < 0 || process.foreground != process.pgid) return;
+    const auto node = std::ranges::find(arrival.nodes, process.pid, &forest::Node::pid);
+    if (node == arrival.nodes.end() || node->group_outside) return;
+    const auto object = arrival.index.find(process.terminal);
+    const bool outer = object != arrival.index.end() && object->second->kind == schema::ObjectKind::terminal;
+    if (outer && !arrival.terminal_foreground) return;
+    const Lent terminal = arrival.objects.controlling_terminal(process);
+    if (!terminal) return;
+    sigset_t block, before;
+    sigemptyset(&block);
+    sigaddset(&block, SIGTTOU);
+    ::sigprocmask(SIG_BLOCK, &block, &before);
+    (void)ObjectSet::set_foreground(terminal.get(), ::getpgrp());
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
+// What stays open besides the process's own descriptors, until its memory is there.
+std::vector<int> kept_open(const schema::Process& process, const Arrival& arrival) {
+    std::vector<int> keep = {arrival.regions.of(process).fd.get(), arrival.image_place};
+    const auto want = [&](std::int64_t object) {
+        if (const int fd = arrival.objects.fd_of(object); fd >= 0) keep.push_back(fd);
+    };
+    for (const auto id : {process.cwd, process.root, process.executable}) want(id);
+    for (const auto& area : process.areas) want(area.object);
+    std::ranges::sort(keep);
+    keep.erase(std::ranges::unique(keep).begin(), keep.end());
+    return keep;
+}
+
+Result<> open_image(const ImageReader& image, int place) {
+    const auto opened = TRY(image.open_again());
+    if (::dup2(opened.get(), place) < 0) return fail("{}", std::strerror(errno));
+    return {};
+}
+
+// Everything but the exec. From install() on every number may be the program's: no owner of a descriptor of
+// ours may end behind it.
+Result<> arrange(const schema::Process& process, const ImageReader& image, const Arrival& arrival) {
+    take_foreground(process, arrival);
+    CHECK_OK(open_image(image, arrival.image_place));
+    CHECK_OK(arrival.objects.install(process, kept_open(process, arrival), arrival.to_kernel));
+    if (const int problem = process.io_uring_off ? turn_io_uring_off() : 0; problem != 0)
+        return fail("was launched with --io-uring=enosys, and no seccomp filter can be had: {}",
+                    std::strerror(problem));
+    return {};
+}
+
+}  // namespace
+
+void become(std::size_t index, const Arrival& arrival, Stage& stage) {
+    stage.await(index);
+    const auto& process = arrival.computation.processes[index];
+    if (auto done = arrange(process, arrival.computation.images[index], arrival); !done) {
+        stage.report(index, done.error().what);
+        ::_exit(127);
+    }
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    char name[] = "cairn-restart";
+    char* const arguments[] = {name, nullptr};
+    char* const environment[] = {nullptr};
+    ::syscall(SYS_execveat, arrival.objects.place_of(process, process.executable), "", arguments, environment,
+              AT_EMPTY_PATH);
+    stage.report(index, fmt::format("{} can't be executed: {}", path_of(arrival.index, process.executable),
+                                    std::strerror(errno)));
+    ::_exit(127);
+}
+
+std::string path_of(const ObjectIndex& index, std::int64_t object) {
+    const auto found = index.find(object);
+    return found == index.end() ? "?" : found->second->path;
+}
+
+}  // namespace cairn::restart

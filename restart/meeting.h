@@ -1,0 +1,58 @@
+// A restart's conversation with the coordinator, at which the parts of a computation meet, on one host or
+// several: they wait for each other twice (when all have come, and when all are complete), and tell each
+// other the ends of their connections in between (docs/protocol.md, "restart-join" and what follows).
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/client.h"
+#include "common/error.h"
+#include "common/session.h"
+
+namespace cairn::restart {
+
+class Meeting {
+  public:
+    // `directory`: of the checkpoint, for who is told to bring other parts. `quiet`: don't tell.
+    Meeting(Session session, CoordinatorClient client, std::string directory, bool quiet)
+        : session_(std::move(session)),
+          client_(std::move(client)),
+          directory_(std::move(directory)),
+          quiet_(quiet) {}
+
+    [[nodiscard]] const Session& session() const { return session_; }
+    // Where each part is now, once all have come.
+    [[nodiscard]] const nlohmann::json& places() const { return places_; }
+
+    // Says which of the computation's processes come from here, and waits for the other parts, for ever or
+    // `wait_seconds`.
+    [[nodiscard]] Result<> arrive(nlohmann::json join, const nlohmann::json& members,
+                                  std::optional<int> wait_seconds);
+    // Ends of connections to other parts, for the coordinator; theirs, from it.
+    [[nodiscard]] Result<nlohmann::json> exchange_links(const nlohmann::json& ends);
+    // An error once another part has given up.
+    [[nodiscard]] Result<> still_wanted();
+    // Says that these processes are complete, and waits until all parts' are.
+    [[nodiscard]] Result<> await_release(const nlohmann::json& members);
+    // The programs run.
+    void say_done() { (void)client_.send({{"verb", "restart-done"}}); }
+
+  private:
+    [[nodiscard]] Result<> send_in_pieces(nlohmann::json message, const char* list,
+                                          const nlohmann::json& all);
+    [[nodiscard]] Result<nlohmann::json> await(const std::string& name, std::optional<int> seconds);
+    [[nodiscard]] std::string tell_missing(const nlohmann::json& event) const;
+
+    Session session_;
+    CoordinatorClient client_;
+    std::string directory_;
+    bool quiet_;
+    nlohmann::json places_ = nlohmann::json::array();
+    std::optional<Error> given_up_;  // elsewhere, while we waited for another part
+};
+
+}  // namespace cairn::restart

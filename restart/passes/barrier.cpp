@@ -1,0 +1,80 @@
+#include "restart/passes/barrier.h"
+
+#include <string>
+
+#include "common/proc.h"
+#include "common/region.h"
+#include "common/region_ops.h"
+#include "restart/pmi/launchers.h"
+
+namespace cairn::restart::pass {
+namespace {
+
+// What the library of each process finds in the session's regions.
+Result<> fill_regions(const Computation& computation, const Spaces& spaces, const Rebuilt& rebuilt) {
+    if (!spaces.exact_ids)
+        for (const auto& one : rebuilt.processes)
+            for (const auto& [image_tid, real_tid] : one.thread_ids)
+                CHECK_OK(rebuilt.forest.bound_ids->bind(image_tid, real_tid));
+    for (const auto i : computation.living) {
+        const auto& process = computation.processes[i];
+        for (const auto& undo : process.undo)
+            promise_undo(spaces.regions.of(process).region->ipc, rebuilt.forest.real(process.pid),
+                         undo_key(undo.semaphores, static_cast<std::uint32_t>(undo.number)), undo.adjust);
+    }
+    spaces.regions.owners().life.store(life_of(static_cast<std::uint64_t>(computation.manifest.generation)),
+                                       std::memory_order_release);
+    spaces.regions.share_names();
+    return {};
+}
+
+Result<> claim_slots(const Computation& computation, const Regions& regions, Slots& slots) {
+    for (const auto i : computation.living) {
+        const auto& process = computation.processes[i];
+        Region& region = *regions.of(process).region;
+        if (!slots.claim(region, process.pid, process.door))
+            return fail_code(ExitCode::refused,
+                             "the session's table of processes is full: {} are to be restored, and of its {} "
+                             "places too few are left; restart them in another --session",
+                             computation.living.size(), slots_of(region));
+    }
+    return {};
+}
+
+// For the coordinator (docs/protocol.md, "restart-ready").
+nlohmann::json describe_members(const Computation& computation, const Regions& regions, const Ready& ready) {
+    nlohmann::json members = nlohmann::json::array();
+    for (const auto i : computation.living) {
+        const auto& process = computation.processes[i];
+        const SessionRegion& region = regions.of(process);
+        nlohmann::json member = {{"uid", process.uid},
+                                 {"pid", process.pid},
+                                 {"real", ready.rebuilt.forest.real(process.pid)},
+                                 {"slot", ready.slots->of(process.pid)},
+                                 {"door", process.door},
+                                 {"region_at", process.region_at}};
+        if (!region.owners) member["user"] = region.user;
+        members.push_back(std::move(member));
+    }
+    return members;
+}
+
+}  // namespace
+
+Result<Ready> barrier(const Computation& computation, const Spaces& spaces, Objects& objects,
+                      Meeting& meeting, Rebuilt rebuilt, Notes& notes) {
+    Ready ready{Undone<Slots, &Slots::release>(Slots()), std::move(rebuilt)};
+    auto ahead = proc::clock_offsets(std::to_string(ready.rebuilt.processes.front().pid));
+    ahead = {ahead.monotonic - spaces.own_clocks.monotonic, ahead.boottime - spaces.own_clocks.boottime};
+    CHECK_OK(objects.set.after_forest(spaces.to_kernel, ahead, notes.list));
+    CHECK_OK(fill_regions(computation, spaces, ready.rebuilt));
+    objects.system_v->attached();
+    CHECK_OK(claim_slots(computation, spaces.regions, *ready.slots));
+    ready.launcher = TRY(pmi::stand_in_for_launchers(computation.objects.objects, computation.processes,
+                                                     objects.set, spaces.to_kernel, notes.list));
+    notes.print();
+    CHECK_OK(meeting.await_release(describe_members(computation, spaces.regions, ready)));
+    return ready;
+}
+
+}  // namespace cairn::restart::pass

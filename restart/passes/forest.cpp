@@ -1,0 +1,65 @@
+#include "restart/passes/forest.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "restart/become.h"
+
+namespace cairn::restart::pass {
+namespace {
+
+// In a process that has just become a session's leader.
+void take_terminal(const Computation& computation, const ObjectSet& objects, forest::Id session) {
+    for (const auto i : computation.living) {
+        const auto& process = computation.processes[i];
+        if (process.sid != session || process.terminal < 0) continue;
+        const Lent terminal = objects.controlling_terminal(process);
+        if (terminal && take_as_controlling(terminal.get(), process)) return;
+    }
+}
+
+Result<> bind_ids(const forest::Forest& made, BoundIds& bound) {
+    for (const auto& [old_id, new_id] : made.real) CHECK_OK(bound.bind(old_id, new_id));
+    return {};
+}
+
+}  // namespace
+
+Result<Forest> forest(const Computation& computation, const Plan& plan, const Spaces& spaces,
+                      const Objects& objects, Notes& notes) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    auto stage = TRY(Stage::create(computation.processes.size()));
+    const auto index = index_objects(computation.objects.objects);
+    const Arrival arrival{computation,
+                          plan.nodes,
+                          index,
+                          objects.set,
+                          objects.image_place.get(),
+                          spaces.regions,
+                          spaces.to_kernel,
+                          spaces.terminal.foreground()};
+    const pid_t tool = ::getpid();
+    forest::Execution how;
+    how.exact_ids = spaces.exact_ids;
+    how.become = [&](const forest::Node& node) {
+        ::prctl(PR_SET_PTRACER, tool);  // an orphan is no descendant of ours: yama would refuse
+        for (const auto i : computation.living)
+            if (computation.processes[i].pid == node.pid) become(i, arrival, stage);
+        ::_exit(127);
+    };
+    how.lead = [&](forest::Id session) { take_terminal(computation, objects.set, session); };
+    auto made = forest::execute(plan.steps, how);
+    if (!made) return std::unexpected(std::move(made.error()).in("forest"));
+    for (auto& note : made->notes) notes.list.push_back(note);
+    Forest forest{Undone<BoundIds, &BoundIds::unbind>(BoundIds(spaces.regions)), std::move(stage),
+                  Undone<forest::Forest, &forest::Forest::kill_all>(std::move(*made))};
+    if (!spaces.exact_ids) CHECK_OK(bind_ids(*forest.processes, *forest.bound_ids));
+    notes.print();
+    return forest;
+}
+
+}  // namespace cairn::restart::pass

@@ -1,0 +1,93 @@
+#include "restart/passes/go.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "common/human.h"
+#include "common/proc.h"
+#include "restart/launched.h"
+#include "restart/rebuild/leave.h"
+
+namespace cairn::restart::pass {
+namespace {
+
+// How many ancestors of the process are in the computation.
+int depth_of(const schema::Process& process, const std::vector<schema::Process>& processes) {
+    int depth = 0;
+    for (pid_t id = process.ppid;; ++depth) {
+        const auto parent = std::ranges::find(processes, id, &schema::Process::pid);
+        if (parent == processes.end()) return depth;
+        id = parent->ppid;
+    }
+}
+
+// Those that stood still by job control go first, and stop: children before their parents, so that these can
+// be told of it, without the program.
+Result<> stop_again(const Computation& computation, const std::vector<Rebuilding>& processes, Notes& notes) {
+    std::vector<std::pair<int, const Rebuilding*>> stopped;
+    for (const auto& one : processes)
+        if (one.process->run == schema::Run::stopped)
+            stopped.emplace_back(-depth_of(*one.process, computation.processes), &one);
+    std::ranges::sort(stopped);
+    for (const auto& [depth, one] : stopped) {
+        CHECK_OK(prepare_to_go(*one));
+        set_limits(*one, notes.list);
+        CHECK_OK(set_threads(*one));
+        let_go(*one);
+        for (int tries = 0; tries < 1000; ++tries) {
+            auto stat = proc::stat(one->pid);
+            if (!stat || stat->state == 'T') break;
+            ::usleep(1000);
+        }
+    }
+    return {};
+}
+
+Result<> let_all_go(const std::vector<Rebuilding>& processes, Notes& notes) {
+    std::vector<const Rebuilding*> running;
+    for (const auto& one : processes)
+        if (one.process->run != schema::Run::stopped) running.push_back(&one);
+    for (const auto* one : running) CHECK_OK(prepare_to_go(*one));
+    for (const auto* one : running) {
+        set_limits(*one, notes.list);
+        CHECK_OK(set_threads(*one));
+    }
+    for (const auto* one : running) let_go(*one);
+    return {};
+}
+
+// Nothing is undone any more.
+void keep_all(Ready& ready, Objects& objects) {
+    ready.slots.keep();
+    ready.rebuilt.forest.processes.keep();
+    ready.rebuilt.forest.bound_ids.keep();
+    objects.system_v.keep();
+    if (ready.rebuilt.pages) ready.rebuilt.pages->release();
+}
+
+}  // namespace
+
+Result<Running> go(const Computation& computation, const Plan& plan, Objects& objects, Meeting& meeting,
+                   Ready given, std::uint64_t ignored, Notes& notes) {
+    Ready ready = std::move(given);
+    const Forest& forest = ready.rebuilt.forest;
+    CHECK_OK(objects.set.change_files(computation.objects.reader, notes.list));
+    notes.print();
+    std::vector<pid_t> launched;
+    for (const auto id : launched_programs(plan.nodes)) launched.push_back(forest.real(id));
+    auto deputy = std::make_unique<Deputy>(std::move(launched), ignored);
+    CHECK_OK(stop_again(computation, ready.rebuilt.processes, notes));
+    CHECK_OK(let_all_go(ready.rebuilt.processes, notes));
+    keep_all(ready, objects);
+    meeting.say_done();
+    notes.say("{} of computation {} {} on (generation {})",
+              human_count(computation.living.size(), "process", "processes"), computation.manifest.cid,
+              computation.living.size() == 1 ? "goes" : "go", computation.manifest.generation);
+    return Running{forest.real(first_process(computation.processes)), std::move(deputy),
+                   std::move(ready.rebuilt.pages), ready.launcher};
+}
+
+}  // namespace cairn::restart::pass

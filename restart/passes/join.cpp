@@ -1,0 +1,63 @@
+#include "restart/passes/join.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/client.h"
+#include "common/session.h"
+
+namespace cairn::restart::pass {
+namespace {
+
+// A coordinator that we start puts its checkpoints where this one is: D of D/<cid>/<generation>. Not that of
+// a copy in another session: it would take the place of the newest one.
+void suggest_directory(const Computation& computation, const Session& session) {
+    std::error_code error;
+    auto folder = std::filesystem::canonical(computation.directory, error).parent_path();
+    if (!computation.manifest.hosts.empty()) folder = folder.parent_path();
+    if (folder.filename() == computation.manifest.cid && session.name == computation.manifest.session)
+        ::setenv("CAIRN_CKPTDIR", folder.parent_path().c_str(), 0);
+}
+
+// Of the whole, those of this host where there are several.
+std::vector<int> own_parts(const Options& options, const schema::Manifest& manifest) {
+    if (!options.parts.empty() || manifest.hosts.empty()) return options.parts;
+    for (const auto& host : manifest.hosts)
+        if (host.name == manifest.host) return {host.parts.begin(), host.parts.end()};
+    return {};
+}
+
+nlohmann::json describe_parts(const schema::Manifest& manifest) {
+    nlohmann::json parts = nlohmann::json::array();
+    for (const auto& part : manifest.parts)
+        parts.push_back({{"number", part.number},
+                         {"host", part.host},
+                         {"terminal", part.terminal},
+                         {"processes", part.pids.size()}});
+    return parts;
+}
+
+}  // namespace
+
+Result<Meeting> join(const Options& options, const Computation& computation) {
+    const auto& manifest = computation.manifest;
+    const auto session = make_session(options.session.empty() ? manifest.session : options.session);
+    if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
+    suggest_directory(computation, *session);
+    auto client = TRY(CoordinatorClient::connect_or_start(*session));
+    Meeting meeting(*session, std::move(client), computation.directory, options.quiet);
+    nlohmann::json members = nlohmann::json::array();
+    for (const auto i : computation.living)
+        members.push_back({{"uid", computation.processes[i].uid}, {"pid", computation.processes[i].pid}});
+    CHECK_OK(meeting.arrive({{"verb", "restart-join"},
+                             {"cid", manifest.cid},
+                             {"np", manifest.np},
+                             {"generation", manifest.generation},
+                             {"directory", computation.directory},
+                             {"part", own_parts(options, manifest)},
+                             {"parts", describe_parts(manifest)}},
+                            members, options.wait_seconds));
+    return meeting;
+}
+
+}  // namespace cairn::restart::pass

@@ -1,0 +1,30 @@
+// Pass 6 of a restart: files, pipes, sockets, terminals and System V objects are opened, once for all.
+#pragma once
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "restart/computation.h"
+#include "restart/meeting.h"
+#include "restart/notes.h"
+#include "restart/objects/objects.h"
+#include "restart/objects/system_v.h"
+#include "restart/options.h"
+#include "restart/passes/spaces.h"
+#include "restart/undone.h"
+
+namespace cairn::restart::pass {
+
+struct Objects {
+    Undone<SystemV, &SystemV::undo> system_v;
+    ObjectSet set;
+    Fd image_place;  // the number that each process has its own image at
+    int close_from;  // Inherited::close_from
+    bool lazy;       // memory comes from a page server where that is exact
+};
+
+// `opening` is what check() has said. The parts tell each other the ends of their connections by `meeting`.
+[[nodiscard]] Result<Objects> open(const Options& options, const Computation& computation,
+                                   ObjectSetOptions opening, const Spaces& spaces, Meeting& meeting,
+                                   Notes& notes);
+
+}  // namespace cairn::restart::pass

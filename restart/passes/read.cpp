@@ -1,0 +1,38 @@
+#include "restart/passes/read.h"
+
+#include <algorithm>
+#include <set>
+
+#include "restart/objects/system_v.h"
+
+namespace cairn::restart::pass {
+namespace {
+
+// Another part's files are none of our business.
+void keep_own_objects(Computation& computation) {
+    std::set<std::int64_t> used;
+    for (const auto i : computation.living) {
+        const auto& process = computation.processes[i];
+        used.insert({process.executable, process.cwd, process.root, process.terminal});
+        for (const auto& descriptor : process.descriptors) used.insert(descriptor.object);
+        for (const auto& area : process.areas) used.insert(area.object);
+    }
+    auto& list = computation.objects.objects.objects;
+    for (const auto& object : list)
+        if (used.contains(object.id) && object.backing >= 0) used.insert(object.backing);
+    std::erase_if(list, [&](const schema::Object& object) {
+        return !used.contains(object.id) && !is_system_v(object);
+    });
+}
+
+}  // namespace
+
+Result<Computation> read(const Options& options) {
+    const auto directory = TRY(find_part(options.directory, options.host, options.trust_folder));
+    auto computation = TRY(read_computation(directory, options.parts));
+    if (!options.parts.empty()) keep_own_objects(computation);
+    CHECK_OK(check_machine(computation));
+    return computation;
+}
+
+}  // namespace cairn::restart::pass

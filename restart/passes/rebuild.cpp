@@ -1,0 +1,189 @@
+#include "restart/passes/rebuild.h"
+
+#include <signal.h>
+#include <sys/ptrace.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "common/proc.h"
+#include "common/ptrace/thread.h"
+#include "restart/become.h"
+#include "restart/rebuild/advance.h"
+#include "restart/rebuild/enter.h"
+#include "restart/rebuild/memory_plan.h"
+#include "restart/rebuild/tracee.h"
+
+namespace cairn::restart::pass {
+namespace {
+
+// Children that will stop once more. `told`: those that the program has heard of already.
+std::vector<std::int32_t> stopped_children(const Computation& computation, const Forest& forest,
+                                           const schema::Process& parent, bool told) {
+    std::vector<std::int32_t> result;
+    for (const auto& process : computation.processes)
+        if (process.ppid == parent.pid && process.run == schema::Run::stopped &&
+            (process.stop_reported || !told))
+            result.push_back(forest.real(process.pid));
+    return result;
+}
+
+Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const Spaces& spaces, bool lazy,
+                                          const Forest& forest) {
+    const auto wishes = memory_wishes_here(lazy);
+    std::vector<Rebuilding> all;
+    for (const auto i : computation.living) {
+        const auto& process = computation.processes[i];
+        const pid_t pid = forest.real(process.pid);
+        if (auto done = ptrace::seize(pid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
+            !done)
+            return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));
+        Rebuilding one;
+        one.pid = pid;
+        one.process = &process;
+        one.image_path = computation.images[i].path();
+        one.translation = {spaces.to_kernel, &spaces.regions.owners().ipc, spaces.clock_shift};
+        one.memory = plan_memory(process, wishes);
+        one.told_children = stopped_children(computation, forest, process, true);
+        one.untold_child = !stopped_children(computation, forest, process, false).empty();
+        all.push_back(std::move(one));
+    }
+    return all;
+}
+
+// Before anybody needs it: the restorer itself touches memory that isn't there yet. Null: nobody does.
+Result<std::unique_ptr<pages::Service>> start_page_server(const Computation& computation,
+                                                          const Spaces& spaces, const std::string& lock,
+                                                          std::vector<Rebuilding>& processes) {
+    pages::Work work;
+    std::vector<Fd> images;
+    std::vector<Rebuilding*> served;
+    for (const auto& each : spaces.regions.all()) work.regions.push_back({each.region, each.key});
+    for (std::size_t i = 0; i < processes.size(); ++i) {
+        auto& one = processes[i];
+        if (one.memory.lazy_runs.empty()) continue;
+        auto opened = TRY(computation.images[computation.living[i]].open_again());
+        images.push_back(std::move(opened));
+        work.processes.push_back(
+            {one.pid, one.process->name, one.image_path, images.back().get(), one.memory.lazy_runs});
+        served.push_back(&one);
+    }
+    if (served.empty()) return std::unique_ptr<pages::Service>();
+    auto service = TRY(pages::Service::start(std::move(work), lock));
+    for (std::uint32_t number = 0; number < served.size(); ++number)
+        served[number]->take_user_fault = [server = service.get(), number, pid = served[number]->pid](
+                                              int there) { return server->provide(number, pid, there); };
+    return service;
+}
+
+// Traps, stops and ends of all tracees, until every process is complete.
+class Rebuilder {
+  public:
+    Rebuilder(const Computation& computation, const Spaces& spaces, const Objects& objects, Rebuilt& rebuilt)
+        : computation_(computation),
+          spaces_(spaces),
+          objects_(objects),
+          rebuilt_(rebuilt),
+          index_(index_objects(computation.objects.objects)) {
+        for (std::size_t i = 0; i < rebuilt.processes.size(); ++i) {
+            const pid_t pid = rebuilt.processes[i].pid;
+            number_of_[pid] = i;
+            process_of_[pid] = pid;
+        }
+    }
+
+    Result<> run() {
+        while (complete_ < rebuilt_.processes.size()) {
+            const auto happening = next_event(process_of_, 100);
+            if (happening.tid == 0) continue;
+            if (happening.event == Event::ended && rebuilt_.pages &&
+                rebuilt_.pages->ended(happening.tid, happening.detail))
+                continue;
+            if (const auto number = find(happening)) CHECK_OK(take(happening, *number));
+        }
+        return {};
+    }
+
+  private:
+    // The process that the thread is of; nothing if it is none of ours, such as a reader's or a placeholder.
+    std::optional<std::size_t> find(const Happening& happening) {
+        auto process = process_of_.find(happening.tid);
+        if (process == process_of_.end()) {
+            if (happening.event == Event::ended) return {};
+            auto status = proc::status(happening.tid, happening.tid);
+            const pid_t leader = status ? std::atoi((*status)["Tgid"].c_str()) : 0;
+            if (!number_of_.contains(leader)) return {};
+            process = process_of_.emplace(happening.tid, leader).first;
+        }
+        return number_of_.at(process->second);
+    }
+
+    Result<> take(const Happening& happening, std::size_t number) {
+        auto& one = rebuilt_.processes[number];
+        switch (happening.event) {
+            case Event::execed:
+                return enter(one, inherited(*one.process));
+            case Event::trapped: {
+                const bool complete = TRY(trapped(one));
+                if (complete) ++complete_;
+                return {};
+            }
+            case Event::stopped:
+                (void)ptrace::resume(happening.tid, 0);
+                return {};
+            case Event::ended:
+                return fail_ended(number, happening.detail);
+            case Event::crashed:
+                if (happening.detail == SIGSEGV || happening.detail == SIGBUS || happening.detail == SIGILL)
+                    return fail("process {} ({}) crashed while it was rebuilt: {}", one.process->pid,
+                                one.process->name, ::strsignal(happening.detail));
+                (void)ptrace::resume(happening.tid, happening.detail);
+                return {};
+        }
+        return {};
+    }
+
+    [[nodiscard]] Inherited inherited(const schema::Process& process) const {
+        return {objects_.set,
+                *objects_.system_v,
+                objects_.image_place.get(),
+                spaces_.regions.of(process).fd.get(),
+                objects_.close_from,
+                spaces_.exact_ids,
+                [this](std::int64_t object) { return path_of(index_, object); }};
+    }
+
+    [[nodiscard]] Result<> fail_ended(std::size_t number, int status) const {
+        const auto& process = *rebuilt_.processes[number].process;
+        const auto why = rebuilt_.forest.stage.reported(computation_.living[number]);
+        return fail("process {} ({}) {}", process.pid, process.name,
+                    why.empty() ? fmt::format("ended while it was rebuilt (status {:#x})", status) : why);
+    }
+
+    const Computation& computation_;
+    const Spaces& spaces_;
+    const Objects& objects_;
+    Rebuilt& rebuilt_;
+    const ObjectIndex index_;
+    std::map<pid_t, std::size_t> number_of_;  // of each process, in Rebuilt::processes
+    std::map<pid_t, pid_t> process_of_;       // of each thread that has been heard of
+    std::size_t complete_ = 0;
+};
+
+}  // namespace
+
+Result<Rebuilt> rebuild(const Computation& computation, const Spaces& spaces, Objects& objects,
+                        const Meeting& meeting, Forest forest) {
+    Rebuilt rebuilt{nullptr, std::move(forest), {}};
+    CHECK_OK(objects.set.open_processes(spaces.to_kernel));
+    rebuilt.processes = TRY(seize_all(computation, spaces, objects.lazy, rebuilt.forest));
+    rebuilt.pages = TRY(start_page_server(computation, spaces, meeting.session().pages(), rebuilt.processes));
+    for (const auto i : computation.living) rebuilt.forest.stage.release(i);
+    CHECK_OK(Rebuilder(computation, spaces, objects, rebuilt).run());
+    return rebuilt;
+}
+
+}  // namespace cairn::restart::pass

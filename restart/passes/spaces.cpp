@@ -1,0 +1,74 @@
+#include "restart/passes/spaces.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/region_ops.h"
+#include "restart/clock.h"
+#include "restart/moved_hosts.h"
+#include "restart/old_ids.h"
+#include "restart/privileges.h"
+
+namespace cairn::restart::pass {
+namespace {
+
+void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Spaces& spaces) {
+    std::vector<pid_t> leaders;  // of sessions and groups, who have exited: their ids are taken as well
+    for (const auto& process : plan.steps.processes)
+        if (process.exact) leaders.push_back(process.id);
+    if (wanted == Ids::exact)  // the forest says by name who is in the way
+        (void)old_ids_free(computation.processes, leaders, std::chrono::seconds(10));
+    spaces.exact_ids =
+        wanted == Ids::exact || (wanted == Ids::automatic && ::geteuid() == 0 &&
+                                 old_ids_free(computation.processes, leaders, std::chrono::seconds(3)));
+    if (spaces.exact_ids) {
+        spaces.avoid = ids_of(computation.processes, leaders);
+        spaces.to_kernel = [](pid_t id) { return id; };
+    } else {
+        spaces.to_kernel = [region = &spaces.regions.owners()](pid_t id) { return to_real(region->ids, id); };
+    }
+}
+
+Result<> choose_clocks(Clocks wanted, const schema::Manifest& manifest, Spaces& spaces) {
+    (void)own_privileges();  // a user namespace would change what we see of ourselves
+    spaces.own_clocks =
+        proc::clock_offsets("self");  // once there is a namespace for children, the kernel shows that one
+    spaces.clock_shift = TRY(continue_clocks(manifest, wanted));
+    return {};
+}
+
+Result<> choose_terminal(const Computation& computation, const Plan& plan, int floor, Spaces& spaces) {
+    const auto objects = index_objects(computation.objects.objects);
+    const schema::Object* image = nullptr;
+    bool leader_is_ours = false;
+    for (const auto i : computation.living) {
+        const auto& process = computation.processes[i];
+        const auto object = objects.find(process.terminal);
+        if (object == objects.end() || object->second->kind != schema::ObjectKind::terminal) continue;
+        image = object->second;
+        const auto node = std::ranges::find(plan.nodes, process.pid, &forest::Node::pid);
+        if (node != plan.nodes.end() && !node->session_outside) leader_is_ours = true;
+    }
+    spaces.terminal = TRY(OuterTerminal::choose(image, leader_is_ours));
+    if (spaces.terminal.fd() >= 0) spaces.terminal_fd = Fd(::fcntl(spaces.terminal.fd(), F_DUPFD, floor));
+    return {};
+}
+
+}  // namespace
+
+Result<Spaces> spaces(const Options& options, const Computation& computation, const Plan& plan,
+                      const Meeting& meeting, int floor) {
+    Spaces spaces;
+    CHECK_OK(spaces.regions.open(meeting.session(), computation.processes, floor));
+    choose_ids(options.ids, computation, plan, spaces);
+    spaces.hosts = addresses_now(meeting.places());
+    note_moved_hosts(computation.manifest, meeting.places(), spaces.regions.owners().sockets);
+    CHECK_OK(choose_clocks(options.clocks, computation.manifest, spaces));
+    CHECK_OK(choose_terminal(computation, plan, floor, spaces));
+    return spaces;
+}
+
+}  // namespace cairn::restart::pass

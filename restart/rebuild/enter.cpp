@@ -1,0 +1,147 @@
+#include "restart/rebuild/enter.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "common/proc.h"
+#include "common/ptrace/thread.h"
+#include "restart/rebuild/parameters.h"
+#include "restart/rebuild/tracee.h"
+
+extern "C" {
+extern const std::uint8_t cairn_restorer_begin[];
+extern const std::uint8_t cairn_restorer_end[];
+}
+
+namespace cairn::restart {
+namespace {
+
+constexpr std::uint64_t page = 4096;
+
+std::uint64_t whole_pages(std::uint64_t size) {
+    return (size + page - 1) / page * page;
+}
+
+// Of the restorer's code; its parameters lie behind it.
+std::uint64_t code_size() {
+    return whole_pages(static_cast<std::uint64_t>(cairn_restorer_end - cairn_restorer_begin));
+}
+
+// An exec stop lies inside execve: its result would overwrite rax. One step further there is none.
+Result<> settle_exec(pid_t pid) {
+    CHECK_OK(ptrace::interrupt(pid));
+    CHECK_OK(ptrace::resume(pid, 0));
+    int status = 0;
+    if (::waitpid(pid, &status, __WALL) != pid) return fail_errno("waiting for {}", pid);
+    if (!WIFSTOPPED(status)) return fail("process {} died after its exec (status {:#x})", pid, status);
+    return {};
+}
+
+// A place that neither the image nor the fresh program uses, far from stacks that may grow.
+Result<std::uint64_t> find_hole(const schema::Process& process, const std::vector<proc::MapLine>& lines,
+                                std::uint64_t size) {
+    constexpr std::uint64_t margin = 64 << 20, lowest = std::uint64_t{1} << 32, highest = 0x7ffff0000000ULL;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
+    for (const auto& line : lines) used.emplace_back(line.start, line.end);
+    for (const auto& area : process.areas) used.emplace_back(area.start, area.end);
+    std::ranges::sort(used);
+    std::uint64_t end = lowest;
+    for (const auto& [start, stop] : used) {
+        if (start > end && start - end >= size + 2 * margin) return end + margin;
+        end = std::max(end, stop);
+    }
+    if (end < highest && highest - end >= size + 2 * margin) return end + margin;
+    return fail("process {}: no free place of {} bytes between its mappings", process.pid, size);
+}
+
+// An upper bound, whatever part of it is mapped.
+std::uint64_t largest_segment(const schema::Process& process, const SystemV& system_v) {
+    std::uint64_t largest = 0;
+    for (const auto& area : process.areas)
+        if (system_v.segment(area.object) >= 0) largest = std::max(largest, system_v.size(area.object));
+    return whole_pages(largest);
+}
+
+// One free place for all: the restorer, its parameters, what is on its way, who reads, what is attached.
+Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& inherited,
+                                 const std::vector<proc::MapLine>& lines) {
+    std::uint64_t special = 0;
+    for (const auto& line : lines)
+        if (is_special(line)) special += line.end - line.start;
+    const auto reading_size = rebuilding.memory.readers * restorer::reader_space;
+    const auto attaching_size = largest_segment(*rebuilding.process, inherited.system_v);
+
+    Placement placement;
+    ParameterBlock measure(0);
+    CHECK_OK(add_parameters(measure, rebuilding, inherited, lines, placement));
+    placement.size = code_size() + whole_pages(measure.bytes().size() + page);
+    placement.base =
+        TRY(find_hole(*rebuilding.process, lines,
+                      placement.size + special + page + restorer::huge_page + reading_size + attaching_size));
+    placement.params = placement.base + code_size();
+    placement.staging = placement.base + placement.size;
+    placement.reader_spaces =
+        (placement.staging + special + restorer::huge_page) / restorer::huge_page * restorer::huge_page;
+    placement.attach = placement.reader_spaces + reading_size;
+    return placement;
+}
+
+Result<> place_code(pid_t pid, const Placement& placement, const std::vector<proc::MapLine>& lines) {
+    const auto vdso = std::ranges::find(lines, std::string("[vdso]"), &proc::MapLine::name);
+    if (vdso == lines.end()) return fail("process {} has no vdso", pid);
+    auto call_at = TRY(find_syscall(pid, vdso->start, vdso->end - vdso->start));
+    const std::array<std::uint64_t, 6> map = {
+        placement.base,         placement.size,
+        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+        ~std::uint64_t{0},      0};
+    auto mapped = TRY(remote_call(pid, call_at, SYS_mmap, map));
+    if (static_cast<std::uint64_t>(mapped) != placement.base)
+        return fail("process {}: no memory for the restorer ({})", pid,
+                    std::strerror(static_cast<int>(-mapped)));
+    const auto code = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
+    CHECK_OK(ptrace::write_memory(pid, placement.base, code));
+    const std::array<std::uint64_t, 3> protect = {placement.base, code_size(), PROT_READ | PROT_EXEC};
+    auto protection = remote_call(pid, call_at, SYS_mprotect, protect);
+    if (!protection || *protection != 0)
+        return fail("process {}: the restorer can't be made executable", pid);
+    return {};
+}
+
+}  // namespace
+
+Result<> enter(Rebuilding& rebuilding, const Inherited& inherited) {
+    const pid_t pid = rebuilding.pid;
+    CHECK_OK(settle_exec(pid));
+    const auto lines = TRY(proc::maps(pid, false));
+    auto& placement = rebuilding.placement;
+    placement = TRY(find_placement(rebuilding, inherited, lines));
+    CHECK_OK(place_code(pid, placement, lines));
+    ParameterBlock block(placement.params);
+    CHECK_OK(add_parameters(block, rebuilding, inherited, lines, placement));
+    CHECK_OK(ptrace::write_memory(pid, placement.params, block.bytes()));
+    return call_restorer(rebuilding, RestorerEntry::rebuild);
+}
+
+Result<> call_restorer(const Rebuilding& rebuilding, RestorerEntry entry) {
+    const auto& placement = rebuilding.placement;
+    restorer::Entries entries = {};
+    std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
+    auto registers = TRY(ptrace::registers(rebuilding.pid));
+    registers.rip = placement.base + (entry == RestorerEntry::rebuild ? entries.rebuild : entries.go);
+    registers.rdi = placement.params;
+    registers.rsp =
+        placement.params + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
+    if (entry == RestorerEntry::rebuild) registers.eflags = 0x202;  // interrupts on, and nothing else
+    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    CHECK_OK(ptrace::set_registers(rebuilding.pid, registers));
+    return ptrace::resume(rebuilding.pid, 0);
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,160 @@
+#include "restart/rebuild/leave.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "common/fd.h"
+#include "common/ptrace/thread.h"
+#include "restart/rebuild/advance.h"
+#include "restart/rebuild/enter.h"
+#include "restart/rebuild/filters.h"
+#include "restart/rebuild/limits.h"
+#include "restart/rebuild/registers.h"
+#include "restart/rebuild/tracee.h"
+#include "restart/restorer/params.h"
+
+namespace cairn::restart {
+namespace {
+
+// A system call instruction in the vdso, which is in its place by now.
+Result<std::uint64_t> find_call(const Rebuilding& rebuilding) {
+    const auto& areas = rebuilding.process->areas;
+    const auto vdso = std::ranges::find(areas, schema::AreaKind::vdso, &schema::Area::kind);
+    if (vdso == areas.end()) return fail("process {}: no vdso in the image", rebuilding.process->pid);
+    return find_syscall(rebuilding.pid, vdso->start, vdso->end - vdso->start);
+}
+
+// The restorer, which traps, can't have one of these wait. Who has sent it is lost.
+bool has_pending_trap(const schema::Process& process) {
+    const auto is_trap = [](const schema::Bytes& info) {
+        std::int32_t signal = 0;
+        std::memcpy(&signal, info.data(), std::min(info.size(), sizeof signal));
+        return signal == SIGTRAP;
+    };
+    return std::ranges::any_of(process.pending, is_trap) ||
+           std::ranges::any_of(process.threads[0].pending, is_trap);
+}
+
+// Where SIGTRAP is ignored, the last trap of the restorer has made it the default.
+Result<> ignore_traps(const Rebuilding& rebuilding, std::uint64_t call_at) {
+    const auto& actions = rebuilding.process->actions;
+    constexpr std::size_t trap = SIGTRAP - 1;
+    if (actions.size() <= trap || actions[trap].handler != reinterpret_cast<std::uint64_t>(SIG_IGN))
+        return {};
+    const std::array<std::uint64_t, 4> arguments = {
+        SIGTRAP,
+        rebuilding.placement.params + offsetof(restorer::Params, actions) + trap * sizeof(restorer::Action),
+        0, sizeof(std::uint64_t)};
+    auto done = TRY(remote_call(rebuilding.pid, call_at, SYS_rt_sigaction, arguments));
+    if (done != 0) return fail("process {}: SIGTRAP can't be ignored again", rebuilding.process->pid);
+    return {};
+}
+
+Result<> unmap_restorer(const Rebuilding& rebuilding, std::uint64_t call_at) {
+    const std::array<std::uint64_t, 2> all = {rebuilding.placement.base, rebuilding.placement.size};
+    auto unmapped = remote_call(rebuilding.pid, call_at, SYS_munmap, all);
+    if (!unmapped) return std::unexpected(std::move(unmapped.error()).in("the restorer can't be unmapped"));
+    if (*unmapped != 0)
+        return fail("process {}: the restorer can't be unmapped: {}", rebuilding.process->pid,
+                    std::strerror(static_cast<int>(-*unmapped)));
+    return {};
+}
+
+// prlimit64(2) by the process itself.
+int limit_inside(const Rebuilding& rebuilding, unsigned resource, const rlimit64* fresh, rlimit64* old) {
+    const auto call_at = find_call(rebuilding);
+    // The far end of the restorer's stack.
+    const auto at = rebuilding.placement.params + offsetof(restorer::Params, stack);
+    if (!call_at || (fresh != nullptr && !ptrace::write_object(rebuilding.pid, at, *fresh))) return EFAULT;
+    const std::array<std::uint64_t, 4> arguments = {0, resource, fresh != nullptr ? at : 0,
+                                                    old != nullptr ? at : 0};
+    const auto done = remote_call(rebuilding.pid, *call_at, SYS_prlimit64, arguments);
+    if (!done || *done != 0) return done ? static_cast<int>(-*done) : EFAULT;
+    if (old == nullptr) return 0;
+    const auto found = ptrace::read_object<rlimit64>(rebuilding.pid, at);
+    if (found) *old = *found;
+    return found ? 0 : EFAULT;
+}
+
+}  // namespace
+
+Result<> prepare_to_go(const Rebuilding& rebuilding) {
+    CHECK_OK(call_restorer(rebuilding, RestorerEntry::go));
+    int status = 0;
+    if (::waitpid(rebuilding.pid, &status, __WALL) != rebuilding.pid)
+        return fail_errno("waiting for {}", rebuilding.pid);
+    if (!WIFSTOPPED(status))
+        return fail("process {} ({}) was killed before it could go on", rebuilding.process->pid,
+                    rebuilding.process->name);
+    return check_restorer(rebuilding);
+}
+
+// By the process itself where it belongs to another user than ours: of such a one the kernel lets only
+// CAP_SYS_RESOURCE set limits from outside (check_prlimit_permission() in kernel/sys.c).
+void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes) {
+    const auto from_outside = [&](unsigned resource, const rlimit64* fresh, rlimit64* old) {
+        return ::syscall(SYS_prlimit64, rebuilding.pid, resource, fresh, old) == 0 ? 0 : errno;
+    };
+    const auto from_inside = [&](unsigned resource, const rlimit64* fresh, rlimit64* old) {
+        return limit_inside(rebuilding, resource, fresh, old);
+    };
+    rlimit64 any = {};
+    const bool foreign = from_outside(RLIMIT_CORE, nullptr, &any) == EPERM;
+    set_limits(*rebuilding.process, foreign ? LimitCall(from_inside) : LimitCall(from_outside), notes);
+    const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", rebuilding.pid).c_str(), O_WRONLY | O_CLOEXEC));
+    const auto text = fmt::format("{}", rebuilding.process->oom_score_adj);
+    if (fd) (void)!::write(fd.get(), text.data(), text.size());
+}
+
+Result<> set_threads(const Rebuilding& rebuilding) {
+    const schema::Process& process = *rebuilding.process;
+    const pid_t pid = rebuilding.pid;
+    // The main thread unmaps the restorer, by the vdso in its place; it is the last to get its registers.
+    const auto call_at = TRY(find_call(rebuilding));
+    CHECK_OK(set_cpu_time(rebuilding));
+    CHECK_OK(ignore_traps(rebuilding, call_at));
+    // They are in the restorer's memory, so it is still there; what is called from here on is judged by them.
+    CHECK_OK(install_filters(process, rebuilding.thread_ids, rebuilding.placement.filters, call_at));
+    for (std::size_t i = 1; i < rebuilding.thread_ids.size(); ++i) CHECK_OK(set_thread(rebuilding, i));
+    CHECK_OK(unmap_restorer(rebuilding, call_at));
+    if (!process.threads[0].leader_dead) {
+        auto done = set_thread(rebuilding, 0);
+        if (done && has_pending_trap(process)) ::syscall(SYS_tgkill, pid, pid, SIGTRAP);
+        return done;
+    }
+    // its main thread had exited: let it do so again
+    auto registers = TRY(ptrace::registers(pid));
+    registers.rip = call_at;
+    registers.rax = SYS_exit;
+    registers.rdi = 0;
+    registers.orig_rax = static_cast<std::uint64_t>(-1);
+    CHECK_OK(ptrace::set_registers(pid, registers));
+    return ptrace::detach(pid, 0);
+}
+
+void let_go(const Rebuilding& rebuilding) {
+    const schema::Process& process = *rebuilding.process;
+    const bool stopped = process.run == schema::Run::stopped;
+    const auto detach = [&](std::size_t i) {
+        if (process.threads[i].leader_dead) return;
+        // the main thread is in a signal's delivery stop: what is given here is delivered
+        (void)ptrace::detach(rebuilding.thread_ids[i].second, stopped && i == 0 ? SIGSTOP : 0);
+    };
+    // The main thread first, or last if it stops the others: an ignored signal that comes while it is traced
+    // would wake another that isn't any more, out of a call that nobody makes again (capture/stop.cpp).
+    if (!stopped) detach(0);
+    for (std::size_t i = rebuilding.thread_ids.size(); i-- > 1;) detach(i);
+    if (stopped) detach(0);
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,26 @@
+// The last of a restart, in each process once all are complete: timers and pending signals, limits, the
+// registers of every thread, and then it runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "restart/rebuild/rebuilding.h"
+
+namespace cairn::restart {
+
+// The restorer's second half: timers and pending signals. Waits for it (microseconds).
+[[nodiscard]] Result<> prepare_to_go(const Rebuilding& rebuilding);
+
+// What is set from outside, and so late because it could be in the way before: limits, oom_score_adj. Notes
+// what this user may not set.
+void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes);
+
+// CPU times, filters, registers and masks of every thread; the restorer is unmapped.
+[[nodiscard]] Result<> set_threads(const Rebuilding& rebuilding);
+
+// Detaches. The program runs, or stands still by job control as it did.
+void let_go(const Rebuilding& rebuilding);
+
+}  // namespace cairn::restart

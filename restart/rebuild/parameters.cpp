@@ -1,0 +1,152 @@
+#include "restart/rebuild/parameters.h"
+
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <sys/sem.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "common/ipc_map.h"
+#include "restart/privileges.h"
+
+namespace cairn::restart {
+namespace {
+
+// What the fresh program has mapped: the kernel's special mappings go where the image has them, by way of the
+// staging place, and the rest goes away.
+Result<> add_old_mappings(ParameterBlock& block, const schema::Process& process,
+                          const std::vector<proc::MapLine>& lines, std::uint64_t staging) {
+    std::vector<restorer::Span> unmap;
+    std::vector<restorer::Move> moves;
+    for (const auto& line : lines) {
+        if (line.name == "[vsyscall]") continue;
+        if (is_special(line)) {
+            const auto area = std::ranges::find_if(process.areas, [&](const auto& other) {
+                return is_special(other) && other.name == line.name;
+            });
+            if (area != process.areas.end()) {
+                if (area->end - area->start != line.end - line.start)
+                    return fail_code(ExitCode::refused,
+                                     "process {}: {} has {} bytes in the image and {} here: another kernel",
+                                     process.pid, line.name, area->end - area->start, line.end - line.start);
+                moves.push_back({line.start, staging, area->start, line.end - line.start});
+                staging += line.end - line.start;
+                continue;
+            }
+        }
+        unmap.push_back({line.start, line.end - line.start});
+    }
+    for (const auto& area : process.areas)
+        if (is_special(area) && std::ranges::find(lines, area.name, &proc::MapLine::name) == lines.end())
+            return fail_code(ExitCode::refused, "process {}: this kernel has no {}", process.pid, area.name);
+    block.add(unmap, &restorer::Params::unmap, &restorer::Params::unmap_count);
+    block.add(moves, &restorer::Params::moves, &restorer::Params::move_count);
+    return {};
+}
+
+void add_layout(ParameterBlock& block, const schema::MemoryLayout& layout) {
+    const auto auxv = block.add(layout.auxv);
+    prctl_mm_map map = {};
+    map.start_code = layout.start_code;
+    map.end_code = layout.end_code;
+    map.start_data = layout.start_data;
+    map.end_data = layout.end_data;
+    map.start_brk = layout.start_brk;
+    map.brk = layout.brk;
+    map.start_stack = layout.start_stack;
+    map.arg_start = layout.arg_start;
+    map.arg_end = layout.arg_end;
+    map.env_start = layout.env_start;
+    map.env_end = layout.env_end;
+    map.auxv = reinterpret_cast<__u64*>(auxv);
+    map.auxv_size = static_cast<__u32>(layout.auxv.size());
+    map.exe_fd = ~0U;
+    const auto map_at = block.add(&map, sizeof map);
+    block.params().layout = map_at;
+    block.params().layout_size = sizeof map;
+}
+
+void add_credentials(ParameterBlock& block, const schema::Process& process) {
+    const auto& own = own_privileges();
+    const auto groups_at = block.add(process.groups);
+    auto& wanted = block.params().credentials;
+    wanted.change = own.same_as(process) ? 0 : 1;
+    std::ranges::copy(process.uids, wanted.uids);
+    std::ranges::copy(process.gids, wanted.gids);
+    wanted.securebits = process.securebits;
+    wanted.no_new_privs = process.no_new_privs ? 1 : 0;
+    wanted.keep_caps = process.keep_caps ? 1 : 0;
+    wanted.set_groups = own.groups == process.groups ? 0 : 1;
+    wanted.groups = groups_at;
+    wanted.group_count = process.groups.size();
+    wanted.cap_bounding = own.bounding_of(process);
+}
+
+void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc) {
+    std::vector<restorer::Undo> all;
+    for (const auto& undo : process.undo) {
+        restorer::Undo out = {};
+        out.semaphores = ipc_to_real(ipc, IpcKind::semaphores, undo.semaphores);
+        const auto number = static_cast<std::uint16_t>(undo.number);
+        const auto amount = static_cast<std::int16_t>(std::abs(undo.adjust));
+        // The kernel promises the opposite of what is done.
+        const auto up = static_cast<std::int16_t>(undo.adjust < 0 ? IPC_NOWAIT | SEM_UNDO : IPC_NOWAIT);
+        const auto down = static_cast<std::int16_t>(undo.adjust < 0 ? IPC_NOWAIT : IPC_NOWAIT | SEM_UNDO);
+        out.operations[0] = {number, amount, up};
+        out.operations[1] = {number, static_cast<std::int16_t>(-amount), down};
+        all.push_back(out);
+    }
+    block.add(all, &restorer::Params::undo, &restorer::Params::undo_count);
+}
+
+std::vector<std::uint64_t> add_filters(ParameterBlock& block, const schema::Process& process) {
+    std::vector<std::uint64_t> filters;
+    for (const auto& filter : process.filters) {
+        const auto code = block.add(filter.code);
+        const sock_fprog program = {static_cast<unsigned short>(filter.code.size() / sizeof(sock_filter)),
+                                    reinterpret_cast<sock_filter*>(code)};
+        filters.push_back(block.add(&program, sizeof program));
+    }
+    return filters;
+}
+
+}  // namespace
+
+bool is_special(const schema::Area& area) {
+    return area.kind == schema::AreaKind::vdso || area.kind == schema::AreaKind::vvar;
+}
+
+bool is_special(const proc::MapLine& line) {
+    return line.name.starts_with('[') && line.name != "[stack]" && line.name != "[heap]";
+}
+
+Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,
+                        const std::vector<proc::MapLine>& lines, Placement& placement) {
+    const schema::Process& process = *rebuilding.process;
+    CHECK_OK(add_old_mappings(block, process, lines, placement.staging));
+    add_areas(block, rebuilding, inherited);
+    placement.threads = add_threads(block, rebuilding, inherited.exact_ids);
+    add_signals(block, rebuilding);
+    add_credentials(block, process);
+    CHECK_OK(add_descriptors(block, rebuilding, inherited));
+    add_undo(block, process, *rebuilding.translation.ipc);
+    placement.filters = add_filters(block, process);
+    add_layout(block, process.layout);
+
+    auto& params = block.params();
+    params.reader_spaces = placement.reader_spaces;
+    params.attach_at = placement.attach;
+    params.umask = process.umask;
+    params.subreaper = process.subreaper ? 1 : 0;
+    params.thp_disable = process.thp_disable ? 1 : 0;
+    params.dumpable = process.dumpable;
+    params.membarrier = process.membarrier;
+    params.lock_future = process.lock_future;
+    params.personality = process.personality;
+    params.root_fd = process.root >= 0 ? inherited.objects.place_of(process, process.root) : -1;
+    params.cwd_fd = process.cwd >= 0 ? inherited.objects.place_of(process, process.cwd) : -1;
+    return {};
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,74 @@
+// The restorer's parameters (restart/restorer/params.h), laid out in the tool as they will lie in the
+// process.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/proc.h"
+#include "restart/rebuild/rebuilding.h"
+#include "restart/restorer/params.h"
+
+namespace cairn::restart {
+
+// Memory that will lie at `base` in the process: restorer::Params, and behind it what that points to.
+class ParameterBlock {
+  public:
+    explicit ParameterBlock(std::uint64_t base) : base_(base), bytes_(sizeof(restorer::Params)) {}
+
+    // Valid until the next add().
+    [[nodiscard]] restorer::Params& params() { return *reinterpret_cast<restorer::Params*>(bytes_.data()); }
+
+    // The address that a thing will have in the process.
+    std::uint64_t add(const void* data, std::size_t size) {
+        bytes_.resize((bytes_.size() + 15) / 16 * 16);
+        const auto at = base_ + bytes_.size();
+        const auto* begin = static_cast<const std::uint8_t*>(data);
+        bytes_.insert(bytes_.end(), begin, begin + size);
+        return at;
+    }
+    template <class T>
+    std::uint64_t add(const std::vector<T>& items) {
+        return items.empty() ? 0 : add(items.data(), items.size() * sizeof(T));
+    }
+    std::uint64_t add(const std::string& text) { return add(text.c_str(), text.size() + 1); }
+
+    // The same for a list that two fields of Params name, by its address and its length.
+    template <class T, class Count>
+    void add(const std::vector<T>& items, std::uint64_t restorer::Params::*at,
+             Count restorer::Params::*count) {
+        const auto address = add(items);
+        params().*at = address;
+        params().*count = static_cast<Count>(items.size());
+    }
+
+    [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(bytes_)); }
+
+  private:
+    std::uint64_t base_;
+    std::vector<std::uint8_t> bytes_;
+};
+
+// The kernel's special mappings ([vdso], [vvar] and such), which are moved to where the image has them.
+[[nodiscard]] bool is_special(const schema::Area& area);
+[[nodiscard]] bool is_special(const proc::MapLine& line);
+
+// Lays out everything. `lines`: what is mapped in the process now. Placement::staging, reader_spaces and
+// attach are used, threads and filters are set. Errors: ExitCode::refused where this kernel maps something
+// else than the image's.
+[[nodiscard]] Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding,
+                                      const Inherited& inherited, const std::vector<proc::MapLine>& lines,
+                                      Placement& placement);
+
+// Its parts, a file each: parameters_memory.cpp, parameters_threads.cpp, parameters_descriptors.cpp.
+void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited);
+// The address of the threads.
+[[nodiscard]] std::uint64_t add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids);
+void add_signals(ParameterBlock& block, const Rebuilding& rebuilding);
+[[nodiscard]] Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding,
+                                       const Inherited& inherited);
+
+}  // namespace cairn::restart

@@ -1,0 +1,45 @@
+// What the restorer does to the process's descriptors, most of which are in place by then, and to its
+// children.
+#include "restart/objects/locks.h"
+#include "restart/rebuild/parameters.h"
+
+namespace cairn::restart {
+
+Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited) {
+    const schema::Process& process = *rebuilding.process;
+    const auto postponed = TRY(inherited.objects.postponed(process));
+    std::vector<restorer::Postponed> last;
+    for (const auto& each : postponed.descriptors)
+        last.push_back({each.fd, each.kept.keeper, each.kept.number, each.twin});
+    std::vector<std::int32_t> cloexec;
+    for (const auto& descriptor : process.descriptors)
+        if (descriptor.close_on_exec) cloexec.push_back(descriptor.fd);
+    std::vector<restorer::Late> late;
+    for (const auto& file : inherited.objects.late_descriptors(process, rebuilding.translation.to_kernel))
+        late.push_back(
+            {file.fd, file.flags, block.add(file.path), file.position, file.close_on_exec ? 1U : 0U, 0});
+    std::vector<restorer::Lock> locks;
+    for (const auto& lock : own_locks(process))
+        locks.push_back(
+            {lock.fd, lock.kind == schema::LockKind::lease ? 1 : 0, lock.type, lock.start, lock.length});
+    std::vector<restorer::Notify> notifications;
+    for (const auto& each : inherited.objects.notifications(process))
+        notifications.push_back({each.fd, each.signal, each.notify, 0, each.value});
+
+    using restorer::Params;
+    block.add(last, &Params::postponed, &Params::postponed_count);
+    block.add(cloexec, &Params::cloexec, &Params::cloexec_count);
+    block.add(late, &Params::late, &Params::late_count);
+    block.add(locks, &Params::locks, &Params::lock_count);
+    block.add(notifications, &Params::notifications, &Params::notification_count);
+    block.add(rebuilding.told_children, &Params::stopped_children, &Params::stopped_children_count);
+    auto& params = block.params();
+    params.first_own = postponed.first_own;
+    params.last_own = postponed.last_own;
+    params.seat = postponed.seat;
+    params.close_from = static_cast<std::uint32_t>(inherited.close_from);
+    params.drop_child_signals = rebuilding.untold_child ? 1 : 0;
+    return {};
+}
+
+}  // namespace cairn::restart

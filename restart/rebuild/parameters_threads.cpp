@@ -1,0 +1,103 @@
+// What the restorer gives to each thread, and the signals and timers of the whole process.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/siginfo.h"
+#include "restart/privileges.h"
+#include "restart/rebuild/parameters.h"
+
+namespace cairn::restart {
+namespace {
+
+// siginfo_t of each pending signal, with senders as the kernel names them.
+schema::Bytes pending_signals(const std::vector<schema::Bytes>& pending, const Translate& to_kernel) {
+    schema::Bytes infos;
+    for (auto info : pending) {
+        info.resize(sizeof(siginfo_t));
+        translate_sender(info, to_kernel);
+        infos.insert(infos.end(), info.begin(), info.end());
+    }
+    return infos;
+}
+
+restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& thread,
+                                   const Translate& to_kernel, const Scheduling& own) {
+    restorer::Thread out = {};
+    out.image_tid = thread.tid;
+    out.old_tid = thread.kernel_tid;
+    out.altstack_base = thread.altstack_base;
+    out.altstack_size = thread.altstack_size;
+    out.altstack_flags = thread.altstack_flags;
+    out.death_signal = thread.death_signal;
+    out.clear_child_tid = thread.clear_child_tid;
+    out.robust_list = thread.robust_list;
+    out.robust_list_size = thread.robust_list_size;
+    out.rseq = thread.rseq;
+    out.rseq_size = thread.rseq_size;
+    out.rseq_signature = thread.rseq_signature;
+    out.timerslack = thread.timerslack;
+    std::strncpy(out.name, thread.name.c_str(), sizeof out.name - 1);
+    out.sched_policy = static_cast<std::uint32_t>(thread.policy);
+    out.sched_priority = static_cast<std::uint32_t>(thread.priority);
+    out.nice = thread.nice;
+    out.ioprio = thread.ioprio;
+    out.sched_runtime = thread.sched_runtime;
+    out.sched_deadline = thread.sched_deadline;
+    out.sched_period = thread.sched_period;
+    if (thread.leader_dead) out.altstack_flags = 2;  // SS_DISABLE
+    out.set_scheduling = !thread.leader_dead && !own.same_as(thread) ? 1 : 0;
+    out.affinity = block.add(thread.affinity);
+    out.affinity_size = thread.affinity.size();
+    out.cap_effective = thread.cap_effective;
+    out.cap_permitted = thread.cap_permitted;
+    out.cap_inheritable = thread.cap_inheritable;
+    out.cap_ambient = thread.cap_ambient;
+    out.memory_policy = thread.memory_policy;
+    out.memory_nodes = thread.memory_policy == 0 ? 0 : block.add(thread.memory_nodes);
+    out.node_count = thread.memory_nodes.size() * 8 + 1;
+    out.no_new_privs = thread.no_new_privs ? 1 : 0;
+    out.pending = block.add(pending_signals(thread.pending, to_kernel));
+    out.pending_count = static_cast<std::uint32_t>(thread.pending.size());
+    return out;
+}
+
+}  // namespace
+
+std::uint64_t add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids) {
+    std::vector<restorer::Thread> threads;
+    const auto own = own_scheduling();
+    for (const auto& thread : rebuilding.process->threads) {
+        auto out = thread_parameters(block, thread, rebuilding.translation.to_kernel, own);
+        out.tid = exact_ids && !threads.empty() ? thread.tid : 0;
+        threads.push_back(out);
+    }
+    block.add(threads, &restorer::Params::threads, &restorer::Params::thread_count);
+    return block.params().threads;
+}
+
+void add_signals(ParameterBlock& block, const Rebuilding& rebuilding) {
+    const schema::Process& process = *rebuilding.process;
+    std::vector<restorer::Timer> timers;
+    for (const auto& timer : process.timers)
+        timers.push_back({timer.id, timer.clock, timer.notify, timer.signal, timer.tid, 0, timer.value,
+                          timer.left, timer.interval});
+    std::ranges::sort(timers, {}, &restorer::Timer::id);  // the kernel counts upwards
+    const auto pending_at = block.add(pending_signals(process.pending, rebuilding.translation.to_kernel));
+    block.add(timers, &restorer::Params::timers, &restorer::Params::timer_count);
+    auto& params = block.params();
+    params.pending = pending_at;
+    params.pending_count = process.pending.size();
+    for (std::size_t i = 0; i < process.actions.size() && i < 64; ++i) {
+        const auto& action = process.actions[i];
+        params.actions[i] = {action.handler, action.flags, action.restorer, action.mask};
+    }
+    for (std::size_t i = 0; i < process.itimers.size() && i < 3; ++i) {
+        const auto& timer = process.itimers[i];
+        params.itimers[i] = {timer.interval_us / 1'000'000, timer.interval_us % 1'000'000,
+                             timer.left_us / 1'000'000, timer.left_us % 1'000'000};
+    }
+}
+
+}  // namespace cairn::restart

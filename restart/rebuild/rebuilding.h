@@ -1,0 +1,71 @@
+// One process while a restart rebuilds it: what it has of the tool, where the restorer lies in it, and how
+// far it is. The functions that take it on its way are in enter.h, advance.h and leave.h, in this order.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/ipc_map.h"
+#include "common/schema/process.h"
+#include "restart/objects/objects.h"
+#include "restart/objects/system_v.h"
+#include "restart/rebuild/memory_plan.h"
+
+namespace cairn::restart {
+
+// What the process has inherited of the tool, all open at these numbers, and whom to ask about it. Needed
+// until its memory is there.
+struct Inherited {
+    const ObjectSet& objects;
+    const SystemV& system_v;
+    int image_fd = -1;
+    int region_fd = -1;
+    int close_from = 0;  // descriptors from here on are the restart's own; -1: none is left when its memory
+                         // is there (ObjectSet::postponed)
+    bool exact_ids = false;
+    std::function<std::string(std::int64_t object)> path_of;  // of a mapped file, path map applied
+};
+
+// Where things lie in the process; addresses as it sees them.
+struct Placement {
+    std::uint64_t base = 0, size = 0;    // of the restorer with its parameters
+    std::uint64_t params = 0;            // restorer::Params
+    std::uint64_t staging = 0;           // a free place for the kernel's special mappings, on their way
+    std::uint64_t reader_spaces = 0;     // free places for those who read pages (restorer::reader_space)
+    std::uint64_t attach = 0;            // a free place for the largest System V segment
+    std::uint64_t threads = 0;           // restorer::Thread, in the order of schema::Process::threads
+    std::vector<std::uint64_t> filters;  // struct sock_fprog each, in the order of schema::Process::filters
+};
+
+// Ids as the program knows them -> the kernel's, and what its clock is ahead.
+struct Translation {
+    Translate to_kernel;
+    IpcMap* ipc = nullptr;         // ids of System V objects
+    std::int64_t clock_shift = 0;  // the process's CLOCK_MONOTONIC is ahead of the tool's by so much, ns
+};
+
+struct Rebuilding {
+    pid_t pid = -1;
+    const schema::Process* process = nullptr;
+    std::string image_path;  // for messages
+    Translation translation;
+    MemoryPlan memory;  // lazy_runs: the pages that a page server brings
+    // Children that will stop once more: the kernel's pids of those whose stop the program has waited for,
+    // and whether there are others.
+    std::vector<std::int32_t> told_children;
+    bool untold_child = false;
+    // Takes the process's userfaultfd for the page server, `there` being its number in the process.
+    std::function<Result<>(int there)> take_user_fault;
+
+    Placement placement{};                              // enter()
+    bool handed_over = false;                           // the userfaultfd was taken
+    std::size_t ready = 0;                              // threads that the restorer has made
+    std::vector<std::pair<pid_t, pid_t>> thread_ids{};  // image's -> kernel's, once all are made
+};
+
+}  // namespace cairn::restart

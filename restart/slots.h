@@ -1,0 +1,32 @@
+// The places in the session's tables of processes that a restart has taken for its own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "common/region.h"
+#include "common/region_ops.h"
+
+namespace cairn::restart {
+
+class Slots {
+  public:
+    // For the process with this id in the image; `door`: of its library. False: the table is full.
+    [[nodiscard]] bool claim(Region& region, std::int32_t process, std::uint64_t door) {
+        const auto index = claim_slot(region, 0);
+        if (index == no_slot) return false;
+        region.slots[index].door.store(door);
+        all_[process] = {&region, index};
+        return true;
+    }
+    [[nodiscard]] std::int32_t of(std::int32_t process) const { return all_.at(process).second; }
+    void release() {
+        for (const auto& [process, slot] : all_) release_slot(*slot.first, slot.second);
+    }
+
+  private:
+    std::map<std::int32_t, std::pair<Region*, std::int32_t>> all_;
+};
+
+}  // namespace cairn::restart
