@@ -86,6 +86,7 @@ Result<Running> go(const Computation& computation, const Plan& plan, Objects& ob
     notes.say("{} of computation {} {} on (generation {})",
               human_count(computation.living.size(), "process", "processes"), computation.manifest.cid,
               computation.living.size() == 1 ? "goes" : "go", computation.manifest.generation);
+    notes.print();
     return Running{forest.real(first_process(computation.processes)), std::move(deputy),
                    std::move(ready.rebuilt.pages), ready.launcher};
 }

@@ -14,74 +14,45 @@
 namespace cairn::restart {
 namespace {
 
-const char* step_words(std::uint32_t step) {
-    switch (step) {
-        case restorer::step_unmap:
-            return "unmapping";
-        case restorer::step_move:
-            return "moving the vdso";
-        case restorer::step_map:
-            return "mapping memory";
-        case restorer::step_open_file:
-            return "opening a file";
-        case restorer::step_read:
-            return "reading pages of the image";
-        case restorer::step_protect:
-            return "protecting memory";
-        case restorer::step_advise:
-            return "advising on memory";
-        case restorer::step_layout:
-            return "setting the memory layout (PR_SET_MM_MAP)";
-        case restorer::step_signals:
-            return "setting a signal's action";
-        case restorer::step_thread:
-            return "creating a thread";
-        case restorer::step_rseq:
-            return "registering rseq";
-        case restorer::step_altstack:
-            return "setting an alternate stack";
-        case restorer::step_credentials:
-            return "setting user, groups and capabilities";
-        case restorer::step_root:
-            return "setting root and working directory";
-        case restorer::step_timers:
-            return "setting timers";
-        case restorer::step_descriptors:
-            return "arranging descriptors";
-        case restorer::step_scheduling:
-            return "setting scheduling";
-        case restorer::step_lazy:
-            return "watching memory that is to come later (userfaultfd)";
-        case restorer::step_pending:
-            return "queueing pending signals";
-        case restorer::step_lock_memory:
-            return "locking memory (mlock; `ulimit -l`?)";
-        case restorer::step_locks:
-            return "taking the lock or lease of a descriptor";
-        case restorer::step_attach:
-            return "attaching a System V segment";
-        case restorer::step_undo:
-            return "promising again to undo what was done to System V semaphores (SEM_UNDO)";
-        case restorer::step_notify:
-            return "asking for a notification (mq_notify) by the descriptor";
-        default:
-            return "?";
-    }
-}
+struct StepWords {
+    std::uint32_t step;
+    const char* what;
+    bool number = false;  // Params::failed_detail is one (of a descriptor, a signal, ...); else an address
+};
+constexpr StepWords unknown_step{restorer::step_none, "?"};
+constexpr StepWords step_words[] = {
+    {restorer::step_unmap, "unmapping"},
+    {restorer::step_move, "moving the vdso"},
+    {restorer::step_map, "mapping memory"},
+    {restorer::step_open_file, "opening a file"},
+    {restorer::step_read, "reading pages of the image"},
+    {restorer::step_protect, "protecting memory"},
+    {restorer::step_advise, "advising on memory"},
+    {restorer::step_layout, "setting the memory layout (PR_SET_MM_MAP)"},
+    {restorer::step_signals, "setting a signal's action", true},
+    {restorer::step_thread, "creating a thread", true},
+    {restorer::step_rseq, "registering rseq"},
+    {restorer::step_altstack, "setting an alternate stack"},
+    {restorer::step_credentials, "setting user, groups and capabilities"},
+    {restorer::step_root, "setting root and working directory"},
+    {restorer::step_timers, "setting timers", true},
+    {restorer::step_descriptors, "arranging descriptors", true},
+    {restorer::step_scheduling, "setting scheduling", true},
+    {restorer::step_lazy, "watching memory that is to come later (userfaultfd)"},
+    {restorer::step_pending, "queueing pending signals", true},
+    {restorer::step_lock_memory, "locking memory (mlock; `ulimit -l`?)"},
+    {restorer::step_locks, "taking the lock or lease of a descriptor", true},
+    {restorer::step_attach, "attaching a System V segment"},
+    {restorer::step_undo, "promising again to undo what was done to System V semaphores (SEM_UNDO)", true},
+    {restorer::step_notify, "asking for a notification (mq_notify) by the descriptor", true},
+};
 
-// What the step worked on: a path, a number (of a descriptor, a signal, a thread, ...), or an address.
-std::string name_of_detail(pid_t pid, std::uint32_t step, std::uint64_t detail) {
-    if (step == restorer::step_open_file) {
-        std::array<char, 256> path = {};
-        if (ptrace::read_memory(pid, detail, std::as_writable_bytes(std::span(path)))) return path.data();
-    }
-    constexpr std::uint32_t numbers[] = {
-        restorer::step_thread,  restorer::step_scheduling,  restorer::step_pending,
-        restorer::step_signals, restorer::step_timers,      restorer::step_locks,
-        restorer::step_undo,    restorer::step_descriptors, restorer::step_notify,
-    };
-    return std::ranges::find(numbers, step) != std::end(numbers) ? fmt::format("{}", detail)
-                                                                 : fmt::format("{:#x}", detail);
+std::string detail_words(pid_t pid, const StepWords& words, std::uint64_t detail) {
+    std::array<char, 256> path = {};
+    if (words.step == restorer::step_open_file &&
+        ptrace::read_memory(pid, detail, std::as_writable_bytes(std::span(path))))
+        return path.data();
+    return words.number ? fmt::format("{}", detail) : fmt::format("{:#x}", detail);
 }
 
 }  // namespace
@@ -103,9 +74,10 @@ Result<> check_restorer(const Rebuilding& rebuilding) {
             "image {}: pages for address {:#x} are damaged (checksum): take another generation, or a "
             "copy of this file",
             rebuilding.image_path, head->detail);
+    const auto* found = std::ranges::find(step_words, head->step, &StepWords::step);
+    const StepWords& words = found == std::end(step_words) ? unknown_step : *found;
     return fail("process {} ({}): {} at {}: {}", rebuilding.process->pid, rebuilding.process->name,
-                step_words(head->step), name_of_detail(rebuilding.pid, head->step, head->detail),
-                std::strerror(head->number));
+                words.what, detail_words(rebuilding.pid, words, head->detail), std::strerror(head->number));
 }
 
 Result<bool> trapped(Rebuilding& rebuilding) {
