@@ -597,7 +597,7 @@ class Checkpoint {
         }
         note_clocks();
         // What one sends from here on must not be found by another who is still looking.
-        if (request_.joint) CHECK_OK(reporter_.meet("captured", nlohmann::json::object()));
+        if (request_.joint) CHECK_OK(error_of(reporter_.meet("captured", nlohmann::json::object())));
         reporter_.phase("resume");
         if (!request_.hold) stopper_->let_go();
         reporter_.end_deadline();

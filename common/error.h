@@ -7,6 +7,7 @@
 #include <cstring>
 #include <expected>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace cairn {
@@ -37,6 +38,16 @@ struct Error {
 
 template <class T = void>
 using Result = std::expected<T, Error>;
+
+template <class Value>
+inline constexpr bool owns_nothing = std::is_void_v<Value> || std::is_trivially_destructible_v<Value>;
+
+// Whether it has failed, and nothing of what it has given: CHECK_OK(error_of(meet(...))).
+template <class Value>
+[[nodiscard]] Result<> error_of(Result<Value> result) {
+    if (result) return {};
+    return std::unexpected(std::move(result).error());
+}
 
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail(fmt::format_string<Args...> form, Args&&... args) {
@@ -70,8 +81,12 @@ template <class... Args>
         *std::move(tried);                                            \
     })
 
-// Out of the function with the error of a Result whose value, if it has one, isn't wanted.
-#define CHECK_OK(...)                                                                                   \
-    do {                                                                                                \
-        if (auto checked = (__VA_ARGS__); !checked) return std::unexpected(std::move(checked).error()); \
+// Out of the function with the error of a Result whose value, if it has one, isn't wanted. A value that owns
+// something (a descriptor, another user's rights for as long as it lives) is wanted: auto held = TRY(...).
+#define CHECK_OK(...)                                                                \
+    do {                                                                             \
+        auto checked = (__VA_ARGS__);                                                \
+        static_assert(::cairn::owns_nothing<typename decltype(checked)::value_type>, \
+                      "what the call has given would be given up at once");          \
+        if (!checked) return std::unexpected(std::move(checked).error());            \
     } while (false)

@@ -120,7 +120,7 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.host = text("host").empty() ? host_name() : text("host");
     if (settings.host.size() > 255) return fail_code(ExitCode::usage, "--host: at most 255 bytes");
     for (const std::string& endpoint : {settings.listen, settings.coordinator})
-        if (!endpoint.empty()) CHECK_OK(parse_endpoint(endpoint));
+        if (!endpoint.empty()) CHECK_OK(error_of(parse_endpoint(endpoint)));
     if (!settings.listen.empty() && !settings.coordinator.empty())
         return fail_code(ExitCode::usage,
                          "--listen is for the root, --coordinator for the others: one of them");

@@ -35,7 +35,7 @@ Result<> check_trust(const std::string& folder) {
 
 // The manifest has named it, which may be anybody's words.
 Result<std::string> of_host(const std::string& directory, const std::string& name, bool trusted) {
-    CHECK_OK(open_beneath(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    CHECK_OK(error_of(open_beneath(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
     std::string folder = directory + "/" + name;
     CHECK_OK(trusted ? Result<>() : check_trust(folder));
     return folder;

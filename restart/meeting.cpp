@@ -60,7 +60,7 @@ Result<> Meeting::still_wanted() {
 
 Result<> Meeting::await_release(const Json& members) {
     CHECK_OK(send_in_pieces({{"verb", "restart-ready"}}, "members", members));
-    CHECK_OK(await("release", {}));
+    CHECK_OK(error_of(await("release", {})));
     return {};
 }
 

@@ -213,7 +213,7 @@ Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loo
     const bool flow = known->value("flow", false);
     if (flow) {
         if (!known->value("full", false)) CHECK_OK(let_all_flow(ends));
-        CHECK_OK(meet("flowed", json::object()));
+        CHECK_OK(error_of(meet("flowed", json::object())));
     }
     for (LinkEnd& end : ends)
         if (end.link >= 0 && !end.pending) CHECK_OK(look_at_received(end, flow));

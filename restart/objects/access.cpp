@@ -115,7 +115,7 @@ Result<FoundFile> Access::find(const schema::Object& object, const std::string& 
         return {};
     };
     for (const Rights& rights : of(object.id)) {
-        CHECK_OK(ActingAs::begin(rights));
+        const auto acting = TRY(ActingAs::begin(rights));
         auto looked = look();
         if (looked) continue;
         if ((looked.error().number != EACCES && looked.error().number != EPERM) || !must_take(rights))
@@ -144,7 +144,7 @@ Result<Fd> Access::open(const schema::Object& object, const std::string& path, c
     Fd opened;
     for (const Rights& rights : of(object.id)) {
         if (found.by_root) break;
-        CHECK_OK(ActingAs::begin(rights));
+        const auto acting = TRY(ActingAs::begin(rights));
         // One opens it, the others are asked whether they might: opening may do something to a device.
         if (opened ? may_access(found.place.get(), flags) : bool(opened = reopen(found.place.get(), flags)))
             continue;
@@ -168,7 +168,7 @@ Result<> Access::may_read(const schema::Object& object, const std::string& path,
                           const FoundFile& found) const {
     if (found.by_root) return {};
     for (const Rights& rights : of(object.id)) {
-        CHECK_OK(ActingAs::begin(rights));
+        const auto acting = TRY(ActingAs::begin(rights));
         if (may_access(found.place.get(), O_RDONLY)) continue;
         if ((errno != EACCES && errno != EPERM) || !must_take(rights)) return fail_errno("{}", path);
         return allow_root(object, path, found.status, rights, errno);

@@ -22,7 +22,7 @@ struct Aside {
 
 // A name that nobody has yet, in the folder that `path` names.
 Result<Aside> make_in(const std::string& folder, const std::string& name, const Rights& rights) {
-    CHECK_OK(ActingAs::begin(rights));
+    const auto acting = TRY(ActingAs::begin(rights));
     Fd there = open_exactly(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (!there) return fail_errno("{}", folder);
     for (int number = 1; number < 10000; ++number) {

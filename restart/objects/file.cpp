@@ -96,7 +96,7 @@ Result<Fd> open_late(const schema::Object& object, const schema::Process& proces
     const Rights rights = rights_of(process);
     const bool of_own =
         of_process(object.path) && access.same_user(std::atoi(object.path.c_str() + 6), rights);
-    CHECK_OK(ActingAs::begin(of_own ? own_rights() : rights));
+    const auto acting = TRY(ActingAs::begin(of_own ? own_rights() : rights));
     const Fd place = open_exactly(AT_FDCWD, path, O_PATH | O_CLOEXEC);
     if (!place) return fail_errno("{}", path);
     Fd file(::open(fd_path(place.get()).c_str(), reopen_flags(object.flags)));

@@ -211,7 +211,7 @@ Result<Made> make(Opening& opening, const schema::Object& object) {
     const std::string path = mapped_path(object.path, opening.options);
     if (object.deleted) {
         {
-            CHECK_OK(ActingAs::begin(access.one_of(object.id, owner_of(object))));
+            const auto acting = TRY(ActingAs::begin(access.one_of(object.id, owner_of(object))));
             made.file = nameless_file(path, object);
         }
         const int problem = errno;
@@ -233,7 +233,7 @@ Result<Made> make(Opening& opening, const schema::Object& object) {
     }
     if (found.error().number != ENOENT) return std::unexpected(std::move(found.error()));
     {
-        CHECK_OK(ActingAs::begin(access.one_of(object.id, owner_of(object))));
+        const auto acting = TRY(ActingAs::begin(access.one_of(object.id, owner_of(object))));
         made.file = make_named(opening, path);
     }
     if (!made.file && errno == EACCES && access.root_may_make(path)) made.file = make_named(opening, path);

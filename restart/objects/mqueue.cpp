@@ -93,7 +93,7 @@ Result<Fd> open_mqueue(Opening& opening, const schema::Object& object) {
     bool was_there = false;
     Result<Fd> made = Fd();
     {
-        CHECK_OK(ActingAs::begin(access.one_of(object.id, user)));
+        const auto acting = TRY(ActingAs::begin(access.one_of(object.id, user)));
         made = find_or_make(object, extra, was_there);
     }
     if (!made) return made;

@@ -73,7 +73,7 @@ Result<Fifo> open_fifo(Opening& opening, const Object& first) {
     const std::string path = mapped_path(first.path, opening.options);
     Fifo fifo;
     if (first.deleted) {
-        CHECK_OK(ActingAs::begin(access.one_of(first.id)));
+        const auto acting = TRY(ActingAs::begin(access.one_of(first.id)));
         auto both = TRY(nameless_fifo(first, path));
         fifo.both = std::move(both);
         return fifo;

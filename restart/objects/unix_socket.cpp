@@ -82,7 +82,7 @@ class UnixSockets {
     }
 
     Result<> bind(int fd, const UnixName& name) {
-        CHECK_OK(as_owner(name));
+        const auto acting = TRY(as_owner(name));
         return bind_unix(fd, name);
     }
 
