@@ -302,6 +302,7 @@ Result<> AgentRun::leave(const Reporter& reporter) {
     if (scratch_ != 0) {
         CHECK_OK(ask(agent_unmap, scratch_, scratch_size()));
         CHECK_OK(wait(reporter));
+        scratch_ = 0;
     }
     if (inside_[leader_]) {
         CHECK_OK(bring_back(process_->threads[leader_], reporter));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -32,12 +33,27 @@ class Reporter {
     void restart_deadline() { deadline_ = Clock::now() + allowed_; }
     // The programs go on: from here on only the coordinator, which sees the progress, sets limits.
     void end_deadline() { deadline_ = Clock::time_point::max(); }
-    // The checkpoint has failed: what was done to the programs is undone, whether the coordinator waits for
-    // it or not.
-    void begin_to_undo() {
-        undoing_ = true;
-        deadline_ = Clock::now() + std::chrono::seconds(10);
-    }
+    // As long as it lives, what was done to the programs is undone: that has a time of its own, and goes on
+    // whether the coordinator waits for it or not.
+    class Undoing {
+      public:
+        explicit Undoing(Reporter& reporter)
+            : reporter_(reporter), deadline_(std::exchange(reporter.deadline_, Clock::now() + longest)) {
+            reporter_.undoing_ = true;
+        }
+        Undoing(const Undoing&) = delete;
+        Undoing& operator=(const Undoing&) = delete;
+        ~Undoing() {
+            reporter_.undoing_ = false;
+            reporter_.deadline_ = deadline_;
+        }
+
+      private:
+        static constexpr auto longest = std::chrono::seconds(10);
+        Reporter& reporter_;
+        Clock::time_point deadline_;
+    };
+    [[nodiscard]] Undoing undo() { return Undoing(*this); }
     // An error when the deadline has passed or the coordinator has gone; `waiting` says for whom.
     [[nodiscard]] Result<> may_go_on(const std::function<std::string()>& waiting) const;
     // Waits for the other hosts of the computation: says what this host has to tell, returns what the

@@ -50,6 +50,8 @@ class SessionRegions {
     // as, or if it has gone.
     [[nodiscard]] const SessionRegion* of(pid_t pid) const;
     void set_capture(std::uint64_t number) const;
+    // False: somebody has taken the number back, and nobody may be visited by an agent again.
+    [[nodiscard]] bool has_capture(std::uint64_t number) const { return owners().capture.load() == number; }
 
     // Whether the kernel says that a process has this region mapped at `region_at`, and our library, whose
     // Door is at `door`. The owner's own processes are believed.

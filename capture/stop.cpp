@@ -54,8 +54,8 @@ bool share_memory(pid_t one, pid_t other) {
 
 }  // namespace
 
-Stopper::Stopper(const SessionRegions& regions, Reporter& reporter)
-    : regions_(regions), reporter_(reporter) {}
+Stopper::Stopper(const SessionRegions& regions, Reporter& reporter, Outsiders& outsiders)
+    : regions_(regions), reporter_(reporter), outsiders_(outsiders) {}
 
 Stopper::~Stopper() {
     // Given up before the pause had begun, or in the middle of it: nobody may notice that he was stopped.
@@ -510,7 +510,6 @@ bool Stopper::no_more_children() {
 
 // Orphans who were never registered: neither a slot nor a parent leads to them.
 bool Stopper::nobody_has_come() {
-    if (!outsiders_.come_since) return true;
     for (const pid_t pid : outsiders_.come_since())
         if (!processes_.contains(pid) && !left_out_.contains(pid)) candidates_.insert(pid);
     return candidates_.empty();
@@ -538,7 +537,7 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
                 candidate = candidates_.erase(candidate);
                 continue;
             }
-            if (outsiders_.left_out && outsiders_.left_out(pid)) {
+            if (outsiders_.left_out(pid)) {
                 left_out_.insert(pid);
                 candidate = candidates_.erase(candidate);
                 continue;
@@ -547,7 +546,7 @@ Result<> Stopper::stop(const std::vector<pid_t>& members) {
             probe.pid = pid;
             if (!find_doors(probe)) {  // between exec and the library's constructor: let it get there
                 if (probe.unreadable) CHECK_OK(refuse_tracing(pid, pid, Error{std::strerror(EPERM), EPERM}));
-                auto leave = TRY(outsiders_.leave_out ? outsiders_.leave_out(pid) : Result<bool>(false));
+                auto leave = TRY(outsiders_.leave_out(pid));
                 if (leave) {
                     left_out_.insert(pid);
                     candidate = candidates_.erase(candidate);

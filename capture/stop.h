@@ -1,7 +1,6 @@
-// Pass 1: stops every thread of every member of the group, and finds members that nobody has told us of.
+// Pass 2: stops every thread of every member of the group, and finds members that nobody has told us of.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "capture/group.h"
+#include "capture/outsiders.h"
 #include "capture/report.h"
 #include "capture/seize.h"
 
@@ -28,20 +28,12 @@ namespace cairn::capture {
 // Every wait ends at the reporter's deadline with the names of who is waited for.
 class Stopper {
   public:
-    Stopper(const SessionRegions& regions, Reporter& reporter);
+    // All three are borrowed.
+    Stopper(const SessionRegions& regions, Reporter& reporter, Outsiders& outsiders);
     Stopper(const Stopper&) = delete;
     Stopper& operator=(const Stopper&) = delete;
     // Lets everybody go on who is still stopped.
     ~Stopper();
-
-    // Of processes that belong to the group and have not registered (strangers.h).
-    struct Outsiders {
-        std::function<std::vector<pid_t>()> come_since;  // asked when all that are known stand still
-        // A candidate without libcairn.so. True: it is left out; false: not yet. An error gives the stop up.
-        std::function<Result<bool>(pid_t)> leave_out;
-        std::function<bool(pid_t)> left_out;  // has been, before the stop
-    };
-    void set_outsiders(Outsiders outsiders) { outsiders_ = std::move(outsiders); }
 
     // Leaves every member stopped, registers read.
     [[nodiscard]] Result<> stop(const std::vector<pid_t>& members);
@@ -96,7 +88,7 @@ class Stopper {
 
     const SessionRegions& regions_;
     Reporter& reporter_;
-    Outsiders outsiders_;
+    Outsiders& outsiders_;
     std::map<pid_t, Task> tasks_;    // every thread that is seized
     std::vector<WaitEvent> events_;  // seen while a seize had to wait, not looked at yet
     std::map<pid_t, StoppedProcess> processes_;

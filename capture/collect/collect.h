@@ -1,4 +1,4 @@
-// Pass 2: what is known of a process that stands still, resource by resource. Each fills its part of
+// Pass 3: what is known of a process that stands still, resource by resource. Each fills its part of
 // schema::Process.
 #pragma once
 

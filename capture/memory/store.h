@@ -1,4 +1,5 @@
-// Pass 6: pages go from a process (a copy-on-write child, or the stopped process itself) into its image.
+// Pass 7 (and 5, for what no copy-on-write child shows): pages go from a process (a copy-on-write child, or
+// the stopped process itself) into its image.
 #pragma once
 
 #include <atomic>

@@ -1,0 +1,130 @@
+// The pass that asks every process what only it can tell: an agent is placed into each for the moment, the
+// rest is read from /proc and by ptrace.
+#include <algorithm>
+#include <cstring>
+
+#include "capture/collect/keyrings.h"
+#include "capture/passes/passes.h"
+#include "capture/settle.h"
+#include "capture/translation.h"
+#include "common/uid.h"
+
+namespace cairn::capture {
+
+// A coordinator that has given up, or its root, has hung up by now: what was done to the programs is undone
+// whether it waits for that or not. Whoever can't be brought back sees another number, and puts itself back
+// once it is detached.
+Members::~Members() {
+    const auto undoing = setting_->reporter.undo();
+    bool all_out = true;
+    for (auto& member : all)
+        if (member.agent && !member.agent->leave(setting_->reporter)) all_out = false;
+    if (!all_out) setting_->regions.set_capture(0);
+}
+
+Result<> Members::leave() {
+    for (auto& member : all) CHECK_OK(member.agent->leave(setting_->reporter));
+    return {};
+}
+
+namespace {
+
+Result<> start_agent(Member& member) {
+    auto timers = TRY(list_timers(member.process->living));
+    std::vector<std::int32_t> ids;
+    for (const auto& timer : timers) ids.push_back(timer.id);
+    CHECK_OK(member.agent->start());
+    CHECK_OK(member.agent->write_timer_ids(ids));
+    member.timers_asked = Clock::now();
+    return member.agent->ask(agent_collect);
+}
+
+// The siblings of the thread that has entered follow it, into memory that the agent maps for them.
+Result<> start_siblings(Member& member, const Reporter& reporter) {
+    auto& agent = *member.agent;
+    const auto size = agent.scratch_size();
+    if (size == 0) return {};
+    CHECK_OK(agent.ask(agent_map, size));
+    const auto address = TRY(agent.wait(reporter));
+    if (address < 0)
+        return fail("{}: no memory for the agent: {}", proc::label(member.process->pid),
+                    std::strerror(static_cast<int>(-address)));
+    const auto at = static_cast<std::uint64_t>(address);
+    member.scratch = {at, at + size};
+    CHECK_OK(agent.start_siblings(at));
+    return agent.wait_siblings(reporter);
+}
+
+Result<> wait_agent(const Setting& setting, Member& member) {
+    auto& agent = *member.agent;
+    CHECK_OK(agent.wait(setting.reporter));
+    for (const pid_t pid : member.process->old_snapshots) {
+        CHECK_OK(agent.ask(agent_reap, static_cast<std::uint64_t>(pid)));
+        CHECK_OK(agent.wait(setting.reporter));
+    }
+    CHECK_OK(start_siblings(member, setting.reporter));
+    const auto process = TRY(agent.process_answers());
+    const auto threads = TRY(agent.thread_answers());
+    auto& image = member.image;
+    CHECK_OK(collect_identity(*member.process, process, setting.to_program, image));
+    add_thread_answers(threads, image);
+    CHECK_OK(collect_signals(*member.process, process, setting.to_program, image));
+    note_keyrings(*member.process, process, threads,
+                  [&](std::string note) { setting.reporter.note(std::move(note)); });
+    return {};
+}
+
+Result<schema::Process> collect_dead(const Setting& setting, Zombie zombie, Members& members) {
+    if (zombie.stat.exit_code == 0) {  // so it ended, or /proc hides how it did
+        const auto parent = std::ranges::find_if(
+            members.all, [&](const Member& member) { return member.process->pid == zombie.stat.ppid; });
+        if (parent != members.all.end()) {
+            CHECK_OK(parent->agent->ask(agent_peek, static_cast<std::uint64_t>(zombie.pid)));
+            const auto status = TRY(parent->agent->wait(setting.reporter));
+            if (status > 0) zombie.stat.exit_code = static_cast<std::int32_t>(status);
+        }
+    }
+    return collect_zombie(zombie, setting.to_program);
+}
+
+}  // namespace
+
+Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, const Group& group) {
+    setting.reporter.phase("collect");
+    Members members(setting);
+    std::uint32_t index = 0;
+    for (auto& [pid, process] : group.processes()) {
+        CHECK_OK(refuse_unsupported(process));
+        leave_translations(process);
+        settle(process);
+        auto& member = members.all.emplace_back();
+        member.process = &process;
+        member.holder = {pid, -1, process.first_living().tid};
+        auto& ipc = process.region->region->ipc;
+        CHECK_OK(collect_threads(process, setting.to_program, ipc, member.image));
+        const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
+        member.agent.emplace(process, index++, setting.request.capture, !filtered);
+        if (auto done = start_agent(member); !done)
+            return std::unexpected(std::move(done.error()).in(proc::label(pid)));
+    }
+    std::set<pid_t> ours;
+    for (const auto& [pid, process] : group.processes()) ours.insert(pid);
+    for (const auto& zombie : group.zombies()) ours.insert(zombie.pid);
+    for (auto& member : members.all) {
+        CHECK_OK(wait_agent(setting, member));
+        auto& image = member.image;
+        image.uid = make_uid(ahead.manifest.host, image.pid, member.process->born_ns);
+        image.cid = setting.request.cid;
+        image.np = group.np;
+        note_outer_leaders(member.process->stat, ours, image);
+    }
+    for (const auto& zombie : group.zombies()) {
+        auto image = TRY(collect_dead(setting, zombie, members));
+        note_outer_leaders(zombie.stat, ours, image);
+        image.uid = make_uid(ahead.manifest.host, image.pid, 0);
+        members.zombies.push_back(std::move(image));
+    }
+    return members;
+}
+
+}  // namespace cairn::capture

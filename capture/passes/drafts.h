@@ -1,0 +1,20 @@
+// Memory on its way into the image of one process: the passes fork and write have it in common.
+#pragma once
+
+#include "capture/memory/store.h"
+#include "capture/passes/passes.h"
+
+namespace cairn::capture {
+
+[[nodiscard]] bool stored_in_image(const schema::Area& area);
+
+// Fills in the areas of the member's image. `source`: its copy-on-write child, or the stopped process itself.
+[[nodiscard]] Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects);
+
+// Adds what is to be read of an area in `source`.
+[[nodiscard]] Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<StoreJob>& jobs);
+
+// Stores jobs of this draft alone, while the processes stand still.
+[[nodiscard]] Result<> store_draft(Draft& draft, std::vector<StoreJob> jobs, Reporter& reporter);
+
+}  // namespace cairn::capture

@@ -1,0 +1,112 @@
+// The pass that makes a copy-on-write child of each process, so that the programs' pause is no longer than a
+// fork: what these children show is written after the programs have gone on.
+#include <algorithm>
+#include <cstring>
+
+#include "capture/passes/drafts.h"
+#include "capture/passes/passes.h"
+
+namespace cairn::capture {
+namespace {
+
+// Child subreapers of the group would inherit the copy-on-write children of others.
+Result<> step_back(const Setting& setting, Members& members, bool back) {
+    for (auto& member : members.all)
+        if (member.image.subreaper) CHECK_OK(member.agent->step_back(back, setting.reporter));
+    return {};
+}
+
+std::vector<AgentSpan> attached_segments(const StillMap& map, const ObjectTable& objects) {
+    std::vector<AgentSpan> spans;
+    for (const auto& line : map.lines)
+        if (const auto object = map.objects.at(line.start);
+            object >= 0 && objects.object(object).type == "sysv" && spans.size() < max_detached)
+            spans.push_back({line.start, line.end - line.start});
+    return spans;
+}
+
+Result<Draft> begin_draft(const Ahead& ahead, Member& member, const StillMap& map) {
+    Draft draft;
+    draft.member = &member;
+    draft.map = &map;
+    draft.file = fmt::format("p{}.image", member.image.pid);
+    auto writer = TRY(ImageWriter::create(ahead.directory.get(), draft.file, ImageKind::process));
+    draft.writer = std::make_unique<ImageWriter>(std::move(writer));
+    draft.writer->park();
+    return draft;
+}
+
+// What the copy-on-write child of a process doesn't show.
+Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft) {
+    const pid_t pid = draft.member->process->pid, living = draft.member->process->living;
+    const auto lines = TRY(proc::maps(draft.snapshot->pid(), false));
+    // Who marks memory at all may have marked other memory since; now it stands still.
+    if (ahead.wipes.contains(pid) ||
+        std::ranges::find(setting.request.members, pid) == setting.request.members.end())
+        draft.wiped = TRY(ranges_with_flag(living, "wf"));
+    std::vector<StoreJob> jobs;
+    for (const auto& range : not_copied(*draft.map, lines, draft.wiped)) {
+        auto& area = draft.early.emplace_back();
+        area.start = range.start;
+        area.end = range.end;
+        const auto line = std::ranges::find_if(draft.map->lines, [&](const auto& other) {
+            return other.start <= range.start && range.start < other.end;
+        });
+        if (line == draft.map->lines.end()) continue;
+        area.prot = line->prot;
+        area.kind = line->inode != 0 ? schema::AreaKind::file_private : schema::AreaKind::anonymous;
+        CHECK_OK(add_jobs(draft, living, area, jobs));
+    }
+    return jobs.empty() ? Result<>() : store_draft(draft, std::move(jobs), setting.reporter);
+}
+
+Result<> store_whole(Draft& draft, const ObjectTable& objects, Reporter& reporter) {
+    const pid_t living = draft.member->process->living;
+    CHECK_OK(make_draft_areas(draft, living, objects));
+    std::vector<StoreJob> jobs;
+    for (auto& area : draft.member->image.areas)
+        if (stored_in_image(area)) CHECK_OK(add_jobs(draft, living, area, jobs));
+    return store_draft(draft, std::move(jobs), reporter);
+}
+
+}  // namespace
+
+Result<std::list<Draft>> pass::fork(const Setting& setting, const Ahead& ahead, Members& members,
+                                    const FoundObjects& objects) {
+    Reporter& reporter = setting.reporter;
+    reporter.phase("fork");
+    CHECK_OK(step_back(setting, members, true));
+    const bool has_init =
+        std::ranges::any_of(members.all, [](const Member& member) { return member.process->pid == 1; });
+    std::list<Draft> drafts;
+    auto map = objects.maps.begin();
+    for (auto& member : members.all) {
+        auto draft = TRY(begin_draft(ahead, member, *map));
+        CHECK_OK(member.agent->write_detached(attached_segments(*map++, objects.table)));
+        CHECK_OK(member.agent->ask(agent_snapshot, has_init ? 1 : 0));
+        drafts.push_back(std::move(draft));
+    }
+    std::vector<std::int64_t> forked;
+    for (auto& member : members.all) {
+        const auto child = TRY(member.agent->wait(reporter));
+        forked.push_back(child);
+    }
+    CHECK_OK(step_back(setting, members, false));
+    auto answer = forked.begin();
+    for (auto& draft : drafts) {
+        const auto& member = *draft.member;
+        if (const auto child = *answer++; child < 0) {
+            reporter.note(fmt::format("{} was written while it stood still: fork failed ({})",
+                                      proc::label(member.process->pid),
+                                      std::strerror(static_cast<int>(-child))));
+            CHECK_OK(store_whole(draft, objects.table, reporter));
+        } else {
+            auto snapshot = TRY(member.agent->wait_snapshot(reporter));
+            draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
+            CHECK_OK(store_early(setting, ahead, draft));
+        }
+    }
+    return drafts;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,32 @@
+// The pass before the stop: what takes long to find out and hardly ever changes is looked at while the
+// programs run.
+#include <fcntl.h>
+
+#include "capture/host.h"
+#include "capture/passes/passes.h"
+
+namespace cairn::capture {
+
+Result<Ahead> pass::look_ahead(const Setting& setting) {
+    const Request& request = setting.request;
+    Ahead ahead{.directory = Fd(::open(request.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+                .manifest = {},
+                .wipes = {},
+                .outsiders = Outsiders(request, setting.regions),
+                .objects_writer = nullptr};
+    if (!ahead.directory) return fail_errno("{}", request.directory);
+    describe_host(ahead.manifest);
+    if (!request.host.empty()) ahead.manifest.host = request.host;
+    ahead.manifest.cid = request.cid;
+    ahead.manifest.session = request.session;
+    ahead.manifest.generation = request.generation;
+    for (const pid_t pid : request.members)
+        if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty()) ahead.wipes.insert(pid);
+    CHECK_OK(ahead.outsiders.look());
+    auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
+    ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));
+    ahead.began = Clock::now();
+    return ahead;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,95 @@
+// The pass that finds what is behind descriptors and mappings, and saves what stands still only now.
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "capture/passes/passes.h"
+
+namespace cairn::capture {
+namespace {
+
+// How long to wait for what passes and could be left out with a note.
+constexpr auto short_patience = std::chrono::seconds(2);
+
+// `members` has to outlive the table.
+ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::int32_t np, Members& members) {
+    const Request& request = setting.request;
+    ObjectOptions options;
+    options.to_program = setting.to_program;
+    options.cid = request.cid;
+    options.np = np;
+    options.self_contained = request.self_contained;
+    options.may_wait = !request.joint && Clock::now() - ahead.began < short_patience;
+    options.external = request.external;
+    if (request.joint)
+        options.meet = [&reporter = setting.reporter](const std::string& name, const nlohmann::json& data) {
+            return reporter.meet(name, data);
+        };
+    options.region = &setting.regions.owners();
+    options.mincore = [&members, &reporter = setting.reporter](const Holder& holder, std::uint64_t start,
+                                                               std::uint64_t length) {
+        const auto member =
+            std::ranges::find(members.all, holder.pid, [](const Member& each) { return each.process->pid; });
+        return member == members.all.end() ? Result<std::vector<std::uint8_t>>()
+                                           : member->agent->resident(start, length, reporter);
+    };
+    return options;
+}
+
+Result<> find_notifications(const Member& member, ObjectTable& table) {
+    const auto& descriptors = member.image.descriptors;
+    if (std::ranges::none_of(descriptors, [&](const schema::Descriptor& descriptor) {
+            return table.object(descriptor.object).type == "mqueue";
+        }))
+        return {};
+    const auto known = TRY(ptrace::read_object<std::array<AgentNotification, max_notifications>>(
+        member.process->living, member.process->door + offsetof(Door, notifications)));
+    for (const auto& each : known)
+        for (const auto& descriptor : descriptors)
+            if (each.notify >= 0 && descriptor.fd == each.queue && each.used != 0)
+                table.notification(member.holder, descriptor.object, each.value);
+    return {};
+}
+
+Result<StillMap> find_objects(Member& member, ObjectTable& table) {
+    const auto& process = *member.process;
+    auto& image = member.image;
+    const Fd pidfd = process.open_pidfd();
+    if (!pidfd) return fail_errno("pidfd of {}", proc::label(process.pid));
+    Holder holder = member.holder;
+    holder.pidfd = pidfd.get();
+    image.descriptors = TRY(table.descriptors(holder));
+    CHECK_OK(find_notifications(member, table));
+    image.locks = table.take_locks(member.holder);
+    image.executable = TRY(table.file(member.holder, "exe"));
+    image.cwd = TRY(table.file(member.holder, "cwd"));
+    image.root = TRY(table.file(member.holder, "root"));
+    const auto& stat = process.stat;
+    image.terminal = TRY(table.terminal_of(member.holder, stat.tty_nr, stat.session, stat.tpgid));
+    return still_map(process, member.holder, table);
+}
+
+}  // namespace
+
+Result<FoundObjects> pass::objects(const Setting& setting, const Ahead& ahead, const Group& group,
+                                   Members& members) {
+    setting.reporter.phase("objects");
+    FoundObjects found{ObjectTable(object_options(setting, ahead, group.np, members)), {}};
+    for (const auto& zombie : group.zombies()) found.table.add_member(zombie.pid);
+    for (const auto& member : members.all) found.table.add_member(member.process->pid);
+    for (auto& member : members.all) {
+        auto map = TRY(find_objects(member, found.table));
+        found.maps.push_back(std::move(map));
+    }
+    IpcMap& ipc = setting.regions.ipc();
+    CHECK_OK(found.table.system_v(ipc));
+    const auto undo = promised_undo(ipc);
+    for (auto& member : members.all) {
+        const auto [begin, end] = undo.equal_range(member.process->pid);
+        for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
+    }
+    CHECK_OK(found.table.capture_contents(*ahead.objects_writer));
+    return found;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,120 @@
+// The passes of a checkpoint of one host's processes, in their order: docs/architecture.md has the table, and
+// capture/checkpoint.cpp calls them. What a pass hands on is a value; what it has done to the programs is
+// undone when that value goes.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "capture/agent_run.h"
+#include "capture/checkpoint.h"
+#include "capture/collect/collect.h"
+#include "capture/memory/areas.h"
+#include "capture/objects/objects.h"
+#include "capture/outsiders.h"
+#include "capture/snapshot.h"
+#include "capture/stop.h"
+
+namespace cairn::capture {
+
+// What every pass is given.
+struct Setting {
+    const Request& request;
+    SessionRegions& regions;
+    Reporter& reporter;
+    ToProgram to_program;
+};
+
+// What is known before anything is stopped. It serves all attempts of a checkpoint.
+struct Ahead {
+    Fd directory;               // where the images go
+    schema::Manifest manifest;  // as far as it is known
+    std::set<pid_t> wipes;      // whose memory is marked MADV_WIPEONFORK
+    Outsiders outsiders;        // who belongs to the group and has not registered
+    std::unique_ptr<ImageWriter>
+        objects_writer;  // what an attempt that was given up has left in it is skipped
+    Clock::time_point began = Clock::now();
+};
+
+// The processes of the group, which stand still.
+struct Group {
+    std::unique_ptr<Stopper> stopper;
+    std::int32_t np = 0;  // processes of the computation, those on other hosts included
+
+    [[nodiscard]] std::map<pid_t, StoppedProcess>& processes() const { return stopper->processes(); }
+    [[nodiscard]] const std::vector<Zombie>& zombies() const { return stopper->zombies(); }
+};
+
+// One of them, and what is known of it.
+struct Member {
+    StoppedProcess* process = nullptr;  // borrowed from the group
+    std::optional<AgentRun> agent;
+    Holder holder;
+    schema::Process image;
+    Clock::time_point timers_asked;
+    Range scratch;  // memory that the agent has mapped for the siblings
+};
+
+// The members, with an agent in each. Whoever is still inside when this goes is brought back out.
+class Members {
+  public:
+    explicit Members(const Setting& setting) : setting_(&setting) {}
+    Members(Members&&) = default;
+    Members& operator=(Members&&) = delete;
+    Members(const Members&) = delete;
+    Members& operator=(const Members&) = delete;
+    ~Members();
+
+    [[nodiscard]] Result<> leave();  // every agent leaves its process
+
+    std::list<Member> all;
+    std::vector<schema::Process> zombies;
+
+  private:
+    const Setting* setting_;
+};
+
+// What is behind descriptors and mappings.
+struct FoundObjects {
+    ObjectTable table;
+    std::vector<StillMap> maps;  // in the order of the members
+};
+
+// The image of a process that is being written.
+struct Draft {
+    Member* member = nullptr;       // borrowed
+    const StillMap* map = nullptr;  // borrowed
+    std::unique_ptr<ImageWriter> writer;
+    std::string file;
+    std::vector<Range> wiped;            // memory that the copy-on-write child shows as zeros
+    std::list<schema::Area> early;       // what had to be stored before the process went on
+    std::unique_ptr<Snapshot> snapshot;  // none: all was stored while the process stood still
+};
+
+// The clocks of the host when everybody stood still, as the programs see them.
+struct Clocks {
+    std::int64_t realtime_ns = 0, monotonic_ns = 0, boottime_ns = 0;
+};
+
+namespace pass {
+
+[[nodiscard]] Result<Ahead> look_ahead(const Setting& setting);
+[[nodiscard]] Result<Group> stop(const Setting& setting, Ahead& ahead);
+[[nodiscard]] Result<Members> collect(const Setting& setting, const Ahead& ahead, const Group& group);
+// Fills in what the members' images say of objects.
+[[nodiscard]] Result<FoundObjects> objects(const Setting& setting, const Ahead& ahead, const Group& group,
+                                           Members& members);
+[[nodiscard]] Result<std::list<Draft>> fork(const Setting& setting, const Ahead& ahead, Members& members,
+                                            const FoundObjects& objects);
+[[nodiscard]] Result<Clocks> resume(const Setting& setting, const Group& group, Members& members);
+// Complete but for the times of the checkpoint itself.
+[[nodiscard]] Result<schema::Manifest> write(const Setting& setting, Ahead& ahead, const Group& group,
+                                             Members& members, FoundObjects& objects,
+                                             std::list<Draft>& drafts, const Clocks& clocks);
+
+}  // namespace pass
+}  // namespace cairn::capture

@@ -1,0 +1,44 @@
+// The pass that ends the pause: registers are put back, and all are let go.
+#include <time.h>
+
+#include <nlohmann/json.hpp>
+
+#include "capture/passes/passes.h"
+
+namespace cairn::capture {
+namespace {
+
+std::int64_t read_clock(clockid_t clock) {
+    timespec now = {};
+    ::clock_gettime(clock, &now);
+    return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+Clocks clocks_of(pid_t living) {
+    const auto theirs = proc::clock_offsets(std::to_string(living));
+    const auto ours = proc::clock_offsets("self");
+    return {read_clock(CLOCK_REALTIME), read_clock(CLOCK_MONOTONIC) + theirs.monotonic - ours.monotonic,
+            read_clock(CLOCK_BOOTTIME) + theirs.boottime - ours.boottime};
+}
+
+}  // namespace
+
+Result<Clocks> pass::resume(const Setting& setting, const Group& group, Members& members) {
+    CHECK_OK(members.leave());
+    for (auto& member : members.all) {
+        const auto asked_for = Clock::now() - member.timers_asked;
+        CHECK_OK(collect_firings(*member.process, asked_for, setting.to_program, member.image));
+    }
+    // Last of all, with everybody still: what was left of a timer when it was read is added to this clock by
+    // a restart that lets it go on, and no timer may fire early.
+    const Clocks clocks = clocks_of(group.processes().begin()->second.living);
+    // What one sends from here on must not be found by another who is still looking.
+    if (setting.request.joint) [[maybe_unused]]
+        const auto nothing = TRY(setting.reporter.meet("captured", nlohmann::json::object()));
+    setting.reporter.phase("resume");
+    if (!setting.request.hold) group.stopper->let_go();
+    setting.reporter.end_deadline();
+    return clocks;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,22 @@
+// The pass that stops the group: everybody stands still at its end, on the other hosts as well.
+#include <nlohmann/json.hpp>
+
+#include "capture/passes/passes.h"
+
+namespace cairn::capture {
+
+Result<Group> pass::stop(const Setting& setting, Ahead& ahead) {
+    setting.reporter.phase("stop");
+    ahead.outsiders.begin_stop();
+    Group group{std::make_unique<Stopper>(setting.regions, setting.reporter, ahead.outsiders)};
+    CHECK_OK(group.stopper->stop(setting.request.members));
+    if (group.processes().empty()) return fail("no process is left to save");
+    CHECK_OK(ahead.outsiders.judge_crowd(group.processes()));
+    group.np = static_cast<std::int32_t>(group.processes().size());
+    if (!setting.request.joint) return group;
+    const auto all = TRY(setting.reporter.meet("stopped", {{"processes", group.np}}));
+    group.np = all.value("np", group.np);
+    return group;
+}
+
+}  // namespace cairn::capture

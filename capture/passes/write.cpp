@@ -1,0 +1,129 @@
+// The pass that writes the images from the copy-on-write children while the programs run, and brings them to
+// the disk.
+#include <set>
+#include <utility>
+
+#include "capture/parts.h"
+#include "capture/passes/drafts.h"
+#include "capture/passes/passes.h"
+#include "capture/restartable.h"
+#include "common/condense.h"
+#include "common/image/demands.h"
+#include "common/schema/json.h"
+
+namespace cairn::capture {
+namespace {
+
+// So many images at a time are open as descriptors can be spared for. The jobs of an image stand together.
+Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter) {
+    constexpr std::size_t most = 128;
+    std::uint64_t total = 0, already = 0;
+    for (const auto& job : jobs) total += job.range.end - job.range.start;
+    for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
+        std::set<ImageWriter*> open;
+        std::uint64_t bytes = 0;
+        for (; end < jobs.size() && (open.size() < most || open.contains(jobs[end].writer)); ++end) {
+            open.insert(jobs[end].writer);
+            bytes += jobs[end].range.end - jobs[end].range.start;
+        }
+        for (auto* writer : open) CHECK_OK(writer->unpark());
+        const auto first = jobs.begin() + static_cast<std::ptrdiff_t>(begin);
+        CHECK_OK(
+            store_pages({first, jobs.begin() + static_cast<std::ptrdiff_t>(end)}, reporter, already, total));
+        for (auto* writer : open) writer->park();
+        already += bytes;
+    }
+    return {};
+}
+
+Result<> store_memory(const ObjectTable& objects, std::list<Draft>& drafts, Reporter& reporter) {
+    std::vector<StoreJob> jobs;
+    for (auto& draft : drafts) {
+        if (draft.snapshot == nullptr) continue;  // written already
+        CHECK_OK(make_draft_areas(draft, draft.snapshot->pid(), objects));
+        for (auto& area : draft.member->image.areas) {
+            const bool early = std::ranges::any_of(draft.early, [&](const auto& other) {
+                return other.start <= area.start && area.end <= other.end;
+            });
+            if (early || !stored_in_image(area)) continue;
+            CHECK_OK(add_jobs(draft, draft.snapshot->pid(), area, jobs));
+        }
+    }
+    CHECK_OK(store_in_batches(jobs, reporter));
+    for (auto& draft : drafts) draft.snapshot.reset();
+    return {};
+}
+
+Result<> finish_image(ImageWriter& writer, const schema::Process& process, const std::string& file,
+                      schema::Manifest& manifest) {
+    writer.add_section(SectionType::meta, schema::encode(process));
+    CHECK_OK(writer.unpark());
+    const auto bytes = TRY(writer.finish(Durable::yes));
+    manifest.images.push_back({file, process.uid, process.pid, process.name, bytes, 0});
+    manifest.bytes += bytes;
+    return {};
+}
+
+Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Members& members,
+                                                      std::list<Draft>& drafts, schema::Manifest& manifest) {
+    std::vector<schema::Process> processes;
+    for (auto& draft : drafts) {
+        CHECK_OK(finish_image(*draft.writer, draft.member->image, draft.file, manifest));
+        draft.writer.reset();
+        processes.push_back(std::move(draft.member->image));
+    }
+    for (auto& zombie : members.zombies) {
+        zombie.cid = manifest.cid;
+        zombie.np = manifest.np;
+        const auto file = fmt::format("z{}.image", zombie.pid);
+        auto writer = TRY(ImageWriter::create(ahead.directory.get(), file, ImageKind::process));
+        CHECK_OK(finish_image(writer, zombie, file, manifest));
+        processes.push_back(std::move(zombie));
+    }
+    return processes;
+}
+
+Result<> finish_objects(ImageWriter& writer, const std::vector<schema::Process>& processes,
+                        const schema::Objects& objects, schema::Manifest& manifest) {
+    writer.add_section(SectionType::objects, schema::encode(objects));
+    std::vector<const schema::Process*> all;
+    for (const auto& process : processes) all.push_back(&process);
+    if (auto good = check_demands(all, objects); !good)
+        return std::unexpected(
+            std::move(good.error())
+                .in("a restart would refuse this checkpoint, which is given up; try again"));
+    const auto bytes = TRY(writer.finish(Durable::yes));
+    manifest.images.push_back({"objects.image", "", 0, "", bytes, 0});
+    manifest.bytes += bytes;
+    return {};
+}
+
+}  // namespace
+
+Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const Group& group,
+                                     Members& members, FoundObjects& objects, std::list<Draft>& drafts,
+                                     const Clocks& clocks) {
+    setting.reporter.phase("write");
+    CHECK_OK(store_memory(objects.table, drafts, setting.reporter));
+    CHECK_OK(objects.table.finish());
+    setting.reporter.phase("sync");
+    schema::Manifest manifest = ahead.manifest;
+    manifest.np = group.np;
+    manifest.taken_at_ns = clocks.realtime_ns;
+    manifest.monotonic_ns = clocks.monotonic_ns;
+    manifest.boottime_ns = clocks.boottime_ns;
+    auto object_notes = objects.table.notes();
+    const auto table = objects.table.take();
+    const auto processes = TRY(finish_processes(ahead, members, drafts, manifest));
+    CHECK_OK(finish_objects(*ahead.objects_writer, processes, table, manifest));
+    make_parts(processes, table, manifest);
+    auto too_many = TRY(too_many_to_restart(processes, table));
+    if (!too_many.empty()) setting.reporter.note(std::move(too_many));
+    std::vector<std::string> notes = ahead.outsiders.notes();
+    for (const auto* more : {&setting.reporter.notes(), &object_notes})
+        notes.insert(notes.end(), more->begin(), more->end());
+    manifest.notes = condense(notes);
+    return manifest;
+}
+
+}  // namespace cairn::capture
