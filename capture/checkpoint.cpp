@@ -26,7 +26,7 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
     // Each value undoes when it goes what its pass has done to the programs: they go on whichever pass fails.
     const auto attempt = [&]() -> Result<> {
         const auto begin = Clock::now();
-        const auto group = TRY(pass::stop(setting, ahead));
+        auto group = TRY(pass::stop(setting, ahead));
         auto members = TRY(pass::collect(setting, ahead, group));
         auto objects = TRY(pass::objects(setting, ahead, group, members));
         auto drafts = TRY(pass::fork(setting, ahead, members, objects));

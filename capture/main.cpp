@@ -38,7 +38,7 @@ std::map<pid_t, SessionRegions::Known> known_members(const nlohmann::json& membe
 int run() {
     // Whatever the coordinator was started under; it says itself what can't be changed.
     (void)stand_alone();
-    // SIGCHLD is waited for (stop.cpp); a write to a coordinator that has gone is an error, not a death.
+    // SIGCHLD is waited for (stop/stop.cpp); a write to a coordinator that has gone is an error, not a death.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);

@@ -89,11 +89,11 @@ Result<schema::Process> collect_dead(const Setting& setting, Zombie zombie, Memb
 
 }  // namespace
 
-Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, const Group& group) {
+Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group& group) {
     setting.reporter.phase("collect");
     Members members(setting);
     std::uint32_t index = 0;
-    for (auto& [pid, process] : group.processes()) {
+    for (auto& [pid, process] : group.stopped.processes()) {
         CHECK_OK(refuse_unsupported(process));
         leave_translations(process);
         settle(process);
@@ -108,8 +108,8 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, const 
             return std::unexpected(std::move(done.error()).in(proc::label(pid)));
     }
     std::set<pid_t> ours;
-    for (const auto& [pid, process] : group.processes()) ours.insert(pid);
-    for (const auto& zombie : group.zombies()) ours.insert(zombie.pid);
+    for (const auto& [pid, process] : group.stopped.processes()) ours.insert(pid);
+    for (const auto& zombie : group.stopped.zombies()) ours.insert(zombie.pid);
     for (auto& member : members.all) {
         CHECK_OK(wait_agent(setting, member));
         auto& image = member.image;
@@ -118,7 +118,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, const 
         image.np = group.np;
         note_outer_leaders(member.process->stat, ours, image);
     }
-    for (const auto& zombie : group.zombies()) {
+    for (const auto& zombie : group.stopped.zombies()) {
         auto image = TRY(collect_dead(setting, zombie, members));
         note_outer_leaders(zombie.stat, ours, image);
         image.uid = make_uid(ahead.manifest.host, image.pid, 0);

@@ -75,7 +75,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, const Ahead& ahead, c
                                    Members& members) {
     setting.reporter.phase("objects");
     FoundObjects found{ObjectTable(object_options(setting, ahead, group.np, members)), {}};
-    for (const auto& zombie : group.zombies()) found.table.add_member(zombie.pid);
+    for (const auto& zombie : group.stopped.zombies()) found.table.add_member(zombie.pid);
     for (const auto& member : members.all) found.table.add_member(member.process->pid);
     for (auto& member : members.all) {
         auto map = TRY(find_objects(member, found.table));

@@ -17,7 +17,7 @@
 #include "capture/objects/objects.h"
 #include "capture/outsiders.h"
 #include "capture/snapshot.h"
-#include "capture/stop.h"
+#include "capture/stop/stop.h"
 
 namespace cairn::capture {
 
@@ -42,11 +42,8 @@ struct Ahead {
 
 // The processes of the group, which stand still.
 struct Group {
-    std::unique_ptr<Stopper> stopper;
+    StoppedGroup stopped;
     std::int32_t np = 0;  // processes of the computation, those on other hosts included
-
-    [[nodiscard]] std::map<pid_t, StoppedProcess>& processes() const { return stopper->processes(); }
-    [[nodiscard]] const std::vector<Zombie>& zombies() const { return stopper->zombies(); }
 };
 
 // One of them, and what is known of it.
@@ -104,13 +101,13 @@ namespace pass {
 
 [[nodiscard]] Result<Ahead> look_ahead(const Setting& setting);
 [[nodiscard]] Result<Group> stop(const Setting& setting, Ahead& ahead);
-[[nodiscard]] Result<Members> collect(const Setting& setting, const Ahead& ahead, const Group& group);
+[[nodiscard]] Result<Members> collect(const Setting& setting, const Ahead& ahead, Group& group);
 // Fills in what the members' images say of objects.
 [[nodiscard]] Result<FoundObjects> objects(const Setting& setting, const Ahead& ahead, const Group& group,
                                            Members& members);
 [[nodiscard]] Result<std::list<Draft>> fork(const Setting& setting, const Ahead& ahead, Members& members,
                                             const FoundObjects& objects);
-[[nodiscard]] Result<Clocks> resume(const Setting& setting, const Group& group, Members& members);
+[[nodiscard]] Result<Clocks> resume(const Setting& setting, Group& group, Members& members);
 // Complete but for the times of the checkpoint itself.
 [[nodiscard]] Result<schema::Manifest> write(const Setting& setting, Ahead& ahead, const Group& group,
                                              Members& members, FoundObjects& objects,

@@ -23,7 +23,7 @@ Clocks clocks_of(pid_t living) {
 
 }  // namespace
 
-Result<Clocks> pass::resume(const Setting& setting, const Group& group, Members& members) {
+Result<Clocks> pass::resume(const Setting& setting, Group& group, Members& members) {
     CHECK_OK(members.leave());
     for (auto& member : members.all) {
         const auto asked_for = Clock::now() - member.timers_asked;
@@ -31,12 +31,12 @@ Result<Clocks> pass::resume(const Setting& setting, const Group& group, Members&
     }
     // Last of all, with everybody still: what was left of a timer when it was read is added to this clock by
     // a restart that lets it go on, and no timer may fire early.
-    const Clocks clocks = clocks_of(group.processes().begin()->second.living);
+    const Clocks clocks = clocks_of(group.stopped.processes().begin()->second.living);
     // What one sends from here on must not be found by another who is still looking.
     if (setting.request.joint) [[maybe_unused]]
         const auto nothing = TRY(setting.reporter.meet("captured", nlohmann::json::object()));
     setting.reporter.phase("resume");
-    if (!setting.request.hold) group.stopper->let_go();
+    if (!setting.request.hold) group.stopped.let_go();
     setting.reporter.end_deadline();
     return clocks;
 }

@@ -8,11 +8,11 @@ namespace cairn::capture {
 Result<Group> pass::stop(const Setting& setting, Ahead& ahead) {
     setting.reporter.phase("stop");
     ahead.outsiders.begin_stop();
-    Group group{std::make_unique<Stopper>(setting.regions, setting.reporter, ahead.outsiders)};
-    CHECK_OK(group.stopper->stop(setting.request.members));
-    if (group.processes().empty()) return fail("no process is left to save");
-    CHECK_OK(ahead.outsiders.judge_crowd(group.processes()));
-    group.np = static_cast<std::int32_t>(group.processes().size());
+    Group group{TRY(stop_group(setting.request.members, setting.regions, setting.reporter, ahead.outsiders))};
+    const auto& processes = group.stopped.processes();
+    if (processes.empty()) return fail("no process is left to save");
+    CHECK_OK(ahead.outsiders.judge_crowd(processes));
+    group.np = static_cast<std::int32_t>(processes.size());
     if (!setting.request.joint) return group;
     const auto all = TRY(setting.reporter.meet("stopped", {{"processes", group.np}}));
     group.np = all.value("np", group.np);

@@ -1,0 +1,83 @@
+// What the kernel tells of the threads that we have seized, and what is to be found out because it doesn't.
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include <set>
+#include <utility>
+
+#include "capture/stop/stopping.h"
+
+namespace cairn::capture {
+namespace {
+
+// The thread that execed goes by its process's id now, the others have gone without a word. The new image is
+// let go until it has registered.
+void execed(Stopping& group, pid_t pid) {
+    group.threads.erase_if([pid](const SeizedThread& thread) { return thread.pid == pid; });
+    (void)ptrace::detach(pid, 0);
+    group.processes[pid].process = {};
+    group.add_candidate(pid);
+}
+
+void look_at(Stopping& group, const WaitEvent& event) {
+    const auto [tid, status] = event;
+    if (WIFEXITED(status) || WIFSIGNALED(status)) {
+        group.threads.erase(tid);
+        return;
+    }
+    if (!WIFSTOPPED(status)) return;
+    if (status >> 16 == PTRACE_EVENT_EXEC) return execed(group, tid);
+    auto* thread = group.threads.find(tid);
+    if (thread == nullptr) return;
+    if (status >> 16 == ptrace::event_stop) {
+        thread->still = true;
+        thread->stop_signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+        return;
+    }
+    // A signal on its way to the program: it is delivered, and the thread stops before it runs the
+    // handler's first instruction. Any trap takes back a pending interrupt, so it is asked for again.
+    thread->still = false;
+    (void)ptrace::interrupt(tid);
+    (void)ptrace::resume(tid, WSTOPSIG(status));
+}
+
+}  // namespace
+
+void drain_events(Stopping& group) {
+    for (const auto& event : std::exchange(group.events, {})) look_at(group, event);
+    for (;;) {
+        WaitEvent event;
+        event.tid = ::waitpid(-1, &event.status, __WALL | WNOHANG);
+        if (event.tid <= 0) return;
+        look_at(group, event);
+    }
+}
+
+// Threads that don't answer because they are no longer what we have seized. Of a main thread's end the kernel
+// tells only when the last of its siblings has ended. And a seize waits for an exec that is under way
+// (cred_guard_mutex): if the thread that it was meant for is the one that execs, it goes by its process's id
+// afterwards, seized, and was never interrupted.
+void look_after_silent(Stopping& group) {
+    if (Clock::now() - group.looked_after_silent < std::chrono::milliseconds(5)) return;
+    group.looked_after_silent = Clock::now();
+    drain_events(group);  // who has ended while a seize waited is known, and no sign of an exec
+    std::set<pid_t> new_images;
+    group.threads.erase_if([&](const SeizedThread& thread) {
+        if (thread.still) return false;
+        const auto stat = proc::stat(thread.pid, thread.tid);
+        if (!stat && !thread.is_main()) new_images.insert(thread.pid);
+        return stat && thread.is_main() && dead(stat->state);
+    });
+    for (const pid_t pid : new_images) {
+        // The new image may have threads already that are seized.
+        group.threads.erase_if([pid](const SeizedThread& thread) {
+            return thread.pid == pid && !thread.is_main() && !proc::stat(pid, thread.tid);
+        });
+        const auto stat = proc::stat(pid, pid);
+        if (stat && stat->state == 't' && group.threads.contains(pid)) continue;
+        group.threads.erase(pid);
+        if (ptrace::interrupt(pid)) group.threads.put({pid, pid});
+    }
+}
+}  // namespace cairn::capture

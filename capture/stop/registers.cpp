@@ -1,0 +1,134 @@
+// The registers of threads that stand still, and what is made of them before the threads go on.
+#include <algorithm>
+#include <cerrno>
+
+#include "capture/collect/filters.h"
+#include "capture/settle.h"
+#include "capture/stop/stopping.h"
+
+namespace cairn::capture {
+namespace {
+
+// False: a thread is there that isn't seized.
+Result<bool> read_registers(SeizedThreads& seized, StoppedProcess& process) {
+    auto stat = proc::stat(process.pid);
+    if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
+    process.stat = *stat;
+    process.clock_shift =
+        proc::clock_offsets(std::to_string(process.living)).monotonic - proc::clock_offsets("self").monotonic;
+    // A dead main thread has no descriptors to be duplicated.
+    if (process.living != process.pid && !process.open_pidfd())
+        return fail_code(ExitCode::refused,
+                         "{}: its main thread has exited, and this kernel can't name the others",
+                         proc::label(process.pid));
+    auto threads = TRY(proc::tasks(process.pid));
+    process.threads.clear();
+    for (const pid_t tid : threads) {
+        StoppedThread thread;
+        thread.tid = tid;
+        const auto* known = seized.find(tid);
+        if (known == nullptr) {
+            const auto now = proc::stat(process.pid, tid);
+            if (now && !dead(now->state)) return false;
+            // Only a main thread stays dead as long as the others live. Who has ended else is listed until
+            // the kernel has taken it off the list (release_task()), which may take long on a busy machine:
+            // it isn't there any more.
+            if (tid != process.pid) continue;
+            thread.leader_dead = true;
+            process.threads.push_back(thread);
+            continue;
+        }
+        if (known->stop_signal != 0) {
+            process.job_stopped = true;
+            process.stop_signal = known->stop_signal;
+        }
+        thread.registers = TRY(ptrace::registers(tid));
+        thread.mask = TRY(ptrace::mask(tid));
+        process.threads.push_back(thread);
+    }
+    return true;
+}
+
+void settle_still(const Stopping& group, StoppedProcess& process) {
+    if (!find_doors(group, process)) return;
+    process.threads.clear();
+    for (const auto& seized : group.threads.of(process.pid)) {
+        if (!seized.still) continue;
+        auto registers = ptrace::registers(seized.tid);
+        auto mask = ptrace::mask(seized.tid);
+        if (!registers || !mask) continue;
+        StoppedThread thread;
+        thread.tid = seized.tid;
+        thread.registers = *registers;
+        thread.mask = *mask;
+        process.threads.push_back(thread);
+    }
+    settle(process);
+}
+
+// Main threads first: see seize_new_threads().
+void detach_all(SeizedThreads& threads) {
+    for (const bool main_thread : {true, false})
+        for (const auto& thread : threads.all())
+            if (thread.still && thread.is_main() == main_thread) (void)ptrace::detach(thread.tid, 0);
+    // A thread that never stopped can't be detached; the kernel does it when the tracer ends.
+    threads.erase_if([](const SeizedThread& thread) { return thread.still; });
+}
+
+// Nobody has asked their filters, or they have said no.
+void spare_restarts(const SeizedThreads& threads) {
+    for (const auto& thread : threads.all())
+        if (thread.still) spare_restart(thread.tid);
+}
+
+}  // namespace
+
+// A main thread that stood still is gone without a word when a sibling execs that wasn't seized yet: who goes
+// by its id now isn't ours (ESRCH).
+Result<bool> read_all_registers(Stopping& group) {
+    bool complete = true;
+    for (auto& [pid, tracked] : group.processes) {
+        if (!tracked.is_held()) continue;
+        auto done = read_registers(group.threads, tracked.process);
+        if (!done && done.error().number != ESRCH) return std::unexpected(std::move(done.error()));
+        if (done && *done) continue;
+        release(group, pid);
+        complete = false;
+    }
+    return complete;
+}
+
+// What the kernel would go on with by restart_syscall(2) where a seccomp filter may kill for that: the call
+// is made anew, which it was allowed. (How long it was to sleep is known of most, and said by
+// capture/settle.cpp by now: the others sleep as long again. Any stop and continuation by job control is as
+// dangerous to them.)
+void spare_restart(pid_t tid) {
+    constexpr std::int64_t restart_no_hand = -514, restart_block = -516;  // linux/errno.h
+    auto registers = ptrace::registers(tid);
+    if (!registers || static_cast<std::int64_t>(registers->rax) != restart_block ||
+        static_cast<std::int64_t>(registers->orig_rax) < 0 || !may_not_restart(tid))
+        return;
+    registers->rax = static_cast<std::uint64_t>(restart_no_hand);
+    (void)ptrace::set_registers(tid, *registers);
+}
+
+// Given up in the middle of it: nobody may notice that he was stopped.
+Stopping::~Stopping() {
+    for (auto& [pid, tracked] : processes)
+        if (tracked.is_held()) settle_still(*this, tracked.process);
+    spare_restarts(threads);
+    detach_all(threads);
+}
+
+// Given up before the pause had begun, or all is done.
+StoppedGroup::~StoppedGroup() {
+    for (auto& [pid, process] : processes_)
+        if (!process.settled) settle(process);
+    spare_restarts(threads_);
+    detach_all(threads_);
+}
+
+void StoppedGroup::let_go() {
+    detach_all(threads_);
+}
+}  // namespace cairn::capture

@@ -1,0 +1,131 @@
+// A stop under way: what is known of each process, and the steps of which stop.cpp is made.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capture/seize.h"
+#include "capture/stop/stop.h"
+
+namespace cairn::capture {
+
+// How far a process is on its way to standing still. It goes forward from row to row, and back to `candidate`
+// when it execs, when all its threads have ended, or when a thread turns up that was not stopped.
+enum class Stage {
+    gone,       // it has ended, or was never there: nothing but its parent is remembered
+    candidate,  // to be stopped; not ready yet: it has not registered, or is in an exec
+    seized,     // its threads are seized; some may still run
+    looked_at,  // every thread stands still, and its children are known
+    left_out,   // runs on, and is not saved: noted
+    ended,      // a zombie, to be saved as that
+};
+
+struct Tracked {
+    Stage stage = Stage::gone;
+    pid_t parent = 0;                                  // in whose list of children it was found; 0: in none
+    StoppedProcess process;                            // seized, looked_at
+    proc::Stat stat;                                   // ended
+    std::map<pid_t, Clock::time_point> refused_since;  // threads that we may not seize
+
+    [[nodiscard]] bool is_held() const { return stage == Stage::seized || stage == Stage::looked_at; }
+    // It is taken care of, or will be: whoever finds it once more has nothing to do.
+    [[nodiscard]] bool is_known() const { return stage != Stage::gone && stage != Stage::ended; }
+};
+
+// Whoever was stopped goes on when this goes, unless hand_on() has made a StoppedGroup of it.
+struct Stopping {
+    const SessionRegions& regions;
+    Reporter& reporter;
+    Outsiders& outsiders;
+    std::map<pid_t, Tracked> processes;
+    SeizedThreads threads;
+    std::vector<WaitEvent> events;  // seen while a seize had to wait, not looked at yet
+    Clock::time_point looked_after_silent = Clock::now();
+    std::optional<Clock::time_point> orphans_since;  // births whose parents have gone
+
+    Stopping(const SessionRegions& its_regions, Reporter& its_reporter, Outsiders& its_outsiders)
+        : regions(its_regions), reporter(its_reporter), outsiders(its_outsiders) {}
+    Stopping(const Stopping&) = delete;
+    Stopping& operator=(const Stopping&) = delete;
+    ~Stopping();
+
+    [[nodiscard]] Stage stage_of(pid_t pid) const {
+        const auto found = processes.find(pid);
+        return found == processes.end() ? Stage::gone : found->second.stage;
+    }
+    [[nodiscard]] bool is_known(pid_t pid) const {
+        const auto found = processes.find(pid);
+        return found != processes.end() && found->second.is_known();
+    }
+    [[nodiscard]] bool is_held(pid_t pid) const {
+        const auto found = processes.find(pid);
+        return found != processes.end() && found->second.is_held();
+    }
+    // 0: it is in nobody's list of children that we have seen.
+    [[nodiscard]] pid_t parent_of(pid_t pid) const {
+        const auto found = processes.find(pid);
+        return found == processes.end() ? 0 : found->second.parent;
+    }
+    [[nodiscard]] bool has_candidates() const;
+    void add_candidate(pid_t pid) { processes[pid].stage = Stage::candidate; }
+    [[nodiscard]] StoppedGroup hand_on() &&;
+};
+
+// threads.cpp: threads are seized, and their processes let go of.
+
+// True: every thread that there is is seized. False: look again.
+[[nodiscard]] Result<bool> seize_new_threads(Stopping& group, pid_t pid);
+[[nodiscard]] Result<> refuse_tracing(Stopping& group, pid_t pid, pid_t tid, const Error& why);
+[[nodiscard]] bool all_still(const Stopping& group, pid_t pid);
+// It runs on, and is a candidate again.
+void release(Stopping& group, pid_t pid);
+
+// events.cpp: what the kernel tells of seized threads, and what it doesn't.
+void drain_events(Stopping& group);
+void look_after_silent(Stopping& group);
+
+// doors.cpp: what a process says of itself in its region.
+
+// What may be believed of a process, and in whose region it stands.
+struct Registration {
+    const SessionRegion* region = nullptr;
+    Slot* slot = nullptr;
+
+    explicit operator bool() const { return slot != nullptr; }
+};
+[[nodiscard]] Registration registration_of(const SessionRegions& regions, pid_t pid);
+// Where the region and the agent's door are in a process. False: it has not (yet) registered in this image.
+[[nodiscard]] bool find_doors(const Stopping& group, StoppedProcess& process);
+// Whether it has said that it can't be saved; it is left out then.
+[[nodiscard]] bool says_left_out(Stopping& group, pid_t pid, const Slot& slot);
+
+// search.cpp: processes that nobody has told us of. Each that is found is a candidate.
+
+// Of a process that stands still. True: that was all.
+[[nodiscard]] bool look_for_children(Stopping& group, StoppedProcess& process);
+[[nodiscard]] bool no_more_children(Stopping& group);
+// True: somebody is on his way.
+[[nodiscard]] bool look_for_births(Stopping& group);
+[[nodiscard]] bool nobody_has_come(Stopping& group);
+
+// registers.cpp: the state in which threads stand still.
+
+// False: some have to be stopped anew.
+[[nodiscard]] Result<bool> read_all_registers(Stopping& group);
+// What the kernel would go on with by restart_syscall(2) is called anew where a seccomp filter may kill for
+// that.
+void spare_restart(pid_t tid);
+
+// waiting_for.cpp: who keeps us waiting, in words.
+[[nodiscard]] std::string waiting_for(const Stopping& group);
+
+[[nodiscard]] inline bool dead(char state) {
+    return state == 'Z' || state == 'X' || state == 'x';
+}
+// The last of its threads has ended.
+[[nodiscard]] bool all_dead(const proc::Stat& stat, pid_t pid);
+[[nodiscard]] bool share_memory(pid_t one, pid_t other);
+
+}  // namespace cairn::capture

@@ -1,0 +1,101 @@
+// Seizes the threads of a process, and lets go of them.
+#include <sys/ptrace.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "capture/stop/stopping.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr unsigned long pf_user_worker = 0x4000, pf_io_worker = 0x10;  // linux/sched.h: io_uring's threads
+
+bool traced_by_us(pid_t pid, pid_t tid) {
+    auto status = proc::status(pid, tid);
+    return status && std::atoi((*status)["TracerPid"].c_str()) == ::getpid();
+}
+
+}  // namespace
+
+// A signal that is ignored is dropped by the kernel, but not if the thread that it is meant for is traced;
+// and where that one stands still another thread is woken to take it (sig_ignored(), complete_signal() in
+// kernel/signal.c), out of a call that answers EINTR and that nobody makes again unless that thread is
+// traced, too. So all are seized before one is stopped, and the main thread, which a process's signals are
+// meant for, is seized last, and let go first.
+Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
+    std::vector<pid_t> seized;
+    bool complete = true;
+    for (const bool main_thread : {false, true}) {
+        auto threads = proc::tasks(pid);
+        if (!threads) {
+            if (threads.error().number == ENOENT || threads.error().number == ESRCH) return true;
+            return std::unexpected(std::move(threads.error()));
+        }
+        (void)std::ranges::partition(*threads, [pid](pid_t tid) { return tid != pid; });
+        for (const pid_t tid : *threads) {
+            if (group.threads.contains(tid) || (tid == pid && !main_thread)) continue;
+            auto stat = proc::stat(pid, tid);
+            if (!stat || dead(stat->state)) continue;
+            if ((stat->flags & (pf_user_worker | pf_io_worker)) != 0 && tid != pid)
+                return fail_code(ExitCode::refused,
+                                 "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it "
+                                 "with io_uring off",
+                                 proc::label(pid), tid, stat->comm);
+            complete = false;
+            if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, group.events);
+                !done) {
+                // The thread may have ended between the two looks; then it's no error.
+                stat = proc::stat(pid, tid);
+                if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
+                // A sibling that was seized has execed and goes by this id now.
+                // What it stands in we may have been told under its old one.
+                if (traced_by_us(pid, tid)) {
+                    group.threads.put({pid, tid, stat->state == 't'});
+                    if (stat->state != 't') seized.push_back(tid);
+                    continue;
+                }
+                CHECK_OK(refuse_tracing(group, pid, tid, done.error()));
+                continue;
+            }
+            group.processes[pid].refused_since.erase(tid);
+            group.threads.put({pid, tid});
+            seized.push_back(tid);
+        }
+    }
+    // Fails only if it has gone; the event loop notices.
+    for (const pid_t tid : seized) (void)ptrace::interrupt(tid);
+    return complete;
+}
+
+// A main thread that was dead when we asked, and is alive now because a sibling's exec has taken its place,
+// gives EPERM as one does that we may not trace. The latter stays.
+Result<> refuse_tracing(Stopping& group, pid_t pid, pid_t tid, const Error& why) {
+    const auto [since, first] = group.processes[pid].refused_since.try_emplace(tid, Clock::now());
+    if (first || Clock::now() - since->second < std::chrono::milliseconds(500)) return {};
+    auto status = proc::status(pid, tid);
+    if (status && (*status)["TracerPid"] != "0")
+        return fail_code(ExitCode::refused, "{} is being traced by {}: a debugged process can't be saved",
+                         proc::label(pid), proc::label(std::atoi((*status)["TracerPid"].c_str())));
+    return fail_code(ExitCode::refused,
+                     "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
+                     "(prctl PR_SET_DUMPABLE), or the system forbids ptrace (kernel.yama.ptrace_scope)",
+                     proc::label(pid), why.what);
+}
+
+bool all_still(const Stopping& group, pid_t pid) {
+    const auto threads = group.threads.of(pid);
+    return !threads.empty() && std::ranges::all_of(threads, &SeizedThread::still);
+}
+
+void release(Stopping& group, pid_t pid) {
+    for (const auto& thread : group.threads.of(pid)) {
+        if (thread.still) spare_restart(thread.tid);
+        (void)ptrace::detach(thread.tid, 0);
+    }
+    group.threads.erase_if([pid](const SeizedThread& thread) { return thread.pid == pid; });
+    group.processes[pid].process = {};
+    group.add_candidate(pid);
+}
+}  // namespace cairn::capture

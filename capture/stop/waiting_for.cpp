@@ -1,0 +1,54 @@
+// Who keeps a stop waiting, in words.
+#include <set>
+
+#include "capture/stop/stopping.h"
+
+namespace cairn::capture {
+namespace {
+
+// What the threads do that don't stand still.
+std::string where_it_runs(const Stopping& group, pid_t pid) {
+    std::string where;
+    for (const auto& thread : group.threads.of(pid)) {
+        if (thread.still) continue;
+        auto stat = proc::stat(pid, thread.tid);
+        auto channel = proc::read_file(fmt::format("/proc/{}/task/{}/wchan", pid, thread.tid));
+        where += fmt::format("{}thread {} in state {}{}", where.empty() ? "" : ", ", thread.tid,
+                             stat ? std::string(1, stat->state) : "?",
+                             channel && *channel != "0" && !channel->empty() ? " in " + *channel : "");
+        if (stat && stat->state == 'D')
+            if (auto list = proc::children(pid); list && !list->empty())
+                where += fmt::format(" (vfork? its child {} has not execed)", proc::label(list->back()));
+    }
+    return where;
+}
+
+std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent) {
+    if (parent != 0 && share_memory(pid, parent))
+        return fmt::format("shares the memory of {} (clone with CLONE_VM), and can't be saved until it execs",
+                           proc::label(parent));
+    if (const auto ids = user_ids(pid); ids && regions.of(pid) == nullptr)
+        return fmt::format(
+            "has become user {} by a system call past libc (or while no coordinator lived), and what is "
+            "said of it can't be believed; start it again",
+            ids->effective);
+    return "has not registered (no libcairn in it: a static program, or LD_PRELOAD was dropped)";
+}
+
+}  // namespace
+
+std::string waiting_for(const Stopping& group) {
+    std::vector<std::string> names;
+    std::set<pid_t> moving;
+    for (const auto& thread : group.threads.all())
+        if (!thread.still) moving.insert(thread.pid);
+    for (const pid_t pid : moving)
+        names.push_back(fmt::format("{}: {}", proc::label(pid), where_it_runs(group, pid)));
+    for (const auto& [pid, tracked] : group.processes)
+        if (tracked.stage == Stage::candidate)
+            names.push_back(
+                fmt::format("{}: {}", proc::label(pid), why_not_ready(group.regions, pid, tracked.parent)));
+    if (names.empty()) return "a process whose parent died while it was born";
+    return fmt::format("waiting for {}", fmt::join(names, "; "));
+}
+}  // namespace cairn::capture
