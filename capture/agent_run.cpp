@@ -9,6 +9,8 @@
 #include <array>
 #include <cstring>
 
+#include "capture/agent_frame.h"
+
 namespace cairn::capture {
 namespace {
 
@@ -53,10 +55,7 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
             registers.rip -= 2;
         }
     }
-    agent.frame = {registers.rax, registers.rbx, registers.rcx,    registers.rdx, registers.rsi,
-                   registers.rdi, registers.rbp, registers.r8,     registers.r9,  registers.r10,
-                   registers.r11, registers.r12, registers.r13,    registers.r14, registers.r15,
-                   registers.rsp, registers.rip, registers.eflags, thread.mask};
+    agent.frame = agent_frame(registers, thread.mask);
     agent.talk = process_->region_at + offsetof(Region, talks) + index_ * sizeof(Talk);
     agent.header_capture = process_->region_at + offsetof(Region, capture);
     agent.capture = capture_;

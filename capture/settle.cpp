@@ -16,6 +16,7 @@
 #include <cstring>
 #include <optional>
 
+#include "capture/agent_frame.h"
 #include "capture/objects/tcp_queue.h"
 #include "common/agent.h"
 #include "common/fd.h"
@@ -168,11 +169,9 @@ class Transfer {
     }
 
     Result<ptrace::Registers> install(std::uint64_t finish) {
-        const auto& r = registers_;
-        frame_.frame = {r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8,     r.r9, r.r10,
-                        r.r11, r.r12, r.r13, r.r14, r.r15, r.rsp, r.rip, r.eflags, 0};
+        frame_.frame = agent_frame(registers_, 0);
         CHECK_OK(ptrace::write_object(pid_, address_, frame_));
-        auto registers = r;
+        auto registers = registers_;
         registers.rip = finish;
         registers.rdi = address_;
         registers.rsp = address_ - 64;

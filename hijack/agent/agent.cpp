@@ -349,21 +349,9 @@ cairn_agent_leave:
     mov %cs, %eax
     push %rax
     push 128(%rbx)
-    push 0(%rbx)
-    push 8(%rbx)
-    push 16(%rbx)
-    push 24(%rbx)
-    push 32(%rbx)
-    push 40(%rbx)
-    push 48(%rbx)
-    push 56(%rbx)
-    push 64(%rbx)
-    push 72(%rbx)
-    push 80(%rbx)
-    push 88(%rbx)
-    push 96(%rbx)
-    push 104(%rbx)
-    push 112(%rbx)
+    .irp offset, 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112
+    push \offset(%rbx)
+    .endr
     push 144(%rbx)
     mov $2, %edi
     mov %rsp, %rsi
@@ -373,21 +361,9 @@ cairn_agent_leave:
     syscall
     add $8, %rsp
 .Lcairn_pop:
-    pop %r15
-    pop %r14
-    pop %r13
-    pop %r12
-    pop %r11
-    pop %r10
-    pop %r9
-    pop %r8
-    pop %rbp
-    pop %rdi
-    pop %rsi
-    pop %rdx
-    pop %rcx
-    pop %rbx
-    pop %rax
+    .irp register, r15, r14, r13, r12, r11, r10, r9, r8, rbp, rdi, rsi, rdx, rcx, rbx, rax
+    pop %\register
+    .endr
     iretq
     .size cairn_agent_leave, . - cairn_agent_leave
 
@@ -415,29 +391,35 @@ cairn_agent_finish:
     mov %cs, %eax
     push %rax
     push 128(%rbx)
-    push 0(%rbx)
-    push 8(%rbx)
-    push 16(%rbx)
-    push 24(%rbx)
-    push 32(%rbx)
-    push 40(%rbx)
-    push 48(%rbx)
-    push 56(%rbx)
-    push 64(%rbx)
-    push 72(%rbx)
-    push 80(%rbx)
-    push 88(%rbx)
-    push 96(%rbx)
-    push 104(%rbx)
-    push 112(%rbx)
+    .irp offset, 0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 80, 88, 96, 104, 112
+    push \offset(%rbx)
+    .endr
     jmp .Lcairn_pop
     .size cairn_agent_finish, . - cairn_agent_finish
     .popsection
 )");
-static_assert(offsetof(AgentFrame, rsp) == 120 && offsetof(AgentFrame, rip) == 128 &&
-              offsetof(AgentFrame, eflags) == 136 && offsetof(AgentFrame, mask) == 144);
-static_assert(offsetof(FinishFrame, call) == 152 && offsetof(FinishFrame, arguments) == 160 &&
-              offsetof(FinishFrame, done) == 208);
+// The numbers that the assembler above has.
+static_assert(offsetof(AgentFrame, rax) == 0);
+static_assert(offsetof(AgentFrame, rbx) == 8);
+static_assert(offsetof(AgentFrame, rcx) == 16);
+static_assert(offsetof(AgentFrame, rdx) == 24);
+static_assert(offsetof(AgentFrame, rsi) == 32);
+static_assert(offsetof(AgentFrame, rdi) == 40);
+static_assert(offsetof(AgentFrame, rbp) == 48);
+static_assert(offsetof(AgentFrame, r8) == 56);
+static_assert(offsetof(AgentFrame, r9) == 64);
+static_assert(offsetof(AgentFrame, r10) == 72);
+static_assert(offsetof(AgentFrame, r11) == 80);
+static_assert(offsetof(AgentFrame, r12) == 88);
+static_assert(offsetof(AgentFrame, r13) == 96);
+static_assert(offsetof(AgentFrame, r14) == 104);
+static_assert(offsetof(AgentFrame, r15) == 112);
+static_assert(offsetof(AgentFrame, rsp) == 120);
+static_assert(offsetof(AgentFrame, rip) == 128);
+static_assert(offsetof(AgentFrame, eflags) == 136);
+static_assert(offsetof(AgentFrame, mask) == 144);
+static_assert(offsetof(FinishFrame, frame) == 0 && offsetof(FinishFrame, call) == 152);
+static_assert(offsetof(FinishFrame, arguments) == 160 && offsetof(FinishFrame, done) == 208);
 
 // Where a thread goes on whose transfer was cut short: rdi = its FinishFrame, which lies above rsp.
 extern "C" void cairn_agent_finish();
