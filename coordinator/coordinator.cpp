@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -215,9 +214,9 @@ void Coordinator::left(const Member& member) {
 }
 
 void Coordinator::expect(pid_t pid) {
-    const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));
-    if (fd < 0) return;
-    Starting starting{std::make_unique<asio::posix::stream_descriptor>(io_, fd),
+    Fd pidfd = open_pidfd(pid);
+    if (!pidfd) return;
+    Starting starting{std::make_unique<asio::posix::stream_descriptor>(io_, pidfd.release()),
                       std::make_unique<asio::steady_timer>(io_)};
     starting.process->async_wait(asio::posix::stream_descriptor::wait_read,
                                  [this, pid](const boost::system::error_code& error) {

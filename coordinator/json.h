@@ -1,6 +1,7 @@
 // JSON as the protocol and the state file use it.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -59,6 +60,10 @@ using Json = nlohmann::json;
     if (!found->is_number_float()) return fallback;
     const double value = found->get<double>();
     return value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : fallback;
+}
+// What can't be negative.
+[[nodiscard]] inline std::uint64_t get_count(const Json& json, const char* key) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(get_number(json, key), 0));
 }
 [[nodiscard]] inline double get_real(const Json& json, const char* key, double fallback = 0) {
     const auto found = json.find(key);

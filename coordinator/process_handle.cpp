@@ -13,10 +13,6 @@
 namespace cairn::coordinator {
 namespace {
 
-int pidfd_open(pid_t pid) {
-    return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));
-}
-
 // The first number that isn't for pidfds: clients, captures and files of /proc need some as well.
 int first_reserved() {
     rlimit limit{};
@@ -32,12 +28,16 @@ bool no_such_process(pid_t pid) {
 
 }  // namespace
 
+Fd open_pidfd(pid_t pid) {
+    return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
+}
+
 Result<ProcessHandle> ProcessHandle::of(pid_t pid) {
     ProcessHandle handle;
     handle.pid_ = pid;
     // The pidfd first: what /proc says after it is said of the same process, or of one that came later, whose
     // pidfd would not be alive.
-    handle.pidfd_.reset(pidfd_open(pid));
+    handle.pidfd_ = open_pidfd(pid);
     if (!handle.pidfd_ && errno == ESRCH) return fail_errno("process {}", pid);
     const auto stat = proc::stat(pid);
     if (!stat) {
@@ -53,7 +53,7 @@ ProcessHandle::Sent ProcessHandle::signal(int number) const {
     Fd opened;
     int fd = pidfd_.get();
     if (fd < 0) {
-        opened.reset(pidfd_open(pid_));
+        opened = open_pidfd(pid_);
         if (!opened && errno == ESRCH) return Sent::gone;
         const auto stat = proc::stat(pid_);
         if (stat && stat->start_time != started_) return Sent::gone;

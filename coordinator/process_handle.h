@@ -10,6 +10,9 @@
 
 namespace cairn::coordinator {
 
+// A pidfd; none, with errno: the process has gone, or no descriptor is left.
+[[nodiscard]] Fd open_pidfd(pid_t pid);
+
 // By a pidfd as long as there are descriptors to spare. A computation may have more processes than its
 // coordinator may have descriptors: the others are known by pid and start time, and have to be looked at.
 class ProcessHandle {

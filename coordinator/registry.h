@@ -112,6 +112,10 @@ class Registry {
     };
     using Clock = std::chrono::steady_clock;
 
+    // A child that has not registered after it was seen without a slot twice, this far apart, was born past
+    // our wrappers.
+    static constexpr std::chrono::milliseconds search_pause{1000};
+
     Result<> ring(std::size_t number);
     void watch_futex(Bell& bell);
     void on_change();
@@ -124,6 +128,10 @@ class Registry {
     void release(Place place);
     void await_end(const std::shared_ptr<Watch>& watch);
     void ended(const std::shared_ptr<Watch>& watch);
+    [[nodiscard]] bool is_member(pid_t pid) const;
+    [[nodiscard]] bool is_members_thread(pid_t id, uid_t user) const;
+
+    // registry_search.cpp
     void check_births();
     void look_for_crowd();
     void search();
@@ -132,8 +140,6 @@ class Registry {
     void schedule_search(std::chrono::milliseconds after);
     // Whether it has one of the session's regions mapped and is none of our tools, and which.
     [[nodiscard]] std::optional<std::pair<std::size_t, MappedAt>> carrier(pid_t pid) const;
-    [[nodiscard]] bool is_member(pid_t pid) const;
-    [[nodiscard]] bool is_members_thread(pid_t id, uid_t user) const;
 
     boost::asio::io_context& io_;
     Regions& regions_;

@@ -9,21 +9,18 @@
 namespace cairn::coordinator {
 namespace {
 
-std::uint64_t number(const Json& json, const char* key) {
-    return static_cast<std::uint64_t>(std::max<std::int64_t>(get_number(json, key), 0));
-}
-
 std::string seconds(double value) {
     return human_duration(static_cast<std::int64_t>(value * 1e9));
 }
 
 std::vector<std::string> checkpoint_words(const Json& done) {
     std::vector<std::string> lines;
-    const std::uint64_t total = number(done, "total_ns");
-    lines.push_back(fmt::format(
-        "checkpoint {}: {}, {}, pause {}, total {}", get_number(done, "generation"),
-        human_count(number(done, "processes"), "process", "processes"), human_bytes(number(done, "bytes")),
-        human_duration(get_number(done, "pause_ns")), human_duration(static_cast<std::int64_t>(total))));
+    const std::uint64_t total = get_count(done, "total_ns");
+    lines.push_back(fmt::format("checkpoint {}: {}, {}, pause {}, total {}", get_number(done, "generation"),
+                                human_count(get_count(done, "processes"), "process", "processes"),
+                                human_bytes(get_count(done, "bytes")),
+                                human_duration(get_number(done, "pause_ns")),
+                                human_duration(static_cast<std::int64_t>(total))));
     lines.push_back("  " + printable(get_string(done, "directory")));
     const Json notes = done.value("notes", Json::array());
     for (const Json& note : notes)
@@ -47,8 +44,8 @@ std::string missing_words(const Json& waiting) {
 }  // namespace
 
 std::string progress_words(const Json& event) {
-    const std::uint64_t total = number(event, "total"), rate = number(event, "rate");
-    std::string text = "writing " + human_bytes(number(event, "bytes"));
+    const std::uint64_t total = get_count(event, "total"), rate = get_count(event, "rate");
+    std::string text = "writing " + human_bytes(get_count(event, "bytes"));
     if (total > 0) text += " of " + human_bytes(total);
     if (rate > 0) text += fmt::format(", {}/s", human_bytes(rate));
     if (const std::string last = get_string(event, "last"); !last.empty())
@@ -67,12 +64,12 @@ std::vector<std::string> status_words(const Json& done) {
     else if (state == "restarting") {
         const Json restart = done.value("restart", Json::object());
         lines.push_back(fmt::format("restarting {}: {} of {} have joined", cid, get_number(restart, "have"),
-                                    human_count(number(restart, "np"), "process", "processes")));
+                                    human_count(get_count(restart, "np"), "process", "processes")));
         if (const std::string missing = missing_words(restart); !missing.empty())
             lines.push_back("awaited: " + missing);
     } else {
         lines.push_back(fmt::format("computation {}, {}", cid,
-                                    human_count(number(done, "processes"), "process", "processes")));
+                                    human_count(get_count(done, "processes"), "process", "processes")));
     }
     const double interval = get_real(done, "interval");
     const std::int64_t keep = get_number(done, "keep");
@@ -87,7 +84,7 @@ std::vector<std::string> status_words(const Json& done) {
         lines.push_back(fmt::format("a checkpoint is being taken: {}", get_string(now, "phase")));
     if (const Json last = done.value("last", Json()); last.is_object())
         for (const std::string& line : checkpoint_words(last)) lines.push_back(line);
-    if (const std::uint64_t lost = number(done, "overflow"); lost > 0)
+    if (const std::uint64_t lost = get_count(done, "overflow"); lost > 0)
         lines.push_back(fmt::format("{} found no place in the session's table: checkpoints are refused",
                                     human_count(lost, "process", "processes")));
     return lines;

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "common/human.h"
 #include "common/own_process.h"
 #include "common/proc.h"
+#include "coordinator/process_handle.h"
 
 namespace cairn::coordinator {
 
@@ -127,8 +127,8 @@ Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::s
             problem == EAGAIN ? " (as many processes run as the user may have: see `ulimit -u`)" : "");
     }
     // Ours and not reaped: the pid can't have been given away.
-    const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));
-    if (pidfd < 0) {
+    Fd pidfd = open_pidfd(pid);
+    if (!pidfd) {
         const int number = errno;
         ::kill(pid, SIGKILL);
         ::waitpid(pid, nullptr, 0);
@@ -137,7 +137,7 @@ Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::s
     }
     auto said = std::make_shared<Words>(io, words_in.release());
     said->listen();
-    return std::unique_ptr<Worker>(new Worker(io, ours.release(), pidfd, pid, std::move(said)));
+    return std::unique_ptr<Worker>(new Worker(io, ours.release(), pidfd.release(), pid, std::move(said)));
 }
 
 bool Worker::say(const Json& answer) {
