@@ -179,9 +179,10 @@ asio::awaitable<Worker::Heard> Worker::listen(Clock::time_point deadline) {
         }
         if (Clock::now() >= deadline) co_return Heard::late;
         timer_.expires_at(deadline);
-        timer_.async_wait([this](const boost::system::error_code& stopped) {
+        // It may have expired already, and be called when the worker has gone: nothing takes that back.
+        timer_.async_wait([this, alive = std::weak_ptr(alive_)](const boost::system::error_code& stopped) {
             boost::system::error_code ignored;
-            if (!stopped) socket_.cancel(ignored);
+            if (!stopped && !alive.expired()) socket_.cancel(ignored);
         });
         boost::system::error_code error;
         co_await socket_.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -205,9 +206,9 @@ asio::awaitable<std::string> Worker::finish(std::chrono::milliseconds grace) {
             killed = true;
         }
         timer_.expires_at(killed ? Clock::now() + std::chrono::milliseconds(100) : until);
-        timer_.async_wait([this](const boost::system::error_code& stopped) {
+        timer_.async_wait([this, alive = std::weak_ptr(alive_)](const boost::system::error_code& stopped) {
             boost::system::error_code none;
-            if (!stopped) process_.cancel(none);
+            if (!stopped && !alive.expired()) process_.cancel(none);
         });
         boost::system::error_code error;
         co_await process_.async_wait(asio::posix::stream_descriptor::wait_read,

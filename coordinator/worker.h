@@ -58,6 +58,7 @@ class Worker {
     pid_t pid_;
     std::shared_ptr<Words> words_;
     bool interrupted_ = false, reaped_ = false;
+    std::shared_ptr<char> alive_ = std::make_shared<char>();  // for handlers that may be called afterwards
 };
 
 }  // namespace cairn::coordinator
