@@ -15,6 +15,7 @@
 
 #include "common/error.h"
 #include "common/session.h"
+#include "coordinator/capture_run.h"
 #include "coordinator/group.h"
 #include "coordinator/hosts.h"
 #include "coordinator/joint_checkpoint.h"
@@ -22,7 +23,6 @@
 #include "coordinator/publish.h"
 #include "coordinator/regions.h"
 #include "coordinator/registry.h"
-#include "coordinator/worker.h"
 
 namespace cairn::coordinator {
 
@@ -36,14 +36,6 @@ struct CheckpointOrder {
     std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
 
     bool operator==(const CheckpointOrder&) const = default;
-};
-
-struct CheckpointLimits {
-    std::chrono::milliseconds standing{10'000};  // the group stands still,
-    std::chrono::milliseconds standing_each{
-        20};                                  // and this for each process: all take their turn on the CPUs
-    std::chrono::milliseconds margin{3'000};  // for the worker to notice that itself
-    std::chrono::milliseconds no_progress{120'000};  // no byte was written
 };
 
 // Takes an event; `droppable` ones (progress) may be left out for a slow reader.
@@ -87,9 +79,8 @@ class Checkpointer {
         std::uint64_t bytes = 0, total = 0;
         std::uint32_t generation = 0;
         std::string directory;
-        std::chrono::milliseconds standing{0};  // may last as long as this
-        bool overdue = false;                   // the capture has not noticed that it is late
-        bool open = true;                       // the group has not been asked to stop: who asks now may join
+        bool open = true;  // the group has not been asked to stop: who asks now may join
+        std::chrono::steady_clock::time_point begun, writing_since;
     };
 
     void start_next();
@@ -97,21 +88,23 @@ class Checkpointer {
     void enter(Job& job, const char* phase);
     boost::asio::awaitable<void> run(std::shared_ptr<Job> job);
     boost::asio::awaitable<Result<Json>> take(Job& job);
-    boost::asio::awaitable<Result<Json>> listen(Job& job, Worker& worker, Worker::Clock::time_point begun);
+    struct OpenFolder;
+    boost::asio::awaitable<Result<Json>> take_alone(Job& job);
+    boost::asio::awaitable<Result<Json>> publish_alone(Job& job, OpenFolder& folder, Captured& captured);
+    void relay(Job& job, const Json& message);
     [[nodiscard]] Result<> check_members() const;
     // checkpointer_joint.cpp
     boost::asio::awaitable<Result<Json>> take_jointly(Job& job);
     boost::asio::awaitable<Result<Json>> try_jointly(Job& job);
-    void relay(Job& job, const Json& message, Worker::Clock::time_point writing_since);
 
     Surroundings s_;
     CheckpointLimits limits_;
     boost::asio::thread_pool disk_{1};
     std::shared_ptr<Job> current_;
     std::deque<std::shared_ptr<Job>> queue_;
-    Worker* worker_ = nullptr;
     std::shared_ptr<JointCheckpoint> joint_;
     std::string given_up_;
+    CaptureRun capture_;
 };
 
 }  // namespace cairn::coordinator

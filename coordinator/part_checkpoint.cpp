@@ -5,7 +5,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
+#include <optional>
 
 #include "common/human.h"
 #include "common/schema/json.h"
@@ -21,22 +21,29 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto margin = 3'000ms;           // for the worker to notice its deadline itself
-constexpr auto no_progress = 120'000ms;    // no byte was written
 constexpr auto root_patience = 180'000ms;  // between two orders; a root that is gone is noticed by its link
-
-struct OpenPart {
-    PartFolder folder;
-    bool kept = false;
-    ~OpenPart() {
-        if (!kept) abandon_part(folder);
-    }
-};
 
 }  // namespace
 
 PartCheckpoint::PartCheckpoint(Surroundings surroundings, std::function<void(const Json&)> report)
-    : s_(std::move(surroundings)), report_(std::move(report)), wake_(s_.io) {}
+    : s_(std::move(surroundings)),
+      report_(std::move(report)),
+      wake_(s_.io),
+      capture_(s_.io, s_.session, s_.regions, s_.registry, limits_, given_up_) {}
+
+struct PartCheckpoint::Part {
+    Part() = default;
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+    ~Part() {
+        if (folder && !kept) abandon_part(*folder);
+    }
+    std::string root, cid;
+    std::optional<PartFolder> folder;
+    bool kept = false;
+    Captured captured;
+    schema::Manifest whole;  // of all hosts
+};
 
 void PartCheckpoint::order(const Json& order) {
     const std::string what = get_string(order, "do");
@@ -46,9 +53,7 @@ void PartCheckpoint::order(const Json& order) {
     }
     if (what == "pass") {
         // Straight through: the programs stand still.
-        if (worker_ != nullptr)
-            worker_->say(
-                {{"pass", get_string(order, "name")}, {"data", order.value("data", Json::object())}});
+        capture_.say({{"pass", get_string(order, "name")}, {"data", order.value("data", Json::object())}});
         return;
     }
     orders_.push_back(order);
@@ -66,7 +71,7 @@ void PartCheckpoint::give_up(const std::string& reason) {
     if (over_) return;
     if (given_up_.empty()) given_up_ = reason;
     wake_.cancel();
-    if (worker_ != nullptr) worker_->interrupt();
+    capture_.interrupt();
 }
 
 asio::awaitable<void> PartCheckpoint::run() {
@@ -104,201 +109,129 @@ asio::awaitable<Result<Json>> PartCheckpoint::next(const char* wanted) {
 }
 
 asio::awaitable<Result<>> PartCheckpoint::take() {
-    Result<Json> order = co_await next("prepare");
+    Part part;
+    Result<> done = co_await prepare(part);
+    if (done) done = co_await capture(part);
+    if (done) done = co_await seal(part);
+    if (done) done = co_await publish(part);
+    if (done) done = co_await finish(part);
+    // However this ends, who is held must not be left so.
+    if (part.captured.held) co_await part.captured.held->finish(limits_.margin);
+    co_return done;
+}
+
+asio::awaitable<Result<>> PartCheckpoint::prepare(Part& part) {
+    const Result<Json> order = co_await next("prepare");
     if (!order) co_return std::unexpected(order.error());
     const bool asked_for = get_flag(*order, "ckptdir_asked_for") || s_.ckptdir.empty();
-    const std::string root = asked_for ? get_string(*order, "ckptdir") : s_.ckptdir,
-                      cid = get_string(*order, "cid");
+    part.root = asked_for ? get_string(*order, "ckptdir") : s_.ckptdir;
+    part.cid = get_string(*order, "cid");
     co_await wait_for_births(s_.io, s_.registry);
     if (Result<> fine = check_saveable(s_.registry); !fine) co_return std::unexpected(fine.error());
-    const std::function<std::uint32_t()> asking = [&] { return next_generation(root, cid); };
+    const std::function<std::uint32_t()> asking = [&part] { return next_generation(part.root, part.cid); };
     const std::uint32_t number = co_await elsewhere(s_.disk, asking);
     report_({{"event", "prepared"}, {"next", number}, {"processes", s_.registry.members().size()}});
+    co_return Result<>();
+}
 
-    order = co_await next("capture");
-    if (!order) co_return std::unexpected(order.error());
-    const auto generation = static_cast<std::uint32_t>(get_number(*order, "generation"));
+asio::awaitable<Result<>> PartCheckpoint::capture(Part& part) {
+    const Result<Json> said = co_await next("capture");
+    if (!said) co_return std::unexpected(said.error());
+    CaptureOrder order;
+    order.cid = part.cid;
+    order.generation = static_cast<std::uint32_t>(get_number(*said, "generation"));
+    order.self_contained = get_flag(*said, "self_contained");
+    order.without_strangers = get_flag(*said, "without_strangers");
+    order.hold = get_flag(*said, "hold");
+    order.external = get_string(*said, "external", "reset");
+    order.host = s_.host;
+    order.joint = true;
+    order.standing = std::chrono::milliseconds(get_number(*said, "deadline_ms", 10'000));
     const std::function<Result<PartFolder>()> beginning = [&] {
-        return begin_part(root, cid, generation, s_.host);
+        return begin_part(part.root, part.cid, order.generation, s_.host);
     };
     Result<PartFolder> made = co_await elsewhere(s_.disk, beginning);
     if (!made) co_return std::unexpected(made.error());
-    OpenPart part{std::move(*made)};
-    std::uint64_t needed = 0;
-    for (const auto& [index, member] : s_.registry.members()) needed += memory_to_save(member.pid);
-    if (const auto space = free_space(root); space && *space < needed)
-        co_return fail("not enough space: {} has {} free, the checkpoint needs up to {}", root,
-                       human_bytes(*space), human_bytes(needed));
+    part.folder.emplace(std::move(*made));
+    order.directory = part.folder->partial();
+    if (const Result<> fine = room_for(s_.registry, part.root).check(); !fine)
+        co_return std::unexpected(fine.error());
     if (!given_up_.empty()) co_return fail("{}", given_up_);
     s_.registry.scan();
     if (s_.registry.members().empty()) co_return fail("its last process has ended");
-    Attempt attempt(s_.regions, s_.registry);
-    const Json members = members_json(s_.registry);
-    const bool hold = get_flag(*order, "hold");
-    const std::chrono::milliseconds standing(get_number(*order, "deadline_ms", 10'000));
-    auto started = Worker::start(s_.io, capture_program(),
-                                 {{"region", s_.session.region()},
-                                  {"regions", regions_json(s_.regions)},
-                                  {"directory", part.folder.partial()},
-                                  {"cid", cid},
-                                  {"generation", generation},
-                                  {"session", s_.session.name},
-                                  {"deadline_ms", standing.count()},
-                                  {"capture", attempt.capture()},
-                                  {"self_contained", get_flag(*order, "self_contained")},
-                                  {"without_strangers", get_flag(*order, "without_strangers")},
-                                  {"external", get_string(*order, "external", "reset")},
-                                  {"hold", hold},
-                                  {"host", s_.host},
-                                  {"joint", true},
-                                  {"members", members}});
-    if (!started) co_return std::unexpected(started.error());
-    Worker& worker = **started;
-    worker_ = &worker;
-    if (!given_up_.empty()) worker.interrupt();
-    Result<Json> captured = co_await listen(worker, standing);
-    worker_ = nullptr;
-    const bool held = captured && hold;
-    std::string last_words;
-    if (!held) last_words = co_await worker.finish(margin);
-    if (!captured) {
-        Error why = captured.error();
-        if (!last_words.empty()) why.what += " (cairn-capture: " + last_words + ")";
-        co_return std::unexpected(std::move(why));
-    }
-    // However this ends, who is held must not be left so.
-    const auto let_go = [&]() -> asio::awaitable<void> {
-        if (held) co_await worker.finish(margin);
-    };
-    Result<schema::Manifest> manifest = schema::manifest_from_json(captured->value("manifest", Json()));
-    if (!manifest) {
-        co_await let_go();
-        co_return std::unexpected(std::move(manifest.error()).in("cairn-capture sent a bad manifest"));
-    }
-    attempt.release();
-    manifest->generation = static_cast<std::int32_t>(generation);
-    manifest->pause_ns = get_number(*captured, "pause_ns");
+    Result<Captured> captured = co_await capture_.take(order, report_);
+    if (!captured) co_return std::unexpected(captured.error());
+    part.captured = std::move(*captured);
+
+    const schema::Manifest& manifest = part.captured.manifest;
     Json parts = Json::array();
-    for (const auto& one : manifest->parts)
+    for (const auto& one : manifest.parts)
         parts.push_back({{"number", one.number}, {"terminal", one.terminal}, {"pids", one.pids}});
     report_({{"event", "captured"},
-             {"bytes", manifest->bytes},
-             {"pause_ns", manifest->pause_ns},
-             {"processes", manifest->images.size()},
+             {"bytes", manifest.bytes},
+             {"pause_ns", manifest.pause_ns},
+             {"processes", manifest.images.size()},
              {"addresses", known_addresses(s_.regions.owners().sockets)},
-             {"notes", captured->value("notes", Json::array())},
+             {"notes", part.captured.said.value("notes", Json::array())},
              {"parts", parts}});
+    co_return Result<>();
+}
 
-    order = co_await next("seal");
-    if (!order) {
-        co_await let_go();
-        co_return std::unexpected(order.error());
-    }
+asio::awaitable<Result<>> PartCheckpoint::seal(Part& part) {
+    const Result<Json> order = co_await next("seal");
+    if (!order) co_return std::unexpected(order.error());
     Result<schema::Manifest> whole = schema::manifest_from_json(order->value("manifest", Json()));
-    if (!whole) {
-        co_await let_go();
-        co_return std::unexpected(std::move(whole.error()).in("the root sent a bad manifest"));
-    }
+    if (!whole) co_return std::unexpected(std::move(whole.error()).in("the root sent a bad manifest"));
+    part.whole = std::move(*whole);
     // Numbers of parts are the computation's; here they began at 1.
     const auto base = static_cast<std::int32_t>(get_number(*order, "part_base"));
-    manifest->np = whole->np;
-    manifest->parts = whole->parts;
-    manifest->hosts = whole->hosts;
-    manifest->total_ns = whole->total_ns;
-    for (auto& image : manifest->images)
+    schema::Manifest& manifest = part.captured.manifest;
+    manifest.np = part.whole.np;
+    manifest.parts = part.whole.parts;
+    manifest.hosts = part.whole.hosts;
+    manifest.total_ns = part.whole.total_ns;
+    for (auto& image : manifest.images)
         if (image.part > 0) image.part += base;
-    whole->kernel = manifest->kernel;
-    whole->cpu_model = manifest->cpu_model;
-    whole->cpu_flags = manifest->cpu_flags;
-    using Notes = Result<std::vector<std::string>>;
-    const std::function<Notes()> publishing = [&]() -> Notes { return publish_part(part.folder, *whole); };
-    const std::function<Result<>()> sealing = [&] { return seal_part(part.folder, *manifest); };
-    if (const Result<> sealed = co_await elsewhere(s_.disk, sealing); !sealed) {
-        co_await let_go();
-        co_return std::unexpected(sealed.error());
-    }
+    part.whole.kernel = manifest.kernel;
+    part.whole.cpu_model = manifest.cpu_model;
+    part.whole.cpu_flags = manifest.cpu_flags;
+    const std::function<Result<>()> sealing = [&] { return seal_part(*part.folder, manifest); };
+    const Result<> sealed = co_await elsewhere(s_.disk, sealing);
+    if (!sealed) co_return std::unexpected(sealed.error());
     report_({{"event", "sealed"}});
+    co_return Result<>();
+}
 
-    order = co_await next("publish");
-    if (!order) {
-        co_await let_go();
-        co_return std::unexpected(order.error());
-    }
+asio::awaitable<Result<>> PartCheckpoint::publish(Part& part) {
+    const Result<Json> order = co_await next("publish");
+    if (!order) co_return std::unexpected(order.error());
+    using Notes = Result<std::vector<std::string>>;
+    const std::function<Notes()> publishing = [&part] { return publish_part(*part.folder, part.whole); };
     const Notes notes = co_await elsewhere(s_.disk, publishing);
-    if (!notes) {
-        co_await let_go();
-        co_return std::unexpected(notes.error());
-    }
-    report_({{"event", "published"}, {"notes", *notes}, {"directory", part.folder.whole.final()}});
+    if (!notes) co_return std::unexpected(notes.error());
+    report_({{"event", "published"}, {"notes", *notes}, {"directory", part.folder->whole.final()}});
+    co_return Result<>();
+}
 
-    order = co_await next("finish");
+asio::awaitable<Result<>> PartCheckpoint::finish(Part& part) {
+    const Result<Json> order = co_await next("finish");
     if (!order) {
         // A root that was lost may have told everybody else to keep it; a restart refuses generations that
         // don't fit.
         part.kept = !withdraw_;
-        co_await let_go();
         co_return std::unexpected(order.error());
     }
     part.kept = true;
-    part.folder.whole.lock.reset();
-    if (hold) {
+    part.folder->whole.lock.reset();
+    if (part.captured.held) {
         co_await s_.kill_group();
-        co_await let_go();
+        co_await part.captured.held->finish(limits_.margin);
+        part.captured.held.reset();
     }
     const auto keep = static_cast<std::uint32_t>(get_number(*order, "keep"));
-    if (keep > 0) {
-        using Pruned = decltype(prune({}, {}, {}, {}));
-        const std::function<Pruned()> pruning = [&, used = s_.folders_in_use()] {
-            return prune(root, cid, keep, used);
-        };
-        co_await elsewhere(s_.disk, pruning);
-    }
+    const auto used = s_.folders_in_use();
+    co_await prune_old(s_.disk, part.root, part.cid, keep, used);
     co_return Result<>();
-}
-
-asio::awaitable<Result<Json>> PartCheckpoint::listen(Worker& worker, std::chrono::milliseconds standing) {
-    auto standing_until = Clock::now() + standing + margin;
-    auto progress_at = Clock::now();
-    std::string phase = "stop", waiting;
-    std::int64_t bytes = 0;
-    for (;;) {
-        const bool still = is_standing(phase);
-        const Worker::Heard heard =
-            co_await worker.listen(still ? standing_until : progress_at + no_progress);
-        if (heard == Worker::Heard::interrupted)
-            co_return fail("{}", given_up_.empty() ? "the checkpoint was given up" : given_up_);
-        if (heard == Worker::Heard::end)
-            co_return fail("cairn-capture ended in phase {} without an answer", phase);
-        if (heard == Worker::Heard::late) {
-            if (still)
-                co_return fail_code(ExitCode::timed_out, "phase {} took longer than {}{}", phase,
-                                    human_duration(std::chrono::nanoseconds(standing).count()), waiting);
-            co_return fail_code(ExitCode::timed_out, "nothing was written for {}",
-                                human_duration(std::chrono::nanoseconds(no_progress).count()));
-        }
-        const Json& message = worker.message;
-        const std::string event = get_string(message, "event");
-        if (event == "done") co_return message;
-        if (event == "failed") {
-            Error why{get_string(message, "reason", "cairn-capture gave no reason"), 0,
-                      static_cast<ExitCode>(std::clamp<std::int64_t>(get_number(message, "code", 1), 1, 6))};
-            why.passing = get_flag(message, "passing");
-            co_return std::unexpected(std::move(why));
-        }
-        if (event == "phase") {
-            progress_at = Clock::now();
-            if (phase == "pages" && get_string(message, "name") != "pages")
-                standing_until = Clock::now() + standing + margin;
-            phase = get_string(message, "name");
-            waiting.clear();
-            for (const Json& who : message.value("waiting", Json::array()))
-                if (who.is_string()) waiting += (waiting.empty() ? ": " : ", ") + who.get<std::string>();
-        } else if (event == "progress" && get_number(message, "bytes") != bytes) {
-            bytes = get_number(message, "bytes");
-            progress_at = Clock::now();
-        }
-        report_(message);
-    }
 }
 
 }  // namespace cairn::coordinator

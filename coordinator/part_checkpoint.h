@@ -16,10 +16,10 @@
 
 #include "common/error.h"
 #include "common/session.h"
+#include "coordinator/capture_run.h"
 #include "coordinator/json.h"
 #include "coordinator/publish.h"
 #include "coordinator/registry.h"
-#include "coordinator/worker.h"
 
 namespace cairn::coordinator {
 
@@ -48,7 +48,12 @@ class PartCheckpoint : public std::enable_shared_from_this<PartCheckpoint> {
   private:
     boost::asio::awaitable<void> run();
     boost::asio::awaitable<Result<>> take();
-    boost::asio::awaitable<Result<Json>> listen(Worker& worker, std::chrono::milliseconds standing);
+    struct Part;  // what one step leaves to the next
+    boost::asio::awaitable<Result<>> prepare(Part& part);
+    boost::asio::awaitable<Result<>> capture(Part& part);
+    boost::asio::awaitable<Result<>> seal(Part& part);
+    boost::asio::awaitable<Result<>> publish(Part& part);
+    boost::asio::awaitable<Result<>> finish(Part& part);
     // The next order, which must be `wanted`.
     boost::asio::awaitable<Result<Json>> next(const char* wanted);
 
@@ -56,8 +61,9 @@ class PartCheckpoint : public std::enable_shared_from_this<PartCheckpoint> {
     std::function<void(const Json&)> report_;
     boost::asio::steady_timer wake_;
     std::deque<Json> orders_;
-    Worker* worker_ = nullptr;
     std::string given_up_;
+    CheckpointLimits limits_;
+    CaptureRun capture_;
     bool begun_ = false, over_ = false, withdraw_ = false;
 };
 

@@ -1,0 +1,111 @@
+// A capture of this host's processes: what cairn-capture is asked for, how long it may take, and what comes
+// of it. The same for a checkpoint of this host alone and for a part of one over several hosts.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/schema/manifest.h"
+#include "common/session.h"
+#include "coordinator/json.h"
+#include "coordinator/registry.h"
+#include "coordinator/worker.h"
+
+namespace cairn::coordinator {
+
+struct CheckpointLimits {
+    std::chrono::milliseconds standing{10'000};  // the group stands still,
+    std::chrono::milliseconds standing_each{
+        20};                                  // and this for each process: all take their turn on the CPUs
+    std::chrono::milliseconds margin{3'000};  // for the worker to notice that itself
+    std::chrono::milliseconds no_progress{120'000};  // no byte was written
+};
+
+struct CaptureOrder {
+    std::string directory, cid;
+    std::uint32_t generation = 0;
+    bool self_contained = false;     // images hold unmodified pages of files too
+    bool without_strangers = false;  // who isn't registered is left out
+    bool hold = false;               // the processes stand still afterwards: they are to be killed
+    bool joint = false;              // other hosts take their parts at the same time
+    std::string external;            // common/external_policy.h
+    std::string host;                // what this one is called in the manifest; "": as it calls itself
+    std::chrono::milliseconds standing{0};
+    std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint, which began at
+    Worker::Clock::time_point begun = Worker::Clock::now();
+};
+
+struct Captured {
+    Json said;  // docs/capture-protocol.md, `done`
+    schema::Manifest manifest;
+    // Who is to be killed stands still as long as this has not finished: nothing is done after the checkpoint
+    // that a restart would do again. None: they have gone on.
+    std::unique_ptr<Worker> held;
+};
+
+class CaptureRun {
+  public:
+    // `given_up`: why, as soon as it is not empty; interrupt() is called then. All is borrowed.
+    CaptureRun(boost::asio::io_context& io, const Session& session, const Regions& regions,
+               Registry& registry, const CheckpointLimits& limits, const std::string& given_up)
+        : io_(io),
+          session_(session),
+          regions_(regions),
+          registry_(registry),
+          limits_(limits),
+          given_up_(given_up) {}
+
+    // `heard` gets every message but the last. `order` and `heard` have to live until it is over. However it
+    // ends, the copy-on-write children are gone and nobody stands still but by Captured::held.
+    [[nodiscard]] boost::asio::awaitable<Result<Captured>> take(
+        const CaptureOrder& order, const std::function<void(const Json&)>& heard);
+    void interrupt();
+    void say(const Json& answer);  // to the capture, if one is at work
+
+  private:
+    // How far it is.
+    struct Course {
+        std::string phase = "stop", waiting;
+        std::int64_t bytes = 0;
+        Worker::Clock::time_point standing_until, progress_at;
+        bool overdue = false;  // it has not noticed that it is late
+    };
+
+    boost::asio::awaitable<Result<Json>> listen(Worker& worker, const CaptureOrder& order, Course& course,
+                                                const std::function<void(const Json&)>& heard);
+    [[nodiscard]] Error late(const Worker& worker, const CaptureOrder& order, bool by_request,
+                             const Course& course) const;
+    void note(const Json& message, const CaptureOrder& order, Course& course) const;
+
+    boost::asio::io_context& io_;
+    const Session& session_;
+    const Regions& regions_;
+    Registry& registry_;
+    const CheckpointLimits& limits_;
+    const std::string& given_up_;
+    Worker* worker_ = nullptr;
+};
+
+// Room for a checkpoint of this host's processes.
+struct Room {
+    std::string root;
+    std::uint64_t needed = 0;  // bytes at most
+    [[nodiscard]] std::string figures() const;
+    [[nodiscard]] Result<> check() const;
+};
+[[nodiscard]] Room room_for(const Registry& registry, const std::string& root);
+
+// Removes all but the newest `keep` generations; 0: all stay.
+[[nodiscard]] boost::asio::awaitable<void> prune_old(boost::asio::thread_pool& disk, const std::string& root,
+                                                     const std::string& cid, std::uint32_t keep,
+                                                     const std::vector<std::string>& in_use);
+
+}  // namespace cairn::coordinator
