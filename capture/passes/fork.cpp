@@ -71,14 +71,14 @@ Result<> store_whole(Draft& draft, const ObjectTable& objects, Reporter& reporte
 
 }  // namespace
 
-Result<std::list<Draft>> pass::fork(const Setting& setting, const Ahead& ahead, Members& members,
-                                    const FoundObjects& objects) {
+Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& members,
+                          const FoundObjects& objects) {
     Reporter& reporter = setting.reporter;
     reporter.phase("fork");
     CHECK_OK(step_back(setting, members, true));
     const bool has_init =
         std::ranges::any_of(members.all, [](const Member& member) { return member.process->pid == 1; });
-    std::list<Draft> drafts;
+    Drafts drafts;
     auto map = objects.maps.begin();
     for (auto& member : members.all) {
         auto draft = TRY(begin_draft(ahead, member, *map));

@@ -92,6 +92,8 @@ struct Draft {
     std::unique_ptr<Snapshot> snapshot;  // none: all was stored while the process stood still
 };
 
+using Drafts = std::list<Draft>;
+
 // The clocks of the host when everybody stood still, as the programs see them.
 struct Clocks {
     std::int64_t realtime_ns = 0, monotonic_ns = 0, boottime_ns = 0;
@@ -105,13 +107,13 @@ namespace pass {
 // Fills in what the members' images say of objects.
 [[nodiscard]] Result<FoundObjects> objects(const Setting& setting, const Ahead& ahead, const Group& group,
                                            Members& members);
-[[nodiscard]] Result<std::list<Draft>> fork(const Setting& setting, const Ahead& ahead, Members& members,
-                                            const FoundObjects& objects);
+[[nodiscard]] Result<Drafts> fork(const Setting& setting, const Ahead& ahead, Members& members,
+                                  const FoundObjects& objects);
 [[nodiscard]] Result<Clocks> resume(const Setting& setting, Group& group, Members& members);
 // Complete but for the times of the checkpoint itself.
 [[nodiscard]] Result<schema::Manifest> write(const Setting& setting, Ahead& ahead, const Group& group,
-                                             Members& members, FoundObjects& objects,
-                                             std::list<Draft>& drafts, const Clocks& clocks);
+                                             Members& members, FoundObjects& objects, Drafts& drafts,
+                                             const Clocks& clocks);
 
 }  // namespace pass
 }  // namespace cairn::capture

@@ -36,7 +36,7 @@ Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter)
     return {};
 }
 
-Result<> store_memory(const ObjectTable& objects, std::list<Draft>& drafts, Reporter& reporter) {
+Result<> store_memory(const ObjectTable& objects, Drafts& drafts, Reporter& reporter) {
     std::vector<StoreJob> jobs;
     for (auto& draft : drafts) {
         if (draft.snapshot == nullptr) continue;  // written already
@@ -64,8 +64,8 @@ Result<> finish_image(ImageWriter& writer, const schema::Process& process, const
     return {};
 }
 
-Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Members& members,
-                                                      std::list<Draft>& drafts, schema::Manifest& manifest) {
+Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Members& members, Drafts& drafts,
+                                                      schema::Manifest& manifest) {
     std::vector<schema::Process> processes;
     for (auto& draft : drafts) {
         CHECK_OK(finish_image(*draft.writer, draft.member->image, draft.file, manifest));
@@ -101,7 +101,7 @@ Result<> finish_objects(ImageWriter& writer, const std::vector<schema::Process>&
 }  // namespace
 
 Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const Group& group,
-                                     Members& members, FoundObjects& objects, std::list<Draft>& drafts,
+                                     Members& members, FoundObjects& objects, Drafts& drafts,
                                      const Clocks& clocks) {
     setting.reporter.phase("write");
     CHECK_OK(store_memory(objects.table, drafts, setting.reporter));
