@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/schema/manifest.h"
-#include "common/schema/object.h"
+#include "resources/schema/object.h"
 
 namespace cairn::capture {
 

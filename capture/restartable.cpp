@@ -1,6 +1,6 @@
 #include "capture/restartable.h"
 
-#include "common/descriptor_room.h"
+#include "resources/schema/descriptor_room.h"
 
 namespace cairn::capture {
 

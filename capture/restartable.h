@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/schema/object.h"
 #include "common/schema/process.h"
+#include "resources/schema/object.h"
 
 namespace cairn::capture {
 

@@ -17,10 +17,10 @@
 #include <optional>
 
 #include "capture/agent_frame.h"
-#include "capture/objects/tcp_queue.h"
 #include "common/agent.h"
 #include "common/fd.h"
 #include "common/timeout.h"
+#include "resources/tcp/capture_queue.h"
 
 namespace cairn::capture {
 namespace {

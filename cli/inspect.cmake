@@ -14,7 +14,7 @@ file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/inspect/inspect_calls.inc CONT
 file(GLOB cairn_inspect_sources CONFIGURE_DEPENDS inspect_*.cpp)
 add_library(cairn_inspect_lib STATIC ${cairn_inspect_sources})
 target_include_directories(cairn_inspect_lib PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/inspect)
-target_link_libraries(cairn_inspect_lib PUBLIC cairn_common)
+target_link_libraries(cairn_inspect_lib PUBLIC cairn_resources)
 cairn_fuzzed(cairn_inspect_lib)
 cairn_unity(cairn_inspect_lib)
 add_executable(cairn-inspect inspect.cpp)

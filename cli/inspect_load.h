@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/image/reader.h"
 #include "common/schema/manifest.h"
+#include "resources/schema/image.h"
 
 namespace cairn::inspect {
 

@@ -6,8 +6,9 @@
 
 #include "cli/inspect_show.h"
 #include "cli/inspect_text.h"
-#include "common/schema/fields.h"
 #include "common/schema/json.h"
+#include "resources/schema/fields.h"
+#include "resources/schema/json.h"
 
 namespace cairn::inspect {
 namespace {
@@ -80,7 +81,7 @@ std::string describe(const schema::Object& object) {
                                object.name.empty() ? path : "memfd " + printable(object.name),
                                human_size(object.size));
         case ObjectKind::other:
-            return fmt::format("{} {}", printable(object.type), path);
+            return fmt::format("{} {}", printable(schema::kind_of(object)), path);
     }
     return path;
 }

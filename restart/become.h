@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "resources/restore/objects.h"
 #include "restart/computation.h"
 #include "restart/forest/node.h"
-#include "restart/objects/objects.h"
 #include "restart/regions.h"
 #include "restart/stage.h"
 

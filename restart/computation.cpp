@@ -12,11 +12,11 @@
 #include <tuple>
 
 #include "common/folder_trust.h"
-#include "common/image/demands.h"
 #include "common/image/manifest.h"
 #include "common/open_exactly.h"
 #include "common/proc.h"
 #include "common/uid.h"
+#include "resources/schema/demands.h"
 
 namespace cairn::restart {
 

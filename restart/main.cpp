@@ -48,7 +48,7 @@ int list_parts(const std::string& directory) {
     return 0;
 }
 
-// Links in what the caller names are his own; behind it no link is followed (restart/objects/access.h).
+// Links in what the caller names are his own; behind it no link is followed (resources/restore/access.h).
 std::string whole_path(const std::string& named) {
     std::error_code problem;
     std::string real = std::filesystem::weakly_canonical(named, problem).string();

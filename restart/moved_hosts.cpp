@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/socket_names.h"
-#include "restart/objects/addresses.h"
+#include "resources/socket/restore_addresses.h"
 
 namespace cairn::restart {
 namespace {

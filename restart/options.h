@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "resources/restore/objects.h"
 #include "restart/clock.h"
-#include "restart/objects/objects.h"
 
 namespace cairn::restart {
 

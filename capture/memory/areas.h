@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "capture/group.h"
-#include "capture/objects/objects.h"
 #include "common/schema/process.h"
+#include "resources/capture/objects.h"
 
 namespace cairn::capture {
 

@@ -39,7 +39,7 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
 Result<> find_notifications(const Member& member, ObjectTable& table) {
     const auto& descriptors = member.image.descriptors;
     if (std::ranges::none_of(descriptors, [&](const schema::Descriptor& descriptor) {
-            return table.object(descriptor.object).type == "mqueue";
+            return table.object(descriptor.object).is<schema::Mqueue>();
         }))
         return {};
     const auto known = TRY(ptrace::read_object<std::array<AgentNotification, max_notifications>>(

@@ -14,10 +14,10 @@
 #include "capture/checkpoint.h"
 #include "capture/collect/collect.h"
 #include "capture/memory/areas.h"
-#include "capture/objects/objects.h"
 #include "capture/outsiders.h"
 #include "capture/snapshot.h"
 #include "capture/stop/stop.h"
+#include "resources/capture/objects.h"
 
 namespace cairn::capture {
 

@@ -8,8 +8,9 @@
 #include "capture/passes/passes.h"
 #include "capture/restartable.h"
 #include "common/condense.h"
-#include "common/image/demands.h"
 #include "common/schema/json.h"
+#include "resources/schema/demands.h"
+#include "resources/schema/json.h"
 
 namespace cairn::capture {
 namespace {

@@ -3,9 +3,7 @@
 #include "common/schema/json.h"
 
 namespace cairn {
-namespace {
 
-// Runs come in order and don't overlap, each within [start, end) and the file's page data.
 Result<> check_runs(const ImageReader& reader, std::span<const schema::PageRun> runs, std::uint64_t start,
                     std::uint64_t end) {
     std::uint64_t at = start;
@@ -19,6 +17,8 @@ Result<> check_runs(const ImageReader& reader, std::span<const schema::PageRun> 
     }
     return {};
 }
+
+namespace {
 
 Result<> check_areas(const ImageReader& reader, const schema::Process& process) {
     std::uint64_t at = 0;
@@ -40,16 +40,6 @@ Result<> check_areas(const ImageReader& reader, const schema::Process& process) 
     return {};
 }
 
-Result<> check_objects(const ImageReader& reader, const schema::Objects& objects) {
-    for (const schema::Object& object : objects.objects) {
-        // The last page of a memory object may be a part of one.
-        const std::uint64_t whole = object.size + (image_page - object.size % image_page) % image_page;
-        if (auto good = check_runs(reader, object.pages, 0, whole); !good)
-            return std::unexpected(std::move(good).error().in(fmt::format("object {}", object.id)));
-    }
-    return {};
-}
-
 }  // namespace
 
 Result<ProcessImage> open_process_image(const std::string& path) {
@@ -60,16 +50,6 @@ Result<ProcessImage> open_process_image(const std::string& path) {
     if (!process) return std::unexpected(std::move(process).error().in("image " + path + ": section META"));
     CHECK_OK(check_areas(reader, *process));
     return ProcessImage{std::move(reader), *std::move(process)};
-}
-
-Result<ObjectsImage> open_objects_image(const std::string& path) {
-    auto reader = TRY(ImageReader::open(path));
-    CHECK_OK(reader.expect(ImageKind::objects));
-    const auto section = TRY(reader.section(SectionType::objects));
-    auto objects = schema::decode_objects(section);
-    if (!objects) return std::unexpected(std::move(objects).error().in("image " + path + ": section OBJS"));
-    CHECK_OK(check_objects(reader, *objects));
-    return ObjectsImage{std::move(reader), *std::move(objects)};
 }
 
 }  // namespace cairn

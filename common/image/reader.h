@@ -9,7 +9,6 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/image/format.h"
-#include "common/schema/object.h"
 #include "common/schema/process.h"
 
 namespace cairn {
@@ -69,18 +68,17 @@ class ImageReader {
 [[nodiscard]] Result<> verify_pages(const ImageReader& reader, std::span<const schema::PageRun> runs,
                                     unsigned threads = 2);
 
+// Runs come in order and don't overlap, each within [start, end) and the file's page data.
+[[nodiscard]] Result<> check_runs(const ImageReader& reader, std::span<const schema::PageRun> runs,
+                                  std::uint64_t start, std::uint64_t end);
+
 struct ProcessImage {
     ImageReader reader;
     schema::Process process;
-};
-struct ObjectsImage {
-    ImageReader reader;
-    schema::Objects objects;
 };
 
 // Open, decode, and check what a restart relies on: areas and runs are page-aligned, in order and within
 // bounds. Errors: as ImageReader::open.
 [[nodiscard]] Result<ProcessImage> open_process_image(const std::string& path);
-[[nodiscard]] Result<ObjectsImage> open_objects_image(const std::string& path);
 
 }  // namespace cairn

@@ -1,5 +1,5 @@
-// schema::Object::extra: what a kind of object says of itself beyond the common fields. A small map in
-// MessagePack, written by capture/objects/KIND.cpp and read by restart/objects/KIND.cpp; its fields are
+// schema::Object::extra: what a kind of socket says of itself beyond the common fields. A small map in
+// MessagePack, written by resources/KIND/capture.cpp and read by resources/KIND/restore.cpp; its fields are
 // listed in docs/image-format.md.
 #pragma once
 

@@ -1,23 +1,11 @@
-// The fields of every schema struct, once: what conversion, tests and the format's document go by.
-// fields(s, f) calls f(name, member) for each member of s, const or not, in the order of the declaration.
+// The fields of a process and of a manifest (common/schema/field.h tells how they are described).
 #pragma once
 
-#include <array>
-#include <concepts>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-
+#include "common/schema/field.h"
 #include "common/schema/manifest.h"
-#include "common/schema/object.h"
 #include "common/schema/process.h"
 
 namespace cairn::schema {
-
-template <class S, class T>
-concept Struct = std::same_as<std::remove_const_t<S>, T>;
-
-#define CAIRN_FIELD(name) f(std::string_view{#name}, s.name)
 
 template <Struct<Thread> S, class F>
 void fields(S& s, F&& f) {
@@ -224,61 +212,6 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(timing_tls);
 }
 
-template <Struct<FileIdentity> S, class F>
-void fields(S& s, F&& f) {
-    CAIRN_FIELD(device);
-    CAIRN_FIELD(inode);
-    CAIRN_FIELD(size);
-    CAIRN_FIELD(mtime_ns);
-    CAIRN_FIELD(tail_hash);
-    CAIRN_FIELD(mode);
-    CAIRN_FIELD(rdev);
-}
-
-template <Struct<Object> S, class F>
-void fields(S& s, F&& f) {
-    CAIRN_FIELD(id);
-    CAIRN_FIELD(kind);
-    CAIRN_FIELD(path);
-    CAIRN_FIELD(deleted);
-    CAIRN_FIELD(identity);
-    CAIRN_FIELD(flags);
-    CAIRN_FIELD(position);
-    CAIRN_FIELD(owner);
-    CAIRN_FIELD(owner_type);
-    CAIRN_FIELD(owner_signal);
-    CAIRN_FIELD(standard);
-    CAIRN_FIELD(outside);
-    CAIRN_FIELD(relied_on);
-    CAIRN_FIELD(backing);
-    CAIRN_FIELD(pipe);
-    CAIRN_FIELD(capacity);
-    CAIRN_FIELD(contents);
-    CAIRN_FIELD(pty);
-    CAIRN_FIELD(pty_index);
-    CAIRN_FIELD(termios);
-    CAIRN_FIELD(winsize);
-    CAIRN_FIELD(packet_mode);
-    CAIRN_FIELD(locked);
-    CAIRN_FIELD(input);
-    CAIRN_FIELD(session);
-    CAIRN_FIELD(foreground);
-    CAIRN_FIELD(size);
-    CAIRN_FIELD(seals);
-    CAIRN_FIELD(name);
-    CAIRN_FIELD(memfd_flags);
-    CAIRN_FIELD(pages);
-    CAIRN_FIELD(type);
-    CAIRN_FIELD(extra);
-}
-
-template <Struct<Objects> S, class F>
-void fields(S& s, F&& f) {
-    CAIRN_FIELD(cid);
-    CAIRN_FIELD(np);
-    CAIRN_FIELD(objects);
-}
-
 template <Struct<ManifestImage> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(file);
@@ -329,12 +262,6 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(notes);
 }
 
-#undef CAIRN_FIELD
-
-// Enumerations are strings on disk: their order may change, their names may not.
-template <class E>
-struct EnumNames;
-
 template <>
 struct EnumNames<Run> {
     static constexpr auto table = std::to_array<std::pair<Run, std::string_view>>(
@@ -361,28 +288,5 @@ struct EnumNames<LockKind> {
                                                               {LockKind::flock, "flock"},
                                                               {LockKind::lease, "lease"}});
 };
-
-template <>
-struct EnumNames<ObjectKind> {
-    static constexpr auto table =
-        std::to_array<std::pair<ObjectKind, std::string_view>>({{ObjectKind::file, "file"},
-                                                                {ObjectKind::pipe_read, "pipe_read"},
-                                                                {ObjectKind::pipe_write, "pipe_write"},
-                                                                {ObjectKind::pipe_both, "pipe_both"},
-                                                                {ObjectKind::fifo, "fifo"},
-                                                                {ObjectKind::pty_master, "pty_master"},
-                                                                {ObjectKind::pty_slave, "pty_slave"},
-                                                                {ObjectKind::terminal, "terminal"},
-                                                                {ObjectKind::memory, "memory"},
-                                                                {ObjectKind::other, "other"}});
-};
-
-// The name on disk; "" for a value that is none of the enumeration.
-template <class E>
-constexpr std::string_view name_of(E value) {
-    for (const auto& [each, name] : EnumNames<E>::table)
-        if (each == value) return name;
-    return {};
-}
 
 }  // namespace cairn::schema

@@ -1,4 +1,5 @@
-// manifest.json of a checkpoint's folder: what is in it and what a restart needs.
+// manifest.json of a checkpoint's folder: what is in it and what a restart needs. Lenient structs: a reader
+// takes a field that is missing as its default, and ignores one that it doesn't know.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 namespace cairn::schema {
 
 struct ManifestImage {
+    static constexpr bool lenient = true;
     std::string file;  // name in the folder
     std::string uid;   // uID of the process; "" for the objects image
     std::int32_t pid = 0;
@@ -18,6 +20,7 @@ struct ManifestImage {
 
 // One restart process rebuilds one part: what was started on one terminal of one host.
 struct ManifestPart {
+    static constexpr bool lenient = true;
     std::int32_t number = 0;
     std::string host;
     std::string terminal;  // path when the checkpoint was taken, "" for none
@@ -26,6 +29,7 @@ struct ManifestPart {
 
 // Where a host of the computation has written its part, and what it was called then.
 struct ManifestHost {
+    static constexpr bool lenient = true;
     std::string name;
     std::string folder;  // below the checkpoint's
     std::vector<std::string> addresses;
@@ -33,6 +37,7 @@ struct ManifestHost {
 };
 
 struct Manifest {
+    static constexpr bool lenient = true;
     std::int32_t version = 1;
     std::string cid;
     std::int32_t np = 0;

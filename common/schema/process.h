@@ -9,12 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "common/schema/field.h"
 #include "common/schema/lock.h"
 #include "common/schema/semaphore.h"
 
 namespace cairn::schema {
-
-using Bytes = std::vector<std::uint8_t>;
 
 enum class Run { running, stopped, zombie };
 

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include "common/descriptor_room.h"
-#include "restart/privileges.h"
+#include "common/privileges.h"
+#include "resources/schema/descriptor_room.h"
 
 namespace cairn::restart::pass {
 

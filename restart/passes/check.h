@@ -3,9 +3,9 @@
 #pragma once
 
 #include "common/error.h"
+#include "resources/restore/objects.h"
 #include "restart/computation.h"
 #include "restart/notes.h"
-#include "restart/objects/objects.h"
 #include "restart/options.h"
 
 namespace cairn::restart::pass {

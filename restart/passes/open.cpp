@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "restart/objects/locks.h"
+#include "resources/lock/restore.h"
 #include "restart/pages/choice.h"
 
 namespace cairn::restart::pass {

@@ -3,11 +3,11 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "resources/restore/objects.h"
+#include "resources/system_v/restore.h"
 #include "restart/computation.h"
 #include "restart/meeting.h"
 #include "restart/notes.h"
-#include "restart/objects/objects.h"
-#include "restart/objects/system_v.h"
 #include "restart/options.h"
 #include "restart/passes/spaces.h"
 #include "restart/undone.h"

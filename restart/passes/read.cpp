@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "restart/objects/system_v.h"
+#include "resources/system_v/restore.h"
 
 namespace cairn::restart::pass {
 namespace {

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/privileges.h"
 #include "common/region_ops.h"
 #include "restart/clock.h"
 #include "restart/moved_hosts.h"
 #include "restart/old_ids.h"
-#include "restart/privileges.h"
 
 namespace cairn::restart::pass {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/schema/object.h"
 #include "common/schema/process.h"
-#include "restart/objects/objects.h"
+#include "resources/restore/objects.h"
+#include "resources/schema/object.h"
 
 namespace cairn::restart::pmi {
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "common/ipc_map.h"
-#include "restart/privileges.h"
+#include "common/privileges.h"
 
 namespace cairn::restart {
 namespace {

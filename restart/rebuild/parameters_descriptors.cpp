@@ -1,6 +1,6 @@
 // What the restorer does to the process's descriptors, most of which are in place by then, and to its
 // children.
-#include "restart/objects/locks.h"
+#include "resources/lock/restore.h"
 #include "restart/rebuild/parameters.h"
 
 namespace cairn::restart {

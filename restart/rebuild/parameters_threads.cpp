@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/privileges.h"
 #include "common/siginfo.h"
-#include "restart/privileges.h"
 #include "restart/rebuild/parameters.h"
 
 namespace cairn::restart {

@@ -12,8 +12,8 @@
 
 #include "common/ipc_map.h"
 #include "common/schema/process.h"
-#include "restart/objects/objects.h"
-#include "restart/objects/system_v.h"
+#include "resources/restore/objects.h"
+#include "resources/system_v/restore.h"
 #include "restart/rebuild/memory_plan.h"
 
 namespace cairn::restart {

@@ -250,7 +250,7 @@ void set_process(Params* params) {
 
 // What was kept for it while its memory came. Before it becomes who it was: then it couldn't take anything
 // from a keeper any more. Where all numbers but two are taken, the pidfd has one and what is fetched comes to
-// the other, so the last may be a duplicate only (common/descriptor_room.h).
+// the other, so the last may be a duplicate only (resources/schema/descriptor_room.h).
 void place_postponed(Params* params) {
     if (params->last_own < 0) return;
     must(params, step_descriptors, call(SYS_close_range, params->first_own, params->last_own, 0),

@@ -8,8 +8,8 @@
 
 #include "common/error.h"
 #include "common/fd.h"
-#include "common/schema/object.h"
 #include "common/schema/process.h"
+#include "resources/schema/object.h"
 #include "restart/terminal/deputy.h"
 #include "restart/terminal/relay.h"
 

@@ -15,29 +15,9 @@ def objects_of(t, folder):
     code, out, err = t.command("inspect", "--json", folder)
     check(code == 0, err)
     options = {"semaphores": "-s", "messages": "-q", "sysv": "-m"}
-    found = []
-
-    def look(value):
-        if isinstance(value, dict):
-            if value.get("type") in options and value.get("extra"):
-                found.append((options[value["type"]], id_in(bytes.fromhex(value["extra"]))))
-            value = list(value.values())
-        if isinstance(value, list):
-            for each in value:
-                look(each)
-
-    look(json.loads(out))
-    return found
-
-
-def id_in(packed):
-    """The field "id" of a MessagePack map."""
-    at = packed.index(b"\xa2id") + 3
-    first = packed[at]
-    if first < 0x80:
-        return first
-    length = {0xcc: 1, 0xcd: 2, 0xce: 4, 0xd0: 1, 0xd1: 2, 0xd2: 4}[first]
-    return int.from_bytes(packed[at + 1:at + 1 + length], "big")
+    return [(options[kind], saved["permissions"]["id"])
+            for image in json.loads(out)["objects"] for entry in image["objects"]
+            for kind, saved in entry["what"].items() if kind in options]
 
 
 def test(t):

@@ -10,6 +10,7 @@
 #include "common/fd.h"
 #include "common/image/reader.h"
 #include "common/schema/json.h"
+#include "resources/schema/json.h"
 #include "test/fuzz/image_repair.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {

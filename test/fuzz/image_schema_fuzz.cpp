@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "common/schema/json.h"
+#include "resources/schema/json.h"
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "common/image/manifest.h"
 #include "common/image/writer.h"
 #include "common/schema/json.h"
+#include "resources/schema/json.h"
 #include "test/unit/image_random.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "common/descriptor_room.h"
+#include "resources/schema/descriptor_room.h"
 
 #include <gtest/gtest.h>
 

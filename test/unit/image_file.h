@@ -13,6 +13,8 @@
 #include "common/image/reader.h"
 #include "common/image/writer.h"
 #include "common/schema/json.h"
+#include "resources/schema/image.h"
+#include "resources/schema/json.h"
 #include "test/unit/folder.h"
 
 namespace cairn::test {

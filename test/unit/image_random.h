@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "common/schema/fields.h"
+#include "resources/schema/fields.h"
 
 namespace cairn::test {
 
@@ -61,10 +61,30 @@ class RandomStruct {
     }
     template <class T>
     requires requires(T& value) {
-        schema::fields(value, [](std::string_view, auto&) {});
+        schema::fields(value, [](std::string_view, auto&, auto...) {});
     }
     void fill(T& value) {
-        schema::fields(value, [this](std::string_view, auto& member) { fill(member); });
+        schema::fields(value, [this](std::string_view, auto& member, auto... range) {
+            fill(member);
+            (force(member, range), ...);
+        });
+    }
+    template <class T>
+    void fill(std::optional<T>& value) {
+        value.reset();
+        if (engine_() % 2 == 0) fill(value.emplace());
+    }
+    void fill(std::monostate&) {}
+    template <class... Each>
+    void fill(std::variant<Each...>& value) {
+        std::size_t left = engine_() % sizeof...(Each);
+        (void)((left-- == 0 ? (fill(value.template emplace<Each>()), true) : false) || ...);
+    }
+    template <class T>
+    void force(T& value, schema::Within range) {
+        if (std::cmp_less(value, range.least) || std::cmp_greater(value, range.most))
+            value = static_cast<T>(static_cast<std::uint64_t>(range.least) +
+                                   engine_() % (static_cast<std::uint64_t>(range.most - range.least) + 1));
     }
 
     std::mt19937_64 engine_;
@@ -87,13 +107,23 @@ bool same_member(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 template <class T>
+bool same_member(const std::optional<T>& a, const std::optional<T>& b) {
+    return a.has_value() == b.has_value() && (!a || same_member(*a, *b));
+}
+template <class... Each>
+bool same_member(const std::variant<Each...>& a, const std::variant<Each...>& b) {
+    return a.index() == b.index() &&
+           std::visit([&]<class T>(const T& one) { return same(one, std::get<T>(b)); }, a);
+}
+
+template <class T>
 bool same(const T& a, const T& b) {
-    if constexpr (requires { schema::fields(a, [](std::string_view, const auto&) {}); }) {
+    if constexpr (requires { schema::fields(a, [](std::string_view, const auto&, auto...) {}); }) {
         bool all = true;
         std::vector<const void*> members;
-        schema::fields(b, [&](std::string_view, const auto& member) { members.push_back(&member); });
+        schema::fields(b, [&](std::string_view, const auto& member, auto...) { members.push_back(&member); });
         std::size_t i = 0;
-        schema::fields(a, [&](std::string_view, const auto& member) {
+        schema::fields(a, [&](std::string_view, const auto& member, auto...) {
             all = all && same_member(member, *static_cast<decltype(&member)>(members[i++]));
         });
         return all;

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "common/schema/json.h"
+#include "resources/schema/json.h"
 #include "test/unit/image_random.h"
 
 namespace cairn {
@@ -23,7 +24,7 @@ template <class T>
 std::size_t listed_fields() {
     std::size_t count = 0;
     T value{};
-    schema::fields(value, [&]<class M>(std::string_view, M&) {
+    schema::fields(value, [&]<class M>(std::string_view, M&, auto...) {
         if constexpr (std::is_array_v<M>)
             count += std::extent_v<M>;
         else
@@ -34,10 +35,15 @@ std::size_t listed_fields() {
 
 template <class T>
 class EveryStruct : public testing::Test {};
-using Structs = testing::Types<schema::Thread, schema::SignalAction, schema::Area, schema::Descriptor,
-                               schema::PosixTimer, schema::IntervalTimer, schema::Limit, schema::MemoryLayout,
-                               schema::Process, schema::FileIdentity, schema::Object, schema::Objects,
-                               schema::ManifestImage, schema::ManifestPart, schema::Manifest>;
+using Structs =
+    testing::Types<schema::Thread, schema::SignalAction, schema::Area, schema::Descriptor, schema::PosixTimer,
+                   schema::IntervalTimer, schema::Limit, schema::MemoryLayout, schema::Process,
+                   schema::FileIdentity, schema::Object, schema::Objects, schema::Epoll, schema::EpollTarget,
+                   schema::Eventfd, schema::Fanotify, schema::FanotifyMark, schema::FileOwner,
+                   schema::Inotify, schema::InotifyWatch, schema::IpcMessage, schema::IpcPermissions,
+                   schema::MessageQueue, schema::Mqueue, schema::MqueueMessage, schema::MqueueNotify,
+                   schema::Pidfd, schema::Segment, schema::Semaphores, schema::Signalfd, schema::Timerfd,
+                   schema::ManifestImage, schema::ManifestPart, schema::Manifest>;
 TYPED_TEST_SUITE(EveryStruct, Structs);
 
 // A member that is added to a struct and forgotten in fields.h would be lost in silence.
@@ -72,39 +78,89 @@ TEST(ImageSchema, RandomObjectsAndManifestsComeBack) {
     }
 }
 
-TEST(ImageSchema, MissingFieldsGetDefaultsAndUnknownOnesAreIgnored) {
-    const json value = {{"pid", 7}, {"from_the_future", {{"a", {1, 2, 3}}}}, {"threads", {{{"tid", 7}}}}};
-    const auto process = schema::process_from_json(value);
-    ASSERT_TRUE(process) << process.error().what;
-    EXPECT_EQ(process->pid, 7);
-    EXPECT_EQ(process->exit_signal, 17);
-    EXPECT_EQ(process->terminal, -1);
-    ASSERT_EQ(process->threads.size(), 1U);
-    EXPECT_EQ(process->threads[0].altstack_flags, 2);
-    EXPECT_EQ(process->threads[0].timeout_left, -1);
-}
-
-void expect_wrong(const json& value, const std::string& part) {
-    const auto process = schema::decode_process(json::to_msgpack(value));
-    ASSERT_FALSE(process) << value;
+void expect_damaged(const Result<schema::Process>& process, const std::string& part) {
+    ASSERT_FALSE(process) << part;
     EXPECT_EQ(process.error().code, ExitCode::damaged);
     EXPECT_NE(process.error().what.find(part), std::string::npos) << process.error().what;
 }
 
+// A process with one of everything.
+json whole_process() {
+    schema::Process process;
+    process.threads.resize(2);
+    process.areas.resize(1);
+    process.areas[0].pages.resize(1);
+    return schema::to_json(process);
+}
+
+TEST(ImageSchema, EveryFieldHasToBeThereAndNoOther) {
+    const json whole = whole_process();
+    ASSERT_TRUE(schema::process_from_json(whole));
+    for (const auto& [name, value] : whole.items()) {
+        json without = whole;
+        without.erase(name);
+        expect_damaged(schema::process_from_json(without), name + " is missing");
+    }
+    json more = whole;
+    more["threads"][1]["from_the_future"] = {{"a", {1, 2, 3}}};
+    expect_damaged(schema::process_from_json(more),
+                   "threads[1].from_the_future is a field that this cairn doesn't know");
+}
+
 TEST(ImageSchema, WrongTypesAndRangesAreNamed) {
-    expect_wrong({{"pid", "seven"}}, "pid is string");
-    expect_wrong({{"pid", 1ULL << 40}}, "pid is 1099511627776, out of range");
-    expect_wrong({{"umask", -1}}, "umask is -1, out of range");
-    expect_wrong({{"pid", 1.5}}, "pid is number");
-    expect_wrong({{"subreaper", 1}}, "subreaper is number");
-    expect_wrong({{"name", json::array()}}, "name is array");
-    expect_wrong({{"run", "flying"}}, "run is 'flying'");
-    expect_wrong({{"uids", {1, 2, 3}}}, "uids has 3 elements");
-    expect_wrong({{"threads", {{{"tid", 1}}, {{"tid", nullptr}}}}}, "threads[1].tid is null");
-    expect_wrong({{"areas", {{{"pages", {{1, 2}}}}}}}, "areas[0].pages[0] has 2 elements");
-    expect_wrong({{"areas", {{{"pages", json::binary({1, 2, 3})}}}}}, "areas[0].pages has 3 bytes");
-    expect_wrong({{"layout", 3}}, "layout is number");
-    expect_wrong(json::array(), "process is array");
+    const auto expect_wrong = [](const char* where, const json& value, const std::string& part) {
+        json changed = whole_process();
+        changed[json::json_pointer(where)] = value;
+        expect_damaged(schema::decode_process(json::to_msgpack(changed)), part);
+    };
+    expect_wrong("/pid", "seven", "pid is string");
+    expect_wrong("/pid", 1ULL << 40, "pid is 1099511627776, out of range");
+    expect_wrong("/umask", -1, "umask is -1, out of range");
+    expect_wrong("/pid", 1.5, "pid is number");
+    expect_wrong("/subreaper", 1, "subreaper is number");
+    expect_wrong("/name", json::array(), "name is array");
+    expect_wrong("/run", "flying", "run is 'flying'");
+    expect_wrong("/uids", {1, 2, 3}, "uids has 3 elements");
+    expect_wrong("/threads/1/tid", nullptr, "threads[1].tid is null");
+    expect_wrong("/areas/0/pages", {{1, 2}}, "areas[0].pages[0] has 2 elements");
+    expect_wrong("/areas/0/pages", json::binary({1, 2, 3}), "areas[0].pages has 3 bytes");
+    expect_wrong("/layout", 3, "layout is number");
+    expect_wrong("", json::array(), "process is array");
+}
+
+TEST(ImageSchema, WhatAnObjectSaysOfItsKindIsCheckedLikeEverythingElse) {
+    const auto with = [](const json& what) {
+        schema::Objects objects;
+        objects.objects.resize(1);
+        json value = schema::to_json(objects);
+        value["objects"][0]["what"] = what;
+        return schema::objects_from_json(value);
+    };
+    const auto expect_wrong = [&](const json& what, const std::string& part) {
+        const auto objects = with(what);
+        ASSERT_FALSE(objects) << what;
+        EXPECT_EQ(objects.error().code, ExitCode::damaged);
+        EXPECT_NE(objects.error().what.find(part), std::string::npos) << objects.error().what;
+    };
+    EXPECT_TRUE(with(json::object()));
+    const auto good = with({{"eventfd", {{"count", 3}, {"semaphore", true}}}});
+    ASSERT_TRUE(good) << good.error().what;
+    ASSERT_TRUE(good->objects[0].is<schema::Eventfd>());
+    EXPECT_EQ(good->objects[0].get<schema::Eventfd>()->count, 3U);
+    expect_wrong({{"eventfd", {{"semaphore", true}}}}, "objects[0].what.eventfd.count is missing");
+    expect_wrong({{"eventfd", {{"count", "3"}, {"semaphore", true}}}}, "what.eventfd.count is string");
+    expect_wrong({{"eventfd", {{"count", 3}, {"semaphore", true}, {"color", 1}}}},
+                 "what.eventfd.color is a field that this cairn doesn't know");
+    expect_wrong({{"pidfd", {{"pid", -2}}}}, "what.pidfd.pid is -2, out of range");
+    expect_wrong({{"telephone", json::object()}}, "what is 'telephone', which this cairn doesn't know");
+    expect_wrong({{"pidfd", {{"pid", 1}}}, {"signalfd", {{"mask", 1}}}}, "what has 2 keys, not one");
+    expect_wrong(3, "what is number");
+    // A field that is optional may be left out, but not be something else.
+    const json watch = {{"wd", 1}, {"mask", 2}};
+    EXPECT_TRUE(with({{"inotify", {{"watches", {watch}}}}}));
+    json wrong = watch;
+    wrong["path"] = 7;
+    expect_wrong({{"inotify", {{"watches", {wrong}}}}}, "what.inotify.watches[0].path is number");
 }
 
 TEST(ImageSchema, HugeLengthsAllocateNothing) {
@@ -185,6 +241,8 @@ TEST(ImageSchema, TheDocumentIsComplete) {
     process.descriptors.resize(1);
     schema::Objects objects;
     objects.objects.resize(1);
+    RandomStruct random(4);
+    for (int i = 0; i < 300; ++i) objects.objects.push_back(random.make<schema::Object>());
     schema::Manifest manifest;
     manifest.parts.resize(1);
     manifest.images.resize(1);

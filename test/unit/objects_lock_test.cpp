@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "restart/objects/locks.h"
+#include "resources/lock/restore.h"
 #include "test/unit/objects_support.h"
 
 namespace cairn::test {

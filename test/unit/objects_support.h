@@ -14,13 +14,15 @@
 #include <functional>
 #include <string>
 
-#include "capture/objects/objects.h"
-#include "common/descriptor_room.h"
 #include "common/image/reader.h"
 #include "common/image/writer.h"
 #include "common/proc.h"
 #include "common/schema/json.h"
-#include "restart/objects/objects.h"
+#include "resources/capture/objects.h"
+#include "resources/restore/objects.h"
+#include "resources/schema/descriptor_room.h"
+#include "resources/schema/image.h"
+#include "resources/schema/json.h"
 #include "test/unit/folder.h"
 
 namespace cairn::test {

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "restart/objects/link_talk.h"
-#include "restart/objects/tcp_callers.h"
+#include "resources/tcp/restore_callers.h"
+#include "resources/tcp/restore_link_talk.h"
 
 namespace cairn::restart {
 namespace {

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "common/schema/extra.h"
-#include "restart/objects/link_talk.h"
-#include "restart/objects/tcp_links.h"
+#include "resources/tcp/restore_link_talk.h"
+#include "resources/tcp/restore_links.h"
 
 namespace cairn::restart {
 namespace {

@@ -1,0 +1,74 @@
+#include "common/privileges.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "common/proc.h"
+
+namespace cairn {
+namespace {
+
+Privileges read_privileges() {
+    Privileges own;
+    auto status = proc::status(::getpid(), ::getpid());
+    if (!status) return own;
+    auto& field = *status;
+    std::istringstream uids(field["Uid"]), gids(field["Gid"]), groups(field["Groups"]);
+    for (auto& id : own.uids) uids >> id;
+    for (auto& id : own.gids) gids >> id;
+    for (std::uint32_t group = 0; groups >> group;) own.groups.push_back(group);
+    own.inheritable = proc::hexadecimal(field["CapInh"]);
+    own.permitted = proc::hexadecimal(field["CapPrm"]);
+    own.effective = proc::hexadecimal(field["CapEff"]);
+    own.bounding = proc::hexadecimal(field["CapBnd"]);
+    own.ambient = proc::hexadecimal(field["CapAmb"]);
+    return own;
+}
+
+}  // namespace
+
+bool Privileges::same_as(const schema::Process& process) const {
+    if (!std::ranges::equal(uids, process.uids) || !std::ranges::equal(gids, process.gids) ||
+        groups != process.groups || bounding != process.cap_bounding || process.securebits != 0)
+        return false;
+    return std::ranges::all_of(process.threads, [&](const schema::Thread& thread) {
+        return thread.leader_dead ||
+               (thread.cap_inheritable == inheritable && thread.cap_permitted == permitted &&
+                thread.cap_effective == effective && thread.cap_ambient == ambient);
+    });
+}
+
+std::uint64_t Privileges::bounding_of(const schema::Process& process) const {
+    constexpr unsigned setpcap = 8;  // CAP_SETPCAP
+    const bool may_take = (effective >> setpcap & 1) != 0;
+    return process.cap_bounding | (may_take ? 0 : bounding);
+}
+
+const Privileges& own_privileges() {
+    static const Privileges own = read_privileges();
+    return own;
+}
+
+Scheduling own_scheduling() {
+    struct {
+        std::uint32_t size, policy;
+        std::uint64_t flags;
+        std::int32_t nice;
+        std::uint32_t priority;
+        std::uint64_t runtime, deadline, period;
+    } attributes = {};
+    ::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0);
+    return {attributes.policy, attributes.priority, attributes.nice,
+            static_cast<std::int32_t>(::syscall(SYS_ioprio_get, 1, 0))};
+}
+
+bool Scheduling::same_as(const schema::Thread& thread) const {
+    return static_cast<std::uint32_t>(thread.policy) == policy &&
+           static_cast<std::uint32_t>(thread.priority) == priority && thread.nice == nice &&
+           thread.ioprio == ioprio;
+}
+
+}  // namespace cairn

@@ -1,0 +1,30 @@
+// What the restart tool may do itself, to be compared with what an image needs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/schema/process.h"
+
+namespace cairn {
+
+struct Privileges {
+    std::uint32_t uids[4] = {}, gids[4] = {};
+    std::vector<std::uint32_t> groups;
+    std::uint64_t inheritable = 0, permitted = 0, effective = 0, bounding = 0, ambient = 0;
+
+    // Would a process that this tool starts have the image's credentials without any change?
+    [[nodiscard]] bool same_as(const schema::Process& process) const;
+    // What the image's bounding set becomes: taking out of it needs CAP_SETPCAP (capabilities(7)).
+    [[nodiscard]] std::uint64_t bounding_of(const schema::Process& process) const;
+};
+[[nodiscard]] const Privileges& own_privileges();
+
+struct Scheduling {
+    std::uint32_t policy = 0, priority = 0;
+    std::int32_t nice = 0, ioprio = 0;
+    [[nodiscard]] bool same_as(const schema::Thread& thread) const;
+};
+[[nodiscard]] Scheduling own_scheduling();
+
+}  // namespace cairn

@@ -1,0 +1,326 @@
+// How schema structs become JSON values and come back, by the description of their fields. For the sources
+// that convert a certain struct (json.cpp, resources/schema/json.cpp): they alone include it, for it is big.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/error.h"
+#include "common/schema/msgpack.h"
+#include "common/schema/process.h"
+
+namespace cairn::schema::convert {
+
+using nlohmann::json;
+
+enum class Style { text, disk };
+
+template <class T>
+concept Listed = requires(T& value) {
+    fields(value, [](std::string_view, auto&, auto...) {});
+};
+
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+// --- to JSON
+
+inline json write(const Bytes& bytes, Style) {
+    return json::binary(bytes);
+}
+
+inline json write(const PageRun& run, Style) {
+    return json::array({run.address, run.length, run.offset, run.hash});
+}
+
+// A process of many GiB can have millions of runs: as one binary value they cost 32 bytes each and one copy.
+inline json write(const std::vector<PageRun>& runs, Style style) {
+    if (style == Style::disk) {
+        static_assert(sizeof(PageRun) == 32 && std::is_trivially_copyable_v<PageRun>);
+        Bytes packed(runs.size() * sizeof(PageRun));
+        if (!runs.empty()) std::memcpy(packed.data(), runs.data(), packed.size());
+        return json::binary(std::move(packed));
+    }
+    json list = json::array();
+    for (const PageRun& run : runs) list.push_back(write(run, style));
+    return list;
+}
+
+inline json write(const std::pair<std::uint64_t, std::uint64_t>& pair, Style) {
+    return json::array({pair.first, pair.second});
+}
+
+template <class T>
+json write(const T& value, Style style);
+
+template <class V>
+json write(const std::map<std::string, V>& map, Style style) {
+    json object = json::object();
+    for (const auto& [key, value] : map) object.emplace(key, write(value, style));
+    return object;
+}
+
+// One of several structs: a map with one key, the struct's `kind`, or none for std::monostate.
+template <class... Each>
+json write(const std::variant<Each...>& value, Style style) {
+    json object = json::object();
+    std::visit(
+        [&]<class T>(const T& one) {
+            if constexpr (!std::is_same_v<T, std::monostate>)
+                object.emplace(std::string(T::kind), write(one, style));
+        },
+        value);
+    return object;
+}
+
+template <class T>
+json write(const T& value, Style style) {
+    if constexpr (std::is_enum_v<T>) {
+        return json(std::string(name_of(value)));
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+        return json(value);
+    } else if constexpr (std::is_array_v<T> || IsVector<T>::value) {
+        json list = json::array();
+        for (const auto& each : value) list.push_back(write(each, style));
+        return list;
+    } else {
+        static_assert(Listed<const T>);
+        json object = json::object();
+        fields(value, [&]<class M>(std::string_view name, const M& member, auto...) {
+            if constexpr (IsOptional<M>::value) {
+                if (member) object.emplace(std::string(name), write(*member, style));
+            } else {
+                object.emplace(std::string(name), write(member, style));
+            }
+        });
+        return object;
+    }
+}
+
+// --- from JSON
+
+// Thrown and caught within this file: what is wrong, and where ("threads[3].tid").
+struct Wrong {
+    std::string where, what;
+};
+
+[[noreturn]] inline void wrong(std::string what) {
+    throw Wrong{"", std::move(what)};
+}
+
+template <class F>
+void inside(const std::string& where, F&& read_it) {
+    try {
+        read_it();
+    } catch (Wrong& problem) {
+        const bool dot = !problem.where.empty() && problem.where.front() != '[';
+        problem.where = where + (dot ? "." : "") + problem.where;
+        throw;
+    }
+}
+
+template <Listed T>
+void read(const json& from, T& to);
+template <class T>
+void read(const json& from, std::vector<T>& to);
+template <class V>
+void read(const json& from, std::map<std::string, V>& to);
+template <class... Each>
+void read(const json& from, std::variant<Each...>& to);
+
+inline void read(const json& from, Bytes& to) {
+    if (!from.is_binary()) wrong(fmt::format("is {}, not binary", from.type_name()));
+    to = from.get_binary();
+}
+
+template <class T>
+requires std::is_integral_v<T>
+void read(const json& from, T& to) {
+    if constexpr (std::is_same_v<T, bool>) {
+        if (!from.is_boolean()) wrong(fmt::format("is {}, not a boolean", from.type_name()));
+        to = from.get<bool>();
+    } else {
+        if (!from.is_number_integer()) wrong(fmt::format("is {}, not an integer", from.type_name()));
+        const bool fits = from.is_number_unsigned() ? std::in_range<T>(from.get<std::uint64_t>())
+                                                    : std::in_range<T>(from.get<std::int64_t>());
+        if (!fits) wrong(fmt::format("is {}, out of range", from.dump()));
+        to = from.get<T>();
+    }
+}
+
+inline void read(const json& from, std::string& to) {
+    if (!from.is_string()) wrong(fmt::format("is {}, not a string", from.type_name()));
+    to = from.get_ref<const std::string&>();
+}
+
+template <class E>
+requires std::is_enum_v<E>
+void read(const json& from, E& to) {
+    std::string name;
+    read(from, name);
+    for (const auto& [each, known] : EnumNames<E>::table)
+        if (known == name) {
+            to = each;
+            return;
+        }
+    wrong(fmt::format("is '{}', which this cairn doesn't know", name));
+}
+
+inline void need_array(const json& from, std::size_t at_least = 0) {
+    if (!from.is_array()) wrong(fmt::format("is {}, not an array", from.type_name()));
+    if (from.size() < at_least) wrong(fmt::format("has {} elements, not {}", from.size(), at_least));
+}
+
+inline void read(const json& from, std::pair<std::uint64_t, std::uint64_t>& to) {
+    need_array(from, 2);
+    read(from[0], to.first);
+    read(from[1], to.second);
+}
+
+inline void read(const json& from, PageRun& to) {
+    need_array(from, 4);
+    read(from[0], to.address);
+    read(from[1], to.length);
+    read(from[2], to.offset);
+    read(from[3], to.hash);
+}
+
+template <class T, std::size_t N>
+void read(const json& from, T (&to)[N]) {
+    need_array(from, N);
+    for (std::size_t i = 0; i < N; ++i) inside(fmt::format("[{}]", i), [&] { read(from[i], to[i]); });
+}
+
+template <class T>
+void read(const json& from, std::vector<T>& to) {
+    if constexpr (std::is_same_v<T, PageRun>) {
+        if (from.is_binary()) {
+            const Bytes& packed = from.get_binary();
+            if (packed.size() % sizeof(PageRun) != 0)
+                wrong(fmt::format("has {} bytes, not a multiple of 32", packed.size()));
+            to.resize(packed.size() / sizeof(PageRun));
+            if (!to.empty()) std::memcpy(to.data(), packed.data(), packed.size());
+            return;
+        }
+    }
+    need_array(from);
+    to.clear();
+    to.reserve(from.size());
+    for (const json& each : from)
+        inside(fmt::format("[{}]", to.size()), [&] { read(each, to.emplace_back()); });
+}
+
+inline void need_map(const json& from) {
+    if (!from.is_object()) wrong(fmt::format("is {}, not a map", from.type_name()));
+}
+
+template <class V>
+void read(const json& from, std::map<std::string, V>& to) {
+    need_map(from);
+    to.clear();
+    for (const auto& [key, value] : from.items()) inside(key, [&] { read(value, to[key]); });
+}
+
+template <class... Each>
+void read(const json& from, std::variant<Each...>& to) {
+    need_map(from);
+    to = {};
+    if (from.empty() && std::is_same_v<std::variant_alternative_t<0, std::variant<Each...>>, std::monostate>)
+        return;
+    if (from.size() != 1) wrong(fmt::format("has {} keys, not one", from.size()));
+    const std::string& name = from.begin().key();
+    const auto read_if = [&]<class T>(std::type_identity<T>) {
+        if constexpr (std::is_same_v<T, std::monostate>) {
+            return false;
+        } else {
+            if (name != T::kind) return false;
+            inside(name, [&] { read(*from.begin(), to.template emplace<T>()); });
+            return true;
+        }
+    };
+    if (!(read_if(std::type_identity<Each>()) || ...))
+        wrong(fmt::format("is '{}', which this cairn doesn't know", name));
+}
+
+template <class T>
+void check(const T& value, Within range) {
+    if constexpr (IsOptional<T>::value) {
+        if (value) check(*value, range);
+    } else {
+        if (std::cmp_less(value, range.least) || std::cmp_greater(value, range.most))
+            wrong(fmt::format("is {}, out of range", value));
+    }
+}
+
+template <class T>
+concept Lenient = requires {
+    requires T::lenient;
+};
+
+// Every field has to be there but optional ones, and no other; unless the struct is a lenient one.
+template <Listed T>
+void read(const json& from, T& to) {
+    need_map(from);
+    std::vector<std::string_view> known;
+    std::size_t there = 0;
+    fields(to, [&]<class M>(std::string_view name, M& member, auto... range) {
+        known.push_back(name);
+        const auto found = from.find(name);
+        if (found != from.end()) ++there;
+        inside(std::string(name), [&] {
+            if constexpr (IsOptional<M>::value) {
+                if (found == from.end())
+                    member.reset();
+                else
+                    read(*found, member.emplace());
+            } else {
+                if (found != from.end())
+                    read(*found, member);
+                else if (!Lenient<T>)
+                    wrong("is missing");
+            }
+            (check(member, range), ...);
+        });
+    });
+    if (there == from.size() || Lenient<T>) return;
+    for (const auto& [name, value] : from.items())
+        if (std::ranges::find(known, name) == known.end())
+            inside(name, [] { wrong("is a field that this cairn doesn't know"); });
+}
+
+template <class T>
+Result<T> from_json(const json& value, std::string_view what) {
+    T result;
+    try {
+        read(value, result);
+    } catch (const Wrong& problem) {
+        return fail_code(ExitCode::damaged, "{}{}{} {}", what, problem.where.empty() ? "" : ": ",
+                         problem.where, problem.what);
+    }
+    return result;
+}
+
+template <class T>
+Result<T> decode(std::span<const std::uint8_t> data, std::string_view what) {
+    auto root = TRY(parse(data, what));
+    return from_json<T>(root, what);
+}
+
+}  // namespace cairn::schema::convert

@@ -1,0 +1,144 @@
+// Everything behind descriptors and mappings: open files, pipes, terminals, shared memory.
+//
+// Read from outside while every process of the group stands still: pidfd_getfd(2) gives a duplicate of each
+// descriptor (the same open file description), kcmp(2) tells descriptions apart, /proc/PID/fdinfo and ioctls
+// say the rest. Nothing is consumed, moved or changed.
+//
+// Order of use: descriptors(), file(), mapped_file(), shared_memory(), terminal_of() in any order and for all
+// processes; capture_contents(); release(); then the processes may go on; finish(); take().
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/external_policy.h"
+#include "common/image/writer.h"
+#include "common/ipc_map.h"
+#include "common/region.h"
+#include "common/schema/process.h"
+#include "resources/schema/object.h"
+
+namespace cairn::capture {
+
+struct Table;
+
+// A process that stands still. Ids are the kernel's.
+struct Holder {
+    pid_t pid = 0;
+    int pidfd =
+        -1;  // of `pid`, borrowed; where the main thread has exited: of `tid` (PIDFD_THREAD, since Linux 6.9)
+    pid_t tid = 0;  // a living thread; 0: pid
+};
+
+// A line of /proc/PID/maps.
+struct Mapping {
+    std::uint64_t start = 0, end = 0, offset = 0;
+    dev_t device = 0;  // makedev(major, minor) of the line
+    ino_t inode = 0;
+    std::string path;  // as the line says; " (deleted)" at the end may be there or cut off
+    bool deleted = false;
+    bool shared = false,
+         writable = false;  // writable: now, or after an mprotect that the kernel would allow (VmFlags mw)
+};
+
+struct ObjectOptions {
+    ExternalPolicy external = ExternalPolicy::reset;
+    // Kernel's id -> id as the programs know it (virtual ids of a restored group). Empty: the same.
+    std::function<pid_t(pid_t)> to_program;
+    // mincore(2) done in the process: a byte for each page of [start, start+length). Lets an ordinary user
+    // tell untouched pages of shared memory that no descriptor leads to. Empty: all its pages are read, which
+    // fills its holes.
+    std::function<Result<std::vector<std::uint8_t>>(const Holder&, std::uint64_t start, std::uint64_t length)>
+        mincore;
+    std::string cid;
+    std::int32_t np = 0;
+    // Waits for the other hosts (Reporter::meet); empty: there are none.
+    std::function<Result<nlohmann::json>(const std::string& name, const nlohmann::json& data)> meet;
+    const Region* region = nullptr;  // where sockets' names are; null: none have others than the kernel says
+    // What passes soon is waited for (Error::passing) even if it could be left out with a note.
+    bool may_wait = false;
+    bool self_contained = false;  // the contents of files that are executed or mapped privately are saved
+};
+
+// One for each checkpoint. Not thread-safe.
+class ObjectTable {
+  public:
+    explicit ObjectTable(ObjectOptions options = {});
+    ObjectTable(ObjectTable&&) noexcept;
+    ObjectTable& operator=(ObjectTable&&) noexcept;
+    ~ObjectTable();
+
+    // A process or zombie of the group (kernel's id): all of them, before anything else. Who is a member's
+    // parent and no member is outside, and a pidfd may lead to a zombie.
+    void add_member(pid_t id);
+
+    // All descriptors of a process, lowest first. A descriptor that is of a kind that can't be saved is an
+    // error that names process, descriptor and kind.
+    [[nodiscard]] Result<std::vector<schema::Descriptor>> descriptors(const Holder& holder);
+
+    // What mq_notify(3) was given by this process for this queue; the kernel doesn't tell.
+    void notification(const Holder& holder, std::int64_t object, std::uint64_t value);
+
+    // The locks that a process holds, of the descriptors that descriptors() has listed; each of those that
+    // belong to an open file description is named once in the group.
+    [[nodiscard]] std::vector<schema::FileLock> take_locks(const Holder& holder);
+
+    // "exe", "cwd" or "root" of /proc/PID -> object id. -1: root is the same as ours.
+    [[nodiscard]] Result<std::int64_t> file(const Holder& holder, const std::string& link);
+
+    // The file behind a mapping that is not shared memory (AreaKind::file_private, file_shared). If it has no
+    // name any more, the object is of kind memory and its contents are saved.
+    [[nodiscard]] Result<std::int64_t> mapped_file(const Holder& holder, const Mapping& mapping);
+
+    // The memory behind a shared mapping without a file that has a name: MAP_SHARED|MAP_ANONYMOUS, memfd,
+    // deleted file, SysV segment. To be called for each such mapping of each process: without a descriptor,
+    // contents are read through the mappings.
+    [[nodiscard]] Result<std::int64_t> shared_memory(const Holder& holder, const Mapping& mapping);
+
+    // Does mapped_file or shared_memory fit this mapping? (By the path that the kernel shows.)
+    [[nodiscard]] static bool is_shared_memory(const Mapping& mapping);
+
+    // Controlling terminal of a process, from /proc/PID/stat: tty_nr, session, tpgid (kernel's ids). -1 if
+    // tty_nr is 0.
+    [[nodiscard]] Result<std::int64_t> terminal_of(const Holder& holder, int tty_nr, pid_t session,
+                                                   pid_t tpgid);
+
+    // System V objects that the session's programs have asked for, and segments that members have attached.
+    // After all mappings are known.
+    [[nodiscard]] Result<> system_v(IpcMap& map);
+
+    // What only stands still now: what is in pipes and terminals, shared memory, unlinked files.
+    [[nodiscard]] Result<> capture_contents(ImageWriter& writer);
+
+    // Lets go of every duplicate: a duplicate that lives on keeps a pipe's reader waiting, a lock held, a
+    // file busy. Must come before the processes go on. capture_contents() does it at its end.
+    void release();
+
+    // What may be done after the processes have gone on: hashes of files that no member has open for writing,
+    // paths of watched inodes.
+    [[nodiscard]] Result<> finish();
+
+    [[nodiscard]] const schema::Object& object(std::int64_t id) const;
+    // What could not be saved exactly, in words.
+    [[nodiscard]] const std::vector<std::string>& notes() const;
+
+    // The table for the objects image.
+    [[nodiscard]] schema::Objects take();
+
+  private:
+    void finish_identities();
+    std::unique_ptr<Table> table_;
+};
+
+// What SEM_UNDO has promised, by process (kernel's id).
+[[nodiscard]] std::multimap<pid_t, schema::SemaphoreUndo> promised_undo(const IpcMap& map);
+
+}  // namespace cairn::capture

@@ -1,0 +1,167 @@
+// UDP and raw sockets: what they are bound and connected to, which multicast groups they have joined, what
+// waits in them.
+#include "resources/socket/capture.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "common/schema/extra.h"
+#include "resources/capture/table.h"
+#include "resources/file/schema_identity.h"
+
+namespace cairn::capture {
+namespace {
+
+using nlohmann::json;
+
+struct Group {
+    std::uint32_t interface = 0;
+    sockaddr_storage address{};
+};
+
+// Every group that anybody of this network namespace has joined: proc(5), /proc/net/igmp and igmp6.
+std::vector<Group> joined_by_anybody(int domain) {
+    std::vector<Group> groups;
+    std::string line;
+    if (domain == AF_INET) {
+        std::ifstream file("/proc/net/igmp");
+        std::uint32_t interface = 0;
+        while (std::getline(file, line)) {
+            std::istringstream words(line);
+            if (line.starts_with('\t')) {
+                std::string number;
+                words >> number;
+                Group group{interface, {}};
+                sockaddr_in name{};
+                name.sin_family = AF_INET;
+                name.sin_addr.s_addr = static_cast<std::uint32_t>(std::strtoul(number.c_str(), nullptr, 16));
+                std::memcpy(&group.address, &name, sizeof name);
+                groups.push_back(group);
+            } else {
+                words >> interface;
+            }
+        }
+        return groups;
+    }
+    std::ifstream file("/proc/net/igmp6");
+    while (std::getline(file, line)) {
+        std::istringstream words(line);
+        Group group;
+        std::string name_of_interface, digits;
+        words >> group.interface >> name_of_interface >> digits;
+        sockaddr_in6 name{};
+        name.sin6_family = AF_INET6;
+        for (std::size_t i = 0; i < sizeof name.sin6_addr && 2 * i + 1 < digits.size(); ++i)
+            name.sin6_addr.s6_addr[i] =
+                static_cast<std::uint8_t>(std::strtoul(digits.substr(2 * i, 2).c_str(), nullptr, 16));
+        std::memcpy(&group.address, &name, sizeof name);
+        groups.push_back(group);
+    }
+    return groups;
+}
+
+// The kernel doesn't list what a socket has joined, but says of each group whether it has (MCAST_MSFILTER,
+// Linux 2.6).
+json memberships(int fd, int domain) {
+    json list = json::array();
+    const int level = domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+    for (const Group& group : joined_by_anybody(domain)) {
+        constexpr std::size_t most = 64;  // sources
+        std::vector<char> room(GROUP_FILTER_SIZE(most), 0);
+        group_filter filter{};
+        filter.gf_interface = group.interface;
+        filter.gf_group = group.address;
+        filter.gf_numsrc = most;
+        std::memcpy(room.data(), &filter, sizeof filter);
+        auto length = static_cast<socklen_t>(room.size());
+        if (::getsockopt(fd, level, MCAST_MSFILTER, room.data(), &length) != 0) continue;
+        std::memcpy(&filter, room.data(), sizeof filter);
+        room.resize(GROUP_FILTER_SIZE(std::min<std::size_t>(filter.gf_numsrc, most)));
+        json one = {{"interface", group.interface}, {"filter", schema::binary(room.data(), room.size())}};
+        if (char name[IF_NAMESIZE] = ""; ::if_indextoname(group.interface, name) != nullptr)
+            one["interface_name"] = std::string(name);
+        list.push_back(std::move(one));
+    }
+    return list;
+}
+
+// It is an address of this host's, if one was chosen.
+void keep_multicast_interface(const Table& table, json& options) {
+    const std::string bytes = schema::bytes(options, "IP_MULTICAST_IF");
+    sockaddr_in name{};
+    if (bytes.size() != sizeof name.sin_addr) return;
+    name.sin_family = AF_INET;
+    std::memcpy(&name.sin_addr, bytes.data(), sizeof name.sin_addr);
+    const std::string known =
+        as_known(table.options.region, std::string(reinterpret_cast<const char*>(&name), sizeof name));
+    std::memcpy(&name, known.data(), sizeof name);
+    options["IP_MULTICAST_IF"] = schema::binary(&name.sin_addr, sizeof name.sin_addr);
+}
+
+bool is_of_this_host(const std::string& address) {
+    sockaddr_storage name{};
+    std::memcpy(&name, address.data(), std::min(address.size(), sizeof name));
+    if (name.ss_family == AF_INET)
+        reinterpret_cast<sockaddr_in*>(&name)->sin_port = 0;
+    else
+        reinterpret_cast<sockaddr_in6*>(&name)->sin6_port = 0;
+    const Fd fd(::socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return ::bind(fd.get(), reinterpret_cast<sockaddr*>(&name), static_cast<socklen_t>(address.size())) == 0;
+}
+
+}  // namespace
+
+Result<> describe_datagram_socket(Table& table, const Description& found, schema::Object& object) {
+    const int fd = found.fd(), domain = socket_option<int>(fd, SOL_SOCKET, SO_DOMAIN);
+    const int style = socket_option<int>(fd, SOL_SOCKET, SO_TYPE);
+    object.identity = identity_of(found.status);
+    const std::string own = own_address(fd), peer = peer_address(fd);
+    const std::string known = as_known(table.options.region, own);
+    json extra = {{"domain", domain},
+                  {"style", style},
+                  {"protocol", socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL)},
+                  {"own", schema::binary(known.data(), known.size())},
+                  {"words", address_words(known)},
+                  {"reuse_address", socket_option<int>(fd, SOL_SOCKET, SO_REUSEADDR)},
+                  {"options", socket_options_of(fd)}};
+    if (!peer.empty()) {
+        const std::string known_peer = as_known(table.options.region, peer);
+        extra["peer_name"] = schema::binary(known_peer.data(), known_peer.size());
+        extra["peer_words"] = address_words(known_peer);
+        if (!is_of_this_host(peer))
+            table.call({.to = "udp" + plain_address(peer),
+                        .object = -1,
+                        .what = fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
+                                            address_words(own), address_words(peer)),
+                        .fate = "a restart connects it again"});
+    }
+    if (table.options.meet && style == SOCK_DGRAM)
+        for (const std::string& address : reachable_at(fd, own))
+            table.reached.push_back({"udp" + address, -1});
+    keep_multicast_interface(table, extra["options"]);
+    if (json groups = memberships(fd, domain); !groups.empty()) extra["groups"] = std::move(groups);
+    if (domain == AF_INET6)
+        if (json groups = memberships(fd, AF_INET); !groups.empty()) extra["groups_v4"] = std::move(groups);
+    // A raw socket gets copies of what the network brings, and shows one of them only.
+    pollfd polled{fd, POLLIN, 0};
+    if (style == SOCK_RAW && ::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
+        table.note("{} is a raw socket with packets waiting: they are left out", found.who());
+    if (style != SOCK_RAW) {
+        auto messages = TRY(look_into(fd, domain, false));
+        for (Waiting& message : messages) {
+            const std::string from = as_known(table.options.region, message.from);
+            extra["messages"].push_back({{"from", schema::binary(from.data(), from.size())}});
+            object.contents.push_back(std::move(message.data));
+        }
+    }
+    object.extra = schema::pack(extra);
+    return {};
+}
+
+}  // namespace cairn::capture

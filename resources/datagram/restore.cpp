@@ -1,0 +1,264 @@
+// UDP and raw sockets: bound again, filled with the datagrams that waited, connected.
+#include "resources/socket/restore.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+#include <cstring>
+
+#include "common/socket_names.h"
+#include "resources/restore/other.h"
+#include "resources/socket/restore_addresses.h"
+
+namespace cairn::restart {
+namespace {
+
+using nlohmann::json;
+using schema::Object;
+
+struct DatagramEnd {
+    const Object* object = nullptr;
+    json extra;
+    int domain = AF_INET, style = SOCK_DGRAM;
+    Address own, peer_name;  // of now: programs know them by other addresses where a host has moved
+    Fd fd;
+    bool bound = false;
+};
+
+class DatagramSockets {
+  public:
+    explicit DatagramSockets(Opening& opening) : opening_(opening) {}
+
+    Result<> open() {
+        for (const Object& object : opening_.objects.objects) {
+            if (object.kind != schema::ObjectKind::other || object.type != "datagram") continue;
+            auto extra = TRY(schema::unpack(object.extra));
+            DatagramEnd& end = ends_[object.id];
+            end.object = &object;
+            end.extra = std::move(extra);
+            end.domain = schema::number<int>(end.extra, "domain");
+            end.style = schema::number<int>(end.extra, "style");
+            end.own = of_now(Address(schema::bytes(end.extra, "own")));
+            end.peer_name = of_now(Address(schema::bytes(end.extra, "peer_name")));
+        }
+        // Filled as soon as it is bound: of several at one port (SO_REUSEADDR) the last one gets what is
+        // sent.
+        for (auto& [id, end] : ends_) {
+            if (auto done = make(end); !done)
+                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+            if (auto done = fill(end); !done)
+                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+        }
+        for (auto& [id, end] : ends_)
+            if (auto done = finish(end); !done)
+                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+        return {};
+    }
+
+  private:
+    // Names of these sockets aren't kept in the region's table, where they would stay when a program connects
+    // one to somebody else: getsockname(2) and its like say of each address which host programs know there.
+    [[nodiscard]] Address of_now(const Address& known) const {
+        if (opening_.options.region == nullptr || known.empty() || known.is_any()) return known;
+        const Address now = known.moved(opening_.options.region->sockets);
+        return now.empty() ? known : now;
+    }
+
+    Result<> make(DatagramEnd& end) {
+        end.fd.reset(
+            ::socket(end.domain, end.style | SOCK_CLOEXEC, schema::number<int>(end.extra, "protocol")));
+        if (!end.fd) return fail_errno("socket");
+        const int fd = end.fd.get();
+        set_int(fd, SOL_SOCKET, SO_REUSEADDR, schema::number<int>(end.extra, "reuse_address"));
+        set_socket_options(fd, end.extra, schema::OptionMoment::before_bind);
+        if (end.own.port() == 0 && (end.own.is_any() || end.style != SOCK_RAW)) return {};
+        if (end.style == SOCK_RAW && end.own.is_any()) return {};
+        if (::bind(fd, end.own.name(), end.own.length()) == 0) {
+            end.bound = true;
+            return {};
+        }
+        const int problem = errno;
+        // Who has only asked has got its port from connect or sendto, and any will do; a server wants its
+        // own.
+        if (problem == EADDRINUSE && !end.peer_name.empty() &&
+            ::bind(fd, end.own.with_port(0).name(), end.own.length()) == 0) {
+            end.bound = true;
+            opening_.note("UDP port {} is taken: a connected socket that had it is at {} now",
+                          end.own.words(), Address::of(fd).words());
+            return {};
+        }
+        errno = problem;
+        if (problem == EADDRINUSE)
+            return fail_code(ExitCode::refused, "this UDP port is taken{}: a restored program is bound to it",
+                             holder_of_port(end.own, true));
+        return fail_errno("bind");
+    }
+
+    [[nodiscard]] int member_at(const Address& address) const {
+        for (const auto& [id, end] : ends_)
+            if (end.bound && end.own.port() == address.port() &&
+                (end.own.is_any() ? address.is_here() : end.own.same(address)))
+                return end.fd.get();
+        return -1;
+    }
+
+    Result<> fill(const DatagramEnd& end) {
+        if (end.object->contents.empty()) return {};
+        make_room(end.fd.get(), size_of(end));
+        const auto messages = end.extra.find("messages");
+        std::size_t left_out = 0;
+        for (std::size_t i = 0; i < end.object->contents.size(); ++i) {
+            const json about =
+                messages != end.extra.end() && i < messages->size() ? (*messages)[i] : json::object();
+            const Address from = of_now(Address(schema::bytes(about, "from")));
+            Fd temporary;
+            int sender = member_at(from);
+            if (sender < 0 && !from.empty()) {
+                temporary = speak_for(from.in_domain(AF_INET));
+                sender = temporary ? temporary.get() : -1;
+            }
+            int sender_domain = from.domain();
+            socklen_t length = sizeof sender_domain;
+            ::getsockopt(sender, SOL_SOCKET, SO_DOMAIN, &sender_domain, &length);
+            Address to = end.own.is_any() ? Address::loopback(end.domain).with_port(end.own.port()) : end.own;
+            // From an IPv4 address to a socket of both worlds.
+            if (end.own.is_any() && from.in_domain(AF_INET).domain() == AF_INET)
+                to = Address::loopback(AF_INET).with_port(end.own.port());
+            to = to.in_domain(sender_domain);
+            const auto& data = end.object->contents[i];
+            const bool sent = sender >= 0 && !end.own.is_multicast() &&
+                              ::sendto(sender, data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                                       to.name(), to.length()) == static_cast<ssize_t>(data.size());
+            left_out += sent ? 0 : 1;
+        }
+        if (left_out != 0)
+            opening_.note(
+                "{}: {} datagrams that waited in it came from where nobody can send from now: left out",
+                schema::text(end.extra, "words"), left_out);
+        return {};
+    }
+
+    // A socket whose datagrams come from there: on this host, or (of another, which can't be asked: its
+    // sender may have gone) by root's privilege to say so. Without it they come from an address of loopback
+    // that nobody else uses, and programs are told the one that it stands for.
+    [[nodiscard]] Fd speak_for(const Address& from) {
+        Fd fd(::socket(from.domain(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        if (!fd) return fd;
+        set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+        if (::bind(fd.get(), from.name(), from.length()) == 0) return fd;
+        const bool four = from.domain() == AF_INET;
+        // IPv6 asks nobody who he is when he sends, if only he may be bound (IPV6_FREEBIND, since
+        // Linux 4.15).
+        const int on = 1;
+        if (::setsockopt(fd.get(), four ? IPPROTO_IP : IPPROTO_IPV6,
+                         four ? IP_TRANSPARENT : schema::ipv6_freebind, &on, sizeof on) == 0)
+            return ::bind(fd.get(), from.name(), from.length()) == 0 ? std::move(fd) : Fd();
+        if (!four) return {};
+        const Address instead = stand_in(from);
+        return !instead.empty() && ::bind(fd.get(), instead.name(), instead.length()) == 0 ? std::move(fd)
+                                                                                           : Fd();
+    }
+
+    // 127.202.0.0/16 with the same port; empty: there are too many.
+    [[nodiscard]] Address stand_in(const Address& from) {
+        if (opening_.options.region == nullptr) return {};
+        SocketNames& names = opening_.options.region->sockets;
+        const std::string host = from.with_port(0).words();
+        if (const auto known = stand_ins_.find(host); known != stand_ins_.end())
+            return known->second.with_port(from.port());
+        // What programs call this address, if it is that of a host that has moved.
+        const auto bytes = from.host_bytes().first;
+        std::array<std::uint8_t, 4> called{};
+        const MovedHost* moved = find_known_host(names, AF_INET, bytes.data(), 4);
+        std::copy_n(moved != nullptr ? moved->known : bytes.data(), 4, called.begin());
+        for (std::uint32_t n = 1; n < 0xffff; ++n) {
+            const std::array<std::uint8_t, 4> now = {127, 202, static_cast<std::uint8_t>(n >> 8),
+                                                     static_cast<std::uint8_t>(n)};
+            if (find_known_host(names, AF_INET, now.data(), 4) != nullptr) continue;
+            if (!add_moved_host(names, AF_INET | only_seen, called.data(), now.data(), 4)) return {};
+            char text[INET_ADDRSTRLEN] = "";
+            ::inet_ntop(AF_INET, now.data(), text, sizeof text);
+            return stand_ins_.emplace(host, Address::parse(text, 0)).first->second.with_port(from.port());
+        }
+        return {};
+    }
+
+    static std::size_t size_of(const DatagramEnd& end) {
+        std::size_t size = 0;
+        for (const schema::Bytes& each : end.object->contents) size += each.size() + 1024;
+        return size;
+    }
+
+    void join(const DatagramEnd& end, const char* which, int level) const {
+        const auto groups = end.extra.find(which);
+        if (groups == end.extra.end() || !groups->is_array()) return;
+        for (const json& each : *groups) {
+            const std::string filter = schema::bytes(each, "filter");
+            group_filter head{};
+            if (filter.size() < GROUP_FILTER_SIZE(0)) continue;
+            std::memcpy(&head, filter.data(), std::min(filter.size(), sizeof head));
+            group_req request{};
+            // Another host may count its interfaces in another way.
+            const std::string name = schema::text(each, "interface_name");
+            request.gr_interface = name.empty() ? 0 : ::if_nametoindex(name.c_str());
+            if (request.gr_interface == 0)
+                request.gr_interface = schema::number<std::uint32_t>(each, "interface");
+            request.gr_group = head.gf_group;
+            if (::setsockopt(end.fd.get(), level, MCAST_JOIN_GROUP, &request, sizeof request) != 0) {
+                opening_.note("{}: a multicast group can't be joined again: {}",
+                              schema::text(end.extra, "words"), std::strerror(errno));
+                continue;
+            }
+            if (head.gf_fmode == MCAST_EXCLUDE && head.gf_numsrc == 0) continue;
+            std::string changed = filter;
+            head.gf_interface = request.gr_interface;
+            std::memcpy(changed.data(), &head, GROUP_FILTER_SIZE(0));
+            ::setsockopt(end.fd.get(), level, MCAST_MSFILTER, changed.data(),
+                         static_cast<socklen_t>(changed.size()));
+        }
+    }
+
+    // By its address (in_addr), which may be another one now.
+    void choose_multicast_interface(const DatagramEnd& end) const {
+        const std::string bytes = schema::bytes(options_of(end.extra), "IP_MULTICAST_IF");
+        sockaddr_in name{};
+        if (bytes.size() != sizeof name.sin_addr) return;
+        std::memcpy(&name.sin_addr, bytes.data(), sizeof name.sin_addr);
+        name.sin_family = AF_INET;
+        const Address known(std::string(reinterpret_cast<const char*>(&name), sizeof name));
+        const Address now = of_now(known);
+        if (known.is_any() || now.same(known)) return;
+        const auto host = now.host_bytes().first;
+        ::setsockopt(end.fd.get(), IPPROTO_IP, IP_MULTICAST_IF, host.data(), sizeof name.sin_addr);
+    }
+
+    Result<> finish(DatagramEnd& end) {
+        const int fd = end.fd.get();
+        join(end, "groups", end.domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6);
+        join(end, "groups_v4", IPPROTO_IP);
+        if (!end.peer_name.empty() && ::connect(fd, end.peer_name.name(), end.peer_name.length()) != 0)
+            opening_.note("{}: can't be connected to {} again: {}", schema::text(end.extra, "words"),
+                          end.peer_name.words(), std::strerror(errno));
+        set_socket_options(fd, end.extra, schema::OptionMoment::last);
+        choose_multicast_interface(end);
+        set_buffers(fd, end.extra);
+        CHECK_OK(set_flags(fd, *end.object));
+        return opening_.keep(*end.object, std::move(end.fd));
+    }
+
+    Opening& opening_;
+    std::map<std::int64_t, DatagramEnd> ends_;  // by object
+    std::map<std::string, Address> stand_ins_;  // by the host that each speaks for
+};
+
+}  // namespace
+
+Result<> open_datagram_sockets(Opening& opening) {
+    return DatagramSockets(opening).open();
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,247 @@
+// Regular files, directories, devices by path, O_PATH; the program's executable, its cwd and root; mapped
+// files.
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "resources/capture/table.h"
+#include "resources/file/schema_identity.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr std::string_view deleted_mark = " (deleted)";
+
+bool leads_to(const std::string& path, const struct stat& status) {
+    struct stat there {};
+    return ::lstat(path.c_str(), &there) == 0 && same_inode(there, status);
+}
+
+// Another name in the same folder: a file that was linked and then unlinked under its first name.
+std::string other_name(const std::string& path, const struct stat& status) {
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    DIR* entries = ::opendir(folder.c_str());
+    if (!entries) return {};
+    std::string name;
+    while (const dirent* entry = ::readdir(entries))
+        if (entry->d_ino == status.st_ino && leads_to(folder + entry->d_name, status)) {
+            name = folder + entry->d_name;
+            break;
+        }
+    ::closedir(entries);
+    return name;
+}
+
+bool on(int fd, long magic) {
+    struct statfs system {};
+    return ::fstatfs(fd, &system) == 0 && system.f_type == magic;
+}
+
+// Contents of a file that somebody may be writing to are only the checkpoint's while everybody stands still.
+void hash_now(const Table& table, const Description& found, schema::FileIdentity& identity) {
+    if (!found.is(S_IFREG)) return;
+    const bool readable = (found.flags & O_ACCMODE) == O_RDWR;
+    if (!readable && table.leased.contains(inode_of(found.status))) return;
+    const Fd again = readable ? Fd() : reopen(found.fd(), O_RDONLY);
+    identity.tail_hash = tail_hash(readable ? found.fd() : again.get(), identity.size);
+}
+
+}  // namespace
+
+Located locate(const std::string& link, const struct stat& status) {
+    if (leads_to(link, status)) return {link, false};
+    std::string path = link;
+    if (path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
+    if (status.st_nlink > 0 && path.starts_with('/') && !S_ISDIR(status.st_mode))
+        if (std::string other = other_name(path, status); !other.empty()) return {other, false};
+    return {path, true};
+}
+
+std::string program_path(const Table& table, const std::string& path) {
+    // /proc/PID/... and /proc/PID/task/TID/...: ids of the programs, which a restart translates.
+    std::string result = path;
+    for (const std::string_view before : {"/proc/", "/task/"}) {
+        const std::size_t at = before == "/proc/" ? 0 : result.find(before);
+        if (at == std::string::npos || !std::string_view(result).substr(at).starts_with(before))
+            return result;
+        const char* begin = result.data() + at + before.size();
+        pid_t id = 0;
+        const auto [end, problem] = std::from_chars(begin, result.data() + result.size(), id);
+        if (problem != std::errc{} || (end != result.data() + result.size() && *end != '/')) return result;
+        result.replace(at + before.size(), static_cast<std::size_t>(end - begin),
+                       std::to_string(table.to_program(id)));
+    }
+    return result;
+}
+
+Result<> describe_file(Table& table, const Description& found, schema::Object& object) {
+    object.kind = schema::ObjectKind::file;
+    object.identity = identity_of(found.status);
+    if (!(found.flags & O_PATH)) {
+        const off_t position = ::lseek(found.fd(), 0, SEEK_CUR);
+        object.position = position > 0 ? position : 0;
+    }
+    if (on(found.fd(), PROC_SUPER_MAGIC)) {
+        // Its size is 0 and its inode another at each look: only the path says what it is.
+        object.path = program_path(table, found.link);
+        object.deleted = object.path.ends_with(deleted_mark);
+        if (object.deleted) table.note("{} is {}: its process has gone", found.who(), found.link);
+        return {};
+    }
+    const Located place = locate(found.link, found.status);
+    object.path = place.path;
+    object.deleted = place.deleted;
+    // A queue of mq_open(3) shows itself as a regular file, by its name in a mount that nobody sees.
+    constexpr long mqueue_magic = 0x19800202;  // ipc/mqueue.c
+    if ((place.deleted || place.path.starts_with("/dev/mqueue/")) && on(found.fd(), mqueue_magic))
+        return describe_mqueue(table, found, object);
+    if (found.is(S_IFREG)) {
+        const bool in_memory =
+            !place.deleted && place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC);
+        if (place.deleted || in_memory) {
+            auto backing = TRY(back(table, found, place));
+            object.backing = backing;
+        } else if (!(found.flags & O_PATH) && (found.flags & O_ACCMODE) != O_RDONLY) {
+            hash_now(table, found, object.identity);
+        }
+    } else if (place.deleted && !found.is(S_IFDIR)) {
+        table.note("{} is {}, which has no path any more: it will be made again by its device number",
+                   found.who(), found.link);
+    }
+    if (found.is(S_IFBLK))
+        table.note("{} is the block device {}: what is on it is not saved", found.who(), object.path);
+    return {};
+}
+
+namespace {
+
+// For a self-contained image: a restart that doesn't find the file as it was takes this copy. It has no name
+// then, and goes by the one of a deleted file.
+Result<> keep_contents(Table& table, schema::Object& object, const std::string& path,
+                       const struct stat& status) {
+    if (!table.options.self_contained || object.backing >= 0 || !S_ISREG(status.st_mode)) return {};
+    Description found;
+    found.status = status;
+    found.link = object.path;
+    found.duplicate.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    if (!found.duplicate) return fail_errno("{}", object.path);
+    auto backing = back(table, found, Located{object.path, true});
+    if (!backing) return std::unexpected(std::move(backing.error()));
+    object.backing = *backing;
+    return {};
+}
+
+// A small file that a program writes to by a mapping only, as java does to /tmp/hsperfdata_USER/PID: others
+// clean it away when its writer is dead. Should it be gone at a restart it is made again, by its name.
+void keep_written(Table& table, schema::Object& object, const struct stat& status) {
+    constexpr off_t small = 1 << 20;
+    if (!S_ISREG(status.st_mode) || status.st_size > small || object.backing >= 0) return;
+    Description found;
+    found.status = status;
+    found.link = object.path;
+    found.duplicate.reset(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    struct stat opened {};
+    if (!found.duplicate || ::fstat(found.fd(), &opened) != 0 || !same_inode(opened, status)) return;
+    if (auto backing = back(table, found, Located{object.path, false})) object.backing = *backing;
+}
+
+}  // namespace
+
+Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& link) {
+    Table& table = *table_;
+    const std::string path = proc_folder(holder) + link;
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return fail_errno("{}: {} can't be read", name_of(holder), path);
+    if (link == "root") {
+        struct stat ours {};
+        if (::stat("/", &ours) == 0 && same_inode(ours, status)) return -1;
+    }
+    auto target = read_link(path);
+    if (!target) return std::unexpected(std::move(target.error()).in(name_of(holder)));
+    const auto [entry, is_new] = table.files.try_emplace({inode_of(status), *target}, -1);
+    const bool executed = link == "exe";
+    if (is_new) {
+        schema::Object& object = table.add(schema::ObjectKind::file);
+        entry->second = object.id;
+        const Located place = locate(*target, status);
+        object.path = program_path(table, place.path);
+        object.deleted = place.deleted;
+        object.identity = identity_of(status);
+        object.flags = S_ISDIR(status.st_mode) ? O_PATH | O_DIRECTORY : O_RDONLY;
+        if (place.deleted && S_ISREG(status.st_mode)) {
+            Description found;
+            found.holder = holder;
+            found.status = status;
+            found.link = *target;
+            found.duplicate.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+            if (!found.duplicate) return fail_errno("{}: {} ({})", name_of(holder), path, *target);
+            auto backing = back(table, found, place);
+            if (!backing) return std::unexpected(std::move(backing.error()).in(name_of(holder)));
+            object.backing = *backing;
+        }
+    }
+    schema::Object& object = table.objects[static_cast<std::size_t>(entry->second)];
+    object.relied_on = object.relied_on || (executed && object.backing < 0);
+    if (executed && object.relied_on)
+        if (auto kept = keep_contents(table, object, path, status); !kept)
+            return std::unexpected(std::move(kept.error()).in(name_of(holder)));
+    return object.id;
+}
+
+Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mapping& mapping) {
+    Table& table = *table_;
+    const Inode inode{mapping.device, mapping.inode};
+    const auto [entry, is_new] = table.files.try_emplace({inode, mapping.path}, -1);
+    if (is_new) {
+        struct stat status {};
+        // On some file systems (overlay, btrfs) the device of a mapping is another than stat(2) tells: the
+        // inode's number has to do.
+        bool same = ::stat(mapping.path.c_str(), &status) == 0 && status.st_ino == mapping.inode;
+        std::string path = mapping.path;
+        if (!same && path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
+        if (!same) {
+            table.files.erase(entry);
+            if (!mapping.deleted && path == mapping.path)
+                table.note(
+                    "{}: {}, which it has mapped, is another file by now: the mapped one's contents are "
+                    "saved",
+                    name_of(holder), path);
+            return shared_memory(holder, mapping);
+        }
+        // Nobody but the ranks will have it after a restart.
+        if (mapping.shared && is_launchers_file(table, holder, path)) {
+            table.files.erase(entry);
+            auto id = shared_memory(holder, mapping);
+            if (!id) return id;
+            schema::Object& object = table.objects[static_cast<std::size_t>(*id)];
+            object.type = "anonymous";
+            object.deleted = true;
+            return id;
+        }
+        schema::Object& object = table.add(schema::ObjectKind::file);
+        entry->second = object.id;
+        object.path = path;
+        object.identity = identity_of(status);
+        object.relied_on = true;
+        if (!mapping.shared)
+            if (auto kept = keep_contents(table, object, path, status); !kept)
+                return std::unexpected(std::move(kept.error()).in(name_of(holder)));
+        if (mapping.shared && mapping.writable) keep_written(table, object, status);
+    }
+    schema::Object& object = table.objects[static_cast<std::size_t>(entry->second)];
+    if (mapping.shared && mapping.writable) {
+        object.flags = (object.flags & ~O_ACCMODE) | O_RDWR;
+        if (object.identity.tail_hash == 0) {
+            const Fd file(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+            if (file) object.identity.tail_hash = tail_hash(file.get(), object.identity.size);
+        }
+    }
+    return object.id;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,160 @@
+// Files, directories and devices by path; files whose contents are in a memory object; files of /proc.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "common/open_exactly.h"
+#include "resources/restore/other.h"
+
+namespace cairn::restart {
+namespace {
+
+bool of_process(const std::string& path) {
+    return path.starts_with("/proc/") && path.size() > 6 && path[6] >= '1' && path[6] <= '9';
+}
+
+// A folder that was removed while it was open, or somebody's cwd: another one, removed as well.
+Result<Fd> removed_folder(int flags) {
+    const char* temporary = std::getenv("TMPDIR");
+    std::string name = fmt::format("{}/cairn-removed-XXXXXX", temporary ? temporary : "/tmp");
+    if (!::mkdtemp(name.data())) return fail_errno("{}", name);
+    Fd folder(::open(name.c_str(), flags));
+    const int problem = errno;
+    ::rmdir(name.c_str());
+    errno = problem;
+    if (!folder) return fail_errno("{}", name);
+    return folder;
+}
+
+// A device that had lost its name: another node of the same device, removed as well. Root only, and so only
+// for a checkpoint that nobody else can have written.
+Result<Fd> removed_device(const schema::Object& object, const Access& access, int flags) {
+    if (must_take(access.one_of(object.id)) && !access.doubt().empty())
+        return fail_code(
+            ExitCode::refused,
+            "a device that had been deleted is made again by root's rights only for a checkpoint "
+            "that only root can have written, and {}",
+            access.doubt());
+    const std::string name = fmt::format("/dev/.cairn-{}-{}", ::getpid(), object.id);
+    if (::mknod(name.c_str(), object.identity.mode, object.identity.rdev) != 0)
+        return fail_errno("{} was deleted before the checkpoint and can't be made again", object.path);
+    Fd device(::open(name.c_str(), flags));
+    const int problem = errno;
+    ::unlink(name.c_str());
+    errno = problem;
+    if (!device) return fail_errno("{}", object.path);
+    return device;
+}
+
+Result<> set_position(const schema::Object& object, int fd) {
+    if (object.position == 0 || (object.flags & O_PATH)) return {};
+    if (::lseek(fd, object.position, SEEK_SET) != object.position && errno != ESPIPE)
+        return fail_errno("{}: position {}", object.path, object.position);
+    return {};
+}
+
+}  // namespace
+
+bool is_late(const schema::Object& object) {
+    if (object.kind == schema::ObjectKind::other) return object.is<schema::Pidfd>() && !object.outside;
+    return object.kind == schema::ObjectKind::file && (of_process(object.path) || object.path == "/dev/tty");
+}
+
+bool is_bound_to_memory(const schema::Object& object) {
+    if (object.kind != schema::ObjectKind::file || !is_late(object)) return false;
+    const std::string name = object.path.substr(object.path.rfind('/') + 1);
+    for (const char* bound : {"maps", "smaps", "smaps_rollup", "numa_maps", "mem", "environ", "auxv",
+                              "pagemap", "clear_refs", "cmdline"})
+        if (name == bound) return true;
+    return false;
+}
+
+std::string kernel_path(const std::string& path, const Translate& to_kernel) {
+    std::string result = path;
+    if (!to_kernel || !of_process(path)) return result;
+    for (const std::string_view before : {"/proc/", "/task/"}) {
+        const std::size_t at = before == "/proc/" ? 0 : result.find(before);
+        if (at == std::string::npos) break;
+        const char* begin = result.data() + at + before.size();
+        pid_t id = 0;
+        const auto [end, problem] = std::from_chars(begin, result.data() + result.size(), id);
+        if (problem != std::errc{}) break;
+        result.replace(at + before.size(), static_cast<std::size_t>(end - begin),
+                       std::to_string(to_kernel(id)));
+    }
+    return result;
+}
+
+Result<Fd> open_late(const schema::Object& object, const schema::Process& process, const Access& access,
+                     const Translate& to_kernel) {
+    if (const auto* pidfd = object.get<schema::Pidfd>()) return open_pidfd(object, *pidfd, to_kernel);
+    // A process that had gone already has no files in /proc: what was read of them stays at its end.
+    const std::string path = object.deleted ? "/dev/null" : kernel_path(object.path, to_kernel);
+    const Rights rights = rights_of(process);
+    const bool of_own =
+        of_process(object.path) && access.same_user(std::atoi(object.path.c_str() + 6), rights);
+    const auto acting = TRY(ActingAs::begin(of_own ? own_rights() : rights));
+    const Fd place = open_exactly(AT_FDCWD, path, O_PATH | O_CLOEXEC);
+    if (!place) return fail_errno("{}", path);
+    Fd file(::open(fd_path(place.get()).c_str(), reopen_flags(object.flags)));
+    if (!file) return fail_errno("{}", path);
+    CHECK_OK(set_position(object, file.get()));
+    return file;
+}
+
+Result<> open_file(Opening& opening, const schema::Object& object) {
+    if (is_late(object)) return {};
+    const int flags = reopen_flags(object.flags);
+    if (object.backing >= 0) {
+        const auto backing = TRY(opening.opened.lend(object.backing));
+        if (!backing)
+            return fail_code(ExitCode::damaged, "object {} is backed by {}, which isn't there", object.id,
+                             object.backing);
+        // The only description of a file made by O_TMPFILE is the one that made it.
+        const bool maker = (object.flags & O_TMPFILE) == O_TMPFILE && (object.flags & O_ACCMODE) == O_RDWR;
+        Fd file(maker ? ::fcntl(backing.get(), F_DUPFD, 0)
+                      : ::open(fd_path(backing.get()).c_str(), flags & ~(O_TMPFILE & ~O_DIRECTORY)));
+        if (!file) return fail_errno("{}", object.path);
+        if (maker) ::fcntl(file.get(), F_SETFL, object.flags);
+        CHECK_OK(set_position(object, file.get()));
+        return opening.keep(object, std::move(file));
+    }
+    if (object.deleted) {
+        auto made = S_ISDIR(object.identity.mode) ? removed_folder(flags)
+                                                  : removed_device(object, opening.options.access, flags);
+        if (!made) return std::unexpected(std::move(made.error()).in(object.path));
+        if (S_ISDIR(object.identity.mode))
+            opening.note("{} had been removed before the checkpoint: an empty removed folder stands in",
+                         object.path);
+        return opening.keep(object, std::move(*made));
+    }
+    const Access& access = opening.options.access;
+    FoundFile found;
+    const Verdict verdict = judge(object, opening.options, &found);
+    if (verdict.action == Verdict::Action::refuse) return fail_code(ExitCode::refused, "{}", verdict.why);
+    const std::string path = mapped_path(object.path, opening.options);
+    if (verdict.action == Verdict::Action::truncate) {
+        auto both = access.open(object, path, found, O_RDWR | O_CLOEXEC);
+        if (both)
+            opening.cuts.push_back({std::move(*both), path, object.identity.size, access.one_of(object.id)});
+        else if (opening.options.files == FilePolicy::truncate)
+            return std::unexpected(std::move(both.error()).in("what is cut off is put aside first"));
+        else
+            opening.note("{}: not cut back, for it can't be read and so not be kept", path);
+    }
+    auto file = access.open(object, path, found, flags);
+    // O_NOATIME is for a file's owner and root.
+    if (!file && file.error().number == EPERM && (flags & O_NOATIME)) {
+        file = access.open(object, path, found, flags & ~O_NOATIME);
+        if (file) opening.note("{}: opened without O_NOATIME, which only the file's owner may ask for", path);
+    }
+    if (!file && file.error().number == 0) return std::unexpected(std::move(file.error()));
+    if (!file) return std::unexpected(std::move(file.error()).in("can't be opened as it was"));
+    CHECK_OK(set_position(object, file->get()));
+    return opening.keep(object, std::move(*file));
+}
+
+}  // namespace cairn::restart

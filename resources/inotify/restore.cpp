@@ -1,0 +1,105 @@
+// inotify(7): watches are made last of all, with the numbers that they had.
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "resources/restore/other.h"
+
+namespace cairn::restart {
+namespace {
+
+constexpr unsigned long set_next =
+    _IOW('I', 0, std::int32_t);  // INOTIFY_IOC_SETNEXTWD, linux/inotify.h of 4.14
+constexpr int most_skipped = 100'000;
+
+struct Watch {
+    std::int32_t number = 0;
+    std::uint32_t mask = 0;
+    std::string path;
+    bool named = false;  // by a path of the program's, not by a descriptor of ours
+};
+
+std::vector<Watch> watches_of(const schema::Inotify& saved, const ObjectSetOptions& options,
+                              const std::function<int(std::int64_t)>& fd_of) {
+    std::vector<Watch> watches;
+    for (const schema::InotifyWatch& each : saved.watches) {
+        Watch watch{each.wd, each.mask, "", each.path.has_value()};
+        watch.path = each.path ? mapped_path(*each.path, options)
+                               : fd_path(fd_of ? fd_of(each.object.value_or(-1)) : -1);
+        watches.push_back(std::move(watch));
+    }
+    std::ranges::sort(watches, {}, &Watch::number);
+    return watches;
+}
+
+Result<> add(int fd, const Watch& watch, const std::string& path) {
+    // Numbers are given upwards. Without the ioctl (CONFIG_CHECKPOINT_RESTORE) they are used up, and what
+    // that leaves in the queue is read away at the end.
+    const bool direct = ::ioctl(fd, set_next, &watch.number) == 0;
+    for (int tries = 0; tries < (direct ? 1 : most_skipped); ++tries) {
+        const int number = ::inotify_add_watch(fd, path.c_str(), watch.mask);
+        if (number == watch.number) return {};
+        if (number < 0) return fail_errno("inotify: {} can't be watched", watch.path);
+        if (number > watch.number || direct) break;
+        ::inotify_rm_watch(fd, number);
+    }
+    return fail("inotify: {} can't be watched by its old number {} (two names of one file now?)", watch.path,
+                watch.number);
+}
+
+}  // namespace
+
+Result<Fd> open_inotify() {
+    Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (!fd) return fail_errno("inotify");
+    return fd;
+}
+
+std::vector<std::string> missing_watched(const schema::Object& object, const ObjectSetOptions& options) {
+    std::vector<std::string> paths, missing;
+    if (const auto* saved = object.get<schema::Inotify>())
+        for (const Watch& watch : watches_of(*saved, options, {}))
+            if (watch.named) paths.push_back(watch.path);
+    if (const auto* saved = object.get<schema::Fanotify>())
+        for (const schema::FanotifyMark& mark : saved->watches)
+            if (mark.path) paths.push_back(mapped_path(*mark.path, options));
+    for (const std::string& path : paths) {
+        const auto found = options.access.find(object, path);
+        if (found) continue;
+        missing.push_back(found.error().code == ExitCode::refused
+                              ? found.error().what
+                              : fmt::format("{}: {}; it was watched at the checkpoint (--path-map OLD=NEW if "
+                                            "it is elsewhere now)",
+                                            path, std::strerror(found.error().number)));
+    }
+    return missing;
+}
+
+Result<> watch_files(const schema::Object& object, const schema::Inotify& saved, int fd,
+                     const ObjectSetOptions& options, const std::function<int(std::int64_t)>& fd_of) {
+    for (const Watch& watch : watches_of(saved, options, fd_of)) {
+        // Watched is what those who watch may read.
+        Fd place;
+        if (watch.named) {
+            auto found = options.access.find(object, watch.path);
+            if (!found) return std::unexpected(std::move(found.error()).in("inotify"));
+            CHECK_OK(options.access.may_read(object, watch.path, *found));
+            place = std::move(found->place);
+        }
+        CHECK_OK(add(fd, watch, place ? fd_path(place.get()) : watch.path));
+    }
+    const int flags = ::fcntl(fd, F_GETFL);
+    ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    char events[4096];
+    while (::read(fd, events, sizeof events) > 0) {
+    }
+    ::fcntl(fd, F_SETFL, flags);
+    return {};
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,385 @@
+// Inodes whose contents are saved: shared anonymous memory, memfd, SysV segments, files that were deleted
+// while somebody had them open or mapped, and files under /dev/shm.
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/memfd.h>
+#include <sys/shm.h>
+#include <sys/sysinfo.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "common/image/hash.h"
+#include "common/proc.h"
+#include "resources/capture/table.h"
+#include "resources/file/schema_identity.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr std::string_view deleted_suffix = " (deleted)";
+constexpr std::uint64_t page = image_page;
+
+std::string without_mark(std::string path) {
+    if (path.ends_with(deleted_suffix)) path.resize(path.size() - deleted_suffix.size());
+    return path;
+}
+
+std::string type_of(const std::string& path) {
+    if (path.starts_with("/memfd:")) return "memfd";
+    if (path.starts_with("/SYSV")) return "sysv";
+    if (path.starts_with("/dev/zero") || path.starts_with("/anon_hugepage")) return "anonymous";
+    return "file";
+}
+
+// What only a descriptor tells.
+void describe_memory(schema::Object& object, int fd) {
+    struct stat status {};
+    if (::fstat(fd, &status) == 0) {
+        object.identity = identity_of(status);
+        object.size = object.identity.size;
+        if (object.type == "file") object.what = schema::FileOwner{status.st_uid, status.st_gid};
+    }
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    if (seals >= 0 && object.type == "memfd") {
+        object.seals = static_cast<std::uint32_t>(seals);
+        object.memfd_flags = MFD_ALLOW_SEALING;
+    }
+    struct statfs system {};
+    if (::fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC) {
+        const int size_log2 = std::countr_zero(static_cast<unsigned long>(system.f_bsize));
+        object.memfd_flags |= static_cast<std::int32_t>(MFD_HUGETLB) | size_log2 << MFD_HUGE_SHIFT;
+    }
+}
+
+// Writes the pages of a piece of an object that aren't all zero.
+class Store {
+  public:
+    Store(ImageWriter& writer, schema::Object& object) : writer_(writer), object_(object) {}
+
+    // `data` starts at a page's begin; its last page may be short and is stored with zeros after it.
+    Result<> put(std::uint64_t offset, std::span<std::uint8_t> data) {
+        std::uint64_t at = 0;
+        while (at < data.size()) {
+            const std::uint64_t begin = at;
+            if (is_zero(data.subspan(at, std::min(page, data.size() - at)))) {
+                at += page;
+                continue;
+            }
+            while (at < data.size() && at - begin < image_max_run &&
+                   !is_zero(data.subspan(at, std::min(page, data.size() - at))))
+                at += page;
+            if (auto done = write(offset + begin, data.subspan(begin, std::min(at, data.size()) - begin));
+                !done)
+                return done;
+        }
+        return {};
+    }
+
+  private:
+    static bool is_zero(std::span<const std::uint8_t> piece) {
+        return piece.empty() ||
+               (piece[0] == 0 && std::memcmp(piece.data(), piece.data() + 1, piece.size() - 1) == 0);
+    }
+
+    Result<> write(std::uint64_t offset, std::span<const std::uint8_t> data) {
+        schema::Bytes padded;
+        if (data.size() % page != 0) {
+            padded.assign(data.begin(), data.end());
+            padded.resize((data.size() + page - 1) / page * page);
+            data = padded;
+        }
+        const schema::PageRun run{offset, data.size(), writer_.reserve(data.size()), hash64(data)};
+        object_.pages.push_back(run);
+        return writer_.write_at(run.offset, data);
+    }
+
+    ImageWriter& writer_;
+    schema::Object& object_;
+};
+
+// SEEK_DATA moves a position, and where the file couldn't be opened again it is the program's own.
+class KeptPosition {
+  public:
+    explicit KeptPosition(int fd) : fd_(fd), at_(::lseek(fd, 0, SEEK_CUR)) {}
+    KeptPosition(const KeptPosition&) = delete;
+    KeptPosition& operator=(const KeptPosition&) = delete;
+    ~KeptPosition() { ::lseek(fd_, at_, SEEK_SET); }
+
+  private:
+    int fd_;
+    off_t at_;
+};
+
+Result<> read_descriptor(const schema::Object& object, int fd, Store& store) {
+    const KeptPosition position(fd);
+    std::vector<std::uint8_t> piece(image_max_run);
+    off_t at = 0;
+    const auto size = static_cast<off_t>(object.size);
+    while (at < size) {
+        // A file system that doesn't know holes says that all is data.
+        const off_t data = ::lseek(fd, at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO) return {};
+        if (data > at) at = data / static_cast<off_t>(page) * static_cast<off_t>(page);
+        const off_t hole = ::lseek(fd, at, SEEK_HOLE);
+        const off_t end = hole > at ? std::min(hole, size) : size;
+        while (at < end) {
+            const ssize_t got =
+                ::pread(fd, piece.data(), std::min(piece.size(), static_cast<std::size_t>(end - at)), at);
+            if (got < 0) return fail_errno("contents of {} can't be read", object.path);
+            if (got == 0) return {};
+            // Not at a page's end only at the end of the file: pread of a regular file is not short
+            // otherwise.
+            if (auto done =
+                    store.put(static_cast<std::uint64_t>(at), {piece.data(), static_cast<std::size_t>(got)});
+                !done)
+                return done;
+            at += got;
+        }
+        at = (at + static_cast<off_t>(page) - 1) / static_cast<off_t>(page) * static_cast<off_t>(page);
+    }
+    return {};
+}
+
+// A System V segment, as a whole: not all of it need be mapped by anybody.
+Result<> read_segment(int id, const schema::Object& object, Store& store) {
+    void* const at = ::shmat(id, nullptr, SHM_RDONLY);
+    if (at == reinterpret_cast<void*>(-1))
+        return fail_errno("System V segment {} can't be attached", object.path);
+    const auto begin = reinterpret_cast<std::uint64_t>(at);
+    // Of huge pages the pool may have none for a look at it: that would be SIGBUS. Nothing else tells.
+    const auto lines = proc::maps(::getpid(), true).value_or(std::vector<proc::MapLine>{});
+    const auto line = std::ranges::find(lines, begin, &proc::MapLine::start);
+    if (line != lines.end() && line->flags.find(" ht") != std::string::npos) {
+        ::shmdt(at);
+        return fail_code(ExitCode::refused,
+                         "System V segment {} is made of hugetlb pages, which can't be saved", object.path);
+    }
+    // For root only, and then its holes aren't filled by our look.
+    const Fd file(::open(
+        fmt::format("/proc/self/map_files/{:x}-{:x}", begin, begin + (object.size + page - 1) / page * page)
+            .c_str(),
+        O_RDONLY | O_CLOEXEC));
+    auto done = file ? read_descriptor(object, file.get(), store)
+                     : store.put(0, {static_cast<std::uint8_t*>(at), object.size});
+    ::shmdt(at);
+    return done;
+}
+
+// Which pages of a private mapping are the file's own: present, and of a file, or never touched.
+constexpr std::uint64_t pagemap_present = 1ULL << 63, pagemap_swapped = 1ULL << 62, pagemap_file = 1ULL << 61;
+
+// A page that is in the swap area isn't resident for mincore(2), and is there nevertheless.
+bool nothing_is_swapped() {
+    struct sysinfo machine {};
+    return ::sysinfo(&machine) == 0 && machine.freeswap == machine.totalswap;
+}
+
+class MappingReader {
+  public:
+    // `holes`: pages that aren't resident were never touched, and reading them would fill them.
+    static Result<MappingReader> open(const Holder& holder, const Mapping& mapping, bool holes,
+                                      const ObjectOptions& options) {
+        MappingReader reader;
+        reader.shared_ = mapping.shared;
+        // Not process_vm_readv: it refuses what the process itself may not read now, PROT_NONE for example.
+        const std::string folder = proc_folder(holder);
+        reader.memory_.reset(::open((folder + "mem").c_str(), O_RDONLY | O_CLOEXEC));
+        if (!reader.memory_) return fail_errno("{}: memory can't be read", name_of(holder));
+        if (!mapping.shared) {
+            reader.pagemap_.reset(::open((folder + "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+            if (!reader.pagemap_) return fail_errno("{}: pagemap can't be read", name_of(holder));
+        } else if (holes && options.mincore && nothing_is_swapped()) {
+            auto resident = options.mincore(holder, mapping.start, mapping.end - mapping.start);
+            if (!resident) return std::unexpected(std::move(resident.error()).in(name_of(holder)));
+            reader.start_ = mapping.start;
+            if (nothing_is_swapped()) {
+                reader.resident_ = std::move(*resident);
+                reader.find_end();
+            }
+        }
+        return reader;
+    }
+
+    // True: the page's contents are in `to`. False: it isn't the object's own page, or was never touched.
+    // Error with errno EIO or EFAULT: beyond the end of the object.
+    Result<bool> read(std::uint64_t address, std::span<std::uint8_t> to) {
+        if (pagemap_) {
+            std::uint64_t entry = 0;
+            const auto at = static_cast<off_t>(address / page * sizeof entry);
+            if (::pread(pagemap_.get(), &entry, sizeof entry, at) != sizeof entry)
+                return fail_errno("pagemap");
+            if ((entry & (pagemap_present | pagemap_swapped)) != 0 && (entry & pagemap_file) == 0)
+                return false;
+        }
+        if (!resident_.empty()) {
+            const std::uint64_t index = (address - start_) / page;
+            if (index >= end_) {
+                errno = EIO;
+                return fail_errno("/proc/PID/mem at {:#x}", address);
+            }
+            if ((resident_.at(index) & 1) == 0) return false;
+        }
+        const ssize_t got = ::pread(memory_.get(), to.data(), to.size(), static_cast<off_t>(address));
+        if (got < 0) return fail_errno("/proc/PID/mem at {:#x}", address);
+        return static_cast<std::size_t>(got) == to.size();
+    }
+
+  private:
+    // Where the object ends that may be mapped further: a read says so. (It fills a page that was a hole.)
+    void find_end() {
+        const auto inside = [&](std::uint64_t index) {
+            char byte = 0;
+            return ::pread(memory_.get(), &byte, 1, static_cast<off_t>(start_ + index * page)) == 1;
+        };
+        std::uint64_t beyond = resident_.size();
+        end_ = beyond;
+        while (end_ > 0 && (resident_[end_ - 1] & 1) == 0) --end_;
+        if (end_ == beyond || inside(beyond - 1)) {
+            end_ = beyond;
+            return;
+        }
+        // Every page below `end_` is inside, `beyond` - 1 isn't.
+        for (--beyond; end_ < beyond;) {
+            const std::uint64_t middle = end_ + (beyond - end_) / 2;
+            if (inside(middle))
+                end_ = middle + 1;
+            else
+                beyond = middle;
+        }
+    }
+
+    Fd memory_, pagemap_;
+    bool shared_ = false;
+    std::vector<std::uint8_t> resident_;
+    std::uint64_t start_ = 0, end_ = 0;  // of `resident_`: address; pages
+};
+
+Result<> read_mappings(Table& table, schema::Object& object, const Memory& memory, Store& store) {
+    std::vector<bool> stored;
+    std::uint64_t beyond = 0;  // end of what could be read
+    std::vector<std::uint8_t> piece;
+    for (const auto& [holder, mapping] : memory.mappings) {
+        auto reader = TRY(MappingReader::open(holder, mapping, object.type != "file", table.options));
+        const std::uint64_t end = mapping.offset + (mapping.end - mapping.start);
+        stored.resize(std::max<std::size_t>(stored.size(), end / page));
+        std::uint64_t begin = mapping.offset;
+        piece.clear();
+        const auto flush = [&]() -> Result<> {
+            auto done = store.put(begin, piece);
+            piece.clear();
+            return done;
+        };
+        for (std::uint64_t at = mapping.offset; at < end; at += page) {
+            bool has = false;
+            if (!stored[at / page]) {
+                if (piece.empty()) begin = at;
+                const std::size_t filled = piece.size();
+                piece.resize(filled + page);
+                auto got =
+                    reader.read(mapping.start + (at - mapping.offset), std::span(piece).subspan(filled));
+                has = got && *got;
+                if (!has) piece.resize(filled);
+                if (!got && (got.error().number == EIO || got.error().number == EFAULT)) break;
+                if (!got) return std::unexpected(std::move(got.error()).in(name_of(holder)));
+                stored[at / page] = has;
+            }
+            beyond = std::max(beyond, at + page);
+            if (!has || piece.size() >= image_max_run) CHECK_OK(flush());
+        }
+        CHECK_OK(flush());
+    }
+    if (object.size == 0) object.size = beyond;
+    return {};
+}
+
+}  // namespace
+
+Memory& memory_of(Table& table, Inode inode, const std::string& path) {
+    const auto [entry, is_new] = table.memories.try_emplace(inode);
+    if (is_new) {
+        schema::Object& object = table.add(schema::ObjectKind::memory);
+        entry->second.object = object.id;
+        object.type = type_of(path);
+        object.path = without_mark(path);
+        object.deleted = true;
+        object.identity.device = inode.device;
+        object.identity.inode = inode.number;
+        if (object.type == "memfd") object.name = object.path.substr(std::string_view("/memfd:").size());
+    }
+    return entry->second;
+}
+
+Result<std::int64_t> back(Table& table, const Description& found, const Located& place) {
+    Memory& memory = memory_of(table, inode_of(found.status), found.link);
+    schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
+    object.deleted = place.deleted;
+    if ((found.flags & O_TMPFILE) == O_TMPFILE) object.flags = O_TMPFILE;
+    if (!memory.readable) {
+        const bool readable = (found.flags & O_ACCMODE) != O_WRONLY && !(found.flags & (O_PATH | O_DIRECT));
+        memory.readable =
+            readable ? Fd(::fcntl(found.fd(), F_DUPFD_CLOEXEC, 0)) : reopen(found.fd(), O_RDONLY);
+        if (!memory.readable)
+            return fail_errno("is {}, which has no name any more, and can't be opened for reading",
+                              found.link);
+        describe_memory(object, memory.readable.get());
+    }
+    return object.id;
+}
+
+bool ObjectTable::is_shared_memory(const Mapping& mapping) {
+    if (!mapping.shared) return false;
+    const std::string& path = mapping.path;
+    return mapping.deleted || path.ends_with(deleted_suffix) || type_of(path) != "file" ||
+           path.starts_with("/dev/shm/");
+}
+
+Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapping& mapping) {
+    Table& table = *table_;
+    Memory& memory = memory_of(table, {mapping.device, mapping.inode}, mapping.path);
+    schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
+    if (!memory.readable && memory.mappings.empty()) {
+        // For root only (CAP_CHECKPOINT_RESTORE); then all of it can be read, not only what is mapped.
+        const std::string link =
+            fmt::format("/proc/{}/map_files/{:x}-{:x}", holder.pid, mapping.start, mapping.end);
+        memory.readable.reset(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+        if (!memory.readable && object.type == "file" && object.path.starts_with("/dev/shm/"))
+            memory.readable.reset(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+        struct stat status {};
+        if (memory.readable &&
+            (::fstat(memory.readable.get(), &status) != 0 || status.st_ino != mapping.inode))
+            memory.readable.reset();
+        if (memory.readable) {
+            describe_memory(object, memory.readable.get());
+            if (::fstat(memory.readable.get(), &status) == 0 && object.type == "file" && status.st_nlink > 0)
+                object.deleted = locate(mapping.path, status).deleted;
+        }
+    }
+    if (mapping.shared && mapping.writable) object.flags = (object.flags & ~O_ACCMODE) | O_RDWR;
+    memory.mappings.emplace_back(holder, mapping);
+    return object.id;
+}
+
+Result<> capture_memory(Table& table, ImageWriter& writer) {
+    for (auto& [inode, memory] : table.memories) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
+        Store store(writer, object);
+        auto done = memory.readable         ? read_descriptor(object, memory.readable.get(), store)
+                    : object.type == "sysv" ? read_segment(static_cast<int>(inode.number), object, store)
+                                            : read_mappings(table, object, memory, store);
+        if (!done) return done;
+        std::ranges::sort(object.pages, {}, &schema::PageRun::address);
+    }
+    for (const auto& [id, segment] : table.unattached) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+        Store store(writer, object);
+        CHECK_OK(read_segment(segment, object, store));
+    }
+    return {};
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,278 @@
+// Inodes whose contents are in the image: shared memory, memfd, deleted files.
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "common/image/hash.h"
+#include "common/open_exactly.h"
+#include "resources/restore/opening.h"
+
+namespace cairn::restart {
+namespace {
+
+constexpr std::uint32_t late_seals = F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+class Mapped {
+  public:
+    Mapped(int fd, std::uint64_t size, int flags) : size_(size) {
+        at_ = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+    }
+    Mapped(const Mapped&) = delete;
+    Mapped& operator=(const Mapped&) = delete;
+    ~Mapped() {
+        if (at_ != MAP_FAILED) ::munmap(at_, size_);
+    }
+    [[nodiscard]] bool ok() const { return at_ != MAP_FAILED; }
+    [[nodiscard]] std::uint8_t* data() const { return static_cast<std::uint8_t*>(at_); }
+
+  private:
+    void* at_;
+    std::uint64_t size_;
+};
+
+Result<std::uint64_t> read_run(const ImageReader& image, const schema::PageRun& run, std::uint8_t* to) {
+    std::uint64_t done = 0;
+    while (done < run.length) {
+        const ssize_t got =
+            ::pread(image.fd(), to + done, run.length - done, static_cast<off_t>(run.offset + done));
+        if (got < 0) return fail_errno("{}", image.path());
+        if (got == 0) return fail_code(ExitCode::damaged, "{} is cut at {}", image.path(), run.offset + done);
+        done += static_cast<std::uint64_t>(got);
+    }
+    if (hash64({to, run.length}) != run.hash)
+        return fail_code(ExitCode::damaged, "{}: pages at {} are damaged (wrong checksum)", image.path(),
+                         run.offset);
+    return done;
+}
+
+// Those that have contents: where the pool is empty this fails, and writing to them would be SIGBUS. Whoever
+// has been killed a moment ago may still be giving its pages back. (UCX, and so MPICH, takes what is in the
+// pool for its buffers: it isn't only ours.)
+Result<> take_huge_pages(const schema::Object& object, int fd) {
+    constexpr int most_tries = 200;
+    for (const schema::PageRun& run : object.pages) {
+        if (run.address >= object.size) continue;
+        const auto length = static_cast<off_t>(std::min(run.length, object.size - run.address));
+        int failed = 0;
+        for (int tries = 0; tries < most_tries; ++tries) {
+            failed = ::fallocate(fd, 0, static_cast<off_t>(run.address), length) == 0 ? 0 : errno;
+            if (failed != ENOSPC && failed != ENOMEM && failed != EINTR) break;
+            const timespec slice = {0, 10'000'000};
+            ::nanosleep(&slice, nullptr);
+        }
+        if (failed != 0)
+            return fail_code(
+                ExitCode::refused,
+                "{}: {} bytes of huge pages can't be had: {} (/proc/sys/vm/nr_hugepages, and those of "
+                "other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)",
+                object.path, object.size, std::strerror(failed));
+    }
+    return {};
+}
+
+Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
+    if (::ftruncate(fd, static_cast<off_t>(object.size)) != 0)
+        return fail_errno("{}: {} bytes", object.path, object.size);
+    if (object.pages.empty()) return {};
+    const bool huge = (static_cast<unsigned>(object.memfd_flags) & MFD_HUGETLB) != 0;
+    std::vector<std::uint8_t> piece(huge ? 0 : image_max_run);
+    // Huge pages can't be written by write(2); files are not written through a mapping, which would tell a
+    // full disk by SIGBUS.
+    std::optional<Mapped> mapped;
+    if (huge) {
+        CHECK_OK(take_huge_pages(object, fd));
+        if (!mapped.emplace(fd, object.size, MAP_NORESERVE).ok())
+            return fail_errno("{}: {} bytes of huge pages", object.path, object.size);
+    }
+    for (const schema::PageRun& run : object.pages) {
+        CHECK_OK(image.check_run(run));
+        if (run.address >= object.size)
+            return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
+        const std::uint64_t length = std::min(run.length, object.size - run.address);
+        if (huge && length < run.length)
+            return fail_code(ExitCode::damaged, "{}: {} ends within a page", image.path(), object.path);
+        CHECK_OK(read_run(image, run, huge ? mapped->data() + run.address : piece.data()));
+        std::uint64_t written = huge ? length : 0;
+        while (written < length) {
+            const ssize_t wrote = ::pwrite(fd, piece.data() + written, length - written,
+                                           static_cast<off_t>(run.address + written));
+            if (wrote < 0) return fail_errno("contents of {}", object.path);
+            written += static_cast<std::uint64_t>(wrote);
+        }
+    }
+    return {};
+}
+
+Result<Fd> new_memfd(const std::string& name, int flags) {
+    Fd memory(::memfd_create(name.c_str(), static_cast<unsigned>(flags) | MFD_CLOEXEC));
+    if (!memory) return fail_errno("memfd {}", name);
+    return memory;
+}
+
+// A file without a name, in the folder where it was: the same file system, with its limits and features.
+Fd nameless_file(const std::string& path, const schema::Object& object) {
+    const Fd folder =
+        open_exactly(AT_FDCWD, path.substr(0, path.rfind('/') + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!folder) return {};
+    if ((object.flags & O_TMPFILE) == O_TMPFILE)
+        return Fd(::openat(folder.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    // Not O_TMPFILE otherwise: such a file could be linked again, a deleted one can't.
+    std::string name = fd_path(folder.get()) + "/.cairn-XXXXXX";
+    Fd file(::mkostemp(name.data(), O_CLOEXEC));
+    if (file) ::unlink(name.c_str());
+    return file;
+}
+
+void set_times(int fd, const schema::FileIdentity& identity) {
+    const timespec modified{identity.mtime_ns / 1'000'000'000, identity.mtime_ns % 1'000'000'000};
+    const timespec times[2] = {{0, UTIME_OMIT}, modified};
+    ::futimens(fd, times);
+}
+
+// Root's restart of another user's programs.
+void give_owner(const schema::Object& object, int fd) {
+    const auto* owner = object.get<schema::FileOwner>();
+    if (owner != nullptr && ::geteuid() == 0) (void)!::fchown(fd, owner->uid, owner->gid);
+}
+
+std::optional<uid_t> owner_of(const schema::Object& object) {
+    const auto* owner = object.get<schema::FileOwner>();
+    return owner != nullptr ? std::optional<uid_t>(owner->uid) : std::nullopt;
+}
+
+// Its name is there: it may be written on by who went on, or be another's. What is in it stays until the
+// programs are about to go on, unless it has to be executed before.
+Result<Fd> take_named(Opening& opening, const schema::Object& object, const std::string& path,
+                      FoundFile found) {
+    if (!S_ISREG(found.status.st_mode))
+        return fail_code(ExitCode::refused, "{} was a regular file at the checkpoint, and is none now", path);
+    auto file = opening.options.access.open(object, path, found, O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (!file) return file;
+    if (opening.options.access.is_executed(object.id)) {
+        CHECK_OK(refill_memory(opening.image, object, file->get()));
+        return file;
+    }
+    if (found.status.st_size < static_cast<off_t>(object.size) &&
+        ::ftruncate(file->get(), static_cast<off_t>(object.size)) != 0)
+        return fail_errno("{}: {} bytes", path, object.size);
+    Fd later(::fcntl(file->get(), F_DUPFD_CLOEXEC, 0));
+    if (!later) return fail_errno("{}", path);
+    opening.refills.insert_or_assign(object.id, std::move(later));
+    return file;
+}
+
+struct Made {
+    Fd file;
+    bool file_was_there = false;  // with an owner, a mode and contents of its own
+};
+
+Result<Made> as_made(Result<Fd> file) {
+    if (!file) return std::unexpected(std::move(file.error()));
+    return Made{std::move(*file), false};
+}
+
+void dress(const schema::Object& object, int fd) {
+    if (object.identity.mode != 0) ::fchmod(fd, object.identity.mode & 07777);
+    if (object.type == "file") set_times(fd, object.identity);
+}
+
+// By a name that nobody has; errno where it can't be.
+Fd make_named(Opening& opening, const std::string& path) {
+    constexpr int fresh = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    const auto slash = path.rfind('/');
+    const std::string name = path.substr(slash + 1), folder = path.substr(0, slash + 1);
+    Fd there = open_exactly(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!there && errno == ENOENT && slash != 0) {
+        const auto above = path.rfind('/', slash - 1);
+        const Fd parent = open_exactly(AT_FDCWD, path.substr(0, above + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        const std::string last = path.substr(above + 1, slash - above - 1);
+        if (!parent || ::mkdirat(parent.get(), last.c_str(), 0755) != 0) return {};
+        there = open_exactly(parent.get(), last, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (there) opening.note("{} is gone: made again", path.substr(0, slash));
+    }
+    return there ? Fd(::openat(there.get(), name.c_str(), fresh, 0600)) : Fd();
+}
+
+Result<Made> make(Opening& opening, const schema::Object& object) {
+    const Access& access = opening.options.access;
+    if (object.type == "memfd") return as_made(new_memfd(object.name, object.memfd_flags));
+    if (object.type != "file") return as_made(new_memfd(object.type, object.memfd_flags));
+    Made made;
+    const std::string path = mapped_path(object.path, opening.options);
+    if (object.deleted) {
+        {
+            const auto acting = TRY(ActingAs::begin(access.one_of(object.id, owner_of(object))));
+            made.file = nameless_file(path, object);
+        }
+        const int problem = errno;
+        if (!made.file && access.root_may_make(path)) made.file = nameless_file(path, object);
+        if (made.file) return made;
+        opening.note(
+            "{} was deleted before the checkpoint and its folder can't be written to ({}): kept in memory",
+            path, std::strerror(problem));
+        return as_made(new_memfd(path.substr(path.rfind('/') + 1).substr(0, 200), 0));
+    }
+    // Kept in memory by the kernel (/dev/shm): gone after a reboot, and otherwise written on by whoever went
+    // on.
+    auto found = access.find(object, path);
+    if (found) {
+        made.file_was_there = true;
+        auto file = TRY(take_named(opening, object, path, std::move(*found)));
+        made.file = std::move(file);
+        return made;
+    }
+    if (found.error().number != ENOENT) return std::unexpected(std::move(found.error()));
+    {
+        const auto acting = TRY(ActingAs::begin(access.one_of(object.id, owner_of(object))));
+        made.file = make_named(opening, path);
+    }
+    if (!made.file && errno == EACCES && access.root_may_make(path)) made.file = make_named(opening, path);
+    if (!made.file) return fail_errno("{}: can't be made again", path);
+    give_owner(object, made.file.get());
+    return made;
+}
+
+}  // namespace
+
+Result<> open_memory(Opening& opening, const schema::Object& object) {
+    auto made = make(opening, object);
+    if (!made) return std::unexpected(std::move(made.error()));
+    const int fd = made->file.get();
+    if (!made->file_was_there) {
+        CHECK_OK(fill(opening.image, object, fd));
+        dress(object, fd);
+    }
+    CHECK_OK(seal(object, fd, false));
+    return opening.keep(object, std::move(made->file));
+}
+
+Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd) {
+    if (::ftruncate(fd, 0) != 0) return fail_errno("{}: can't be cut", object.path);
+    CHECK_OK(fill(image, object, fd));
+    set_times(fd, object.identity);
+    return {};
+}
+
+Result<> seal(const schema::Object& object, int fd, bool mapped) {
+    if (object.seals == 0 || object.type != "memfd") return {};
+    // FUTURE_WRITE forbids the writable mappings that were made before it, so it waits for them; WRITE
+    // excludes them.
+    const bool wait = (object.seals & F_SEAL_FUTURE_WRITE) != 0;
+    const std::uint32_t now =
+        mapped ? (wait ? object.seals & late_seals : 0U) : (wait ? object.seals & ~late_seals : object.seals);
+    if (now == 0) return {};
+    const int has = ::fcntl(fd, F_GET_SEALS);
+    const auto missing = now & ~static_cast<std::uint32_t>(std::max(has, 0));
+    if (missing != 0 && ::fcntl(fd, F_ADD_SEALS, missing) != 0)
+        return fail_errno("{}: seals {:#x}", object.path, missing);
+    return {};
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,209 @@
+// POSIX message queues (mq_open). No look leaves the messages where they are: they are taken and put back in
+// the order in which they came, which for the kernel is the same queue (ipc/mqueue.c sorts by priority, then
+// by arrival).
+#include <fcntl.h>
+#include <mqueue.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <sstream>
+
+#include "resources/capture/table.h"
+
+namespace cairn::capture {
+namespace {
+
+struct Status {
+    pid_t waiting = 0;  // who is to be notified (kernel's id), 0: nobody
+    int how = 0, signal = 0;
+};
+
+// "QSIZE:6          NOTIFY:0     SIGNO:10    NOTIFY_PID:10110": what reading a queue as a file gives.
+Status status_of(int fd) {
+    char text[256] = "";
+    Status status;
+    if (::pread(fd, text, sizeof text - 1, 0) <= 0) return status;
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+        const auto colon = word.find(':');
+        if (colon == std::string::npos) continue;
+        const int number = std::atoi(word.c_str() + colon + 1);
+        if (word.starts_with("NOTIFY:")) status.how = number;
+        if (word.starts_with("SIGNO:")) status.signal = number;
+        if (word.starts_with("NOTIFY_PID:")) status.waiting = number;
+    }
+    return status;
+}
+
+// A queue that was emptied, and so tells who asked to be notified of its next message when that is put back.
+std::unexpected<Error> not_now(const Description& found) {
+    auto error =
+        fail_code(ExitCode::refused,
+                  "{}: somebody waits for a notification of {}, and it has messages: these can't be read "
+                  "without notifying him; once that is over it can be saved",
+                  found.who(), found.link);
+    error.error().passing = true;
+    return error;
+}
+
+struct Message {
+    std::vector<char> text;
+    unsigned priority = 0;
+};
+
+// 0 or errno.
+int take_and_put_back(int fd, const mq_attr& attributes, std::vector<Message>& taken) {
+    const auto longest = static_cast<std::size_t>(attributes.mq_msgsize);
+    taken.resize(static_cast<std::size_t>(attributes.mq_curmsgs));  // no message is held that has no place
+    std::size_t count = 0;
+    for (; count < taken.size(); ++count) {
+        Message& message = taken[count];
+        message.text.resize(longest);
+        const ssize_t size = ::mq_receive(fd, message.text.data(), message.text.size(), &message.priority);
+        if (size < 0) break;
+        message.text.resize(static_cast<std::size_t>(size));
+        message.text.shrink_to_fit();
+    }
+    taken.resize(count);
+    for (const Message& message : taken)
+        if (::mq_send(fd, message.text.data(), message.text.size(), message.priority) != 0) return errno;
+    return 0;
+}
+
+bool write_whole(int fd, const void* data, std::size_t size) {
+    const auto* at = static_cast<const char*>(data);
+    while (size > 0) {
+        const ssize_t done = ::write(fd, at, size);
+        if (done <= 0) return false;
+        at += done;
+        size -= static_cast<std::size_t>(done);
+    }
+    return true;
+}
+
+bool read_whole(int fd, void* data, std::size_t size) {
+    auto* at = static_cast<char*>(data);
+    while (size > 0) {
+        const ssize_t done = ::read(fd, at, size);
+        if (done <= 0) return false;
+        at += done;
+        size -= static_cast<std::size_t>(done);
+    }
+    return true;
+}
+
+struct Head {
+    std::uint64_t size;
+    unsigned priority;
+};
+
+// The process that has the messages in its hands while they are in no queue. Whoever ends the capture, by its
+// pid or its process group, doesn't end this one; and what it has to tell it tells when they are back.
+[[noreturn]] void guard(int queue, const mq_attr& attributes, int to) {
+    sigset_t all;
+    sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    ::setsid();
+    ::prctl(PR_SET_NAME, "cairn-messages", 0, 0, 0);
+    std::vector<Message> taken;
+    const int error = take_and_put_back(queue, attributes, taken);
+    bool told = write_whole(to, &error, sizeof error);
+    for (const Message& message : taken) {
+        const Head head = {message.text.size(), message.priority};
+        told = told && write_whole(to, &head, sizeof head) &&
+               write_whole(to, message.text.data(), message.text.size());
+    }
+    ::_exit(told ? 0 : 1);
+}
+
+Result<std::vector<schema::MqueueMessage>> messages_of(int queue, const mq_attr& attributes) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
+    Fd from(ends[0]), to(ends[1]);
+    const pid_t child = ::fork();
+    if (child < 0) return fail_errno("fork");
+    if (child == 0) {
+        from.reset();
+        guard(queue, attributes, to.get());
+    }
+    to.reset();
+    int error = 0;
+    bool whole = read_whole(from.get(), &error, sizeof error);
+    std::vector<schema::MqueueMessage> messages;
+    for (Head head{}; whole && read_whole(from.get(), &head, sizeof head);) {
+        schema::Bytes text(head.size);
+        whole = read_whole(from.get(), text.data(), text.size());
+        messages.push_back({head.priority, std::move(text)});
+    }
+    int status = 0;
+    while (::waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
+    }
+    errno = error;
+    if (error != 0) return fail_errno("a message can't be put back");
+    if (!whole || status != 0) return fail("the process that read its messages was ended");
+    return messages;
+}
+
+}  // namespace
+
+Result<> describe_mqueue(Table& table, const Description& found, schema::Object& object) {
+    object.kind = schema::ObjectKind::other;
+    object.path = object.path.substr(object.path.rfind('/'));
+    object.deleted = found.status.st_nlink == 0;
+    mq_attr attributes{};
+    if (::mq_getattr(found.fd(), &attributes) != 0) return fail_errno("is the message queue {}", found.link);
+    table.queues[found.status.st_ino].push_back(object.id);
+    object.what = schema::Mqueue{.queue = found.status.st_ino,
+                                 .mode = found.status.st_mode & 07777,
+                                 .uid = found.status.st_uid,
+                                 .gid = found.status.st_gid,
+                                 .messages_at_most = attributes.mq_maxmsg,
+                                 .bytes_at_most = attributes.mq_msgsize,
+                                 .messages = {},
+                                 .notify = {}};
+    return {};
+}
+
+void ObjectTable::notification(const Holder& holder, std::int64_t object, std::uint64_t value) {
+    const auto found = table_->descriptions.find(object);
+    if (found != table_->descriptions.end())
+        table_->notifications[{holder.pid, found->second.status.st_ino}] = value;
+}
+
+Result<> capture_mqueues(Table& table) {
+    for (const auto& [inode, objects] : table.queues) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(objects.front())];
+        const Description& found = table.descriptions.at(object.id);
+        auto& saved = std::get<schema::Mqueue>(object.what);
+        const Fd both = reopen(found.fd(), O_RDWR | O_NONBLOCK);
+        if (!both) return fail_errno("{}: the message queue {} can't be read", found.who(), found.link);
+        const Status status = status_of(both.get());
+        mq_attr attributes{};
+        if (::mq_getattr(both.get(), &attributes) != 0) return fail_errno("{}: {}", found.who(), found.link);
+        if (attributes.mq_curmsgs != 0 && status.waiting != 0) return not_now(found);
+        if (attributes.mq_curmsgs != 0) {
+            auto messages = messages_of(both.get(), attributes);
+            if (!messages) return std::unexpected(std::move(messages.error()).in(found.link).in(found.who()));
+            saved.messages = std::move(*messages);
+        }
+        if (status.waiting != 0 && table.members.contains(status.waiting)) {
+            if (status.how == SIGEV_THREAD)
+                return fail_code(
+                    ExitCode::refused,
+                    "{}: process {} is to be notified of {} by a thread (SIGEV_THREAD), which is libc's "
+                    "own business and can't be saved; let it ask for a signal",
+                    found.who(), status.waiting, found.link);
+            const auto value = table.notifications.find({status.waiting, inode});
+            if (value == table.notifications.end())
+                table.note("{}: with what value {} is to be notified isn't known: 0 is assumed", found.who(),
+                           status.waiting);
+            saved.notify = schema::MqueueNotify{table.to_program(status.waiting), status.how, status.signal,
+                                                value == table.notifications.end() ? 0 : value->second};
+        }
+    }
+    return {};
+}
+
+}  // namespace cairn::capture

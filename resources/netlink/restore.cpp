@@ -1,0 +1,47 @@
+// Netlink sockets: bound to the port that they had, if it is free, and members of their groups again.
+#include "resources/socket/restore.h"
+
+#include <linux/netlink.h>
+
+#include <cstring>
+
+#include "resources/restore/other.h"
+
+namespace cairn::restart {
+
+using schema::Object;
+
+Result<Fd> open_netlink(Opening& opening, const Object& object) {
+    auto extra = TRY(schema::unpack(object.extra));
+    Fd fd(::socket(AF_NETLINK, schema::number<int>(extra, "style") | SOCK_CLOEXEC,
+                   schema::number<int>(extra, "protocol")));
+    if (!fd) return fail_errno("netlink socket");
+    sockaddr_nl name{};
+    const std::string own = schema::bytes(extra, "own");
+    std::memcpy(&name, own.data(), std::min(own.size(), sizeof name));
+    name.nl_groups = 0;
+    // A port of 0: it was never bound. Most programs have got their process id for one.
+    if (name.nl_pid != 0 && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+        name.nl_pid = 0;
+        if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0)
+            return fail_errno("netlink socket: bind");
+        opening.note("a netlink socket has another port than before: the old one is taken");
+    }
+    const std::string peer = schema::bytes(extra, "peer_name");
+    sockaddr_nl to{};
+    std::memcpy(&to, peer.data(), std::min(peer.size(), sizeof to));
+    if (to.nl_pid != 0 || to.nl_groups != 0)
+        (void)!::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    const std::string groups = schema::bytes(extra, "groups");
+    for (std::size_t bit = 0; bit < groups.size() * 8; ++bit) {
+        if ((static_cast<unsigned char>(groups[bit / 8]) >> bit % 8 & 1) == 0) continue;
+        const int group = static_cast<int>(bit) + 1;
+        if (::setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0)
+            opening.note("a netlink socket can't join group {} again: {}", group, std::strerror(errno));
+    }
+    set_socket_options(fd.get(), extra, schema::OptionMoment::last);
+    set_buffers(fd.get(), extra);
+    return fd;
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,37 @@
+// pidfd_open(2): /proc/PID/fdinfo/N tells the process (proc(5)).
+#include <fcntl.h>
+
+#include <csignal>
+
+#include "resources/capture/table.h"
+
+namespace cairn::capture {
+
+Result<> describe_pidfd(Table& table, const Description& found, schema::Object& object) {
+    // -1: the process has gone and was waited for.
+    const auto field = info_field(found.info, "Pid");
+    const bool gone = !field || field->starts_with('-');
+    const auto pid = gone ? 0 : static_cast<pid_t>(info_number(found.info, "Pid"));
+    // PIDFD_THREAD, since Linux 6.9. The threads come back after the descriptors.
+    if (!gone && (found.flags & O_EXCL) != 0) {
+        auto status = read_text(fmt::format("/proc/{}/status", pid));
+        if (status && info_number(*status, "Tgid") != static_cast<std::uint64_t>(pid))
+            return fail_code(ExitCode::refused, "is a pidfd of the thread {}, which can't be saved",
+                             table.to_program(pid));
+    }
+    table.pidfds.emplace_back(object.id, pid);
+    object.what = schema::Pidfd{table.to_program(pid)};
+    return {};
+}
+
+void finish_pidfds(Table& table) {
+    for (const auto& [id, pid] : table.pidfds) {
+        if (pid == 0 || table.members.contains(pid)) continue;
+        table.objects[static_cast<std::size_t>(id)].outside = true;
+        table.note(
+            "a pidfd of process {}, which is no member of the group, will be that of a process that has gone",
+            pid);
+    }
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,18 @@
+// What an image says of a pidfd_open(2).
+#pragma once
+
+#include "common/schema/field.h"
+
+namespace cairn::schema {
+
+struct Pidfd {
+    static constexpr std::string_view kind = "pidfd";
+    std::int32_t pid = 0;  // the program's id; 0: of a process that had gone
+};
+
+template <Struct<Pidfd> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_WITHIN(pid, 0, INT32_MAX);
+}
+
+}  // namespace cairn::schema

@@ -1,0 +1,81 @@
+// What the kinds' files share while objects are opened.
+#pragma once
+
+#include <array>
+#include <map>
+
+#include "common/fd.h"
+#include "resources/restore/cut.h"
+#include "resources/restore/holding.h"
+#include "resources/restore/objects.h"
+
+namespace cairn::restart {
+
+struct Opening {
+    const schema::Objects& objects;
+    const ImageReader& image;
+    const ObjectSetOptions& options;
+    std::vector<std::string>& notes;
+    std::int64_t
+        main_terminal;  // Object::pty of the terminal that ObjectSetOptions::terminal replaces, -1: none
+    Holding opened;     // by object id
+    std::map<std::int64_t, Fd> launchers;  // other ends of connections to MPI launchers, by object id
+    std::vector<Cut> cuts;                 // ObjectSet::change_files()
+    std::map<std::int64_t, Fd> refills;    // files of memory objects that were there, for writing: likewise
+
+    // By object id: what stands for it at the descriptors 0, 1 and 2, where that isn't the same (stand_in()).
+    std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
+
+    // What led outside as somebody's standard descriptor is the tool's own now, as it would be a new
+    // program's. One that could be read and written (a terminal, a socket) may have been several of them: the
+    // tool's own are taken one by one. False: the tool has none there.
+    [[nodiscard]] bool stand_in(const schema::Object& object);
+    // Takes a descriptor over: from now on it is held (holding.h), without close-on-exec.
+    [[nodiscard]] Result<> keep(const schema::Object& object, Fd fd);
+    [[nodiscard]] Result<> keep_copy(const schema::Object& object, int fd);
+    template <class... Args>
+    void note(fmt::format_string<Args...> form, Args&&... args) {
+        notes.push_back(fmt::format(form, std::forward<Args>(args)...));
+    }
+};
+
+// Flags that open(2) may be given again: those that make, cut or claim something are left out.
+[[nodiscard]] int reopen_flags(std::int32_t flags);
+[[nodiscard]] std::string fd_path(
+    int fd);  // /proc/self/fd/N: opening it makes a new description of the same file
+[[nodiscard]] std::string mapped_path(const std::string& path, const ObjectSetOptions& options);
+
+// judge.cpp
+struct Verdict {
+    enum class Action { fine, use, truncate, refuse } action = Action::fine;
+    std::string why;  // path included; "" if fine
+};
+// What its name leads to is left in `found`, if the object has one.
+[[nodiscard]] Verdict judge(const schema::Object& object, const ObjectSetOptions& options,
+                            FoundFile* found = nullptr);
+
+// file/restore.cpp
+// Only a process itself can open it: a file of /proc/PID, /dev/tty.
+[[nodiscard]] bool is_late(const schema::Object& object);
+// Of these only once the process has its own memory: /proc/PID/maps and such.
+[[nodiscard]] bool is_bound_to_memory(const schema::Object& object);
+[[nodiscard]] std::string kernel_path(const std::string& path, const Translate& to_kernel);
+// In the process that will have it.
+[[nodiscard]] Result<Fd> open_late(const schema::Object& object, const schema::Process& process,
+                                   const Access& access, const Translate& to_kernel);
+[[nodiscard]] Result<> open_file(Opening& opening, const schema::Object& object);
+
+// memory/restore.cpp: must come before files, which may be backed by it
+[[nodiscard]] Result<> open_memory(Opening& opening, const schema::Object& object);
+// The contents of a file that was there when the restart began.
+[[nodiscard]] Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd);
+[[nodiscard]] Result<> seal(const schema::Object& object, int fd, bool mapped);
+
+// pipe/restore.cpp: all objects of one pipe or FIFO
+[[nodiscard]] Result<> open_pipe(Opening& opening, std::span<const schema::Object* const> ends);
+
+// terminal/restore.cpp: all objects of one terminal
+[[nodiscard]] Result<> open_terminal(Opening& opening, std::span<const schema::Object* const> ends);
+[[nodiscard]] Result<> set_up_terminal(const schema::Object& object, int fd);
+
+}  // namespace cairn::restart

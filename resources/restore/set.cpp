@@ -1,0 +1,324 @@
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <set>
+
+#include "resources/restore/other.h"
+#include "resources/restore/set_state.h"
+#include "resources/schema/fields.h"
+#include "resources/system_v/restore.h"
+
+namespace cairn::restart {
+
+using schema::Object;
+using schema::ObjectKind;
+
+int reopen_flags(std::int32_t flags) {
+    return (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_ASYNC | O_CLOEXEC | O_NOFOLLOW)) | O_NOCTTY;
+}
+
+std::string fd_path(int fd) {
+    return fmt::format("/proc/self/fd/{}", fd);
+}
+
+std::string mapped_path(const std::string& path, const ObjectSetOptions& options) {
+    const std::pair<std::string, std::string>* best = nullptr;
+    for (const auto& each : options.path_map) {
+        const std::string& old = each.first;
+        if (old.empty() || !path.starts_with(old)) continue;
+        const bool whole = path.size() == old.size() || old.back() == '/' || path[old.size()] == '/';
+        if (whole && (!best || old.size() > best->first.size())) best = &each;
+    }
+    return best ? best->second + path.substr(best->first.size()) : path;
+}
+
+Result<> Opening::keep(const Object& object, Fd fd) {
+    CHECK_OK(keep_copy(object, fd.get()));
+    return {};
+}
+
+Result<> Opening::keep_copy(const Object& object, int fd) {
+    auto done = opened.put(object.id, fd);
+    if (!done && (done.error().number == EMFILE || done.error().number == EINVAL))
+        return fail_code(
+            ExitCode::failed,
+            "the limit of open files is too low: the programs use descriptors up to {}, and the objects "
+            "that they share have to be open above that at once: raise `ulimit -Hn`",
+            options.floor - 1);
+    return done;
+}
+
+bool Opening::stand_in(const Object& object) {
+    const int own = object.standard < 0 ? -1 : options.standard.at(static_cast<std::size_t>(object.standard));
+    if (own < 0 || !keep_copy(object, own)) return false;
+    if ((object.flags & O_ACCMODE) != O_RDWR) return true;
+    auto& each = stand_ins[object.id];
+    for (std::size_t number = 0; number < each.size(); ++number) {
+        each[number].reset(::fcntl(options.standard[number], F_DUPFD, options.floor));
+        if (each[number]) continue;
+        const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+        each[number].reset(::fcntl(null.get(), F_DUPFD, options.floor));
+    }
+    return true;
+}
+
+ObjectSet::ObjectSet(std::unique_ptr<State> state) : state_(std::move(state)) {}
+ObjectSet::ObjectSet(ObjectSet&&) noexcept = default;
+ObjectSet& ObjectSet::operator=(ObjectSet&&) noexcept = default;
+ObjectSet::~ObjectSet() = default;
+
+namespace {
+
+// The terminal of the part: the one that controls a session, else the one of a standard descriptor.
+std::int64_t find_main_terminal(const schema::Objects& objects) {
+    std::int64_t main = -1;
+    for (const Object& object : objects.objects) {
+        if (object.kind != ObjectKind::terminal) continue;
+        if (object.session != 0) return object.pty;
+        if (main < 0 && object.standard >= 0) main = object.pty;
+    }
+    return main;
+}
+
+// The ends of each pipe (or terminal) together.
+template <class Id>
+std::map<std::int64_t, std::vector<const Object*>> grouped(const schema::Objects& objects, Id id) {
+    std::map<std::int64_t, std::vector<const Object*>> groups;
+    for (const Object& object : objects.objects)
+        if (id(object) >= 0) groups[id(object)].push_back(&object);
+    return groups;
+}
+
+// Deleted executables can't be executed as long as anybody has them open for writing.
+Result<> make_read_only(Opening& opening) {
+    for (const Object& object : opening.objects.objects) {
+        if (object.kind != ObjectKind::memory || (object.flags & O_ACCMODE) != O_RDONLY ||
+            is_system_v(object))
+            continue;
+        const int fd = opening.opened.here(object.id);
+        const Fd again(::open(fd_path(fd).c_str(), O_RDONLY | O_CLOEXEC));
+        if (!again) return fail_errno("{}", object.path);
+        CHECK_OK(opening.keep_copy(object, again.get()));
+    }
+    return {};
+}
+
+Result<> open_each(Opening& opening) {
+    const auto with_name = [](const Object& object, Result<> done) -> Result<> {
+        if (done) return done;
+        return std::unexpected(
+            std::move(done.error()).in(object.path.empty() ? schema::name_of(object.kind) : object.path));
+    };
+    for (const Object& object : opening.objects.objects)
+        if (object.kind == ObjectKind::memory && !is_system_v(object))
+            CHECK_OK(with_name(object, open_memory(opening, object)));
+    const auto open_files = [&](bool backed) -> Result<> {
+        for (const Object& object : opening.objects.objects)
+            if (object.kind == ObjectKind::file && (object.backing >= 0) == backed)
+                CHECK_OK(open_file(opening, object));
+        return {};
+    };
+    CHECK_OK(open_files(true));
+    CHECK_OK(make_read_only(opening));
+    // Nothing is made of another one's memory any more.
+    opening.opened.open_doors();
+    CHECK_OK(open_files(false));
+    for (const auto& [id, ends] :
+         grouped(opening.objects, [](const Object& object) { return object.pipe; })) {
+        if (ends.front()->kind == ObjectKind::other) continue;
+        CHECK_OK(open_pipe(opening, ends));
+    }
+    for (const Object& object : opening.objects.objects)
+        if (object.kind == ObjectKind::other && !is_system_v(object))
+            CHECK_OK(with_name(object, open_other(opening, object)));
+    for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
+        CHECK_OK(open_terminal(opening, ends));
+    // All of a kind are open at once.
+    for (const auto open_sockets : {open_tcp_sockets, open_datagram_sockets, open_unix_sockets}) {
+        CHECK_OK(opening.opened.hand_over());
+        CHECK_OK(open_sockets(opening));
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const ImageReader& image,
+                                      const ObjectSetOptions& options, std::vector<std::string>& notes) {
+    CHECK_OK(check_files(objects, options, notes));
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    // As many as there are numbers below those that have to stay free, less what the tool has open itself.
+    constexpr int own = 128, most = 1024;
+    Holding holding =
+        options.width == 0
+            ? Holding(options.floor)
+            : Holding(static_cast<std::size_t>(std::clamp(options.floor - own, 1, most)), options.avoid);
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding),
+                    {},      {},    {},      {}};
+    CHECK_OK(open_each(opening));
+    auto state = std::make_unique<State>();
+    state->opened = std::move(opening.opened);
+    state->launchers = std::move(opening.launchers);
+    state->stand_ins = std::move(opening.stand_ins);
+    state->cuts = std::move(opening.cuts);
+    state->refills = std::move(opening.refills);
+    state->options = options;
+    std::int64_t highest = 0;
+    for (const Object& object : objects.objects) highest = std::max(highest, object.id);
+    state->claimed = std::make_unique<SharedArray<bool>>(static_cast<std::size_t>(highest) + 1);
+    state->later = std::make_unique<SharedArray<std::int32_t>>(static_cast<std::size_t>(highest) + 1);
+    for (const Object& object : objects.objects) {
+        Object small = object;
+        if (!state->refills.contains(object.id)) small.pages.clear();
+        small.contents.clear();
+        state->objects.emplace(object.id, std::move(small));
+    }
+    return ObjectSet(std::move(state));
+}
+
+int ObjectSet::fd_of(std::int64_t object) const {
+    return state_->opened.here(object);
+}
+
+Result<Lent> ObjectSet::lend(std::int64_t object) const {
+    return state_->opened.lend(object);
+}
+
+Fd ObjectSet::take_launcher(std::int64_t object) {
+    const auto found = state_->launchers.find(object);
+    return found == state_->launchers.end() ? Fd() : std::move(found->second);
+}
+
+Result<> ObjectSet::open_processes(const Translate& to_kernel) {
+    for (const auto& [id, object] : state_->objects) {
+        const auto* pidfd = object.get<schema::Pidfd>();
+        if (pidfd == nullptr || state_->opened.contains(id)) continue;
+        auto process = TRY(open_pidfd(object, *pidfd, to_kernel));
+        auto* number = state_->later->at(static_cast<std::size_t>(id));
+        if (number == nullptr) return fail("no memory for the number of a pidfd");
+        CHECK_OK(state_->opened.put(id, process.get()));
+        number->store(state_->opened.here(id) + 1);
+    }
+    // Yama lets a process reach its descendants only; here it is the other way round, see fetch().
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    return {};
+}
+
+std::vector<LateDescriptor> ObjectSet::late_descriptors(const schema::Process& process,
+                                                        const Translate& to_kernel) const {
+    std::vector<LateDescriptor> late;
+    for (const schema::Descriptor& descriptor : process.descriptors) {
+        const auto found = state_->objects.find(descriptor.object);
+        if (found == state_->objects.end() || !is_bound_to_memory(found->second) || found->second.deleted)
+            continue;
+        const Object& object = found->second;
+        late.push_back({descriptor.fd, kernel_path(object.path, to_kernel), reopen_flags(object.flags),
+                        object.position, descriptor.close_on_exec});
+    }
+    return late;
+}
+
+std::vector<Notification> ObjectSet::notifications(const schema::Process& process) const {
+    std::vector<Notification> all;
+    for (const auto& [id, object] : state_->objects) {
+        auto found = notification_of(object, process);
+        if (!found) continue;
+        for (const schema::Descriptor& descriptor : process.descriptors)
+            if (const auto other = state_->objects.find(descriptor.object);
+                other != state_->objects.end() && queue_of(other->second) == found->queue)
+                found->fd = descriptor.fd;
+        if (found->fd >= 0) all.push_back(*found);
+    }
+    return all;
+}
+
+Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
+                                 std::vector<std::string>& notes) {
+    std::set<std::int64_t> terminals;
+    for (const auto& [id, object] : state_->objects) {
+        const auto held = TRY(lend(id));
+        const int fd = held.get();
+        if (fd < 0) continue;
+        CHECK_OK(seal(object, fd, true));
+        if (const auto* timer = object.get<schema::Timerfd>()) CHECK_OK(arm_timerfd(*timer, fd, ahead));
+        if (object.owner != 0) {
+            f_owner_ex owner{};
+            owner.type = static_cast<decltype(owner.type)>(object.owner_type);
+            owner.pid = to_kernel ? to_kernel(object.owner) : object.owner;
+            // Who had already gone gets nothing.
+            if (::fcntl(fd, F_SETOWN_EX, &owner) != 0 && errno != ESRCH)
+                return fail_errno("{}: owner {} (F_SETOWN)", object.path, object.owner);
+        }
+        if (object.owner_signal != 0 && ::fcntl(fd, F_SETSIG, object.owner_signal) != 0)
+            return fail_errno("{}: signal {} (F_SETSIG)", object.path, object.owner_signal);
+        if ((object.flags & O_ASYNC) && ::fcntl(fd, F_SETFL, object.flags) != 0)
+            return fail_errno("{}: O_ASYNC", object.path);
+        if (object.kind == ObjectKind::terminal && state_->options.terminal_modes && ::isatty(fd) &&
+            terminals.insert(object.pty).second)
+            if (auto done = set_up_terminal(object, fd); !done) notes.push_back(done.error().what);
+    }
+    return {};
+}
+
+Result<> ObjectSet::change_files(const ImageReader& image, std::vector<std::string>& notes) {
+    for (const auto& [id, file] : state_->refills)
+        CHECK_OK(refill_memory(image, state_->objects.at(id), file.get()));
+    for (const Cut& cut : state_->cuts) {
+        auto aside = cut_back(cut, state_->options.directory);
+        if (!aside) return std::unexpected(std::move(aside.error()));
+        if (!aside->empty())
+            notes.push_back(fmt::format("{}: what was behind its first {} bytes is kept in {}", cut.path,
+                                        cut.size, *aside));
+    }
+    state_->refills.clear();
+    state_->cuts.clear();
+    return start_watching();
+}
+
+// The processes have everything in place: the last that this tool opens or closes is over before anybody
+// watches.
+Result<> ObjectSet::start_watching() {
+    const auto is_watcher = [&](std::int64_t id) {
+        const auto object = state_->objects.find(id);
+        return object != state_->objects.end() &&
+               (object->second.is<schema::Inotify>() || object->second.is<schema::Fanotify>());
+    };
+    const auto is_watched_nameless = [&](std::int64_t id) {
+        const auto object = state_->objects.find(id);
+        return object != state_->objects.end() && object->second.kind == ObjectKind::file &&
+               object->second.deleted;
+    };
+    if (std::ranges::none_of(state_->objects, [&](const auto& each) { return is_watcher(each.first); }))
+        return {};
+    auto kept =
+        state_->opened.keep_only([&](std::int64_t id) { return is_watcher(id) || is_watched_nameless(id); });
+    if (!kept) return kept;
+    for (const auto& [id, watcher] : state_->objects) {
+        const int fd = fd_of(id);
+        if (!is_watcher(id) || fd < 0) continue;
+        const auto find = [this](std::int64_t object) { return fd_of(object); };
+        if (const auto* inotify = watcher.get<schema::Inotify>())
+            CHECK_OK(watch_files(watcher, *inotify, fd, state_->options, find));
+        if (const auto* fanotify = watcher.get<schema::Fanotify>())
+            CHECK_OK(mark_files(watcher, *fanotify, fd, state_->options, find));
+    }
+    return {};
+}
+
+Lent ObjectSet::controlling_terminal(const schema::Process& process) const {
+    auto held = process.terminal < 0 ? Result<Lent>() : lend(process.terminal);
+    return held ? std::move(*held) : Lent();
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,99 @@
+#include "resources/schema/demands.h"
+
+#include <linux/filter.h>
+#include <signal.h>
+#include <sys/user.h>
+
+#include <algorithm>
+#include <set>
+
+namespace cairn {
+namespace {
+
+using schema::AreaKind;
+using schema::Process;
+using schema::Thread;
+
+constexpr std::size_t smallest_xstate = 576;  // the legacy area and the header of XSAVE
+
+Result<> check_infos(const Process& process, const std::vector<schema::Bytes>& infos) {
+    for (const auto& info : infos)
+        if (info.empty() || info.size() > sizeof(siginfo_t))
+            return fail("process {}: a pending signal of {} bytes", process.pid, info.size());
+    return {};
+}
+
+Result<> check_thread(const Process& process, const Thread& thread) {
+    if (thread.leader_dead) {
+        if (thread.tid == process.pid) return {};
+        return fail("process {}: thread {} had ended when it was saved", process.pid, thread.tid);
+    }
+    if (thread.registers.size() != sizeof(user_regs_struct))
+        return fail("process {}: registers of thread {} are of another size", process.pid, thread.tid);
+    if (thread.xstate.size() < smallest_xstate)
+        return fail("process {}: the floating-point state of thread {} is missing", process.pid, thread.tid);
+    for (const auto filter : thread.filters)
+        if (filter < 0 || static_cast<std::size_t>(filter) >= process.filters.size())
+            return fail("process {}: thread {} has a seccomp filter that isn't there", process.pid,
+                        thread.tid);
+    return check_infos(process, thread.pending);
+}
+
+Result<> check_process(const Process& process, std::set<std::int32_t>& ids) {
+    if (process.threads.empty() || process.threads.front().tid != process.pid)
+        return fail("process {}: its main thread is missing", process.pid);
+    if (std::ranges::all_of(process.threads, &Thread::leader_dead))
+        return fail("process {}: it has no thread that lives", process.pid);
+    for (const auto& thread : process.threads) {
+        if (thread.tid != process.pid && !ids.insert(thread.tid).second)
+            return fail("process {}: thread {} is there twice", process.pid, thread.tid);
+        CHECK_OK(check_thread(process, thread));
+    }
+    for (const auto& filter : process.filters)
+        if (filter.code.empty() || filter.code.size() % sizeof(sock_filter) != 0)
+            return fail("process {}: a seccomp filter of {} bytes", process.pid, filter.code.size());
+    if (std::ranges::find(process.areas, AreaKind::vdso, &schema::Area::kind) == process.areas.end())
+        return fail("process {}: no vdso in the image", process.pid);
+    return check_infos(process, process.pending);
+}
+
+Result<> check_objects_of(const Process& process, const std::set<std::int64_t>& known) {
+    for (const auto& [what, id] : {std::pair{"executable", process.executable},
+                                   {"working directory", process.cwd},
+                                   {"root directory", process.root},
+                                   {"terminal", process.terminal}})
+        if (id >= 0 && !known.contains(id))
+            return fail("process {}: its {} leads to object {}, which isn't there", process.pid, what, id);
+    if (process.executable < 0) return fail("process {}: its executable isn't known", process.pid);
+    for (const auto& descriptor : process.descriptors)
+        if (!known.contains(descriptor.object))
+            return fail("process {}: descriptor {} leads to object {}, which isn't there", process.pid,
+                        descriptor.fd, descriptor.object);
+    for (const auto& area : process.areas) {
+        const bool of_an_object = area.kind == AreaKind::file_private || area.kind == AreaKind::file_shared ||
+                                  area.kind == AreaKind::shared_memory;
+        if (of_an_object && !known.contains(area.object))
+            return fail("process {}: what is mapped at {:#x} is object {}, which isn't there", process.pid,
+                        area.start, area.object);
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<> check_demands(std::span<const Process* const> processes, const schema::Objects& objects) {
+    std::set<std::int64_t> known;
+    for (const auto& object : objects.objects) known.insert(object.id);
+    std::set<std::int32_t> ids;
+    for (const Process* process : processes)
+        if (process->pid <= 0 || !ids.insert(process->pid).second)
+            return fail("process {} is there twice", process->pid);
+    for (const Process* process : processes) {
+        if (process->run == schema::Run::zombie) continue;
+        CHECK_OK(check_process(*process, ids));
+        CHECK_OK(check_objects_of(*process, known));
+    }
+    return {};
+}
+
+}  // namespace cairn

@@ -1,0 +1,167 @@
+// System V shared memory, semaphores and message queues: those that members have asked for (the region says
+// which), and segments that they have attached. They belong to nobody, and live on when all who use them have
+// gone.
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "resources/capture/table.h"
+
+namespace cairn::capture {
+namespace {
+
+// In linux/shm.h and linux/msg.h, which don't go together with libc's.
+constexpr unsigned segment_removed = 01000, segment_locked = 02000, segment_huge = 04000;
+
+union Semun {
+    int value;
+    semid_ds* about;
+    unsigned short* array;
+};
+
+schema::IpcPermissions permissions(const ipc_perm& permission, std::int32_t program_id) {
+    return {program_id, permission.__key, permission.mode & 0777U, permission.uid, permission.gid};
+}
+
+// It has been removed since somebody asked for it, or may not be looked at: its owner has forbidden it to
+// himself.
+bool is_gone(int problem) {
+    return problem == EINVAL || problem == EIDRM;
+}
+
+Result<> capture_segment(Table& table, std::int32_t program_id, int real) {
+    shmid_ds about{};
+    if (::shmctl(real, IPC_STAT, &about) != 0) {
+        if (is_gone(errno)) return {};
+        return fail_errno("System V segment {}", program_id);
+    }
+    const auto attached = std::ranges::find_if(table.memories, [&](const auto& each) {
+        return each.first.number == static_cast<ino_t>(real) &&
+               table.objects[static_cast<std::size_t>(each.second.object)].type == "sysv";
+    });
+    std::size_t attached_here = 0;
+    schema::Object* object = nullptr;
+    if (attached != table.memories.end()) {
+        object = &table.objects[static_cast<std::size_t>(attached->second.object)];
+        attached_here = attached->second.mappings.size();
+    } else {
+        object = &table.add(schema::ObjectKind::memory);
+        object->type = "sysv";
+        object->path = fmt::format("/SYSV{:08x}", static_cast<std::uint32_t>(about.shm_perm.__key));
+        table.unattached.emplace_back(object->id, real);
+    }
+    object->size = about.shm_segsz;
+    if ((about.shm_perm.mode & segment_huge) != 0)
+        return fail_code(ExitCode::refused,
+                         "System V segment {} is made of huge pages (SHM_HUGETLB), which can't be saved",
+                         program_id);
+    object->what =
+        schema::Segment{permissions(about.shm_perm, program_id), (about.shm_perm.mode & segment_removed) != 0,
+                        (about.shm_perm.mode & segment_locked) != 0};
+    object->outside = about.shm_nattch > attached_here;
+    if (object->outside)
+        table.note(
+            "System V segment {} is attached {} times, {} of them by members of the group: a restart puts "
+            "its contents "
+            "back for everybody",
+            program_id, about.shm_nattch, attached_here);
+    return {};
+}
+
+Result<> capture_semaphores(Table& table, std::int32_t program_id, int real) {
+    semid_ds about{};
+    Semun argument{};
+    argument.about = &about;
+    if (::semctl(real, 0, IPC_STAT, argument) != 0) {
+        if (is_gone(errno)) return {};
+        return fail_errno("System V semaphores {}", program_id);
+    }
+    std::vector<unsigned short> values(about.sem_nsems);
+    argument.array = values.data();
+    if (::semctl(real, 0, GETALL, argument) != 0)
+        return fail_errno("System V semaphores {}: values", program_id);
+    schema::Object& object = table.add(schema::ObjectKind::other);
+    object.path = fmt::format("System V semaphores {}", program_id);
+    object.what = schema::Semaphores{permissions(about.sem_perm, program_id), std::move(values)};
+    return {};
+}
+
+// MSG_COPY (since Linux 3.8, CONFIG_CHECKPOINT_RESTORE) reads the nth message and leaves it where it is.
+Result<> capture_queue(Table& table, std::int32_t program_id, int real) {
+    msqid_ds about{};
+    if (::msgctl(real, IPC_STAT, &about) != 0) {
+        if (is_gone(errno)) return {};
+        return fail_errno("System V message queue {}", program_id);
+    }
+    std::vector<schema::IpcMessage> messages;
+    std::vector<long> buffer(about.__msg_cbytes / sizeof(long) + 2);
+    for (msgqnum_t i = 0; i < about.msg_qnum; ++i) {
+        const ssize_t size =
+            ::msgrcv(real, buffer.data(), about.__msg_cbytes, static_cast<long>(i), MSG_COPY | IPC_NOWAIT);
+        if (size < 0)
+            return fail_errno("System V message queue {}: message {} of {} can't be read without taking it",
+                              program_id, i, about.msg_qnum);
+        const auto* text = reinterpret_cast<const std::uint8_t*>(buffer.data() + 1);
+        messages.push_back({buffer[0], schema::Bytes(text, text + size)});
+    }
+    schema::Object& object = table.add(schema::ObjectKind::other);
+    object.path = fmt::format("System V message queue {}", program_id);
+    object.what =
+        schema::MessageQueue{permissions(about.msg_perm, program_id), about.msg_qbytes, std::move(messages)};
+    return {};
+}
+
+Result<> capture_one(Table& table, IpcKind kind, std::int32_t program_id, int real) {
+    switch (kind) {
+        case IpcKind::memory:
+            return capture_segment(table, program_id, real);
+        case IpcKind::semaphores:
+            return capture_semaphores(table, program_id, real);
+        case IpcKind::messages:
+            return capture_queue(table, program_id, real);
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<> ObjectTable::system_v(IpcMap& map) {
+    Table& table = *table_;
+    if (map.lost.load() != 0)
+        return fail_code(
+            ExitCode::refused,
+            "the session's programs use more than {} System V objects, or more than {} semaphores with "
+            "SEM_UNDO at once: more than can be kept track of",
+            ipc_map_size, undo_map_size);
+    std::set<std::pair<IpcKind, std::int32_t>> all;
+    for (const IpcEntry& entry : map.entries)
+        if (const std::uint64_t known = entry.known.load(); known != 0)
+            all.emplace(ipc_kind(known), entry.real.load());
+    // The inode of an attached segment is its id.
+    for (const auto& [inode, memory] : table.memories)
+        if (table.objects[static_cast<std::size_t>(memory.object)].type == "sysv")
+            all.emplace(IpcKind::memory, static_cast<std::int32_t>(inode.number));
+    for (const auto& [kind, real] : all)
+        CHECK_OK(capture_one(table, kind, ipc_to_program(map, kind, real), real));
+    return {};
+}
+
+std::multimap<pid_t, schema::SemaphoreUndo> promised_undo(const IpcMap& map) {
+    std::map<std::pair<pid_t, std::uint64_t>, std::int32_t> sums;
+    if (map.promised.load() != 0)
+        for (const UndoEntry& entry : map.undo)
+            if (const pid_t pid = entry.pid.load(); pid > 0)
+                sums[{pid, entry.semaphore.load()}] += entry.adjust.load();
+    std::multimap<pid_t, schema::SemaphoreUndo> promised;
+    for (const auto& [who, adjust] : sums)
+        if (adjust != 0)
+            promised.emplace(who.first,
+                             schema::SemaphoreUndo{static_cast<std::int32_t>(who.second >> 16),
+                                                   static_cast<std::int32_t>(who.second & 0xffff), adjust});
+    return promised;
+}
+
+}  // namespace cairn::capture

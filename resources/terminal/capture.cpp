@@ -1,0 +1,175 @@
+// Pseudo-terminals whose both ends are inside, and the terminal that the program was started from.
+#include <asm/termbits.h>  // struct termios2: <termios.h> has only what POSIX knows, without the exact speeds
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/sysmacros.h>
+
+#include <cstring>
+
+#include "common/terminal_queue.h"
+#include "resources/capture/table.h"
+#include "resources/file/schema_identity.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr unsigned pts_major = 136, pts_majors = 8;  // UNIX98_PTY_SLAVE_MAJOR of the kernel's major.h
+
+bool is_pts(dev_t device) {
+    return major(device) >= pts_major && major(device) < pts_major + pts_majors;
+}
+
+template <class T>
+schema::Bytes ask(int fd, unsigned long what) {
+    T value{};
+    if (::ioctl(fd, what, &value) != 0) return {};
+    schema::Bytes bytes(sizeof value);
+    std::memcpy(bytes.data(), &value, sizeof value);
+    return bytes;
+}
+
+void read_settings(schema::Object& object, int fd) {
+    object.termios = ask<termios2>(fd, TCGETS2);
+    object.winsize = ask<winsize>(fd, TIOCGWINSZ);
+}
+
+// Pairs have ids of their own; the device number of the slave tells them apart.
+std::int64_t pair_of(Table& table, dev_t slave) {
+    return table.pairs.try_emplace(slave, static_cast<std::int64_t>(table.pairs.size())).first->second;
+}
+
+void name_terminal(Table& table, schema::Object& object, dev_t device) {
+    object.kind = schema::ObjectKind::terminal;
+    object.pty = pair_of(table, device);
+    if (is_pts(device)) object.pty_index = static_cast<std::int32_t>(minor(device));
+    table.terminals.try_emplace(device, object.id);
+}
+
+}  // namespace
+
+Result<> describe_pty_master(Table& table, const Description& found, schema::Object& object) {
+    object.kind = schema::ObjectKind::pty_master;
+    object.path = found.link;
+    object.identity = identity_of(found.status);
+    unsigned index = 0;
+    if (::ioctl(found.fd(), TIOCGPTN, &index) != 0)
+        return fail_errno("is a pseudo-terminal without a number");
+    object.pty_index = static_cast<std::int32_t>(index);
+    object.pty = pair_of(table, makedev(pts_major, index));
+    int on = 0;
+    object.packet_mode = ::ioctl(found.fd(), TIOCGPKT, &on) == 0 && on;
+    object.locked = ::ioctl(found.fd(), TIOCGPTLCK, &on) == 0 && on;
+    read_settings(object, found.fd());
+    return {};
+}
+
+Result<> describe_terminal(Table& table, const Description& found, schema::Object& object) {
+    object.path = found.link;
+    object.identity = identity_of(found.status);
+    name_terminal(table, object, found.status.st_rdev);
+    read_settings(object, found.fd());
+    return {};
+}
+
+Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, pid_t session, pid_t tpgid) {
+    if (tty_nr == 0) return -1;
+    Table& table = *table_;
+    // new_encode_dev() of the kernel: proc(5), tty_nr.
+    const auto bits = static_cast<unsigned>(tty_nr);
+    const dev_t device = makedev((bits >> 8) & 0xfff, (bits & 0xff) | ((bits >> 12) & 0xfff00));
+    auto known = table.terminals.find(device);
+    if (known == table.terminals.end()) {
+        schema::Object& object = table.add(schema::ObjectKind::terminal);
+        name_terminal(table, object, device);
+        if (is_pts(device)) {
+            object.path = fmt::format("/dev/pts/{}", minor(device));
+        } else {
+            auto link = read_link(fmt::format("/sys/dev/char/{}:{}", major(device), minor(device)));
+            object.path = link ? "/dev/" + link->substr(link->rfind('/') + 1) : "/dev/console";
+        }
+        object.flags = O_RDWR;
+        const Fd terminal(::open(object.path.c_str(), O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+        struct stat status {};
+        if (terminal && ::fstat(terminal.get(), &status) == 0 && status.st_rdev == device) {
+            object.identity = identity_of(status);
+            read_settings(object, terminal.get());
+        } else {
+            table.note("{}: its controlling terminal {} can't be opened: its settings are not saved",
+                       name_of(holder), object.path);
+        }
+        known = table.terminals.find(device);
+    }
+    schema::Object& object = table.objects[static_cast<std::size_t>(known->second)];
+    object.session = table.to_program(session);
+    object.foreground = tpgid > 0 ? table.to_program(tpgid) : 0;
+    return object.id;
+}
+
+namespace {
+
+// Both ends are inside and everybody stands still: what is in the queues can be taken out and put back.
+Result<> capture_queues(Table& table, schema::Object& master, schema::Object& slave) {
+    const Description& found = table.descriptions.at(master.id);
+    int waiting = 0;
+    if (master.packet_mode) {
+        if (::ioctl(table.descriptions.at(slave.id).fd(), FIONREAD, &waiting) == 0 && waiting > 0)
+            table.note(
+                "{} is a pseudo-terminal in packet mode: {} bytes typed into it and not read yet are not "
+                "saved",
+                found.who(), waiting);
+        return {};
+    }
+    const Fd own = reopen(table.descriptions.at(slave.id).fd(), O_RDWR | O_NONBLOCK);
+    if (!own) {
+        table.note("{}: {} can't be opened: what is in its queues is not saved", found.who(), slave.path);
+        return {};
+    }
+    auto printed = take_printed(found.fd());
+    if (!printed) return std::unexpected(std::move(printed.error()).in(found.who()));
+    auto typed = take_typed(own.get());
+    const auto back = typed ? put_typed(found.fd(), own.get(), *typed) : Result<>();
+    // Whatever went wrong with the one, the other is put back.
+    if (auto done = put_printed(found.fd(), own.get(), *printed); !done)
+        return std::unexpected(std::move(done.error()).in(found.who()));
+    if (!typed) return std::unexpected(std::move(typed.error()).in(found.who()));
+    if (!back) return std::unexpected(Error(back.error()).in(found.who()));
+    master.input = std::move(*printed);
+    slave.input = std::move(*typed);
+    return {};
+}
+
+}  // namespace
+
+Result<> capture_terminals(Table& table) {
+    std::map<std::int64_t, schema::Object*> masters;
+    for (schema::Object& object : table.objects)
+        if (object.kind == schema::ObjectKind::pty_master) masters[object.pty] = &object;
+    std::set<std::int64_t> done_with;
+    for (schema::Object& object : table.objects) {
+        if (object.kind != schema::ObjectKind::terminal) continue;
+        const auto master = masters.find(object.pty);
+        if (master != masters.end()) object.kind = schema::ObjectKind::pty_slave;
+        // mpirun makes one for the standard output of each rank. It goes with mpirun, and its number may be
+        // another terminal's when the programs come back.
+        const bool standard_only = object.standard >= 0 && object.session <= 0 && object.pty_index >= 0;
+        if (master == masters.end() && standard_only &&
+            held_above(table).terminals.contains(object.pty_index)) {
+            object.outside = true;
+            table.note("{} is a terminal of a launcher outside the group",
+                       table.descriptions.at(object.id).who());
+        }
+        const auto found = table.descriptions.find(object.id);
+        // A controlling terminal that nobody has open; or another description of the same slave was first.
+        if (found == table.descriptions.end() || !done_with.insert(object.pty).second) continue;
+        int waiting = 0;
+        if (master != masters.end()) {
+            CHECK_OK(capture_queues(table, *master->second, object));
+        } else if (::ioctl(found->second.fd(), FIONREAD, &waiting) == 0 && waiting > 0) {
+            table.note("{} bytes typed into {} and not read yet stay with that terminal", waiting,
+                       object.path);
+        }
+    }
+    return {};
+}
+
+}  // namespace cairn::capture

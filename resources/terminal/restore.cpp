@@ -1,0 +1,176 @@
+// Pairs of pseudo-terminals, and the terminal that the programs were started from.
+#include <asm/termbits.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "common/terminal_queue.h"
+#include "resources/restore/opening.h"
+
+namespace cairn::restart {
+namespace {
+
+using schema::Object;
+using schema::ObjectKind;
+
+constexpr const char* multiplexer = "/dev/ptmx";
+
+int index_of(int master) {
+    int index = -1;
+    return ::ioctl(master, TIOCGPTN, &index) == 0 ? index : -1;
+}
+
+// A master with the same number if it is free: the kernel gives the lowest free one, so those below are taken
+// for the moment as well.
+Result<Fd> open_master(int wanted, int flags) {
+    constexpr int most = 256;
+    std::vector<Fd> below;
+    Fd first;
+    for (int tries = 0; tries < most; ++tries) {
+        Fd master(::open(multiplexer, flags | O_NOCTTY));
+        if (!master) {
+            if (first) return first;
+            return fail_errno("{}", multiplexer);
+        }
+        const int index = index_of(master.get());
+        if (index == wanted) return master;
+        if (!first)
+            first = std::move(master);
+        else
+            below.push_back(std::move(master));
+        if (index < 0 || index > wanted) break;
+    }
+    return first;
+}
+
+Result<> fill_queues(std::span<const Object* const> ends, int master) {
+    const Object *typed = nullptr, *printed = nullptr;
+    for (const Object* end : ends)
+        if (!end->input.empty()) (end->kind == ObjectKind::pty_master ? printed : typed) = end;
+    if (!typed && !printed) return {};
+    const Fd slave(::ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+    if (!slave) return fail_errno("the slave of a pseudo-terminal can't be opened");
+    if (typed) CHECK_OK(put_typed(master, slave.get(), typed->input));
+    if (printed) CHECK_OK(put_printed(master, slave.get(), printed->input));
+    return {};
+}
+
+Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
+    Fd first_master;
+    std::vector<const Object*> slaves;
+    for (const Object* end : ends) {
+        if (end->kind != ObjectKind::pty_master) {
+            slaves.push_back(end);
+            continue;
+        }
+        // More than one description of a master can't be: each open of /dev/ptmx makes a new pair.
+        if (first_master)
+            return fail_code(ExitCode::damaged, "two masters of the pseudo-terminal /dev/pts/{}",
+                             end->pty_index);
+        auto master = TRY(open_master(end->pty_index, reopen_flags(end->flags) | O_CLOEXEC));
+        const int index = index_of(master.get());
+        if (index != end->pty_index)
+            opening.note("the pseudo-terminal /dev/pts/{} comes back as /dev/pts/{}: its number is taken",
+                         end->pty_index, index);
+        int off = 0;
+        ::ioctl(master.get(), TIOCSPTLCK, &off);
+        CHECK_OK(set_up_terminal(*end, master.get()));
+        first_master.reset(::fcntl(master.get(), F_DUPFD_CLOEXEC, 0));
+        CHECK_OK(opening.keep(*end, std::move(master)));
+    }
+    for (const Object* end : slaves) {
+        Fd slave(::ioctl(first_master.get(), TIOCGPTPEER, reopen_flags(end->flags) | O_NOCTTY));
+        if (!slave) return fail_errno("the slave of {} can't be opened", end->path);
+        CHECK_OK(opening.keep(*end, std::move(slave)));
+    }
+    CHECK_OK(fill_queues(ends, first_master.get()));
+    for (const Object* end : ends) {
+        int on = 1;
+        if (end->kind == ObjectKind::pty_master && end->packet_mode)
+            ::ioctl(first_master.get(), TIOCPKT, &on);
+        if (end->kind == ObjectKind::pty_master && end->locked) ::ioctl(first_master.get(), TIOCSPTLCK, &on);
+    }
+    return {};
+}
+
+// Stands for a terminal that isn't there any more.
+Result<> open_substitute(Opening& opening, const Object& object) {
+    if (opening.stand_in(object)) return {};
+    Fd null(::open("/dev/null", (object.flags & O_ACCMODE) | O_CLOEXEC));
+    if (!null) return fail_errno("/dev/null");
+    opening.note("{} is not here: /dev/null takes its place", object.path);
+    return opening.keep(object, std::move(null));
+}
+
+Result<> open_outer(Opening& opening, const Object& object, bool main) {
+    if (!main && object.outside) return open_substitute(opening, object);
+    if (!main) {
+        // Whoever has logged in there by now: a user gets no other user's terminal.
+        const Access& access = opening.options.access;
+        auto found = access.find(object, object.path);
+        if (found && S_ISCHR(found->status.st_mode)) {
+            auto other =
+                access.open(object, object.path, *found, reopen_flags(object.flags) | O_NOCTTY | O_NONBLOCK);
+            if (other && ::isatty(other->get())) {
+                ::fcntl(other->get(), F_SETFL, object.flags & ~O_ASYNC);
+                return opening.keep(object, std::move(*other));
+            }
+        }
+        return open_substitute(opening, object);
+    }
+    if (opening.options.terminal < 0) return open_substitute(opening, object);
+    Fd again(::open(fd_path(opening.options.terminal).c_str(),
+                    reopen_flags(object.flags) | O_NOCTTY | O_NONBLOCK));
+    // Of another user (su): the description that we have does as well.
+    if (!again) return opening.keep_copy(object, opening.options.terminal);
+    ::fcntl(again.get(), F_SETFL, object.flags & ~O_ASYNC);
+    return opening.keep(object, std::move(again));
+}
+
+}  // namespace
+
+Result<> open_terminal(Opening& opening, std::span<const Object* const> ends) {
+    bool master = false, main = false;
+    for (const Object* end : ends) {
+        master = master || end->kind == ObjectKind::pty_master;
+        main = main || end->pty == opening.main_terminal;
+    }
+    if (master) return open_pair(opening, ends);
+    for (const Object* end : ends) CHECK_OK(open_outer(opening, *end, main));
+    return {};
+}
+
+Result<> set_up_terminal(const Object& object, int fd) {
+    if (object.termios.size() == sizeof(termios2)) {
+        termios2 settings{};
+        std::memcpy(&settings, object.termios.data(), sizeof settings);
+        if (::ioctl(fd, TCSETS2, &settings) != 0) return fail_errno("{}: settings (TCSETS2)", object.path);
+    }
+    // The size of a terminal that somebody looks at is his, not the image's.
+    if (object.winsize.size() == sizeof(winsize) && object.kind != ObjectKind::terminal) {
+        winsize size{};
+        std::memcpy(&size, object.winsize.data(), sizeof size);
+        if (::ioctl(fd, TIOCSWINSZ, &size) != 0) return fail_errno("{}: size (TIOCSWINSZ)", object.path);
+    }
+    return {};
+}
+
+Result<> ObjectSet::set_foreground(int terminal, pid_t group) {
+    // A background process that does this gets SIGTTOU unless it blocks it.
+    sigset_t out, before;
+    ::sigemptyset(&out);
+    ::sigaddset(&out, SIGTTOU);
+    ::sigprocmask(SIG_BLOCK, &out, &before);
+    const int done = ::ioctl(terminal, TIOCSPGRP, &group);
+    const int problem = errno;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    errno = problem;
+    if (done != 0) return fail_errno("foreground process group {} of the terminal", group);
+    return {};
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,255 @@
+// Unix sockets: connected to each other, listening with connections that nobody has accepted yet, bound,
+// alone; with what is on its way through them, descriptors included.
+#include "resources/socket/capture.h"
+
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+#include "common/schema/extra.h"
+#include "resources/capture/table.h"
+#include "resources/file/schema_identity.h"
+
+namespace cairn::capture {
+namespace {
+
+using nlohmann::json;
+
+json credentials_of(const Table& table, const ucred& who) {
+    return json::array({table.to_program(who.pid), who.uid, who.gid});
+}
+
+// A name is a path as it was given to bind(2): it may be relative to where its process was then.
+void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& diagnosis, json& extra) {
+    if (diagnosis.name.empty() || diagnosis.name.front() == 0) return;
+    const std::string name = diagnosis.name.c_str();
+    const auto here = [&](const std::string& folder) {
+        struct stat status {};
+        const std::string path = name.front() == '/' ? name : folder + "/" + name;
+        if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+        if (static_cast<std::uint32_t>(status.st_ino) != diagnosis.path_inode ||
+            status.st_dev != diagnosis.path_device)
+            return false;
+        extra["path_here"] = true;
+        extra["path_mode"] = status.st_mode & 07777;
+        extra["path_uid"] = status.st_uid;
+        extra["path_gid"] = status.st_gid;
+        extra["path_inode"] = status.st_ino;
+        extra["path_device"] = status.st_dev;
+        return true;
+    };
+    if (name.front() == '/') {
+        (void)here("");
+        return;
+    }
+    const auto folder_of = [](const std::string& process) {
+        auto folder = read_link(process + "cwd");
+        return folder ? *folder : std::string("/");
+    };
+    extra["folder"] = folder_of(proc_folder(holder));
+    if (here(extra["folder"])) return;
+    for (const pid_t member : table.members)
+        if (const std::string folder = folder_of(fmt::format("/proc/{}/", member)); here(folder)) {
+            extra["folder"] = folder;
+            return;
+        }
+}
+
+Result<json> waiting_in(Table& table, const Description& found, int style, schema::Object& object) {
+    auto messages = look_into(found.fd(), AF_UNIX, style == SOCK_STREAM);
+    if (!messages) return std::unexpected(std::move(messages.error()).in(found.who()));
+    json list = json::array();
+    bool plain = true;
+    for (Waiting& message : *messages) {
+        json each = json::object();
+        if (!message.from.empty() && style == SOCK_DGRAM)
+            each["from"] = schema::binary(message.from.data(), message.from.size());
+        if (message.sender) each["sender"] = credentials_of(table, *message.sender);
+        for (Fd& right : message.rights) {
+            auto description = TRY(describe_in_flight(found.holder, std::move(right), found.who()));
+            auto id = TRY(table.enter(std::move(description)));
+            each["rights"].push_back(id);
+        }
+        plain = plain && each.empty();
+        list.push_back(std::move(each));
+        object.contents.push_back(std::move(message.data));
+    }
+    return plain ? json::array() : list;
+}
+
+// The byte of MSG_OOB (since Linux 5.15) would have to be put back at its place among the others.
+bool has_urgent_byte(int fd) {
+    char byte = 0;
+    return ::recv(fd, &byte, 1, MSG_OOB | MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
+// Clients whose connection waits to be accepted: inode -> it. What such a client has sent already can't be
+// seen by anybody before the connection is accepted.
+Result<> capture_pending(Table& table, const Table::UnixSocket& listener, const Description& found,
+                         json& extra, std::map<ino_t, std::int64_t>& embryos) {
+    json pending = json::array();
+    for (const ino_t client : listener.diagnosis.pending) {
+        const auto member = table.unix_sockets.find(client);
+        if (client == 0 || member == table.unix_sockets.end()) {
+            pending.push_back(-1);
+            if (client != 0)
+                table.note(
+                    "{} is a listening socket ({}) with a connection from outside the group that it hasn't "
+                    "accepted: left out",
+                    found.who(), extra.value("words", ""));
+            continue;
+        }
+        int unread = 0;
+        const Description& end = table.descriptions.at(member->second.object);
+        if (::ioctl(end.fd(), SIOCOUTQ, &unread) == 0 && unread > 0) {
+            auto problem =
+                fail_code(ExitCode::refused,
+                          "is connected to {}, who hasn't accepted it yet, and has sent something already: "
+                          "nobody can read that before it is accepted",
+                          found.who());
+            problem.error().passing = true;
+            return std::unexpected(std::move(problem.error()).in(end.who()));
+        }
+        pending.push_back(member->second.object);
+        embryos.emplace(client, listener.object);
+    }
+    extra["pending"] = std::move(pending);
+    return {};
+}
+
+Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& diagnosis,
+                             const Description& found, const std::map<ino_t, std::int64_t>& embryos,
+                             schema::Object& object, json& extra) {
+    if (const std::string peer = peer_address(found.fd()); !peer.empty()) {
+        extra["peer_name"] = schema::binary(peer.data(), peer.size());
+        extra["peer_words"] = address_words(peer);
+        const auto who = socket_option<ucred>(found.fd(), SOL_SOCKET, SO_PEERCRED);
+        if (who.pid != 0) extra["peer_credentials"] = credentials_of(table, who);
+        extra["connected"] = true;
+    }
+    const bool datagrams = extra["style"] == SOCK_DGRAM;
+    const auto peer =
+        diagnosis.peer == 0 ? table.unix_sockets.end() : table.unix_sockets.find(diagnosis.peer);
+    if (peer != table.unix_sockets.end()) {
+        extra["peer"] = peer->second.object;
+        if (peer->second.diagnosis.peer != inode) return {};  // datagrams in one direction
+        // Sockets and pipes share one number space; sockfs has a device of its own.
+        const Inode pair{found.status.st_dev, std::min(inode, diagnosis.peer)};
+        object.pipe =
+            table.pipes.try_emplace(pair, static_cast<std::int64_t>(table.pipes.size())).first->second;
+        return {};
+    }
+    if (!extra.contains("connected")) return {};
+    if (embryos.contains(inode)) {
+        extra["listener"] = embryos.at(inode);
+        // What its listener will be told of it: who connects is who has it, as far as anybody can tell.
+        struct stat process {};
+        if (::stat(proc_folder(found.holder).c_str(), &process) == 0)
+            extra["own_credentials"] =
+                credentials_of(table, ucred{found.holder.pid, process.st_uid, process.st_gid});
+        return {};
+    }
+    pollfd polled{found.fd(), 0, 0};
+    ::poll(&polled, 1, 0);
+    extra["error"] = (polled.revents & POLLERR) != 0;
+    if (diagnosis.peer == 0 && (datagrams || diagnosis.shutdown == (shut_receive | shut_send))) {
+        extra["peer_gone"] = true;
+        return {};
+    }
+    object.outside = true;
+    if (object.standard >= 0) return {};
+    if (const auto rank = table.ranks.find(object.id); rank != table.ranks.end() && !datagrams) {
+        extra["pmi_fd"] = rank->second.fd;
+        extra["pmi_rank"] = rank->second.number;
+        extra["pmi_size"] = rank->second.of;
+        table.external(fmt::format("{} is the connection of an MPI program (rank {} of {}) to its launcher",
+                                   found.who(), rank->second.number, rank->second.of),
+                       "the restart answers in its place");
+        return {};
+    }
+    table.external(
+        fmt::format("{} is a Unix socket connected to {}", found.who(), extra.value("peer_words", "")),
+        datagrams ? "a restart connects it to whoever has that name then"
+                  : "after a restart it sees that its peer has gone");
+    return {};
+}
+
+}  // namespace
+
+Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object) {
+    const int style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
+    const bool listening = socket_option<int>(found.fd(), SOL_SOCKET, SO_ACCEPTCONN) != 0;
+    auto diagnosis = table.sock_diag.unix_socket(found.status.st_ino, listening);
+    if (!diagnosis) return std::unexpected(std::move(diagnosis.error()).in("is a Unix socket"));
+    if (style == SOCK_STREAM && has_urgent_byte(found.fd())) {
+        auto error = fail_code(
+            ExitCode::refused,
+            "is a Unix socket with an urgent byte in it (MSG_OOB); once that is read it can be saved");
+        error.error().passing = true;
+        return error;
+    }
+    object.identity = identity_of(found.status);
+    json extra = {{"style", style}, {"shutdown", diagnosis->shutdown}, {"listening", listening}};
+    if (!diagnosis->name.empty()) {
+        const std::string own = own_address(found.fd());
+        extra["name"] = schema::binary(own.data(), own.size());
+        extra["words"] = address_words(own);
+        locate_name(table, found.holder, *diagnosis, extra);
+    }
+    if (listening) extra["backlog"] = diagnosis->backlog;
+    extra["options"] = socket_options_of(found.fd());
+    object.extra = schema::pack(extra);
+    table.unix_sockets[found.status.st_ino] = {object.id, std::move(*diagnosis)};
+    return {};
+}
+
+Result<> capture_unix_sockets(Table& table) {
+    if (table.unix_sockets.empty()) return {};
+    // Descriptors in flight may be sockets in which others are.
+    std::set<ino_t> done;
+    std::map<std::int64_t, json> extras;
+    for (std::size_t before = 0; before != table.unix_sockets.size();) {
+        before = table.unix_sockets.size();
+        std::vector<std::int64_t> fresh;  // looking at them may add to the map
+        for (const auto& [inode, socket] : table.unix_sockets)
+            if (done.insert(inode).second) fresh.push_back(socket.object);
+        for (const std::int64_t id : fresh) {
+            schema::Object& object = table.objects[static_cast<std::size_t>(id)];
+            auto extra = TRY(schema::unpack(object.extra));
+            if (!schema::number<bool>(extra, "listening")) {
+                const Description& found = table.descriptions.at(id);
+                auto messages = waiting_in(table, found, schema::number<int>(extra, "style"), object);
+                if (!messages) return std::unexpected(std::move(messages.error()));
+                if (!messages->empty()) extra["messages"] = std::move(*messages);
+            }
+            extras[id] = std::move(extra);
+        }
+    }
+    std::map<ino_t, std::int64_t> embryos;
+    for (const auto& [inode, socket] : table.unix_sockets) {
+        if (socket.diagnosis.pending.empty()) continue;
+        const Description& found = table.descriptions.at(socket.object);
+        CHECK_OK(capture_pending(table, socket, found, extras[socket.object], embryos));
+    }
+    for (const auto& [inode, socket] : table.unix_sockets) {
+        schema::Object& object = table.objects[static_cast<std::size_t>(socket.object)];
+        json& extra = extras[socket.object];
+        if (!schema::number<bool>(extra, "listening")) {
+            const Description& found = table.descriptions.at(socket.object);
+            if (auto fine =
+                    describe_connection(table, inode, socket.diagnosis, found, embryos, object, extra);
+                !fine)
+                return fine;
+        }
+        object.extra = schema::pack(extra);
+    }
+    return {};
+}
+
+}  // namespace cairn::capture
