@@ -66,7 +66,13 @@ void remove_leftovers(const std::string& folder) {
             fs::remove_all(path, ignored);
         } else if (name.ends_with(".partial")) {
             const Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-            if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
+            if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
+            // Another host may have removed what has been locked here, and made it anew.
+            struct stat locked {
+            }, there{};
+            if (::fstat(fd.get(), &locked) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+                locked.st_ino == there.st_ino)
+                fs::remove_all(path, ignored);
         }
     }
 }

@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "common/image/manifest.h"
 #include "coordinator/folders.h"
@@ -33,16 +35,21 @@ Result<PartFolder> begin_part(const std::string& root, const std::string& cid, s
     part.host = folder_of_host(host);
     CHECK_OK(prepare_folder(root, cid));
     remove_leftovers(part.whole.folder());
-    for (int tries = 0; tries < 100; ++tries) {
-        if (auto made = make_folder(part.whole.partial()); !made && made.error().number != EEXIST)
-            return std::unexpected(std::move(made.error()).in("can't be made"));
+    // Between mkdir and flock it looks abandoned to another host that is tidying up: then it is gone, or
+    // locked until it is.
+    for (int tries = 0; tries < 1000; ++tries) {
+        if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        const auto whole = make_folder(part.whole.partial());
+        if (!whole && whole.error().number == ENOENT) CHECK_OK(prepare_folder(root, cid));
+        if (!whole && whole.error().number != EEXIST && whole.error().number != ENOENT)
+            return std::unexpected(Error(whole.error()).in("can't be made"));
         part.whole.lock.reset(::open(part.whole.partial().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!part.whole.lock || ::flock(part.whole.lock.get(), LOCK_SH | LOCK_NB) != 0) continue;
         struct stat locked {
         }, there{};
         if (::fstat(part.whole.lock.get(), &locked) != 0 ||
             ::stat(part.whole.partial().c_str(), &there) != 0 || locked.st_ino != there.st_ino)
-            continue;  // between mkdir and flock it looked abandoned to another host's tidying up
+            continue;
         const auto made = make_folder(part.partial());
         if (made) return part;
         if (made.error().number == EEXIST)
