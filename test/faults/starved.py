@@ -24,7 +24,7 @@ def test(t):
         # Threads come and go: chrt fails where one that it has seen has ended meanwhile.
         t.wait_until(lambda: subprocess.run(["/usr/bin/chrt", "--all-tasks", "--idle", "--pid", "0", str(program.pid)],
                                             capture_output=True).returncode == 0, "the program's threads at the scheduler's end")
-        for _ in range(200 if t.soak else 15):
+        for _ in range(200 if t.soak else 8):
             t.checkpoint()
     finally:
         with open(os.path.join(t.work, "calculating")) as file:
