@@ -146,8 +146,9 @@ Result<Fd> Access::open(const schema::Object& object, const std::string& path, c
         if (found.by_root) break;
         const auto acting = TRY(ActingAs::begin(rights));
         // One opens it, the others are asked whether they might: opening may do something to a device.
-        if (opened ? may_access(found.place.get(), flags) : bool(opened = reopen(found.place.get(), flags)))
-            continue;
+        const bool first = !opened;
+        if (first) opened = reopen(found.place.get(), flags);
+        if (first ? static_cast<bool>(opened) : may_access(found.place.get(), flags)) continue;
         if ((errno != EACCES && errno != EPERM) || !must_take(rights)) return fail_errno("{}", path);
         refused = &rights;
         problem = errno;

@@ -191,7 +191,7 @@ Result<DescriptorRoom> find_descriptor_room(std::span<const Process> processes,
     }
     if (!least)
         return refuse(fmt::format("{} in a row for itself while it rebuilds a process", room.width),
-                      static_cast<std::uint64_t>(lowest_floor + room.width));
+                      std::uint64_t{lowest_floor} + static_cast<std::uint64_t>(room.width));
     return room;
 }
 

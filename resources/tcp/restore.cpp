@@ -141,7 +141,7 @@ class TcpSockets {
             if (link.peer_now.empty()) link.peer_now = link.peer;
             link.extra = end.extra;
             link.contents = end.object->contents.empty() ? &none_ : &end.object->contents.front();
-            link.make = [this, &each = end] { return make_tcp_socket(each.domain, each.extra); };
+            link.make = [&each = end] { return make_tcp_socket(each.domain, each.extra); };
             link.bind = [](int fd, const Address& own) { return take_address(fd, own, true); };
             links.push_back(&link);
         }

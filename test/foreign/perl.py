@@ -12,7 +12,7 @@ for my $i (1 .. 30) {
     my @lines = <$child>; close($child); 
     printf "%d %d %s", $i, $? >> 8, $lines[0];
     my $until = Time::HiRes::time() + 0.08;
-    sleep($until - Time::HiRes::time()) while Time::HiRes::time() < $until;
+    while ((my $left = $until - Time::HiRes::time()) > 0) { sleep($left) }
 }
 (my $text = join " ", map { "$_=$seen{$_}" } sort { $a <=> $b } keys %seen) =~ s/x(\d)/<$1>/g;
 print "$text\n", $alarms > 5 ? "alarms\n" : "too few alarms: $alarms\n";
