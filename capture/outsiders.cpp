@@ -68,9 +68,8 @@ Result<bool> Outsiders::leave_out(pid_t pid) {
     if (Clock::now() - since < std::chrono::milliseconds(500)) return false;
     // Who has not execed has its parent's memory, the library included: where that comes from an image
     // page by page, or the machine is busy, it takes its time.
-    constexpr unsigned long forked_only = 0x40;  // PF_FORKNOEXEC, linux/sched.h
     const auto stat = proc::stat(pid);
-    if (!stat || (stat->flags & forked_only) != 0 || expects_library(pid) != LibraryExpected::no) {
+    if (!stat || has_only_forked(*stat) || expects_library(pid) != LibraryExpected::no) {
         since = Clock::now();
         return false;
     }

@@ -89,7 +89,7 @@ Kin kin_of(Looked& looked, pid_t pid, const std::function<Strangers::Known(pid_t
     Kin kin;
     const proc::Stat* stat = looked.stat_of(pid);
     for (int depth = 0; stat != nullptr && stat->ppid > 1 && depth < 10'000; ++depth) {
-        kin.forked_only = kin.forked_only && (stat->flags & pf_forknoexec) != 0;
+        kin.forked_only = kin.forked_only && has_only_forked(*stat);
         kin.who = stat->ppid;
         kin.ancestor = known(kin.who);
         if (kin.ancestor != Strangers::Known::no) return kin;
@@ -122,7 +122,7 @@ struct StrangerSearch {
         const proc::Stat* stat = looked.stat_of(pid);
         if (stat == nullptr || (stat->flags & pf_kthread) != 0 || has_gone(*stat, pid)) return std::nullopt;
         // Its exit signal doesn't tell while it lives: the kernel gives it one when init becomes its parent.
-        if (stat->comm == snapshot_name && stat->session == pid && (stat->flags & pf_forknoexec) != 0)
+        if (stat->comm == snapshot_name && stat->session == pid && has_only_forked(*stat))
             return std::nullopt;
         const auto kin = kin_of(looked, pid, known_or_left_out());
         std::string why;
@@ -245,6 +245,10 @@ std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers
     if (strangers.size() > most)
         text += fmt::format("; and {}", human_count(strangers.size() - most, "other", "others"));
     return text;
+}
+
+bool has_only_forked(const proc::Stat& stat) {
+    return (stat.flags & pf_forknoexec) != 0;
 }
 
 LibraryExpected expects_library(pid_t pid) {

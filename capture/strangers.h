@@ -13,6 +13,7 @@
 
 #include "capture/session_regions.h"
 #include "common/error.h"
+#include "common/proc.h"
 
 namespace cairn::capture {
 
@@ -70,6 +71,9 @@ inline constexpr std::string_view no_place =
 
 // "123 (sleep), which ...; 124 (cat), which ..."
 [[nodiscard]] std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers);
+
+// Whether it has its parent's memory: it was forked, and has not execed since.
+[[nodiscard]] bool has_only_forked(const proc::Stat& stat);
 
 // Whether a process that isn't registered is one that will be. `undecided`: it is in the middle of an execve
 // (its environment isn't there yet) or of its exit (nothing is left of it), which on a busy machine may take

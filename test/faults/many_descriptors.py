@@ -1,6 +1,5 @@
 """As many descriptors as a program may have, by its soft limit and by its hard one, in one process and in two: they come back under
 the limit that they were saved under, whatever kind of thing they lead to. One more than can be had again is refused by name."""
-import ctypes
 import os
 import resource
 import time
@@ -157,10 +156,7 @@ def killed_midway(t):
 def test(t):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     check(hard >= 4096, f"a hard limit of 4096 open files is needed, this one is {hard}")
-    # Nobody here may raise it again: root would by CAP_SYS_RESOURCE, and all would fit.
-    prctl_capbset_drop, cap_sys_resource = 24, 24
-    ctypes.CDLL(None).prctl(prctl_capbset_drop, cap_sys_resource)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 4096))
+    processes.limit_descriptors(1024, 4096)
     rounds(t, begin(t, 1015, 1024), 1024)
     t.pull_the_plug()
 

@@ -3,11 +3,8 @@ and of a TCP kind, and connections to a stranger, whose other ends a restart mak
 the same limit, and fewer descriptors than there are sockets."""
 # ci: exact user
 # timeout: 300
-import ctypes
-import os
-import resource
 import subprocess
-from cairn_test import check
+from cairn_test import check, processes
 
 BETWEEN = r"""
 import os, socket, sys
@@ -94,10 +91,7 @@ while True:
 
 def test(t):
     limit = 4096 if t.soak else 1024
-    # For everybody here: programs, coordinator, capture, restart. Root would raise it again by CAP_SYS_RESOURCE.
-    prctl_capbset_drop, cap_sys_resource = 24, 24
-    ctypes.CDLL(None).prctl(prctl_capbset_drop, cap_sys_resource)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    processes.limit_descriptors(limit, limit)  # programs, coordinator, capture, restart
 
     count = limit - 16
     for kind in ("unix", "tcp"):

@@ -25,7 +25,7 @@ def test(t):
         t.wait_until(lambda: subprocess.run(["/usr/bin/chrt", "--all-tasks", "--idle", "--pid", "0", str(program.pid)],
                                             capture_output=True).returncode == 0, "the program's threads at the scheduler's end")
         for _ in range(200 if t.soak else 8):
-            t.checkpoint()
+            t.checkpoint("--timeout", "60")
     finally:
         with open(os.path.join(t.work, "calculating")) as file:
             for line in file:

@@ -6,6 +6,7 @@ orphans) stays its descendant: it can be reaped here, and nothing outlives the t
 
 import ctypes
 import os
+import resource
 import signal
 import time
 
@@ -22,6 +23,13 @@ def become_subreaper():
 def be_no_subreaper():
     """Orphans are init's, as they are outside of tests."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def limit_descriptors(soft, hard):
+    """For this test and all that it starts. Nobody here may raise the hard limit again: root would by CAP_SYS_RESOURCE."""
+    prctl_capbset_drop, cap_sys_resource = 24, 24
+    _libc.prctl(prctl_capbset_drop, cap_sys_resource, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def reap():
