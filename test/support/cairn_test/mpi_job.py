@@ -67,10 +67,14 @@ class Job:
 
 
 def calls_of(path):
-    """The functions of MPI that a C program calls; what its comments speak of isn't called."""
+    """The functions of MPI that a C program calls, its parts of the same folder included; what its comments speak of isn't called."""
     with open(path, encoding="utf-8") as file:
-        source = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", " ", file.read(), flags=re.S)
-    return set(re.findall(r"\bMPI_(\w+)\b", source))
+        text = file.read()
+    source = re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", " ", text, flags=re.S)
+    called = set(re.findall(r"\bMPI_(\w+)\b", source))
+    for part in re.findall(r'^#include "([^"]+)"', text, flags=re.M):
+        called |= calls_of(os.path.join(os.path.dirname(path), part))
+    return called
 
 
 def rows_of(path):
