@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/schema/extra.h"
-
 namespace cairn::schema {
 namespace {
 
@@ -75,14 +73,6 @@ Result<json> parse(std::span<const std::uint8_t> data, std::string_view what) {
         json::sax_parse(data.begin(), data.end(), &builder, json::input_format_t::msgpack, true);
     if (!good) return fail_code(ExitCode::damaged, "{} {}", what, builder.problem);
     return std::move(builder.root);
-}
-
-Result<json> unpack(const Bytes& bytes) {
-    constexpr std::string_view what = "what an object says of its kind";
-    auto extra = parse(bytes, what);
-    if (extra && !extra->is_object())
-        return fail_code(ExitCode::damaged, "{} can't be decoded: it is {}", what, extra->type_name());
-    return extra;
 }
 
 }  // namespace cairn::schema

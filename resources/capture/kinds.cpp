@@ -95,27 +95,14 @@ Result<> describe_nameless(Table& table, const Description& found, schema::Objec
     if (found.is(S_IFSOCK)) {
         const int domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
         const int protocol = socket_option<int>(found.fd(), SOL_SOCKET, SO_PROTOCOL);
-        if (domain == AF_UNIX) {
-            object.type = "unix";
-            return describe_unix_socket(table, found, object);
-        }
-        if ((domain == AF_INET || domain == AF_INET6) && protocol == IPPROTO_TCP) {
-            object.type = "tcp";
-            return describe_tcp_socket(table, found, object);
-        }
         const int style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
-        if ((domain == AF_INET || domain == AF_INET6) && (style == SOCK_DGRAM || style == SOCK_RAW)) {
-            object.type = "datagram";
+        const bool internet = domain == AF_INET || domain == AF_INET6;
+        if (domain == AF_UNIX) return describe_unix_socket(table, found, object);
+        if (internet && protocol == IPPROTO_TCP) return describe_tcp_socket(table, found, object);
+        if (internet && (style == SOCK_DGRAM || style == SOCK_RAW))
             return describe_datagram_socket(table, found, object);
-        }
-        if (domain == AF_NETLINK) {
-            object.type = "netlink";
-            return describe_netlink_socket(table, found, object);
-        }
-        if (domain == AF_PACKET) {
-            object.type = "packet";
-            return describe_packet_socket(table, found, object);
-        }
+        if (domain == AF_NETLINK) return describe_netlink_socket(table, found, object);
+        if (domain == AF_PACKET) return describe_packet_socket(table, found, object);
     }
     const std::string what = found.is(S_IFSOCK) ? socket_name(found.fd()) : name;
     return fail_code(ExitCode::refused, "{}: this can't be saved yet; close it before a checkpoint",

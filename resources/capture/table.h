@@ -9,7 +9,6 @@
 #include <set>
 #include <span>
 
-#include "common/schema/extra.h"
 #include "resources/capture/description.h"
 #include "resources/inotify/capture_find_inode.h"
 #include "resources/socket/capture_diag.h"
@@ -52,10 +51,7 @@ struct Table {
         UnixDiagnosis diagnosis;
     };
     std::map<ino_t, UnixSocket> unix_sockets;
-    struct Rank {
-        int fd = -1, number = -1, of = 0;  // PMI_FD, PMI_RANK, PMI_SIZE
-    };
-    std::map<std::int64_t, Rank> ranks;  // sockets that lead to an MPI launcher: object -> whose
+    std::map<std::int64_t, schema::LauncherRank> ranks;  // sockets that lead to an MPI launcher (PMI 1)
     struct HeldAbove {
         std::set<ino_t> pipes_read;        // open for reading
         std::set<std::int32_t> terminals;  // masters, in the sessions of members: numbers of /dev/pts
@@ -145,7 +141,7 @@ void note_rank(Table& table, const Holder& holder, std::span<const schema::Descr
 // Is this address (address_words) that of the PMIx server which the process was started with?
 [[nodiscard]] bool is_pmix_server(const Holder& holder, const std::string& address);
 // A connection to it: what a restart has to know to answer in its place.
-[[nodiscard]] Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::json& extra);
+[[nodiscard]] Result<schema::LauncherRank> find_pmix_rank(Table& table, const Description& found);
 // Is this a file in the folder of a PMIx server outside, which it takes away when it ends?
 [[nodiscard]] bool is_launchers_file(Table& table, const Holder& holder, const std::string& path);
 // What processes above the members hold; found once for each checkpoint.

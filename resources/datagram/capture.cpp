@@ -11,14 +11,11 @@
 #include <fstream>
 #include <sstream>
 
-#include "common/schema/extra.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
 
 namespace cairn::capture {
 namespace {
-
-using nlohmann::json;
 
 struct Group {
     std::uint32_t interface = 0;
@@ -68,8 +65,8 @@ std::vector<Group> joined_by_anybody(int domain) {
 
 // The kernel doesn't list what a socket has joined, but says of each group whether it has (MCAST_MSFILTER,
 // Linux 2.6).
-json memberships(int fd, int domain) {
-    json list = json::array();
+std::vector<schema::MulticastGroup> memberships(int fd, int domain) {
+    std::vector<schema::MulticastGroup> list;
     const int level = domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
     for (const Group& group : joined_by_anybody(domain)) {
         constexpr std::size_t most = 64;  // sources
@@ -83,25 +80,24 @@ json memberships(int fd, int domain) {
         if (::getsockopt(fd, level, MCAST_MSFILTER, room.data(), &length) != 0) continue;
         std::memcpy(&filter, room.data(), sizeof filter);
         room.resize(GROUP_FILTER_SIZE(std::min<std::size_t>(filter.gf_numsrc, most)));
-        json one = {{"interface", group.interface}, {"filter", schema::binary(room.data(), room.size())}};
-        if (char name[IF_NAMESIZE] = ""; ::if_indextoname(group.interface, name) != nullptr)
-            one["interface_name"] = std::string(name);
-        list.push_back(std::move(one));
+        char name[IF_NAMESIZE] = "";
+        ::if_indextoname(group.interface, name);
+        list.push_back({group.interface, name, {room.begin(), room.end()}});
     }
     return list;
 }
 
 // It is an address of this host's, if one was chosen.
-void keep_multicast_interface(const Table& table, json& options) {
-    const std::string bytes = schema::bytes(options, "IP_MULTICAST_IF");
+void keep_multicast_interface(const Table& table, schema::SocketOptions& options) {
+    auto* bytes = schema::find_option<schema::Bytes>(options, IPPROTO_IP, IP_MULTICAST_IF);
     sockaddr_in name{};
-    if (bytes.size() != sizeof name.sin_addr) return;
+    if (bytes == nullptr || bytes->size() != sizeof name.sin_addr) return;
     name.sin_family = AF_INET;
-    std::memcpy(&name.sin_addr, bytes.data(), sizeof name.sin_addr);
+    std::memcpy(&name.sin_addr, bytes->data(), sizeof name.sin_addr);
     const std::string known =
         as_known(table.options.region, std::string(reinterpret_cast<const char*>(&name), sizeof name));
     std::memcpy(&name, known.data(), sizeof name);
-    options["IP_MULTICAST_IF"] = schema::binary(&name.sin_addr, sizeof name.sin_addr);
+    std::memcpy(bytes->data(), &name.sin_addr, sizeof name.sin_addr);
 }
 
 bool is_of_this_host(const std::string& address) {
@@ -122,32 +118,26 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
     const int style = socket_option<int>(fd, SOL_SOCKET, SO_TYPE);
     object.identity = identity_of(found.status);
     const std::string own = own_address(fd), peer = peer_address(fd);
-    const std::string known = as_known(table.options.region, own);
-    json extra = {{"domain", domain},
-                  {"style", style},
-                  {"protocol", socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL)},
-                  {"own", schema::binary(known.data(), known.size())},
-                  {"words", address_words(known)},
-                  {"reuse_address", socket_option<int>(fd, SOL_SOCKET, SO_REUSEADDR)},
-                  {"options", socket_options_of(fd)}};
-    if (!peer.empty()) {
-        const std::string known_peer = as_known(table.options.region, peer);
-        extra["peer_name"] = schema::binary(known_peer.data(), known_peer.size());
-        extra["peer_words"] = address_words(known_peer);
-        if (!is_of_this_host(peer))
-            table.call({.to = "udp" + plain_address(peer),
-                        .object = -1,
-                        .what = fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
-                                            address_words(own), address_words(peer)),
-                        .fate = "a restart connects it again"});
-    }
+    auto& saved = object.what.emplace<schema::Datagram>();
+    saved.domain = domain;
+    saved.style = style;
+    saved.protocol = socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL);
+    saved.own = schema::to_bytes(as_known(table.options.region, own));
+    saved.peer_name = schema::to_bytes(as_known(table.options.region, peer));
+    saved.reuse_address = socket_option<int>(fd, SOL_SOCKET, SO_REUSEADDR);
+    saved.options = socket_options_of(fd);
+    if (!peer.empty() && !is_of_this_host(peer))
+        table.call({.to = "udp" + plain_address(peer),
+                    .object = -1,
+                    .what = fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
+                                        address_words(own), address_words(peer)),
+                    .fate = "a restart connects it again"});
     if (table.options.meet && style == SOCK_DGRAM)
         for (const std::string& address : reachable_at(fd, own))
             table.reached.push_back({"udp" + address, -1});
-    keep_multicast_interface(table, extra["options"]);
-    if (json groups = memberships(fd, domain); !groups.empty()) extra["groups"] = std::move(groups);
-    if (domain == AF_INET6)
-        if (json groups = memberships(fd, AF_INET); !groups.empty()) extra["groups_v4"] = std::move(groups);
+    keep_multicast_interface(table, saved.options);
+    saved.groups = memberships(fd, domain);
+    if (domain == AF_INET6) saved.groups_v4 = memberships(fd, AF_INET);
     // A raw socket gets copies of what the network brings, and shows one of them only.
     pollfd polled{fd, POLLIN, 0};
     if (style == SOCK_RAW && ::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
@@ -155,12 +145,10 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
     if (style != SOCK_RAW) {
         auto messages = TRY(look_into(fd, domain, false));
         for (Waiting& message : messages) {
-            const std::string from = as_known(table.options.region, message.from);
-            extra["messages"].push_back({{"from", schema::binary(from.data(), from.size())}});
+            saved.senders.push_back(schema::to_bytes(as_known(table.options.region, message.from)));
             object.contents.push_back(std::move(message.data));
         }
     }
-    object.extra = schema::pack(extra);
     return {};
 }
 

@@ -17,16 +17,15 @@
 namespace cairn::restart {
 namespace {
 
-using nlohmann::json;
 using schema::Object;
 
 struct DatagramEnd {
     const Object* object = nullptr;
-    json extra;
-    int domain = AF_INET, style = SOCK_DGRAM;
+    const schema::Datagram* saved = nullptr;
     Address own, peer_name;  // of now: programs know them by other addresses where a host has moved
     Fd fd;
     bool bound = false;
+    [[nodiscard]] std::string words() const { return Address(saved->own).words(); }
 };
 
 class DatagramSockets {
@@ -35,27 +34,23 @@ class DatagramSockets {
 
     Result<> open() {
         for (const Object& object : opening_.objects.objects) {
-            if (object.kind != schema::ObjectKind::other || object.type != "datagram") continue;
-            auto extra = TRY(schema::unpack(object.extra));
+            const auto* saved = object.get<schema::Datagram>();
+            if (saved == nullptr) continue;
             DatagramEnd& end = ends_[object.id];
             end.object = &object;
-            end.extra = std::move(extra);
-            end.domain = schema::number<int>(end.extra, "domain");
-            end.style = schema::number<int>(end.extra, "style");
-            end.own = of_now(Address(schema::bytes(end.extra, "own")));
-            end.peer_name = of_now(Address(schema::bytes(end.extra, "peer_name")));
+            end.saved = saved;
+            end.own = of_now(Address(saved->own));
+            end.peer_name = of_now(Address(saved->peer_name));
         }
         // Filled as soon as it is bound: of several at one port (SO_REUSEADDR) the last one gets what is
         // sent.
         for (auto& [id, end] : ends_) {
-            if (auto done = make(end); !done)
-                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
-            if (auto done = fill(end); !done)
-                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+            if (auto done = make(end); !done) return std::unexpected(std::move(done.error()).in(end.words()));
+            if (auto done = fill(end); !done) return std::unexpected(std::move(done.error()).in(end.words()));
         }
         for (auto& [id, end] : ends_)
             if (auto done = finish(end); !done)
-                return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+                return std::unexpected(std::move(done.error()).in(end.words()));
         return {};
     }
 
@@ -69,14 +64,14 @@ class DatagramSockets {
     }
 
     Result<> make(DatagramEnd& end) {
-        end.fd.reset(
-            ::socket(end.domain, end.style | SOCK_CLOEXEC, schema::number<int>(end.extra, "protocol")));
+        const schema::Datagram& saved = *end.saved;
+        end.fd.reset(::socket(saved.domain, saved.style | SOCK_CLOEXEC, saved.protocol));
         if (!end.fd) return fail_errno("socket");
         const int fd = end.fd.get();
-        set_int(fd, SOL_SOCKET, SO_REUSEADDR, schema::number<int>(end.extra, "reuse_address"));
-        set_socket_options(fd, end.extra, schema::OptionMoment::before_bind);
-        if (end.own.port() == 0 && (end.own.is_any() || end.style != SOCK_RAW)) return {};
-        if (end.style == SOCK_RAW && end.own.is_any()) return {};
+        set_int(fd, SOL_SOCKET, SO_REUSEADDR, saved.reuse_address);
+        set_socket_options(fd, end.saved->options, schema::OptionMoment::before_bind);
+        if (end.own.port() == 0 && (end.own.is_any() || saved.style != SOCK_RAW)) return {};
+        if (saved.style == SOCK_RAW && end.own.is_any()) return {};
         if (::bind(fd, end.own.name(), end.own.length()) == 0) {
             end.bound = true;
             return {};
@@ -109,12 +104,10 @@ class DatagramSockets {
     Result<> fill(const DatagramEnd& end) {
         if (end.object->contents.empty()) return {};
         make_room(end.fd.get(), size_of(end));
-        const auto messages = end.extra.find("messages");
         std::size_t left_out = 0;
         for (std::size_t i = 0; i < end.object->contents.size(); ++i) {
-            const json about =
-                messages != end.extra.end() && i < messages->size() ? (*messages)[i] : json::object();
-            const Address from = of_now(Address(schema::bytes(about, "from")));
+            const auto& senders = end.saved->senders;
+            const Address from = i < senders.size() ? of_now(Address(senders[i])) : Address();
             Fd temporary;
             int sender = member_at(from);
             if (sender < 0 && !from.empty()) {
@@ -124,7 +117,8 @@ class DatagramSockets {
             int sender_domain = from.domain();
             socklen_t length = sizeof sender_domain;
             ::getsockopt(sender, SOL_SOCKET, SO_DOMAIN, &sender_domain, &length);
-            Address to = end.own.is_any() ? Address::loopback(end.domain).with_port(end.own.port()) : end.own;
+            Address to =
+                end.own.is_any() ? Address::loopback(end.saved->domain).with_port(end.own.port()) : end.own;
             // From an IPv4 address to a socket of both worlds.
             if (end.own.is_any() && from.in_domain(AF_INET).domain() == AF_INET)
                 to = Address::loopback(AF_INET).with_port(end.own.port());
@@ -138,7 +132,7 @@ class DatagramSockets {
         if (left_out != 0)
             opening_.note(
                 "{}: {} datagrams that waited in it came from where nobody can send from now: left out",
-                schema::text(end.extra, "words"), left_out);
+                end.words(), left_out);
         return {};
     }
 
@@ -193,28 +187,24 @@ class DatagramSockets {
         return size;
     }
 
-    void join(const DatagramEnd& end, const char* which, int level) const {
-        const auto groups = end.extra.find(which);
-        if (groups == end.extra.end() || !groups->is_array()) return;
-        for (const json& each : *groups) {
-            const std::string filter = schema::bytes(each, "filter");
+    void join(const DatagramEnd& end, const std::vector<schema::MulticastGroup>& groups, int level) const {
+        for (const schema::MulticastGroup& each : groups) {
             group_filter head{};
-            if (filter.size() < GROUP_FILTER_SIZE(0)) continue;
-            std::memcpy(&head, filter.data(), std::min(filter.size(), sizeof head));
+            if (each.filter.size() < GROUP_FILTER_SIZE(0)) continue;
+            std::memcpy(&head, each.filter.data(), std::min(each.filter.size(), sizeof head));
             group_req request{};
             // Another host may count its interfaces in another way.
-            const std::string name = schema::text(each, "interface_name");
+            const std::string& name = each.interface_name;
             request.gr_interface = name.empty() ? 0 : ::if_nametoindex(name.c_str());
-            if (request.gr_interface == 0)
-                request.gr_interface = schema::number<std::uint32_t>(each, "interface");
+            if (request.gr_interface == 0) request.gr_interface = each.interface;
             request.gr_group = head.gf_group;
             if (::setsockopt(end.fd.get(), level, MCAST_JOIN_GROUP, &request, sizeof request) != 0) {
-                opening_.note("{}: a multicast group can't be joined again: {}",
-                              schema::text(end.extra, "words"), std::strerror(errno));
+                opening_.note("{}: a multicast group can't be joined again: {}", end.words(),
+                              std::strerror(errno));
                 continue;
             }
             if (head.gf_fmode == MCAST_EXCLUDE && head.gf_numsrc == 0) continue;
-            std::string changed = filter;
+            schema::Bytes changed = each.filter;
             head.gf_interface = request.gr_interface;
             std::memcpy(changed.data(), &head, GROUP_FILTER_SIZE(0));
             ::setsockopt(end.fd.get(), level, MCAST_MSFILTER, changed.data(),
@@ -224,10 +214,11 @@ class DatagramSockets {
 
     // By its address (in_addr), which may be another one now.
     void choose_multicast_interface(const DatagramEnd& end) const {
-        const std::string bytes = schema::bytes(options_of(end.extra), "IP_MULTICAST_IF");
+        const auto* bytes =
+            schema::find_option<schema::Bytes>(end.saved->options, IPPROTO_IP, IP_MULTICAST_IF);
         sockaddr_in name{};
-        if (bytes.size() != sizeof name.sin_addr) return;
-        std::memcpy(&name.sin_addr, bytes.data(), sizeof name.sin_addr);
+        if (bytes == nullptr || bytes->size() != sizeof name.sin_addr) return;
+        std::memcpy(&name.sin_addr, bytes->data(), sizeof name.sin_addr);
         name.sin_family = AF_INET;
         const Address known(std::string(reinterpret_cast<const char*>(&name), sizeof name));
         const Address now = of_now(known);
@@ -238,14 +229,14 @@ class DatagramSockets {
 
     Result<> finish(DatagramEnd& end) {
         const int fd = end.fd.get();
-        join(end, "groups", end.domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6);
-        join(end, "groups_v4", IPPROTO_IP);
+        join(end, end.saved->groups, end.saved->domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6);
+        join(end, end.saved->groups_v4, IPPROTO_IP);
         if (!end.peer_name.empty() && ::connect(fd, end.peer_name.name(), end.peer_name.length()) != 0)
-            opening_.note("{}: can't be connected to {} again: {}", schema::text(end.extra, "words"),
-                          end.peer_name.words(), std::strerror(errno));
-        set_socket_options(fd, end.extra, schema::OptionMoment::last);
+            opening_.note("{}: can't be connected to {} again: {}", end.words(), end.peer_name.words(),
+                          std::strerror(errno));
+        set_socket_options(fd, end.saved->options, schema::OptionMoment::last);
         choose_multicast_interface(end);
-        set_buffers(fd, end.extra);
+        set_buffers(fd, end.saved->options);
         CHECK_OK(set_flags(fd, *end.object));
         return opening_.keep(*end.object, std::move(end.fd));
     }

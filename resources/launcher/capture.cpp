@@ -56,7 +56,7 @@ std::set<pid_t> ancestors_outside(const Table& table) {
 
 void note_rank(Table& table, const Holder& holder, std::span<const schema::Descriptor> descriptors) {
     const auto is_unix = [&](const schema::Descriptor& descriptor) {
-        return table.objects[static_cast<std::size_t>(descriptor.object)].type == "unix";
+        return table.objects[static_cast<std::size_t>(descriptor.object)].is<schema::UnixSocket>();
     };
     if (std::ranges::none_of(descriptors, is_unix)) return;
     const auto environment = environment_of(holder);
@@ -64,8 +64,9 @@ void note_rank(Table& table, const Holder& holder, std::span<const schema::Descr
     const int fd = number_in(*environment, "PMI_FD");
     const auto found = std::ranges::find(descriptors, fd, &schema::Descriptor::fd);
     if (fd < 0 || found == descriptors.end() || !is_unix(*found)) return;
-    const Table::Rank rank{fd, number_in(*environment, "PMI_RANK"), number_in(*environment, "PMI_SIZE")};
-    if (rank.number >= 0 && rank.number < rank.of) table.ranks.emplace(found->object, rank);
+    const int rank = number_in(*environment, "PMI_RANK"), size = number_in(*environment, "PMI_SIZE");
+    if (rank < 0 || rank >= size) return;
+    table.ranks.emplace(found->object, schema::LauncherRank{fd, rank, size, {}, {}});
 }
 
 bool is_pmix_server(const Holder& holder, const std::string& address) {
@@ -82,7 +83,7 @@ bool is_pmix_server(const Holder& holder, const std::string& address) {
     return false;
 }
 
-Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::json& extra) {
+Result<schema::LauncherRank> find_pmix_rank(Table& table, const Description& found) {
     const auto refused = [](std::string_view why) {
         return fail_code(ExitCode::refused,
                          "is the connection of an MPI program to mpirun, which is outside the group; {}: run "
@@ -99,27 +100,27 @@ Result<> describe_pmix_rank(Table& table, const Description& found, nlohmann::js
         return refused(fmt::format("what it has asked mpirun can't be found out ({})", client.error().what));
     int unread = 0;
     (void)::ioctl(found.fd(), FIONREAD, &unread);
-    const auto soon = [&](Result<> problem) {
+    const auto soon = [&](std::string_view why) {
+        auto problem = refused(why);
         problem.error().passing = true;
         return problem;
     };
-    if (client->starting) return soon(refused("it is in MPI_Init, where mpirun tells it of the others"));
+    if (client->starting) return soon("it is in MPI_Init, where mpirun tells it of the others");
     // An answer that has come, and that the library hasn't looked at.
-    if (unread != 0 && !client->awaited.empty()) return soon(refused("mpirun has just answered it"));
+    if (unread != 0 && !client->awaited.empty()) return soon("mpirun has just answered it");
     // Whatever isn't a fence is answered at once.
-    if (!client->awaited.empty() && table.options.may_wait) return soon(refused("it waits for an answer"));
+    if (!client->awaited.empty() && table.options.may_wait) return soon("it waits for an answer");
     const int number = number_in(environment, "PMIX_RANK");
     const int size = number_in(environment, "OMPI_COMM_WORLD_SIZE");
     if (number < 0 || size <= number) return refused("its environment doesn't say which rank it is");
-    extra["pmix_job"] = std::string(text_in(environment, "PMIX_NAMESPACE"));
-    extra["pmix_awaited"] = client->awaited;
-    extra["pmi_fd"] = found.number;
-    extra["pmi_rank"] = number;
-    extra["pmi_size"] = size;
     table.external(fmt::format("{} is the connection of an MPI program (rank {} of {}) to mpirun",
                                found.who(), number, size),
                    "the restart answers in its place");
-    return {};
+    return schema::LauncherRank{.fd = found.number,
+                                .rank = number,
+                                .size = size,
+                                .job = std::string(text_in(environment, "PMIX_NAMESPACE")),
+                                .awaited = client->awaited};
 }
 
 bool is_launchers_file(Table& table, const Holder& holder, const std::string& path) {

@@ -13,7 +13,6 @@
 #include <sstream>
 #include <string>
 
-#include "common/schema/extra.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
 
@@ -74,13 +73,13 @@ Result<> describe_netlink_socket(Table& table, const Description& found, schema:
         due.error().passing = true;
         return due;
     }
-    object.extra =
-        schema::pack({{"style", socket_option<int>(fd, SOL_SOCKET, SO_TYPE)},
-                      {"protocol", protocol},
-                      {"own", schema::binary(own.data(), own.size())},
-                      {"peer_name", schema::binary(peer.data(), peer.size())},
-                      {"groups", schema::binary(groups.data(), std::min<std::size_t>(length, sizeof groups))},
-                      {"options", socket_options_of(fd)}});
+    const auto* bits = reinterpret_cast<const std::uint8_t*>(groups.data());
+    object.what = schema::Netlink{.style = socket_option<int>(fd, SOL_SOCKET, SO_TYPE),
+                                  .protocol = protocol,
+                                  .own = schema::to_bytes(own),
+                                  .peer_name = schema::to_bytes(peer),
+                                  .groups = {bits, bits + std::min<std::size_t>(length, sizeof groups)},
+                                  .options = socket_options_of(fd)};
     pollfd polled{fd, POLLIN, 0};
     if (::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
         table.note("{} is a netlink socket with something waiting: it is left out", found.who());

@@ -9,16 +9,11 @@
 
 namespace cairn::restart {
 
-using schema::Object;
-
-Result<Fd> open_netlink(Opening& opening, const Object& object) {
-    auto extra = TRY(schema::unpack(object.extra));
-    Fd fd(::socket(AF_NETLINK, schema::number<int>(extra, "style") | SOCK_CLOEXEC,
-                   schema::number<int>(extra, "protocol")));
+Result<Fd> open_netlink(Opening& opening, const schema::Netlink& saved) {
+    Fd fd(::socket(AF_NETLINK, saved.style | SOCK_CLOEXEC, saved.protocol));
     if (!fd) return fail_errno("netlink socket");
     sockaddr_nl name{};
-    const std::string own = schema::bytes(extra, "own");
-    std::memcpy(&name, own.data(), std::min(own.size(), sizeof name));
+    std::memcpy(&name, saved.own.data(), std::min(saved.own.size(), sizeof name));
     name.nl_groups = 0;
     // A port of 0: it was never bound. Most programs have got their process id for one.
     if (name.nl_pid != 0 && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
@@ -27,20 +22,18 @@ Result<Fd> open_netlink(Opening& opening, const Object& object) {
             return fail_errno("netlink socket: bind");
         opening.note("a netlink socket has another port than before: the old one is taken");
     }
-    const std::string peer = schema::bytes(extra, "peer_name");
     sockaddr_nl to{};
-    std::memcpy(&to, peer.data(), std::min(peer.size(), sizeof to));
+    std::memcpy(&to, saved.peer_name.data(), std::min(saved.peer_name.size(), sizeof to));
     if (to.nl_pid != 0 || to.nl_groups != 0)
         (void)!::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
-    const std::string groups = schema::bytes(extra, "groups");
-    for (std::size_t bit = 0; bit < groups.size() * 8; ++bit) {
-        if ((static_cast<unsigned char>(groups[bit / 8]) >> bit % 8 & 1) == 0) continue;
+    for (std::size_t bit = 0; bit < saved.groups.size() * 8; ++bit) {
+        if ((saved.groups[bit / 8] >> bit % 8 & 1) == 0) continue;
         const int group = static_cast<int>(bit) + 1;
         if (::setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0)
             opening.note("a netlink socket can't join group {} again: {}", group, std::strerror(errno));
     }
-    set_socket_options(fd.get(), extra, schema::OptionMoment::last);
-    set_buffers(fd.get(), extra);
+    set_socket_options(fd.get(), saved.options, schema::OptionMoment::last);
+    set_buffers(fd.get(), saved.options);
     return fd;
 }
 

@@ -11,15 +11,12 @@
 
 #include <cstring>
 
-#include "common/schema/extra.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
 #include "resources/socket/capture_diag.h"
 
 namespace cairn::capture {
 namespace {
-
-using nlohmann::json;
 
 std::string interface_name(unsigned index) {
     char name[IF_NAMESIZE] = "";
@@ -46,20 +43,18 @@ Result<> describe_packet_socket(Table& table, const Description& found, schema::
     sockaddr_ll own{};
     const std::string address = own_address(fd);
     std::memcpy(&own, address.data(), std::min(address.size(), sizeof own));
-    json memberships = json::array();
+    auto& saved = object.what.emplace<schema::Packet>();
+    saved.style = socket_option<int>(fd, SOL_SOCKET, SO_TYPE);
+    saved.protocol = own.sll_protocol;
+    if (own.sll_ifindex != 0) saved.interface = interface_name(static_cast<unsigned>(own.sll_ifindex));
+    saved.index = own.sll_ifindex;
     for (const auto& each : known->memberships)
-        memberships.push_back({{"interface", interface_name(each.interface)},
-                               {"type", each.type},
-                               {"count", each.count},
-                               {"address", schema::binary(each.address.data(), each.address.size())}});
-    object.extra = schema::pack(
-        {{"style", socket_option<int>(fd, SOL_SOCKET, SO_TYPE)},
-         {"protocol", own.sll_protocol},  // in network order
-         {"interface", own.sll_ifindex == 0 ? "" : interface_name(static_cast<unsigned>(own.sll_ifindex))},
-         {"index", own.sll_ifindex},
-         {"memberships", std::move(memberships)},
-         {"fanout", fanout},
-         {"options", socket_options_of(fd)}});
+        saved.memberships.push_back({.interface = interface_name(each.interface),
+                                     .type = static_cast<std::uint16_t>(each.type),
+                                     .count = static_cast<std::int32_t>(each.count),
+                                     .address = schema::to_bytes(each.address)});
+    saved.fanout = fanout;
+    saved.options = socket_options_of(fd);
     pollfd polled{fd, POLLIN, 0};
     if (::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
         table.note("{} is a packet socket with packets waiting: they are left out", found.who());

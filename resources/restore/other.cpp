@@ -18,10 +18,10 @@ struct OpenKind {
     Result<Fd> operator()(const schema::Pidfd&) const { return open_dead_pidfd(object); }
     Result<Fd> operator()(const schema::Signalfd& saved) const { return open_signalfd(saved); }
     Result<Fd> operator()(const schema::Timerfd& saved) const { return open_timerfd(saved); }
-    template <class Other>  // sockets, and what no descriptor leads to
+    Result<Fd> operator()(const schema::Netlink& saved) const { return open_netlink(opening, saved); }
+    Result<Fd> operator()(const schema::Packet& saved) const { return open_packet_socket(opening, saved); }
+    template <class Other>  // what no descriptor leads to
     Result<Fd> operator()(const Other&) const {
-        if (object.type == "netlink") return open_netlink(opening, object);
-        if (object.type == "packet") return open_packet_socket(opening, object);
         return fail_code(ExitCode::damaged, "is of the kind '{}', which no descriptor leads to",
                          schema::kind_of(object));
     }
@@ -30,8 +30,7 @@ struct OpenKind {
 }  // namespace
 
 bool is_socket(const schema::Object& object) {
-    return object.kind == schema::ObjectKind::other &&
-           (object.type == "unix" || object.type == "tcp" || object.type == "datagram");
+    return object.is<schema::Tcp>() || object.is<schema::Datagram>() || object.is<schema::UnixSocket>();
 }
 
 Result<> open_other(Opening& opening, const schema::Object& object) {

@@ -8,7 +8,7 @@
 
 namespace cairn::restart {
 
-// Dispatches by Object::type. Sockets come all together: open_unix_sockets.
+// Dispatches by what the object is. Sockets come all together: open_unix_sockets.
 [[nodiscard]] bool is_socket(const schema::Object& object);
 [[nodiscard]] Result<> open_other(Opening& opening, const schema::Object& object);
 
@@ -56,7 +56,7 @@ using FindTarget = std::function<int(std::int64_t object)>;
 [[nodiscard]] Result<> open_unix_sockets(Opening& opening);
 [[nodiscard]] Result<> open_tcp_sockets(Opening& opening);
 [[nodiscard]] Result<> open_datagram_sockets(Opening& opening);  // UDP, raw
-[[nodiscard]] Result<Fd> open_packet_socket(Opening& opening, const schema::Object& object);
-[[nodiscard]] Result<Fd> open_netlink(Opening& opening, const schema::Object& object);
+[[nodiscard]] Result<Fd> open_packet_socket(Opening& opening, const schema::Packet& saved);
+[[nodiscard]] Result<Fd> open_netlink(Opening& opening, const schema::Netlink& saved);
 
 }  // namespace cairn::restart

@@ -3,14 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
-
-#include "common/schema/extra.h"
+#include <variant>
 
 namespace cairn {
 namespace {
@@ -38,22 +36,15 @@ Highest highest_descriptor(std::span<const Process> processes) {
     return highest;
 }
 
-// A connection is finished and given away when its two ends stand. What waits for another socket is open
-// until all are: listeners and who waits at them, connections to other hosts, datagram sockets, and those
-// through which descriptors of others are on their way.
 bool waits_for_others(const Object& object) {
-    if (object.type == "datagram") return true;
-    const auto extra = schema::unpack(object.extra);
-    if (!extra) return true;
-    const auto has = [&](const char* field) { return extra->contains(field); };
-    if (object.type == "tcp")
-        return schema::number<bool>(*extra, "listening") || schema::number<bool>(*extra, "connecting") ||
-               has("listener") || has("pending_at") || has("link");
-    if (schema::number<int>(*extra, "style") == SOCK_DGRAM) return true;
-    if (object.pipe < 0 && !object.outside && !schema::number<bool>(*extra, "peer_gone")) return true;
-    const auto messages = extra->find("messages");
-    return messages != extra->end() &&
-           std::ranges::any_of(*messages, [](const auto& each) { return each.contains("rights"); });
+    return std::visit(
+        [&](const auto& what) {
+            if constexpr (requires { what.waits_for_others(true); })
+                return what.waits_for_others(object.pipe >= 0 || object.outside);
+            else
+                return false;
+        },
+        object.what);
 }
 
 // Those that the tool can't give away one by one: sockets that wait for others; and what is kept in memory is
@@ -62,10 +53,7 @@ std::uint64_t held_at_once(const schema::Objects& objects) {
     std::uint64_t sockets = 0, memory = 0;
     for (const Object& object : objects.objects) {
         if (object.kind == ObjectKind::memory || object.backing >= 0) ++memory;
-        if (object.kind == ObjectKind::other &&
-            (object.type == "unix" || object.type == "tcp" || object.type == "datagram") &&
-            waits_for_others(object))
-            ++sockets;
+        if (waits_for_others(object)) ++sockets;
     }
     return std::max(sockets, memory);
 }

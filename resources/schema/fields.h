@@ -41,7 +41,6 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(pages);
     CAIRN_FIELD(what);
     CAIRN_FIELD(type);
-    CAIRN_FIELD(extra);
 }
 
 template <Struct<Objects> S, class F>

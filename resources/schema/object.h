@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "common/schema/process.h"
+#include "resources/datagram/schema.h"
 #include "resources/epoll/schema.h"
 #include "resources/eventfd/schema.h"
 #include "resources/fanotify/schema.h"
@@ -12,10 +13,14 @@
 #include "resources/inotify/schema.h"
 #include "resources/memory/schema.h"
 #include "resources/mqueue/schema.h"
+#include "resources/netlink/schema.h"
+#include "resources/packet/schema.h"
 #include "resources/pidfd/schema.h"
 #include "resources/signalfd/schema.h"
 #include "resources/system_v/schema.h"
+#include "resources/tcp/schema.h"
 #include "resources/timerfd/schema.h"
+#include "resources/unix_socket/schema.h"
 
 namespace cairn::schema {
 
@@ -32,13 +37,14 @@ enum class ObjectKind {
     memory,  // an inode whose contents are in `pages`; `type` is one of anonymous (MAP_SHARED|MAP_ANONYMOUS),
              // memfd, sysv, file (deleted, or kept in memory only as in /dev/shm). Mapped, or the `backing`
              // of descriptions (flags: O_RDWR if mapped shared and writable; O_TMPFILE if it was made so)
-    other,   // has a room and a schema of its own: `what`; a socket: `type` names it, `extra` is its schema
+    other,   // has a room and a schema of its own: `what`
 };
 
 // What the kinds with a schema of their own say, each in its room's schema.h. Nothing: everything is in the
 // object's own fields.
-using What = std::variant<std::monostate, Epoll, Eventfd, Fanotify, FileOwner, Inotify, MessageQueue, Mqueue,
-                          Pidfd, Segment, Semaphores, Signalfd, Timerfd>;
+using What =
+    std::variant<std::monostate, Datagram, Epoll, Eventfd, Fanotify, FileOwner, Inotify, MessageQueue, Mqueue,
+                 Netlink, Packet, Pidfd, Segment, Semaphores, Signalfd, Tcp, Timerfd, UnixSocket>;
 
 struct Object {
     std::int64_t id = -1;
@@ -54,9 +60,10 @@ struct Object {
     bool relied_on = false;      // file: mapped or executed, and its contents are not in an image
     std::int64_t backing = -1;  // file: id of the memory object that holds the contents (deleted file, memfd)
 
-    std::int64_t pipe = -1;       // pipes and FIFOs: id of the pipe, shared by its ends
-    std::int64_t capacity = 0;    // F_GETPIPE_SZ
-    std::vector<Bytes> contents;  // pipe: what is in it, a packet each for O_DIRECT pipes, else one
+    std::int64_t pipe = -1;     // pipes and FIFOs: id of the pipe, shared by its ends
+    std::int64_t capacity = 0;  // F_GETPIPE_SZ
+    // Pipes and sockets: what is in them, a packet or a message each; else one.
+    std::vector<Bytes> contents;
 
     std::int64_t pty = -1;        // ptys: id of the pair
     std::int32_t pty_index = -1;  // /dev/pts/N
@@ -73,8 +80,7 @@ struct Object {
     std::vector<PageRun> pages;  // in the objects image; address = offset in the object
 
     What what;
-    std::string type;  // kind memory; kind other: a socket's
-    Bytes extra;       // sockets: MessagePack
+    std::string type;  // kind memory
 
     template <class T>
     [[nodiscard]] bool is() const {

@@ -14,21 +14,20 @@
 #include <cstddef>
 #include <cstring>
 
-#include "common/schema/extra.h"
 #include "common/socket_names.h"
-#include "resources/socket/schema.h"
 
 namespace cairn::capture {
 namespace {
 
 // Classic BPF only: the kernel doesn't give another one back.
-void read_filter(int fd, nlohmann::json& options) {
+void read_filter(int fd, schema::SocketOptions& options) {
     socklen_t count = 0;
     if (::getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, nullptr, &count) != 0 || count == 0) return;
     std::vector<sock_filter> program(count);
     if (::getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, program.data(), &count) != 0) return;
-    options["filter"] = schema::binary(program.data(), program.size() * sizeof(sock_filter));
-    options["SO_LOCK_FILTER"] = socket_option<int>(fd, SOL_SOCKET, SO_LOCK_FILTER);
+    options.filter.resize(program.size() * sizeof(sock_filter));
+    std::memcpy(options.filter.data(), program.data(), options.filter.size());
+    options.filter_locked = socket_option<int>(fd, SOL_SOCKET, SO_LOCK_FILTER) != 0;
 }
 
 // The kernel is asked about options of levels that the socket has.
@@ -184,34 +183,29 @@ class Looking {
 
 }  // namespace
 
-nlohmann::json socket_options_of(int fd) {
-    nlohmann::json options = nlohmann::json::object();
+schema::SocketOptions socket_options_of(int fd) {
+    schema::SocketOptions options;
     const Levels levels(fd);
-    for (const schema::SocketOption& option : schema::socket_options) {
-        if (!levels.has(option.level)) continue;
+    schema::each_option(options, [&]<class T>(const schema::SocketOption& option, std::optional<T>& saved) {
+        if (!levels.has(option.level)) return;
         alignas(8) char value[256] = {};
         socklen_t length = option.form == schema::OptionForm::number ? sizeof(int) : sizeof value;
-        if (::getsockopt(fd, option.level, option.option, value, &length) != 0) continue;
-        if (option.form == schema::OptionForm::number) {
-            int number = 0;
-            std::memcpy(&number, value, std::min<std::size_t>(length, sizeof number));
-            options[option.name] = number;
-        } else if (option.form == schema::OptionForm::text) {
-            options[option.name] = std::string(value, ::strnlen(value, length));
-        } else {
-            options[option.name] = schema::binary(value, length);
-        }
-    }
-    options["SO_SNDBUF"] = socket_option<int>(fd, SOL_SOCKET, SO_SNDBUF);
-    options["SO_RCVBUF"] = socket_option<int>(fd, SOL_SOCKET, SO_RCVBUF);
+        if (::getsockopt(fd, option.level, option.option, value, &length) != 0) return;
+        if constexpr (std::is_same_v<T, std::int32_t>)
+            std::memcpy(&saved.emplace(), value, std::min<std::size_t>(length, sizeof *saved));
+        else
+            saved.emplace(value, value + (option.form == schema::OptionForm::text ? ::strnlen(value, length)
+                                                                                  : std::size_t{length}));
+    });
+    options.send_buffer = socket_option<int>(fd, SOL_SOCKET, SO_SNDBUF);
+    options.receive_buffer = socket_option<int>(fd, SOL_SOCKET, SO_RCVBUF);
     int locks = 0;
     socklen_t length = sizeof locks;
-    if (::getsockopt(fd, SOL_SOCKET, schema::so_buf_lock, &locks, &length) == 0)
-        options["SO_BUF_LOCK"] = locks;
+    if (::getsockopt(fd, SOL_SOCKET, schema::so_buf_lock, &locks, &length) == 0) options.buffer_lock = locks;
     int offset = -1;
     length = sizeof offset;
     if (::getsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, &length) == 0 && offset >= 0)
-        options["SO_PEEK_OFF"] = offset;
+        options.peek_offset = offset;
     read_filter(fd, options);
     return options;
 }

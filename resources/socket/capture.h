@@ -4,7 +4,6 @@
 
 #include <sys/socket.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,7 +11,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/region.h"
-#include "common/schema/process.h"
+#include "resources/socket/schema.h"
 
 namespace cairn::capture {
 
@@ -24,9 +23,8 @@ template <class T>
     return value;
 }
 
-// Name -> value of everything in schema::socket_options that the socket has, of its buffers ("SO_SNDBUF",
-// "SO_RCVBUF", "SO_BUF_LOCK") and of its filter ("filter", struct sock_filter[]).
-[[nodiscard]] nlohmann::json socket_options_of(int fd);
+// Everything that the socket has of them.
+[[nodiscard]] schema::SocketOptions socket_options_of(int fd);
 
 // sockaddr as getsockname(2) and getpeername(2) give it; "" if the call fails (no peer).
 [[nodiscard]] std::string own_address(int fd);

@@ -15,9 +15,6 @@
 
 namespace cairn::restart {
 
-using nlohmann::json;
-using schema::OptionForm;
-
 namespace {
 
 void set_number(int fd, int level, int option, int value) {
@@ -27,14 +24,16 @@ void set_number(int fd, int level, int option, int value) {
     ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-void set_block(int fd, int level, int option, const std::string& value, bool text) {
+// A text or a struct.
+template <class Value>
+void set_block(int fd, const schema::SocketOption& option, const Value& value) {
     char now[256] = {};
     socklen_t length = sizeof now;
-    if (::getsockopt(fd, level, option, now, &length) == 0) {
-        const std::size_t size = text ? ::strnlen(now, length) : length;
-        if (value == std::string_view(now, size)) return;
+    if (::getsockopt(fd, option.level, option.option, now, &length) == 0) {
+        const std::size_t size = option.form == schema::OptionForm::text ? ::strnlen(now, length) : length;
+        if (std::equal(value.begin(), value.end(), now, now + size)) return;
     }
-    ::setsockopt(fd, level, option, value.data(), static_cast<socklen_t>(value.size()));
+    ::setsockopt(fd, option.level, option.option, value.data(), static_cast<socklen_t>(value.size()));
 }
 
 }  // namespace
@@ -43,35 +42,27 @@ void set_int(int fd, int level, int option, int value) {
     ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
-void set_socket_options(int fd, const json& extra, schema::OptionMoment moment) {
-    const json options = options_of(extra);
-    for (const schema::SocketOption& option : schema::socket_options) {
-        if (option.moment != moment) continue;
-        const auto found = options.find(option.name);
-        if (found == options.end()) continue;
-        if (option.form == OptionForm::number)
-            set_number(fd, option.level, option.option, schema::number<int>(options, option.name));
-        else
-            set_block(fd, option.level, option.option,
-                      option.form == OptionForm::text ? schema::text(options, option.name)
-                                                      : schema::bytes(options, option.name),
-                      option.form == OptionForm::text);
-    }
+void set_socket_options(int fd, const schema::SocketOptions& options, schema::OptionMoment moment) {
+    schema::each_option(options,
+                        [&]<class T>(const schema::SocketOption& option, const std::optional<T>& value) {
+                            if (option.moment != moment || !value) return;
+                            if constexpr (std::is_same_v<T, std::int32_t>)
+                                set_number(fd, option.level, option.option, *value);
+                            else
+                                set_block(fd, option, *value);
+                        });
     if (moment != schema::OptionMoment::last) return;
-    if (options.contains("SO_PEEK_OFF"))
-        set_number(fd, SOL_SOCKET, SO_PEEK_OFF, schema::number<int>(options, "SO_PEEK_OFF"));
-    std::string filter = schema::bytes(options, "filter");
-    if (filter.empty()) return;
-    std::vector<sock_filter> program(filter.size() / sizeof(sock_filter));
-    std::memcpy(program.data(), filter.data(), program.size() * sizeof(sock_filter));
+    if (options.peek_offset) set_number(fd, SOL_SOCKET, SO_PEEK_OFF, *options.peek_offset);
+    if (options.filter.empty()) return;
+    std::vector<sock_filter> program(options.filter.size() / sizeof(sock_filter));
+    std::memcpy(program.data(), options.filter.data(), program.size() * sizeof(sock_filter));
     const sock_fprog whole{static_cast<unsigned short>(program.size()), program.data()};
     ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &whole, sizeof whole);
-    set_number(fd, SOL_SOCKET, SO_LOCK_FILTER, schema::number<int>(options, "SO_LOCK_FILTER"));
+    set_number(fd, SOL_SOCKET, SO_LOCK_FILTER, options.filter_locked ? 1 : 0);
 }
 
 // getsockopt tells twice of what setsockopt was given: socket(7).
-void set_buffers(int fd, const json& extra) {
-    const json options = options_of(extra);
+void set_buffers(int fd, const schema::SocketOptions& options) {
     const auto set = [&](int option, int force, int value) {
         int now = 0;
         socklen_t length = sizeof now;
@@ -80,10 +71,9 @@ void set_buffers(int fd, const json& extra) {
         if (::setsockopt(fd, SOL_SOCKET, force, &half, sizeof half) != 0)
             ::setsockopt(fd, SOL_SOCKET, option, &half, sizeof half);
     };
-    set(SO_SNDBUF, SO_SNDBUFFORCE, schema::number<int>(options, "SO_SNDBUF"));
-    set(SO_RCVBUF, SO_RCVBUFFORCE, schema::number<int>(options, "SO_RCVBUF"));
-    if (options.contains("SO_BUF_LOCK"))
-        set_number(fd, SOL_SOCKET, schema::so_buf_lock, schema::number<int>(options, "SO_BUF_LOCK"));
+    set(SO_SNDBUF, SO_SNDBUFFORCE, options.send_buffer);
+    set(SO_RCVBUF, SO_RCVBUFFORCE, options.receive_buffer);
+    if (options.buffer_lock) set_number(fd, SOL_SOCKET, schema::so_buf_lock, *options.buffer_lock);
 }
 
 void make_room(int fd, std::size_t bytes) {
@@ -103,15 +93,7 @@ void shut_down(int fd, int which) {
     if ((which & 3) != 0) ::shutdown(fd, which == 1 ? SHUT_RD : which == 2 ? SHUT_WR : SHUT_RDWR);
 }
 
-Credentials credentials(const json& extra, const std::string& name) {
-    const auto found = extra.find(name);
-    if (found == extra.end() || !found->is_array() || found->size() != 3) return {};
-    for (const json& each : *found)
-        if (!each.is_number_integer()) return {};
-    return {(*found)[0].get<pid_t>(), (*found)[1].get<uid_t>(), (*found)[2].get<gid_t>()};
-}
-
-int call_as(const Credentials& who, bool possible, const std::function<int()>& call) {
+int call_as(const schema::Credentials& who, bool possible, const std::function<int()>& call) {
     if (possible && who.pid > 1) {
         clone_args arguments{};
         pid_t id = who.pid;

@@ -4,9 +4,7 @@
 #include <sys/socket.h>
 
 #include <functional>
-#include <nlohmann/json.hpp>
 
-#include "common/schema/extra.h"
 #include "resources/restore/opening.h"
 #include "resources/socket/schema.h"
 
@@ -16,10 +14,10 @@ namespace cairn::restart {
 void set_int(int fd, int level, int option, int value);
 
 // Options as they were, those only that a new socket hasn't anyway.
-void set_socket_options(int fd, const nlohmann::json& extra, schema::OptionMoment moment);
+void set_socket_options(int fd, const schema::SocketOptions& options, schema::OptionMoment moment);
 
 // Buffers as they were, and whether the kernel may tune them.
-void set_buffers(int fd, const nlohmann::json& extra);
+void set_buffers(int fd, const schema::SocketOptions& options);
 
 // For the moment: buffers that hold whatever two ends held together.
 void make_room(int fd, std::size_t bytes);
@@ -30,23 +28,10 @@ void make_room(int fd, std::size_t bytes);
 // How shutdown(2) was called, by RCV_SHUTDOWN 1 and SEND_SHUTDOWN 2 of the kernel.
 void shut_down(int fd, int which);
 
-[[nodiscard]] inline nlohmann::json options_of(const nlohmann::json& extra) {
-    const auto found = extra.find("options");
-    return found != extra.end() && found->is_object() ? *found : nlohmann::json::object();
-}
-
-// Who calls socketpair, connect and listen is what SO_PEERCRED tells of a Unix socket's peer.
-struct Credentials {
-    pid_t pid = 0;
-    uid_t uid = 0;
-    gid_t gid = 0;
-    auto operator<=>(const Credentials&) const = default;
-};
-[[nodiscard]] Credentials credentials(const nlohmann::json& extra, const std::string& name);
-
-// Runs `call` in a process with these ids, which has the caller's descriptors and ends at once. 0 or an errno
-// value. Where such a process can't be made (ids are virtual, no privilege, the pid is somebody's) the caller
-// itself calls.
-[[nodiscard]] int call_as(const Credentials& who, bool possible, const std::function<int()>& call);
+// Runs `call` in a process with these ids, which has the caller's descriptors and ends at once: who calls
+// socketpair, connect and listen is what SO_PEERCRED tells of a Unix socket's peer. 0 or an errno value.
+// Where such a process can't be made (ids are virtual, no privilege, the pid is somebody's) the caller itself
+// calls.
+[[nodiscard]] int call_as(const schema::Credentials& who, bool possible, const std::function<int()>& call);
 
 }  // namespace cairn::restart

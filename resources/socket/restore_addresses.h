@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/region.h"
+#include "common/schema/field.h"
 
 namespace cairn::restart {
 
@@ -16,6 +17,7 @@ class Address {
   public:
     Address() = default;
     explicit Address(std::string sockaddr) : bytes_(std::move(sockaddr)) {}
+    explicit Address(const schema::Bytes& saved) : bytes_(saved.begin(), saved.end()) {}
     [[nodiscard]] static Address of(int fd);       // getsockname(2)
     [[nodiscard]] static Address peer_of(int fd);  // getpeername(2)
     [[nodiscard]] static Address loopback(int domain);

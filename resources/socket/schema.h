@@ -1,7 +1,8 @@
-// The options of sockets that a checkpoint keeps: what getsockopt(2) gives and setsockopt(2) takes back.
-// Sources: socket(7), tcp(7), ip(7), ipv6(7), udp(7), netlink(7) and the kernel's uapi headers for those that
-// the man pages lack. Left out is what belongs to the moment (TCP_QUICKACK, SO_ERROR), what describes and
-// can't be set, and buffer sizes, which need an order of their own.
+// What an image says of all sockets: above all the options that a checkpoint keeps, which are what
+// getsockopt(2) gives and setsockopt(2) takes back. Sources: socket(7), tcp(7), ip(7), ipv6(7), udp(7),
+// netlink(7) and the kernel's uapi headers for those that the man pages lack. Left out is what belongs to the
+// moment (TCP_QUICKACK, SO_ERROR), what describes and can't be set, and buffer sizes, which need an order of
+// their own.
 #pragma once
 
 #include <linux/if_packet.h>
@@ -13,6 +14,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/schema/field.h"
 
 namespace cairn::schema {
 
@@ -156,5 +163,82 @@ inline constexpr std::array socket_options = {
 // SO_BUF_LOCK, since Linux 5.15: which buffers the program has set itself, so that the kernel doesn't tune
 // them.
 inline constexpr int so_buf_lock = 72, lock_send = 1, lock_receive = 2;
+
+constexpr std::size_t count_options(OptionForm form) {
+    std::size_t count = 0;
+    for (const SocketOption& option : socket_options) count += option.form == form ? 1 : 0;
+    return count;
+}
+
+// For each option of the table what the socket has of it, those of each form in the table's order. They are
+// lists, so that an object that is no socket doesn't have to be as big.
+struct SocketOptions {
+    std::vector<std::optional<std::int32_t>> numbers = decltype(numbers)(count_options(OptionForm::number));
+    std::vector<std::optional<Bytes>> blocks = decltype(blocks)(count_options(OptionForm::bytes));
+    std::vector<std::optional<std::string>> texts = decltype(texts)(count_options(OptionForm::text));
+    std::int32_t send_buffer = 0, receive_buffer = 0;  // as getsockopt(2) tells them
+    std::optional<std::int32_t> buffer_lock, peek_offset;
+    Bytes filter;  // struct sock_filter[]; empty: none
+    bool filter_locked = false;
+};
+
+// Calls each(option, value) for every option of the table, `value` being what the socket has of it.
+template <Struct<SocketOptions> S, class F>
+void each_option(S& s, F&& each) {
+    std::size_t number = 0, block = 0, text = 0;
+    for (const SocketOption& option : socket_options) {
+        if (option.form == OptionForm::number)
+            each(option, s.numbers[number++]);
+        else if (option.form == OptionForm::bytes)
+            each(option, s.blocks[block++]);
+        else
+            each(option, s.texts[text++]);
+    }
+}
+
+template <Struct<SocketOptions> S, class F>
+void fields(S& s, F&& f) {
+    each_option(s, [&](const SocketOption& option, auto& value) { f(std::string_view{option.name}, value); });
+    f("SO_SNDBUF", s.send_buffer);
+    f("SO_RCVBUF", s.receive_buffer);
+    f("SO_BUF_LOCK", s.buffer_lock);
+    f("SO_PEEK_OFF", s.peek_offset);
+    CAIRN_FIELD(filter);
+    f("SO_LOCK_FILTER", s.filter_locked);
+}
+
+// What the socket has of one option; null: nothing, or not in this form.
+template <class T, Struct<SocketOptions> S>
+[[nodiscard]] auto* find_option(S& s, int level, int name) {
+    std::conditional_t<std::is_const_v<S>, const T, T>* found = nullptr;
+    each_option(s, [&]<class V>(const SocketOption& option, V& value) {
+        if constexpr (std::is_same_v<std::remove_const_t<V>, std::optional<T>>)
+            if (option.level == level && option.option == name && value) found = &*value;
+    });
+    return found;
+}
+
+// Who has made, called or sent something, as SO_PEERCRED and SCM_CREDENTIALS tell it.
+struct Credentials {
+    std::int32_t pid = 0;
+    std::uint32_t uid = 0, gid = 0;
+    auto operator<=>(const Credentials&) const = default;
+};
+
+template <Struct<Credentials> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(pid);
+    CAIRN_FIELD(uid);
+    CAIRN_FIELD(gid);
+}
+
+// An address is sockaddr as the kernel gives it, and empty where there is none. Most of cairn has it as a
+// string.
+[[nodiscard]] inline Bytes to_bytes(std::string_view address) {
+    return {address.begin(), address.end()};
+}
+[[nodiscard]] inline std::string to_string(const Bytes& address) {
+    return {address.begin(), address.end()};
+}
 
 }  // namespace cairn::schema

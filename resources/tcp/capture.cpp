@@ -13,7 +13,6 @@
 #include <set>
 #include <unordered_map>
 
-#include "common/schema/extra.h"
 #include "common/socket_names.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
@@ -22,8 +21,6 @@
 
 namespace cairn::capture {
 namespace {
-
-using nlohmann::json;
 
 constexpr int tcp_new_syn_received = 12;  // linux: include/net/tcp_states.h
 
@@ -40,7 +37,7 @@ bool is_pending(int state) {
 struct Socket {
     schema::Object* object = nullptr;
     const Description* found = nullptr;
-    json extra;
+    schema::Tcp* saved = nullptr;  // in the object
     std::string own, peer;
     int state = 0;
     bool taken = false;  // its contents
@@ -59,28 +56,24 @@ class TcpSockets {
             socket.own = own_address(socket.fd());
             socket.peer = peer_address(socket.fd());
             socket.state = tcp_state(socket.fd()).state;
-            auto extra = TRY(schema::unpack(socket.object->extra));
-            socket.extra = std::move(extra);
+            socket.saved = socket.object->get<schema::Tcp>();
             if (!socket.peer.empty()) by_connection_[connection(socket.own, socket.peer)] = id;
         }
         if (table_.options.meet) CHECK_OK(meet_others());
         for (auto& [id, socket] : sockets_)
             if (auto done = look_at(id, socket); !done)
                 return std::unexpected(std::move(done.error()).in(socket.found->who()));
-        for (auto& [id, socket] : sockets_) {
+        for (auto& [id, socket] : sockets_)
             if (socket.state != TCP_LISTEN && !socket.taken)
                 if (auto done = take_contents(socket); !done)
                     return std::unexpected(std::move(done.error()).in(socket.found->who()));
-            socket.object->extra = schema::pack(socket.extra);
-        }
         return {};
     }
 
   private:
     Result<> look_at(std::int64_t id, Socket& socket) {
         const auto [own, peer] = told_names(socket);
-        socket.extra["own"] = schema::binary(own.data(), own.size());
-        socket.extra["words"] = address_words(own);
+        socket.saved->own = schema::to_bytes(own);
         if (socket.state == TCP_LISTEN) return listening(id, socket);
         if (socket.state == TCP_SYN_SENT) return connecting(id, socket);
         pollfd polled{socket.fd(), POLLRDHUP, 0};
@@ -89,16 +82,14 @@ class TcpSockets {
         // After that: its peer's end may have come since, and is no shutdown(2) of its own.
         socket.state = tcp_state(socket.fd()).state;
         if (socket.state == TCP_CLOSE) {
-            socket.extra["dead"] = no_more_reading;
-            socket.extra["error"] = (polled.revents & POLLERR) != 0;
+            socket.saved->dead = no_more_reading;
+            socket.saved->error = (polled.revents & POLLERR) != 0;
             return {};
         }
-        socket.extra["connected"] = true;
-        socket.extra["peer_name"] = schema::binary(peer.data(), peer.size());
-        socket.extra["peer_words"] = address_words(peer);
-        socket.extra["error"] = (polled.revents & POLLERR) != 0;
-        socket.extra["no_more_sending"] = has_shut_its_sending(socket.state);
-        socket.extra["no_more_reading"] = no_more_reading && !has_seen_the_end(socket.state);
+        socket.saved->peer_name = schema::to_bytes(peer);
+        socket.saved->error = (polled.revents & POLLERR) != 0;
+        socket.saved->no_more_sending = has_shut_its_sending(socket.state);
+        socket.saved->no_more_reading = no_more_reading && !has_seen_the_end(socket.state);
         const auto partner = by_connection_.find(connection(socket.peer, socket.own));
         if (partner != by_connection_.end() && partner->second != id)
             return connected(id, socket, partner->second);
@@ -222,25 +213,22 @@ class TcpSockets {
 
     static Result<> linked(Socket& socket, LinkEnd& end) {
         if (end.pending) {
-            socket.extra["pending_at"] = end.link;
+            socket.saved->pending_at = end.link;
             return {};
         }
-        socket.extra["link"] = end.link;
-        socket.extra["side"] = end.side;
-        if (end.partner_unread) socket.extra["their_unread"] = *end.partner_unread;
-        socket.extra["their_unsent"] = end.partner_unsent;
-        if (end.arrived) socket.extra["arrived"] = *end.arrived;
-        if (end.written) {
-            socket.extra["written"] = *end.written;
-            socket.extra["sent"] = schema::binary(end.sent.data(), end.sent.size());
-        }
+        socket.saved->link = {.number = end.link,
+                              .side = end.side,
+                              .arrived = end.arrived,
+                              .written = end.written,
+                              .sent = end.written ? std::move(end.sent) : schema::Bytes(),
+                              .their_unread = end.partner_unread,
+                              .their_unsent = end.partner_unsent};
         keep_contents(socket, std::move(end.received));
         return {};
     }
 
     Result<> connected(std::int64_t id, Socket& socket, std::int64_t partner_id) {
         Socket& partner = sockets_.at(partner_id);
-        socket.extra["peer"] = partner_id;
         if (partner_id < id) return {};
         const Inode pair{socket.found->status.st_dev,
                          std::min(socket.found->status.st_ino, partner.found->status.st_ino)};
@@ -352,11 +340,11 @@ class TcpSockets {
             if (listener >= 0) return pending(socket, *other, listener);
         } else if (of_nobody) {
             // Whoever had it has closed it; what was sent before that still comes.
-            socket.extra["peer_gone"] = true;
+            socket.saved->peer_gone = true;
             return finish_arriving(socket, *other);
         }
         if (other == nullptr && has_seen_the_end(socket.state)) {
-            socket.extra["peer_gone"] = true;
+            socket.saved->peer_gone = true;
             return {};
         }
         return outside(socket);
@@ -369,7 +357,7 @@ class TcpSockets {
             socket.state = tcp_state(socket.fd()).state;
             return has_seen_the_end(socket.state);
         });
-        socket.extra["no_more_sending"] = has_shut_its_sending(socket.state);
+        socket.saved->no_more_sending = has_shut_its_sending(socket.state);
         if (here) return {};
         auto problem =
             fail_code(ExitCode::refused,
@@ -393,15 +381,17 @@ class TcpSockets {
             problem.error().passing = true;
             return problem;
         }
-        socket.extra["listener"] = listener;
+        socket.saved->listener = listener;
         return {};
     }
 
     Result<> outside(Socket& socket) {
         socket.object->outside = true;
         // As the program knows it: after a restart the kernel says otherwise.
-        if (is_pmix_server(socket.found->holder, schema::text(socket.extra, "peer_words")))
-            return describe_pmix_rank(table_, *socket.found, socket.extra);
+        if (is_pmix_server(socket.found->holder, address_words(schema::to_string(socket.saved->peer_name)))) {
+            socket.saved->launcher = TRY(find_pmix_rank(table_, *socket.found));
+            return {};
+        }
         table_.external(fmt::format("{} is a TCP socket, {} connected to {}", socket.found->who(),
                                     address_words(socket.own), address_words(socket.peer)),
                         "a restart resets it");
@@ -414,14 +404,12 @@ class TcpSockets {
             socket.peer = known->second->peer;
         if (socket.peer.empty())
             return fail("is a TCP socket that is being connected: sock_diag doesn't say to whom");
-        socket.extra["connecting"] = true;
-        const std::string peer = told_names(socket).second;
-        socket.extra["peer_name"] = schema::binary(peer.data(), peer.size());
-        socket.extra["peer_words"] = address_words(peer);
+        socket.saved->connecting = true;
+        socket.saved->peer_name = schema::to_bytes(told_names(socket).second);
         const std::int64_t listener = listener_of(socket.peer);
-        if (listener >= 0) socket.extra["listener"] = listener;
+        if (listener >= 0) socket.saved->listener = listener;
         const auto elsewhere = calls_elsewhere_.find(id);
-        if (elsewhere != calls_elsewhere_.end()) socket.extra["pending_at"] = elsewhere->second;
+        if (elsewhere != calls_elsewhere_.end()) socket.saved->pending_at = elsewhere->second;
         if (listener < 0 && elsewhere == calls_elsewhere_.end())
             table_.external(fmt::format("{} is a TCP socket that is being connected to {}",
                                         socket.found->who(), address_words(socket.peer)),
@@ -430,13 +418,12 @@ class TcpSockets {
     }
 
     Result<> listening(std::int64_t id, Socket& socket) {
-        socket.extra["listening"] = true;
-        if (table_.options.external == ExternalPolicy::keep_listening) socket.extra["keep_listening"] = true;
         // tcp_info of a listening socket: tcpi_unacked connections wait, of tcpi_sacked at most.
         const auto info = socket_option<tcp_info>(socket.fd(), IPPROTO_TCP, TCP_INFO);
-        socket.extra["backlog"] = info.tcpi_sacked;
-        if (const auto awaited = awaited_.find(id); awaited != awaited_.end())
-            socket.extra["awaited"] = awaited->second;
+        socket.saved->listening = {
+            .backlog = info.tcpi_sacked,
+            .keep_listening = table_.options.external == ExternalPolicy::keep_listening,
+            .awaited = awaited_[id]};
         if (info.tcpi_unacked == 0) return {};
         CHECK_OK(know_all());
         std::size_t from_outside = 0;
@@ -465,10 +452,7 @@ class TcpSockets {
     static void keep_contents(Socket& socket, Received received) {
         socket.taken = true;
         socket.object->contents.clear();
-        if (received.marked) {
-            socket.extra["mark"] = received.mark;
-            if (received.urgent) socket.extra["urgent"] = *received.urgent;
-        }
+        if (received.marked) socket.saved->mark = {received.mark, received.urgent};
         if (!received.data.empty()) socket.object->contents.push_back(std::move(received.data));
     }
 
@@ -494,9 +478,10 @@ Result<> describe_tcp_socket(Table& table, const Description& found, schema::Obj
         return fail_code(ExitCode::refused, "is a TCP socket with the kernel's {} on it: this can't be saved",
                          layer);
     object.identity = identity_of(found.status);
-    object.extra = schema::pack({{"domain", socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN)},
-                                 {"reuse_address", socket_option<int>(found.fd(), SOL_SOCKET, SO_REUSEADDR)},
-                                 {"options", socket_options_of(found.fd())}});
+    auto& saved = object.what.emplace<schema::Tcp>();
+    saved.domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
+    saved.reuse_address = socket_option<int>(found.fd(), SOL_SOCKET, SO_REUSEADDR);
+    saved.options = socket_options_of(found.fd());
     table.tcp_sockets.push_back(object.id);
     return {};
 }

@@ -28,14 +28,12 @@
 namespace cairn::restart {
 namespace {
 
-using nlohmann::json;
 using schema::Object;
 using Clock = std::chrono::steady_clock;
 
 struct End {
     const Object* object = nullptr;
-    json extra;
-    int domain = AF_INET;
+    const schema::Tcp* saved = nullptr;
     Address own, peer_name;
     Fd fd;
     bool renamed = false;  // listens at another address than the program knows
@@ -43,7 +41,11 @@ struct End {
     bool kept = false;     // finished, and no longer ours
     End* peer = nullptr;
     std::unique_ptr<Link> link;
-    [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
+    [[nodiscard]] CallSide side(const Address& at) const { return {saved->domain, saved->options, at}; }
+    [[nodiscard]] TcpUrgency urgency() const {
+        const auto* among = schema::find_option<std::int32_t>(saved->options, SOL_SOCKET, SO_OOBINLINE);
+        return {saved->mark, among != nullptr && *among != 0};
+    }
 };
 
 class TcpSockets {
@@ -66,15 +68,14 @@ class TcpSockets {
     Result<> read() {
         std::map<std::int64_t, End*> pairs;
         for (const Object& object : opening_.objects.objects) {
-            if (object.kind != schema::ObjectKind::other || object.type != "tcp") continue;
+            const auto* saved = object.get<schema::Tcp>();
+            if (saved == nullptr) continue;
             if (object.outside && object.contents.empty() && opening_.stand_in(object)) continue;
-            auto extra = TRY(schema::unpack(object.extra));
             End& end = ends_[object.id];
             end.object = &object;
-            end.extra = std::move(extra);
-            end.domain = schema::number<int>(end.extra, "domain");
-            end.own = Address(schema::bytes(end.extra, "own"));
-            end.peer_name = Address(schema::bytes(end.extra, "peer_name"));
+            end.saved = saved;
+            end.own = Address(saved->own);
+            end.peer_name = Address(saved->peer_name);
             if (object.pipe < 0) continue;
             const auto [first, added] = pairs.emplace(object.pipe, &end);
             if (added) continue;
@@ -86,20 +87,17 @@ class TcpSockets {
 
     // The ports may be in TIME_WAIT: of the killed programs' connection one end is, and can be called; or
     // both.
-    Result<> connect(End& end, const json& other_extra, int other_domain, const Address& other_name,
-                     Fd& other) {
+    Result<> connect(End& end, const CallSide& to, Fd& other) {
         Error why;
         for (bool first = true;; first = false) {
-            auto done = call({end.domain, end.extra, end.own}, end.fd,
-                             {other_domain, other_extra, other_name}, other);
+            auto done = call(end.side(end.own), end.fd, to, other);
             if (done) return {};
             why = done.error();
-            done = call({other_domain, other_extra, other_name}, other, {end.domain, end.extra, end.own},
-                        end.fd);
+            done = call(to, other, end.side(end.own), end.fd);
             if (done) return {};
             if (why.number != EADDRNOTAVAIL && why.number != EADDRINUSE) break;
             if (done.error().number == EADDRNOTAVAIL && !end.own.is_here()) break;
-            if (!leftovers_.worth_another_call(end.own, other_name, first)) break;
+            if (!leftovers_.worth_another_call(end.own, to.at, first)) break;
         }
         return std::unexpected(std::move(why));
     }
@@ -107,16 +105,15 @@ class TcpSockets {
     Result<> connect_pairs() {
         for (auto& [id, end] : ends_) {
             if (end.kept || end.peer == nullptr) continue;
-            auto done = connect(end, end.peer->extra, end.peer->domain, end.peer->own, end.peer->fd);
+            auto done = connect(end, end.peer->side(end.peer->own), end.peer->fd);
             if (!done) {
                 if (opening_.options.region == nullptr)
                     opening_.note(
                         "a TCP connection between members, {} and {}, can't have its addresses again ({}): "
                         "getsockname(2) and getpeername(2) tell others",
                         end.own.words(), end.peer->own.words(), done.error().what);
-                CHECK_OK(call({end.domain, end.extra, {}}, end.fd,
-                              {end.peer->domain, end.peer->extra, Address::loopback(end.peer->domain)},
-                              end.peer->fd));
+                CHECK_OK(call(end.side({}), end.fd,
+                              end.peer->side(Address::loopback(end.peer->saved->domain)), end.peer->fd));
             }
             End* const both[] = {&end, end.peer};
             CHECK_OK(finish(both));
@@ -128,20 +125,19 @@ class TcpSockets {
     Result<> connect_others() {
         std::vector<Link*> links;
         for (auto& [id, end] : ends_) {
-            if (!end.extra.contains("link") || end.peer != nullptr) continue;
+            if (!end.saved->link || end.peer != nullptr) continue;
             end.link = std::make_unique<Link>();
             Link& link = *end.link;
-            link.number = schema::number<std::int64_t>(end.extra, "link");
-            link.side = schema::number<int>(end.extra, "side");
-            link.domain = end.domain;
+            link.saved = *end.saved->link;
+            link.urgency = end.urgency();
+            link.domain = end.saved->domain;
             link.own = end.own;
             link.peer = end.peer_name;
             const auto* region = opening_.options.region;
             link.peer_now = region == nullptr ? Address() : link.peer.moved(region->sockets);
             if (link.peer_now.empty()) link.peer_now = link.peer;
-            link.extra = end.extra;
             link.contents = end.object->contents.empty() ? &none_ : &end.object->contents.front();
-            link.make = [&each = end] { return make_tcp_socket(each.domain, each.extra); };
+            link.make = [&each = end] { return make_tcp_socket(each.saved->domain, each.saved->options); };
             link.bind = [](int fd, const Address& own) { return take_address(fd, own, true); };
             links.push_back(&link);
         }
@@ -164,8 +160,8 @@ class TcpSockets {
         constexpr std::size_t most = 1000;  // they go to other parts by a message
         std::vector<Leftover> kept;
         for (const auto& [id, end] : ends_) {
-            if (!end.flag("listening") || end.own.port() == 0) continue;
-            const Fd probe = make_tcp_socket(end.domain, end.extra);
+            if (!end.saved->listening || end.own.port() == 0) continue;
+            const Fd probe = make_tcp_socket(end.saved->domain, end.saved->options);
             if (::bind(probe.get(), end.own.name(), end.own.length()) == 0 || errno != EADDRINUSE ||
                 !holder_of_port(end.own).empty())
                 continue;
@@ -185,7 +181,7 @@ class TcpSockets {
         for (std::size_t last = 0;;) {
             const bool ended = has_ended(end.fd.get());
             const std::size_t here = waiting_in(end.fd.get());
-            if (here >= expected || end.extra.contains("mark")) return {};
+            if (here >= expected || end.saved->mark) return {};
             const auto now = Clock::now();
             if (std::exchange(last, here) != here) moved = raised = now;
             if (now - moved > std::chrono::milliseconds(500)) CHECK_OK(still_wanted_());
@@ -210,15 +206,15 @@ class TcpSockets {
         const Link& link = *end.link;
         schema::Bytes expected = *link.contents;
         expected.insert(expected.end(), link.between.begin(), link.between.end());
-        const bool marked = end.extra.contains("mark");
-        if (marked)  // nobody looks beyond an urgent mark without reading
-            expected.resize(std::min(expected.size(), schema::number<std::size_t>(end.extra, "mark")));
+        const auto& mark = end.saved->mark;
+        if (mark)  // nobody looks beyond an urgent mark without reading
+            expected.resize(std::min<std::size_t>(expected.size(), mark->before));
         const std::size_t here = waiting_in(end.fd.get());
         schema::Bytes came(std::min(here, expected.size()));
         const ssize_t n =
             came.empty() ? 0 : ::recv(end.fd.get(), came.data(), came.size(), MSG_PEEK | MSG_DONTWAIT);
         came.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
-        if (std::equal(came.begin(), came.end(), expected.begin()) && (marked || here <= expected.size()))
+        if (std::equal(came.begin(), came.end(), expected.begin()) && (mark || here <= expected.size()))
             return {};
         return fail_code(ExitCode::damaged,
                          "connection {} - {}: what came from the other host is not what its part has sent: "
@@ -240,11 +236,11 @@ class TcpSockets {
     Result<> fill_other(End& end) {
         const Link& link = *end.link;
         if (!link.contents->empty()) filling_.receive_more(end.fd.get(), link.contents->size());
-        if (link.to_send.empty() && !link.their_extra.contains("mark")) return {};
+        if (link.to_send.empty() && !link.their_urgency.mark) return {};
         const int fd = end.fd.get();
         set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1);
         hold_more(fd, link.to_send.size());
-        const Filling::Received theirs{link.their_extra, std::span(link.to_send).first(link.received_size),
+        const Filling::Received theirs{std::span(link.to_send).first(link.received_size), link.their_urgency,
                                        -1};
         CHECK_OK(filling_.fill(theirs, fd));
         const auto between = std::span(link.to_send).subspan(link.received_size);
@@ -273,21 +269,20 @@ class TcpSockets {
     // Nobody is at the other end any more, or is outside.
     Result<> connect_lone() {
         for (auto& [id, end] : ends_) {
-            const bool lone = end.flag("peer_gone") || end.flag("dead") || end.object->outside;
+            const bool lone = end.saved->peer_gone || end.saved->dead || end.object->outside;
             if (end.fd || !lone || end.peer != nullptr) continue;
-            const bool named = end.flag("peer_gone") && end.peer_name.is_here();
-            auto done =
-                named ? connect(end, json::object(), end.peer_name.domain(), end.peer_name, end.stand_in)
-                      : fail("not here");
+            const bool named = end.saved->peer_gone && end.peer_name.is_here();
+            const int domain = end.saved->domain;
+            const schema::SocketOptions none;
+            auto done = named ? connect(end, {end.peer_name.domain(), none, end.peer_name}, end.stand_in)
+                              : fail("not here");
             if (!done && !end.own.empty()) {
-                const Address any_port = end.own.with_port(0).in_domain(end.domain);
-                done = call({end.domain, end.extra, end.own}, end.fd, {end.domain, json::object(), any_port},
-                            end.stand_in);
+                const Address any_port = end.own.with_port(0).in_domain(domain);
+                done = call(end.side(end.own), end.fd, {domain, none, any_port}, end.stand_in);
             }
             if (!done)
-                done = call({end.domain, end.extra, {}}, end.fd,
-                            {end.domain, json::object(), Address::loopback(end.domain)}, end.stand_in);
-            if (!done) return std::unexpected(std::move(done.error()).in(schema::text(end.extra, "words")));
+                done = call(end.side({}), end.fd, {domain, none, Address::loopback(domain)}, end.stand_in);
+            if (!done) return std::unexpected(std::move(done.error()).in(Address(end.saved->own).words()));
             End* const alone[] = {&end};
             CHECK_OK(finish(alone));
         }
@@ -297,20 +292,20 @@ class TcpSockets {
     Result<> make_rest() {
         // Those of who will call: without root's help only as long as nobody listens where they called.
         for (const auto& [id, end] : ends_)
-            if (!end.kept && !end.fd && is_pending(end)) end_leftover(end.own, end.peer_name);
+            if (!end.kept && !end.fd && end.saved->is_pending()) end_leftover(end.own, end.peer_name);
         for (auto& [id, end] : ends_) {
             if (end.kept || end.fd) continue;
-            end.fd = make_tcp_socket(end.domain, end.extra);
+            end.fd = make_tcp_socket(end.saved->domain, end.saved->options);
             if (!end.fd) return fail_errno("socket");
             if (end.own.port() == 0) continue;
-            if (is_pending(end) && take_own_address(end)) continue;
+            if (end.saved->is_pending() && take_own_address(end)) continue;
             if (!bind_once_free(end)) {
                 const int problem = errno;
                 CHECK_OK(still_wanted_());
                 CHECK_OK(bind_elsewhere(end, problem));
             }
-            if (!end.flag("listening")) continue;
-            if (::listen(end.fd.get(), schema::number<int>(end.extra, "backlog")) != 0)
+            if (!end.saved->listening) continue;
+            if (::listen(end.fd.get(), static_cast<int>(end.saved->listening->backlog)) != 0)
                 return fail_errno("listen at {}", end.own.words());
         }
         return {};
@@ -333,7 +328,7 @@ class TcpSockets {
         const auto bind = [&] { return ::bind(end.fd.get(), end.own.name(), end.own.length()) == 0; };
         if (bind()) return true;
         const int why = errno;
-        if (why != EADDRINUSE || !end.flag("listening") || end.flag("keep_listening") ||
+        if (why != EADDRINUSE || !end.saved->listening || keeps_listening(end) ||
             !holder_of_port(end.own).empty()) {
             errno = why;
             return false;
@@ -366,7 +361,7 @@ class TcpSockets {
             }
         }
         const std::string who = problem == EADDRINUSE ? holder_of_port(end.own) : std::string();
-        const bool may_move = end.flag("keep_listening") || !end.flag("listening");
+        const bool may_move = keeps_listening(end) || !end.saved->listening;
         if (may_move && ::bind(end.fd.get(), end.own.with_port(0).name(), end.own.length()) == 0) {
             opening_.note("{} is taken{}: a TCP socket that was bound to it is at {} now", end.own.words(),
                           who, Address::of(end.fd.get()).words());
@@ -389,11 +384,11 @@ class TcpSockets {
     // They wait to be accepted as they did. And who was about to connect is so again.
     Result<> connect_pending() {
         for (auto& [id, end] : ends_) {
-            if (!is_pending(end) || end.extra.contains("pending_at")) continue;
+            if (!end.saved->is_pending() || end.saved->pending_at) continue;
             set_nonblocking(end.fd.get());
             const int problem = call_listener(end);
             if (problem != 0) note_no_call(end, std::strerror(problem));
-            if (!end.flag("connecting") && problem == 0) (void)wait_connected(end.fd.get());
+            if (!end.saved->connecting && problem == 0) (void)wait_connected(end.fd.get());
         }
         return connect_to_parts();
     }
@@ -412,7 +407,7 @@ class TcpSockets {
         }
         if (problem != EADDRNOTAVAIL) return problem;
         // A port that others are bound to isn't chosen by connect(2).
-        Fd bound = make_tcp_socket(end.domain, end.extra);
+        Fd bound = make_tcp_socket(end.saved->domain, end.saved->options);
         if (bound && take_address(bound.get(), end.own, false)) {
             set_nonblocking(bound.get());
             if (call(bound.get()) == 0) {
@@ -437,16 +432,16 @@ class TcpSockets {
         std::vector<PendingCall> calls;
         std::vector<End*> callers;
         for (auto& [id, end] : ends_) {
-            for (const json& number : end.extra.value("awaited", json::array()))
-                if (number.is_number_integer())
-                    awaited.push_back({number.get<std::int64_t>(), Address::of(end.fd.get())});
-            if (!end.extra.contains("pending_at")) continue;
+            if (end.saved->listening)
+                for (const std::int64_t number : end.saved->listening->awaited)
+                    awaited.push_back({number, Address::of(end.fd.get())});
+            if (!end.saved->pending_at) continue;
             set_nonblocking(end.fd.get());
-            calls.push_back({.number = schema::number<std::int64_t>(end.extra, "pending_at"),
+            calls.push_back({.number = *end.saved->pending_at,
                              .fd = end.fd.get(),
-                             .domain = end.domain,
+                             .domain = end.saved->domain,
                              .listener = end.peer_name,
-                             .established = !end.flag("connecting"),
+                             .established = !end.saved->connecting,
                              .problem = {}});
             callers.push_back(&end);
         }
@@ -458,8 +453,8 @@ class TcpSockets {
         return {};
     }
 
-    static bool is_pending(const End& end) {
-        return end.extra.contains("listener") || end.extra.contains("pending_at") || end.flag("connecting");
+    static bool keeps_listening(const End& end) {
+        return end.saved->listening && end.saved->listening->keep_listening;
     }
 
     static void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
@@ -487,14 +482,14 @@ class TcpSockets {
 
     Result<> fill(End& end) {
         const int sender = end.stand_in ? end.stand_in.get() : end.peer ? end.peer->fd.get() : -1;
-        if (sender < 0 || (end.object->contents.empty() && !end.extra.contains("mark"))) return {};
+        if (sender < 0 || (end.object->contents.empty() && !end.saved->mark)) return {};
         set_int(sender, IPPROTO_TCP, TCP_NODELAY, 1);
         if (!end.object->contents.empty()) hold_more(sender, end.object->contents.front().size());
-        const Filling::Received received{end.extra,
-                                         end.object->contents.empty()
+        const TcpUrgency urgency = end.urgency();
+        const Filling::Received received{end.object->contents.empty()
                                              ? std::span<const std::uint8_t>()
                                              : std::span(end.object->contents.front()),
-                                         end.fd.get()};
+                                         urgency, end.fd.get()};
         if (auto done = filling_.fill(received, sender); !done)
             return std::unexpected(std::move(done.error()).in(end.own.words()));
         set_int(sender, IPPROTO_TCP, TCP_NODELAY, 0);
@@ -503,16 +498,16 @@ class TcpSockets {
 
     // An MPI program's: somebody answers in the launcher's place (restart/pmi).
     static bool is_of_launcher(const End& end) {
-        return end.extra.contains("pmi_rank") && !end.flag("error") && !end.flag("peer_gone");
+        return end.saved->launcher && !end.saved->error && !end.saved->peer_gone;
     }
 
     static void end_stand_in(End& end) {
-        const bool reset = end.object->outside || end.flag("error");
+        const bool reset = end.object->outside || end.saved->error;
         if (reset) {
             const linger at_once{1, 0};
             ::setsockopt(end.stand_in.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
         }
-        if (end.flag("dead") && !reset) ::shutdown(end.fd.get(), SHUT_WR);
+        if (end.saved->dead && !reset) ::shutdown(end.fd.get(), SHUT_WR);
         end.stand_in.reset();
     }
 
@@ -521,8 +516,8 @@ class TcpSockets {
     Result<> finish(std::span<End* const> ends) {
         for (End* const end : ends) CHECK_OK(fill(*end));
         for (End* const end : ends) {
-            if (end->flag("no_more_sending")) ::shutdown(end->fd.get(), SHUT_WR);
-            if (end->flag("no_more_reading")) ::shutdown(end->fd.get(), SHUT_RD);
+            if (end->saved->no_more_sending) ::shutdown(end->fd.get(), SHUT_WR);
+            if (end->saved->no_more_reading) ::shutdown(end->fd.get(), SHUT_RD);
             if (is_of_launcher(*end)) opening_.launchers.emplace(end->object->id, std::move(end->stand_in));
             if (end->stand_in) end_stand_in(*end);
         }
@@ -532,14 +527,13 @@ class TcpSockets {
 
     Result<> keep(End& end) {
         const int fd = end.fd.get();
-        set_socket_options(fd, end.extra, schema::OptionMoment::last);
+        schema::SocketOptions options = end.saved->options;
+        set_socket_options(fd, options, schema::OptionMoment::last);
         if (filling_.is_over(fd)) {
-            int room = 0;
-            socklen_t length = sizeof room;
-            ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &length);
-            end.extra["options"]["SO_RCVBUF"] = room;
+            socklen_t length = sizeof options.receive_buffer;
+            ::getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &options.receive_buffer, &length);
         }
-        set_buffers(fd, end.extra);
+        set_buffers(fd, options);
         if (end.link || end.peer != nullptr || end.renamed || is_of_launcher(end)) name(end);
         CHECK_OK(set_flags(fd, *end.object));
         CHECK_OK(opening_.keep(*end.object, std::move(end.fd)));
@@ -557,7 +551,7 @@ class TcpSockets {
     // Others had to be bound to the same port, which the kernel allows only if all of them say so.
     Result<> set_reuse() {
         for (auto& [id, end] : ends_) {
-            const int reuse = schema::number<int>(end.extra, "reuse_address");
+            const int reuse = end.saved->reuse_address;
             if (reuse == 1) continue;
             const auto lent = TRY(opening_.opened.lend(id));
             set_int(lent.get(), SOL_SOCKET, SO_REUSEADDR, reuse);

@@ -9,16 +9,12 @@
 
 namespace cairn::restart {
 
-using nlohmann::json;
-
-Fd make_tcp_socket(int domain, const json& extra) {
+Fd make_tcp_socket(int domain, const schema::SocketOptions& options) {
     Fd fd(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!fd) return fd;
     set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-    set_socket_options(fd.get(), extra, schema::OptionMoment::before_bind);
-    const json options = options_of(extra);
-    if ((schema::number<int>(options, "SO_BUF_LOCK") & schema::lock_receive) != 0)
-        set_buffers(fd.get(), extra);
+    set_socket_options(fd.get(), options, schema::OptionMoment::before_bind);
+    if ((options.buffer_lock.value_or(0) & schema::lock_receive) != 0) set_buffers(fd.get(), options);
     return fd;
 }
 
@@ -43,12 +39,12 @@ Result<> wait_connected(int fd) {
 namespace {
 
 Result<> call_once(const CallSide& from, Fd& caller, const CallSide& to, Fd& answerer, bool by_connect) {
-    const Fd listener = make_tcp_socket(to.domain, to.extra);
+    const Fd listener = make_tcp_socket(to.domain, to.options);
     if (!listener) return fail_errno("socket");
     if (::bind(listener.get(), to.at.name(), to.at.length()) != 0) return fail_errno("{}", to.at.words());
     if (::listen(listener.get(), 8) != 0) return fail_errno("listen at {}", to.at.words());
     Address there = Address::of(listener.get()).in_domain(from.domain);
-    caller = make_tcp_socket(from.domain, from.extra);
+    caller = make_tcp_socket(from.domain, from.options);
     if (!caller) return fail_errno("socket");
     if (!from.at.empty() && !take_address(caller.get(), from.at, by_connect))
         return fail_errno("{}", from.at.words());

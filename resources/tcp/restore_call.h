@@ -1,16 +1,15 @@
 // A connection between two sockets of this tool's: one calls the other.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "common/error.h"
 #include "common/fd.h"
 #include "resources/socket/restore_addresses.h"
+#include "resources/socket/schema.h"
 
 namespace cairn::restart {
 
-// A socket as `extra` says. With buffers that its program has set: they have a say in the window's scale.
-[[nodiscard]] Fd make_tcp_socket(int domain, const nlohmann::json& extra);
+// With buffers that its program has set: they have a say in the window's scale.
+[[nodiscard]] Fd make_tcp_socket(int domain, const schema::SocketOptions& options);
 
 // `by_connect`: a port that others are bound to may be taken (take_for_call).
 [[nodiscard]] bool take_address(int fd, const Address& own, bool by_connect);
@@ -20,7 +19,7 @@ namespace cairn::restart {
 
 struct CallSide {
     int domain = 0;
-    const nlohmann::json& extra;
+    const schema::SocketOptions& options;
     const Address& at;  // empty: wherever
 };
 // `caller` calls `answerer`; both are made.

@@ -72,15 +72,14 @@ void Filling::receive_more(int to, std::size_t bytes) {
 Result<> Filling::fill(const Received& end, int sender) {
     const auto data = end.data;
     const int receiver = end.receiver;
-    if (!end.extra.contains("mark")) return send(sender, receiver, data);
-    const auto mark = std::min(schema::number<std::size_t>(end.extra, "mark"), data.size());
-    CHECK_OK(send(sender, receiver, data.first(mark)));
-    const bool apart = end.extra.contains("urgent");
-    const bool among = schema::number<int>(options_of(end.extra), "SO_OOBINLINE") != 0 && mark < data.size();
+    const auto& [mark, among_rest] = end.urgency;
+    if (!mark) return send(sender, receiver, data);
+    const auto before = std::min<std::size_t>(mark->before, data.size());
+    CHECK_OK(send(sender, receiver, data.first(before)));
+    const bool apart = mark->urgent.has_value();
+    const bool among = among_rest && before < data.size();
     // Read already: the mark is there nevertheless.
-    const std::uint8_t urgent = apart   ? schema::number<std::uint8_t>(end.extra, "urgent")
-                                : among ? data[mark]
-                                        : std::uint8_t{0};
+    const std::uint8_t urgent = mark->urgent.value_or(among ? data[before] : std::uint8_t{0});
     CHECK_OK(send(sender, receiver, {&urgent, 1}, MSG_OOB));
     if (!apart && !among && receiver >= 0) {
         std::uint8_t byte = 0;
@@ -88,7 +87,7 @@ Result<> Filling::fill(const Received& end, int sender) {
         ::poll(&polled, 1, 1000);
         (void)!::recv(receiver, &byte, 1, MSG_OOB | MSG_DONTWAIT);
     }
-    const std::size_t rest = mark + (among ? 1 : 0);
+    const std::size_t rest = before + (among ? 1 : 0);
     return send(sender, receiver, data.subspan(rest));
 }
 

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
@@ -31,8 +30,8 @@ class Filling {
     void receive_more(int to, std::size_t bytes);
 
     struct Received {
-        const nlohmann::json& extra;
         std::span<const std::uint8_t> data;
+        const TcpUrgency& urgency;
         int receiver;  // -1: it is on another host
     };
     // With its urgent mark, if it had one.

@@ -7,7 +7,8 @@
 #include <cerrno>
 #include <optional>
 
-#include "common/schema/extra.h"
+#include "common/schema/msgpack.h"
+#include "resources/tcp/restore_said.h"
 
 namespace cairn::restart {
 namespace {
@@ -23,7 +24,7 @@ class Speech {
   public:
     Speech(json words, std::span<const std::uint8_t> bytes) : bytes_(bytes) {
         words["size"] = bytes.size();
-        words_ = schema::pack(words);
+        words_ = json::to_msgpack(words);
     }
     [[nodiscard]] bool over() const { return begun_ && bytes_.empty(); }
     Result<> go_on(Channel& channel) {
@@ -58,14 +59,17 @@ class Hearing {
         if (message.size() > most_words)
             return fail_code(ExitCode::damaged, "its other part says {} bytes of itself, {} are allowed",
                              message.size(), most_words);
-        auto words = schema::unpack({message.begin(), message.end()});
-        if (!words) return std::unexpected(std::move(words.error()).in("its other part"));
-        size_ = schema::number<std::uint64_t>(*words, "size");
+        const schema::Bytes bytes(message.begin(), message.end());
+        auto words = TRY(schema::parse(bytes, "what its other part says of itself"));
+        if (!words.is_object())
+            return fail_code(ExitCode::damaged, "what its other part says of itself is {}",
+                             words.type_name());
+        size_ = said_number<std::uint64_t>(words, "size");
         if (size_ > most_)
             return fail_code(ExitCode::damaged,
                              "its other part speaks of {} bytes, by this part's image it has {} at most",
                              size_, most_);
-        said_.words = std::move(*words);
+        said_.words = std::move(words);
         begun_ = true;
         return {};
     }

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <memory>
 
-#include "common/schema/extra.h"
 #include "resources/tcp/restore_callers.h"
 #include "resources/tcp/restore_link_talk.h"
+#include "resources/tcp/restore_said.h"
 
 namespace cairn::restart {
 namespace {
@@ -26,7 +26,7 @@ constexpr auto accept_patience = std::chrono::seconds(45);  // until it has call
 constexpr auto proof_patience = std::chrono::seconds(10);   // of who has taken the call
 // Of what this speaks of a connection's ends, and of what is said on them (docs/protocol.md).
 constexpr int wire_version = 2;
-// What a connection can have in it, where an older image doesn't say: TCP's largest window.
+// What a connection can have in it, where the image doesn't say: TCP's largest window.
 constexpr std::uint64_t largest_window = std::uint64_t{1} << 30;
 
 Address any_address(int domain) {
@@ -45,7 +45,7 @@ class LinkMaker {
 
     Result<> run() {
         // In the same order everywhere: nobody waits for somebody who waits for him.
-        std::ranges::sort(links_, {}, [](const Link* link) { return link->number; });
+        std::ranges::sort(links_, {}, [](const Link* link) { return link->saved.number; });
         for (const Link* link : links_) free_port(*link);
         json ends = json::array();
         for (Link* link : links_) CHECK_OK(offer(*link, ends));
@@ -53,12 +53,12 @@ class LinkMaker {
         auto others = TRY(s_.meet(ends));
         for (const json& other : others) {
             if (!other.is_object()) continue;
-            other_[schema::number<std::int64_t>(other, "link")] = other;
+            other_[said_number<std::int64_t>(other, "link")] = other;
             end_for(other.value("leftovers", json::array()));
         }
         for (Link* link : links_) {
             auto done = is_of_this_version(*link);
-            if (done) done = link->side == 0 ? answer(*link) : call(*link);
+            if (done) done = link->saved.side == 0 ? answer(*link) : call(*link);
             if (done) done = exchange(*link);
             if (!done)
                 return std::unexpected(std::move(done.error())
@@ -106,10 +106,10 @@ class LinkMaker {
     }
 
     Result<> offer(Link& link, json& ends) {
-        json end = {{"link", link.number}, {"side", link.side}, {"wire", wire_version}};
-        if (link.side == 0) {
+        json end = {{"link", link.saved.number}, {"side", link.saved.side}, {"wire", wire_version}};
+        if (link.saved.side == 0) {
             auto ticket = TRY(callers_.expect());
-            tokens_[link.number] = ticket.token;
+            tokens_[link.saved.number] = ticket.token;
             auto fallback = TRY(callers_.listen(any_address(link.domain), link.domain, link.make));
             end["port"] = fallback;
             end["token"] = ticket.token;
@@ -123,9 +123,9 @@ class LinkMaker {
     }
 
     [[nodiscard]] Result<> is_of_this_version(const Link& link) const {
-        const auto found = other_.find(link.number);
+        const auto found = other_.find(link.saved.number);
         if (found == other_.end()) return fail("the coordinator has not said where its other end is");
-        const int theirs = std::max(1, schema::number<int>(found->second, "wire"));
+        const int theirs = std::max(1, said_number<int>(found->second, "wire"));
         if (theirs == wire_version) return {};
         return fail_code(ExitCode::refused,
                          "its other part, on {}, speaks version {} of what parts say to each other, this one "
@@ -135,7 +135,7 @@ class LinkMaker {
 
     Result<> answer(Link& link) {
         for (const auto until = Clock::now() + accept_patience; Clock::now() < until;) {
-            auto [fd, channel] = callers_.take(tokens_.at(link.number), std::chrono::milliseconds(500));
+            auto [fd, channel] = callers_.take(tokens_.at(link.saved.number), std::chrono::milliseconds(500));
             if (fd) {
                 link.fd = std::move(fd);
                 channel_ = std::move(channel);
@@ -155,7 +155,7 @@ class LinkMaker {
 
     [[nodiscard]] std::string where(const Link& link) const {
         std::string text;
-        const auto other = other_.find(link.number);
+        const auto other = other_.find(link.saved.number);
         if (other == other_.end()) return "?";
         for (const json& address : other->second.value("addresses", json::array()))
             text += (text.empty() ? "" : ", ") + address.get<std::string>();
@@ -163,10 +163,10 @@ class LinkMaker {
     }
 
     Result<> call(Link& link) {
-        const json& other = other_.at(link.number);
-        const std::string token = schema::text(other, "token");
-        auto key = TRY(Key::parse(schema::text(other, "key"), "what the coordinator says of the connection"));
-        if (schema::number<bool>(other, "old") && link.own.is_here() &&
+        const json& other = other_.at(link.saved.number);
+        const std::string token = said_text(other, "token");
+        auto key = TRY(Key::parse(said_text(other, "key"), "what the coordinator says of the connection"));
+        if (said_number<bool>(other, "old") && link.own.is_here() &&
             try_to_call(link, link.peer, {token, key}, true, old_patience))
             return {};
         std::string tried;
@@ -176,7 +176,7 @@ class LinkMaker {
         addresses.emplace_back(link.domain == AF_INET6 ? "::1" : "127.0.0.1");  // both parts on one host
         for (const std::string& text : addresses) {
             const Address address =
-                Address::parse(text, schema::number<std::uint16_t>(other, "port")).in_domain(link.domain);
+                Address::parse(text, said_number<std::uint16_t>(other, "port")).in_domain(link.domain);
             if (address.domain() != link.domain) continue;
             auto done = try_to_call(link, address, {token, key}, false, call_patience);
             if (done) return {};
@@ -225,40 +225,41 @@ class LinkMaker {
                 }};
     }
 
-    // By this part's image: what the other end can have at most.
-    [[nodiscard]] static std::uint64_t most_of(const Link& link, const char* field) {
-        return link.extra.contains(field) ? schema::number<std::uint64_t>(link.extra, field) : largest_window;
-    }
-
     // Each tells the other what it had received and not read: what came by a connection can be put there by
     // its other end only. Then what will come, so that it can be compared.
     [[nodiscard]] Result<> exchange(Link& link) {
         json own = json::object();
-        for (const char* field : {"arrived", "mark", "urgent"})
-            if (link.extra.contains(field)) own[field] = link.extra[field];
-        own["options"] = {{"SO_OOBINLINE",
-                           schema::number<int>(link.extra.value("options", json::object()), "SO_OOBINLINE")}};
+        if (link.saved.arrived) own["arrived"] = *link.saved.arrived;
+        if (link.urgency.mark) own["mark"] = link.urgency.mark->before;
+        if (link.urgency.mark && link.urgency.mark->urgent) own["urgent"] = *link.urgency.mark->urgent;
+        own["options"] = {{"SO_OOBINLINE", link.urgency.among ? 1 : 0}};
         LinkTalk said = talk(link.fd.get(), *channel_);
-        auto theirs = TRY(said.swap(own, *link.contents, most_of(link, "their_unread")));
-        link.their_extra = std::move(theirs.words);
+        auto theirs = TRY(said.swap(own, *link.contents, link.saved.their_unread.value_or(largest_window)));
+        if (theirs.words.contains("mark")) {
+            auto& mark = link.their_urgency.mark.emplace(said_number<std::uint64_t>(theirs.words, "mark"));
+            if (theirs.words.contains("urgent"))
+                mark.urgent = said_number<std::uint8_t>(theirs.words, "urgent");
+        }
+        const auto options = theirs.words.value("options", json::object());
+        link.their_urgency.among = said_number<int>(options, "SO_OOBINLINE") != 0;
         link.to_send = std::move(theirs.bytes);
         link.received_size = link.to_send.size();
-        CHECK_OK(add_what_was_between(link));
+        if (theirs.words.contains("arrived"))
+            CHECK_OK(add_what_was_between(link, said_number<std::uint32_t>(theirs.words, "arrived")));
         auto between = TRY(said.swap(json::object(), std::span(link.to_send).subspan(link.received_size),
-                                     most_of(link, "their_unsent")));
+                                     link.saved.their_unsent));
         link.between = std::move(between.bytes);
         channel_.reset();
         set_blocking(link.fd.get(), true);
         return {};
     }
 
-    static Result<> add_what_was_between(Link& link) {
-        if (!link.extra.contains("written") || !link.their_extra.contains("arrived")) return {};
-        const auto written = schema::number<std::uint32_t>(link.extra, "written");
-        const auto arrived = schema::number<std::uint32_t>(link.their_extra, "arrived");
-        const std::string sent = schema::bytes(link.extra, "sent");
+    // `arrived`: at the other end.
+    static Result<> add_what_was_between(Link& link, std::uint32_t arrived) {
+        if (!link.saved.written) return {};
+        const schema::Bytes& sent = link.saved.sent;
         // Sequence numbers wrap around; the other's may count our end (FIN), which ours doesn't.
-        const auto missing = static_cast<std::int32_t>(written - arrived);
+        const auto missing = static_cast<std::int32_t>(*link.saved.written - arrived);
         if (missing <= 0) return {};
         if (static_cast<std::size_t>(missing) > sent.size())
             return fail_code(ExitCode::damaged, "{} bytes were in between, the image has {}", missing,

@@ -16,6 +16,7 @@
 #include "common/schema/process.h"
 #include "resources/socket/restore_addresses.h"
 #include "resources/tcp/restore_time_wait.h"
+#include "resources/tcp/schema.h"
 
 namespace cairn::restart {
 
@@ -23,19 +24,24 @@ namespace cairn::restart {
 // docs/protocol.md, restart-links.
 using MeetLinks = std::function<Result<nlohmann::json>(const nlohmann::json& ends)>;
 
+// What of the received data is urgent, and whether it is among the rest (SO_OOBINLINE).
+struct TcpUrgency {
+    std::optional<schema::UrgentMark> mark;
+    bool among = false;
+};
+
 struct Link {
-    std::int64_t number = -1;
-    int side = 0;  // 0 waits to be called, 1 calls
+    schema::TcpLink saved;
+    TcpUrgency urgency;
     int domain = 0;
-    Address own, peer;     // as the programs know them
-    Address peer_now;      // where the peer's host is now
-    nlohmann::json extra;  // of the object: arrived, written, sent, mark, urgent, options
+    Address own, peer;  // as the programs know them
+    Address peer_now;   // where the peer's host is now
     const schema::Bytes* contents = nullptr;
     std::function<Fd()> make;  // a socket of this domain with the options that come first
     std::function<bool(int fd, const Address& own)> bind;
 
-    Fd fd;                       // connected
-    nlohmann::json their_extra;  // what the other end had: mark, urgent, options as in our own
+    Fd fd;  // connected
+    TcpUrgency their_urgency;
     // What it had received and not read, and after `received_size` what was in between. It goes to it over
     // the connection as such: the kernel puts nothing else into a receive queue.
     schema::Bytes to_send;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <map>
 
-#include "common/schema/extra.h"
+#include "resources/tcp/restore_said.h"
 
 namespace cairn::restart {
 namespace {
@@ -38,10 +38,10 @@ int call_one(const PendingCall& call, const Address& address) {
 }
 
 void make_call(PendingCall& call, const json& other) {
-    const auto port = schema::number<std::uint16_t>(other, "port");
+    const auto port = said_number<std::uint16_t>(other, "port");
     std::vector<Address> addresses;
     // One that listens at a single address is at no other.
-    if (const std::string only = schema::text(other, "at"); !only.empty()) {
+    if (const std::string only = said_text(other, "at"); !only.empty()) {
         addresses.push_back(Address::parse(only, port));
     } else {
         for (const json& each : other.value("addresses", json::array()))
@@ -77,7 +77,7 @@ Result<> call_listeners(const std::vector<AwaitedCall>& awaited, std::vector<Pen
     auto others = TRY(meet(ends));
     std::map<std::int64_t, json> by_number;
     for (const json& other : others)
-        if (other.is_object()) by_number[schema::number<std::int64_t>(other, "link")] = other;
+        if (other.is_object()) by_number[said_number<std::int64_t>(other, "link")] = other;
     for (PendingCall& call : calls) {
         const auto other = by_number.find(call.number);
         if (other == by_number.end())

@@ -12,21 +12,19 @@
 #include <cstring>
 #include <deque>
 
-#include "common/schema/extra.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
 
 namespace cairn::capture {
 namespace {
 
-using nlohmann::json;
-
-json credentials_of(const Table& table, const ucred& who) {
-    return json::array({table.to_program(who.pid), who.uid, who.gid});
+schema::Credentials credentials_of(const Table& table, const ucred& who) {
+    return {table.to_program(who.pid), who.uid, who.gid};
 }
 
 // A name is a path as it was given to bind(2): it may be relative to where its process was then.
-void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& diagnosis, json& extra) {
+void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& diagnosis,
+                 schema::UnixSocket& saved) {
     if (diagnosis.name.empty() || diagnosis.name.front() == 0) return;
     const std::string name = diagnosis.name.c_str();
     const auto here = [&](const std::string& folder) {
@@ -36,12 +34,7 @@ void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& 
         if (static_cast<std::uint32_t>(status.st_ino) != diagnosis.path_inode ||
             status.st_dev != diagnosis.path_device)
             return false;
-        extra["path_here"] = true;
-        extra["path_mode"] = status.st_mode & 07777;
-        extra["path_uid"] = status.st_uid;
-        extra["path_gid"] = status.st_gid;
-        extra["path_inode"] = status.st_ino;
-        extra["path_device"] = status.st_dev;
+        saved.file = {.mode = status.st_mode & 07777, .uid = status.st_uid, .gid = status.st_gid};
         return true;
     };
     if (name.front() == '/') {
@@ -52,35 +45,34 @@ void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& 
         auto folder = read_link(process + "cwd");
         return folder ? *folder : std::string("/");
     };
-    extra["folder"] = folder_of(proc_folder(holder));
-    if (here(extra["folder"])) return;
+    saved.folder = folder_of(proc_folder(holder));
+    if (here(saved.folder)) return;
     for (const pid_t member : table.members)
         if (const std::string folder = folder_of(fmt::format("/proc/{}/", member)); here(folder)) {
-            extra["folder"] = folder;
+            saved.folder = folder;
             return;
         }
 }
 
-Result<json> waiting_in(Table& table, const Description& found, int style, schema::Object& object) {
-    auto messages = look_into(found.fd(), AF_UNIX, style == SOCK_STREAM);
+Result<> take_waiting(Table& table, const Description& found, schema::Object& object,
+                      schema::UnixSocket& saved) {
+    auto messages = look_into(found.fd(), AF_UNIX, saved.style == SOCK_STREAM);
     if (!messages) return std::unexpected(std::move(messages.error()).in(found.who()));
-    json list = json::array();
     bool plain = true;
     for (Waiting& message : *messages) {
-        json each = json::object();
-        if (!message.from.empty() && style == SOCK_DGRAM)
-            each["from"] = schema::binary(message.from.data(), message.from.size());
-        if (message.sender) each["sender"] = credentials_of(table, *message.sender);
+        schema::UnixMessage each;
+        if (saved.style == SOCK_DGRAM) each.from = schema::to_bytes(message.from);
+        if (message.sender) each.sender = credentials_of(table, *message.sender);
         for (Fd& right : message.rights) {
             auto description = TRY(describe_in_flight(found.holder, std::move(right), found.who()));
-            auto id = TRY(table.enter(std::move(description)));
-            each["rights"].push_back(id);
+            each.rights.push_back(TRY(table.enter(std::move(description))));
         }
-        plain = plain && each.empty();
-        list.push_back(std::move(each));
+        plain = plain && each.from.empty() && !each.sender && each.rights.empty();
+        saved.messages.push_back(std::move(each));
         object.contents.push_back(std::move(message.data));
     }
-    return plain ? json::array() : list;
+    if (plain) saved.messages.clear();
+    return {};
 }
 
 // The byte of MSG_OOB (since Linux 5.15) would have to be put back at its place among the others.
@@ -92,8 +84,8 @@ bool has_urgent_byte(int fd) {
 // Clients whose connection waits to be accepted: inode -> it. What such a client has sent already can't be
 // seen by anybody before the connection is accepted.
 Result<> capture_pending(Table& table, const Table::UnixSocket& listener, const Description& found,
-                         json& extra, std::map<ino_t, std::int64_t>& embryos) {
-    json pending = json::array();
+                         schema::UnixSocket& saved, std::set<ino_t>& embryos) {
+    std::vector<std::int64_t>& pending = saved.listening->pending;
     for (const ino_t client : listener.diagnosis.pending) {
         const auto member = table.unix_sockets.find(client);
         if (client == 0 || member == table.unix_sockets.end()) {
@@ -102,7 +94,7 @@ Result<> capture_pending(Table& table, const Table::UnixSocket& listener, const 
                 table.note(
                     "{} is a listening socket ({}) with a connection from outside the group that it hasn't "
                     "accepted: left out",
-                    found.who(), extra.value("words", ""));
+                    found.who(), saved.name.empty() ? "" : address_words(schema::to_string(saved.name)));
             continue;
         }
         int unread = 0;
@@ -117,27 +109,26 @@ Result<> capture_pending(Table& table, const Table::UnixSocket& listener, const 
             return std::unexpected(std::move(problem.error()).in(end.who()));
         }
         pending.push_back(member->second.object);
-        embryos.emplace(client, listener.object);
+        embryos.insert(client);
     }
-    extra["pending"] = std::move(pending);
     return {};
 }
 
 Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& diagnosis,
-                             const Description& found, const std::map<ino_t, std::int64_t>& embryos,
-                             schema::Object& object, json& extra) {
-    if (const std::string peer = peer_address(found.fd()); !peer.empty()) {
-        extra["peer_name"] = schema::binary(peer.data(), peer.size());
-        extra["peer_words"] = address_words(peer);
+                             const Description& found, const std::set<ino_t>& embryos, schema::Object& object,
+                             schema::UnixSocket& saved) {
+    const std::string peer_name = peer_address(found.fd());
+    if (!peer_name.empty()) {
+        saved.peer_name = schema::to_bytes(peer_name);
         const auto who = socket_option<ucred>(found.fd(), SOL_SOCKET, SO_PEERCRED);
-        if (who.pid != 0) extra["peer_credentials"] = credentials_of(table, who);
-        extra["connected"] = true;
+        if (who.pid != 0) saved.peer_credentials = credentials_of(table, who);
+        saved.connected = true;
     }
-    const bool datagrams = extra["style"] == SOCK_DGRAM;
+    const bool datagrams = saved.style == SOCK_DGRAM;
     const auto peer =
         diagnosis.peer == 0 ? table.unix_sockets.end() : table.unix_sockets.find(diagnosis.peer);
     if (peer != table.unix_sockets.end()) {
-        extra["peer"] = peer->second.object;
+        saved.peer = peer->second.object;
         if (peer->second.diagnosis.peer != inode) return {};  // datagrams in one direction
         // Sockets and pipes share one number space; sockfs has a device of its own.
         const Inode pair{found.status.st_dev, std::min(inode, diagnosis.peer)};
@@ -145,38 +136,34 @@ Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& dia
             table.pipes.try_emplace(pair, static_cast<std::int64_t>(table.pipes.size())).first->second;
         return {};
     }
-    if (!extra.contains("connected")) return {};
+    if (!saved.connected) return {};
     if (embryos.contains(inode)) {
-        extra["listener"] = embryos.at(inode);
         // What its listener will be told of it: who connects is who has it, as far as anybody can tell.
         struct stat process {};
         if (::stat(proc_folder(found.holder).c_str(), &process) == 0)
-            extra["own_credentials"] =
+            saved.own_credentials =
                 credentials_of(table, ucred{found.holder.pid, process.st_uid, process.st_gid});
         return {};
     }
     pollfd polled{found.fd(), 0, 0};
     ::poll(&polled, 1, 0);
-    extra["error"] = (polled.revents & POLLERR) != 0;
+    saved.error = (polled.revents & POLLERR) != 0;
     if (diagnosis.peer == 0 && (datagrams || diagnosis.shutdown == (shut_receive | shut_send))) {
-        extra["peer_gone"] = true;
+        saved.peer_gone = true;
         return {};
     }
     object.outside = true;
     if (object.standard >= 0) return {};
     if (const auto rank = table.ranks.find(object.id); rank != table.ranks.end() && !datagrams) {
-        extra["pmi_fd"] = rank->second.fd;
-        extra["pmi_rank"] = rank->second.number;
-        extra["pmi_size"] = rank->second.of;
+        saved.launcher = rank->second;
         table.external(fmt::format("{} is the connection of an MPI program (rank {} of {}) to its launcher",
-                                   found.who(), rank->second.number, rank->second.of),
+                                   found.who(), rank->second.rank, rank->second.size),
                        "the restart answers in its place");
         return {};
     }
-    table.external(
-        fmt::format("{} is a Unix socket connected to {}", found.who(), extra.value("peer_words", "")),
-        datagrams ? "a restart connects it to whoever has that name then"
-                  : "after a restart it sees that its peer has gone");
+    table.external(fmt::format("{} is a Unix socket connected to {}", found.who(), address_words(peer_name)),
+                   datagrams ? "a restart connects it to whoever has that name then"
+                             : "after a restart it sees that its peer has gone");
     return {};
 }
 
@@ -195,25 +182,22 @@ Result<> describe_unix_socket(Table& table, const Description& found, schema::Ob
         return error;
     }
     object.identity = identity_of(found.status);
-    json extra = {{"style", style}, {"shutdown", diagnosis->shutdown}, {"listening", listening}};
+    auto& saved = object.what.emplace<schema::UnixSocket>();
+    saved.style = style;
+    saved.shutdown = diagnosis->shutdown;
     if (!diagnosis->name.empty()) {
-        const std::string own = own_address(found.fd());
-        extra["name"] = schema::binary(own.data(), own.size());
-        extra["words"] = address_words(own);
-        locate_name(table, found.holder, *diagnosis, extra);
+        saved.name = schema::to_bytes(own_address(found.fd()));
+        locate_name(table, found.holder, *diagnosis, saved);
     }
-    if (listening) extra["backlog"] = diagnosis->backlog;
-    extra["options"] = socket_options_of(found.fd());
-    object.extra = schema::pack(extra);
+    if (listening) saved.listening.emplace().backlog = diagnosis->backlog;
+    saved.options = socket_options_of(found.fd());
     table.unix_sockets[found.status.st_ino] = {object.id, std::move(*diagnosis)};
     return {};
 }
 
 Result<> capture_unix_sockets(Table& table) {
-    if (table.unix_sockets.empty()) return {};
     // Descriptors in flight may be sockets in which others are.
     std::set<ino_t> done;
-    std::map<std::int64_t, json> extras;
     for (std::size_t before = 0; before != table.unix_sockets.size();) {
         before = table.unix_sockets.size();
         std::vector<std::int64_t> fresh;  // looking at them may add to the map
@@ -221,34 +205,21 @@ Result<> capture_unix_sockets(Table& table) {
             if (done.insert(inode).second) fresh.push_back(socket.object);
         for (const std::int64_t id : fresh) {
             schema::Object& object = table.objects[static_cast<std::size_t>(id)];
-            auto extra = TRY(schema::unpack(object.extra));
-            if (!schema::number<bool>(extra, "listening")) {
-                const Description& found = table.descriptions.at(id);
-                auto messages = waiting_in(table, found, schema::number<int>(extra, "style"), object);
-                if (!messages) return std::unexpected(std::move(messages.error()));
-                if (!messages->empty()) extra["messages"] = std::move(*messages);
-            }
-            extras[id] = std::move(extra);
+            auto& saved = *object.get<schema::UnixSocket>();
+            if (!saved.listening) CHECK_OK(take_waiting(table, table.descriptions.at(id), object, saved));
         }
     }
-    std::map<ino_t, std::int64_t> embryos;
-    for (const auto& [inode, socket] : table.unix_sockets) {
-        if (socket.diagnosis.pending.empty()) continue;
-        const Description& found = table.descriptions.at(socket.object);
-        CHECK_OK(capture_pending(table, socket, found, extras[socket.object], embryos));
-    }
-    for (const auto& [inode, socket] : table.unix_sockets) {
-        schema::Object& object = table.objects[static_cast<std::size_t>(socket.object)];
-        json& extra = extras[socket.object];
-        if (!schema::number<bool>(extra, "listening")) {
+    std::set<ino_t> embryos;
+    for (const bool listening : {true, false})
+        for (const auto& [inode, socket] : table.unix_sockets) {
+            schema::Object& object = table.objects[static_cast<std::size_t>(socket.object)];
+            auto& saved = *object.get<schema::UnixSocket>();
             const Description& found = table.descriptions.at(socket.object);
-            if (auto fine =
-                    describe_connection(table, inode, socket.diagnosis, found, embryos, object, extra);
-                !fine)
-                return fine;
+            if (saved.listening.has_value() != listening) continue;
+            CHECK_OK(listening ? capture_pending(table, socket, found, saved, embryos)
+                               : describe_connection(table, inode, socket.diagnosis, found, embryos, object,
+                                                     saved));
         }
-        object.extra = schema::pack(extra);
-    }
     return {};
 }
 

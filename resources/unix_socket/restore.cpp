@@ -19,20 +19,23 @@
 namespace cairn::restart {
 namespace {
 
-using nlohmann::json;
+using schema::Credentials;
 using schema::Object;
+using schema::UnixMessage;
 
 struct UnixEnd {
     const Object* object = nullptr;
-    json extra;
+    const schema::UnixSocket* saved = nullptr;
     UnixName name, peer_name;
-    int style = SOCK_STREAM;
     Fd fd;
     Fd stand_in;  // the other end, where no member holds it
     UnixEnd* peer = nullptr;
     bool kept = false;  // finished, and no longer ours
-    [[nodiscard]] bool flag(const char* field) const { return schema::number<bool>(extra, field); }
-    [[nodiscard]] bool datagrams() const { return style == SOCK_DGRAM; }
+    [[nodiscard]] bool datagrams() const { return saved->style == SOCK_DGRAM; }
+    // Nobody's: the tool's own do.
+    [[nodiscard]] Credentials peer_credentials() const {
+        return saved->peer_credentials.value_or(Credentials());
+    }
 };
 
 class UnixSockets {
@@ -73,10 +76,8 @@ class UnixSockets {
             }
         if (!name.is_path() || owner == nullptr) return ActingAs::begin(own_rights());
         const Access& access = opening_.options.access;
-        const auto of_file = [&]() -> std::optional<uid_t> {
-            if (!owner->extra.contains("path_uid")) return {};
-            return schema::number<uid_t>(owner->extra, "path_uid");
-        }();
+        const auto& file = owner->saved->file;
+        const auto of_file = file ? std::optional<uid_t>(file->uid) : std::nullopt;
         const Rights& rights = access.one_of(owner->object->id, of_file);
         const bool others = of_file && *of_file != rights.user;
         return ActingAs::begin(others && access.root_may_make(name.path()) ? own_rights() : rights);
@@ -91,8 +92,8 @@ class UnixSockets {
         if (auto acting = as_owner(name)) unlink_unix(name);
     }
 
-    void dress(const UnixName& name, const json& extra) {
-        if (auto acting = as_owner(name)) dress_unix(name, extra);
+    void dress(const UnixEnd& end) {
+        if (auto acting = as_owner(end.name)) dress_unix(end.name, end.saved->file);
     }
 
     int connect_as_owner(const UnixEnd& end, const UnixName& to) {
@@ -103,22 +104,19 @@ class UnixSockets {
 
     Result<> read() {
         for (const Object& object : opening_.objects.objects) {
-            if (object.kind != schema::ObjectKind::other || object.type != "unix") continue;
+            const auto* saved = object.get<schema::UnixSocket>();
+            if (saved == nullptr) continue;
             if (object.outside && object.contents.empty() && opening_.stand_in(object)) continue;
-            auto extra = TRY(schema::unpack(object.extra));
             UnixEnd& end = ends_[object.id];
             end.object = &object;
-            end.extra = std::move(extra);
-            end.style = schema::number<int>(end.extra, "style");
-            end.name = unix_name(end.extra, "name", opening_.options);
-            end.peer_name = unix_name(end.extra, "peer_name", opening_.options);
+            end.saved = saved;
+            end.name = unix_name(saved->name, saved->folder, opening_.options);
+            end.peer_name = unix_name(saved->peer_name, saved->folder, opening_.options);
         }
         std::map<std::int64_t, UnixEnd*> pairs;
         for (auto& [id, end] : ends_) {
-            if (end.extra.contains("peer")) {
-                const auto peer = ends_.find(schema::number<std::int64_t>(end.extra, "peer"));
-                if (peer != ends_.end()) end.peer = &peer->second;
-            }
+            const auto peer = end.saved->peer ? ends_.find(*end.saved->peer) : ends_.end();
+            if (peer != ends_.end()) end.peer = &peer->second;
             if (end.object->pipe < 0) continue;
             const auto [first, added] = pairs.emplace(end.object->pipe, &end);
             if (added) continue;
@@ -138,7 +136,7 @@ class UnixSockets {
         if (::pipe2(told, O_CLOEXEC) != 0) return fail_errno("pipe2");
         const Fd read_end(told[0]), write_end(told[1]);
         const int problem = call_as(who, opening_.options.exact_ids, [&] {
-            if (::socketpair(AF_UNIX, end.style | SOCK_CLOEXEC, 0, pair) != 0) return errno;
+            if (::socketpair(AF_UNIX, end.saved->style | SOCK_CLOEXEC, 0, pair) != 0) return errno;
             return ::write(write_end.get(), pair, sizeof pair) == sizeof pair ? 0 : EIO;
         });
         if (problem != 0 || ::read(read_end.get(), made.data(), sizeof made) != sizeof made) {
@@ -155,15 +153,13 @@ class UnixSockets {
         for (auto& [id, end] : ends_) {
             if (!end.datagrams() || end.fd) continue;
             UnixEnd* const peer = end.peer;
-            const bool lost = peer == nullptr && end.flag("connected") && end.peer_name.empty();
+            const bool lost = peer == nullptr && end.saved->connected && end.peer_name.empty();
             if (peer != nullptr && !peer->fd &&
                 (peer->name.empty() || (peer->peer == &end && end.name.empty()))) {
-                CHECK_OK(make_pair(end, peer->fd, credentials(end.extra, "peer_credentials")));
+                CHECK_OK(make_pair(end, peer->fd, end.peer_credentials()));
                 paired_.insert({&end, peer});
             } else if (lost) {
-                if (auto done = make_pair(end, end.stand_in, credentials(end.extra, "peer_credentials"));
-                    !done)
-                    return done;
+                if (auto done = make_pair(end, end.stand_in, end.peer_credentials()); !done) return done;
             } else {
                 end.fd = make(SOCK_DGRAM);
                 if (!end.fd) return fail_errno("socket");
@@ -174,7 +170,7 @@ class UnixSockets {
 
     [[nodiscard]] bool somebody_listens_at(const UnixName& name) const {
         return std::ranges::any_of(ends_, [&](const auto& each) {
-            return each.second.flag("listening") && each.second.name == name;
+            return each.second.saved->listening && each.second.name == name;
         });
     }
 
@@ -218,20 +214,21 @@ class UnixSockets {
         return {};
     }
 
-    Result<> connect_ends(UnixEnd& end, const UnixName& other_name, Fd& other, const json* other_extra) {
-        const Credentials of_other = credentials(end.extra, "peer_credentials");
-        const Credentials of_end =
-            other_extra ? credentials(*other_extra, "peer_credentials") : Credentials{};
+    // `peer`: who is at the other end; null: nobody in the group.
+    Result<> connect_ends(UnixEnd& end, const UnixName& other_name, Fd& other, const UnixEnd* peer) {
+        const Credentials of_other = end.peer_credentials();
+        const Credentials of_end = peer != nullptr ? peer->peer_credentials() : Credentials();
         if (end.name.empty() && other_name.empty()) return make_pair(end, other, of_other);
         const bool end_calls = end.name.empty() || (!other_name.empty() && !somebody_listens_at(end.name));
-        auto done = end_calls ? connect(end.name, end.fd, other_name, other, end.style, of_end, of_other)
-                              : connect(other_name, other, end.name, end.fd, end.style, of_other, of_end);
+        auto done = end_calls
+                        ? connect(end.name, end.fd, other_name, other, end.saved->style, of_end, of_other)
+                        : connect(other_name, other, end.name, end.fd, end.saved->style, of_other, of_end);
         if (done) {
             // The caller's own file; the listener's goes with the listener.
             if (end_calls)
-                dress(end.name, end.extra);
-            else if (other_extra)
-                dress(other_name, *other_extra);
+                dress(end);
+            else if (peer != nullptr)
+                dress(*peer);
             return {};
         }
         opening_.note(
@@ -244,8 +241,8 @@ class UnixSockets {
     Result<> connect_pairs() {
         for (auto& [id, end] : ends_) {
             if (end.datagrams() || end.kept || end.fd || end.peer == nullptr) continue;
-            CHECK_OK(connect_ends(end, end.peer->name, end.peer->fd, &end.peer->extra));
-            if (carries_descriptors(end) || carries_descriptors(*end.peer)) continue;
+            CHECK_OK(connect_ends(end, end.peer->name, end.peer->fd, end.peer));
+            if (end.saved->carries_descriptors() || end.peer->saved->carries_descriptors()) continue;
             UnixEnd* const both[] = {&end, end.peer};
             CHECK_OK(finish(both));
         }
@@ -255,32 +252,20 @@ class UnixSockets {
     // Who was at the other end has gone, or is outside.
     Result<> connect_lone() {
         for (auto& [id, end] : ends_) {
-            const bool lone = end.flag("peer_gone") || end.object->outside || is_old_lone(end);
+            const bool lone = end.saved->peer_gone || end.object->outside;
             if (end.datagrams() || end.fd || !lone) continue;
             CHECK_OK(connect_ends(end, end.peer_name, end.stand_in, nullptr));
-            if (carries_descriptors(end)) continue;
+            if (end.saved->carries_descriptors()) continue;
             UnixEnd* const alone[] = {&end};
             CHECK_OK(finish(alone));
         }
         return {};
     }
 
-    // Those may be of sockets that aren't made yet.
-    static bool carries_descriptors(const UnixEnd& end) {
-        const auto messages = end.extra.find("messages");
-        return messages != end.extra.end() &&
-               std::ranges::any_of(*messages, [](const json& each) { return each.contains("rights"); });
-    }
-
-    // Of an image that didn't tell: whoever had no peer had lost it.
-    static bool is_old_lone(const UnixEnd& end) {
-        return !end.extra.contains("options") && end.peer == nullptr;
-    }
-
     Result<> make_rest() {
         for (auto& [id, end] : ends_) {
             if (end.kept || end.fd) continue;
-            end.fd = make(end.style);
+            end.fd = make(end.saved->style);
             if (!end.fd) return fail_errno("socket");
             unbound_.insert(&end);
         }
@@ -291,17 +276,18 @@ class UnixSockets {
         std::vector<UnixEnd*> to_bind;
         for (auto& [id, end] : ends_)
             if (!end.name.empty() && (end.datagrams() || unbound_.contains(&end))) to_bind.push_back(&end);
-        std::ranges::stable_sort(to_bind, {}, [](const UnixEnd* end) { return end->flag("path_here"); });
+        std::ranges::stable_sort(to_bind, {},
+                                 [](const UnixEnd* end) { return end->saved->file.has_value(); });
         for (UnixEnd* end : to_bind) {
             if (lent_.erase(end->name) != 0) unlink(end->name);
             auto bound = bind(end->fd.get(), end->name);
-            if (!bound && (!end->name.is_path() || end->flag("path_here")))
+            if (!bound && (!end->name.is_path() || end->saved->file))
                 return std::unexpected(std::move(bound.error()));
             if (!bound)
                 opening_.note("{}; its file had been removed before the checkpoint", bound.error().what);
             // Who connects or sends to it needs the name; then it goes.
-            if (end->flag("path_here"))
-                dress(end->name, end->extra);
+            if (end->saved->file)
+                dress(*end);
             else
                 lent_.insert(end->name);
         }
@@ -319,15 +305,12 @@ class UnixSockets {
         return nullptr;
     }
 
-    [[nodiscard]] static json message_of(const UnixEnd& end, std::size_t index) {
-        const auto messages = end.extra.find("messages");
-        if (messages == end.extra.end() || !messages->is_array() || index >= messages->size())
-            return json::object();
-        return (*messages)[index];
+    [[nodiscard]] static UnixMessage message_of(const UnixEnd& end, std::size_t index) {
+        return index < end.saved->messages.size() ? end.saved->messages[index] : UnixMessage();
     }
 
     [[nodiscard]] bool from_peer(const UnixEnd& end, std::size_t index) const {
-        const std::string from = schema::bytes(message_of(end, index), "from");
+        const std::string from = schema::to_string(message_of(end, index).from);
         if (end.peer == nullptr) return from.empty();
         return end.peer->name.address == from;
     }
@@ -344,8 +327,8 @@ class UnixSockets {
             end.stand_in || paired_.contains({&end, end.peer}) || paired_.contains({end.peer, &end});
         if (!connected && by_pair && end.name.empty()) until = next;
         for (; next < until; ++next) {
-            const json about = message_of(end, next);
-            const std::string from = schema::bytes(about, "from");
+            const UnixMessage about = message_of(end, next);
+            const std::string from = schema::to_string(about.from);
             Fd temporary;
             int sender = -1;
             UnixName to = end.name;
@@ -373,9 +356,8 @@ class UnixSockets {
     // Who sends is noted where the receiver wants to know.
     static void ask_for_senders(const UnixEnd& end) {
         const int on = 1;
-        if (end.object->contents.empty() || !end.extra.contains("messages")) return;
-        for (const json& each : end.extra["messages"])
-            if (each.contains("sender")) ::setsockopt(end.fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+        for (const UnixMessage& each : end.saved->messages)
+            if (each.sender) ::setsockopt(end.fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
     }
 
     Result<> fill_unconnected() {
@@ -392,7 +374,7 @@ class UnixSockets {
 
     Result<> connect_datagrams() {
         for (auto& [id, end] : ends_) {
-            if (!end.datagrams() || end.stand_in || !end.flag("connected")) continue;
+            if (!end.datagrams() || end.stand_in || !end.saved->connected) continue;
             if (end.peer != nullptr && end.peer->name.empty()) continue;
             if (paired_.contains({&end, end.peer}) || paired_.contains({end.peer, &end})) continue;
             if (connect_as_owner(end, end.peer_name) == 0) continue;
@@ -406,9 +388,8 @@ class UnixSockets {
 
     Result<> listen() {
         for (auto& [id, end] : ends_) {
-            if (!end.flag("listening")) continue;
-            const int backlog = schema::number<int>(end.extra, "backlog");
-            if (::listen(end.fd.get(), backlog) != 0)
+            if (!end.saved->listening) continue;
+            if (::listen(end.fd.get(), static_cast<int>(end.saved->listening->backlog)) != 0)
                 return fail_errno("Unix socket {}: listen", end.name.words());
         }
         return {};
@@ -417,17 +398,15 @@ class UnixSockets {
     // They wait in the queue as they did, oldest first.
     Result<> connect_pending() {
         for (auto& [id, end] : ends_) {
-            const auto pending = end.extra.find("pending");
-            if (pending == end.extra.end() || !pending->is_array()) continue;
-            for (const json& each : *pending) {
-                const auto client =
-                    each.is_number_integer() ? ends_.find(each.get<std::int64_t>()) : ends_.end();
+            if (!end.saved->listening) continue;
+            for (const std::int64_t id_of_client : end.saved->listening->pending) {
+                const auto client = ends_.find(id_of_client);
                 Fd gone;
-                if (client == ends_.end()) gone = make(end.style);
+                if (client == ends_.end()) gone = make(end.saved->style);
                 const int fd = client == ends_.end() ? gone.get() : client->second.fd.get();
                 const Credentials who = client == ends_.end()
-                                            ? Credentials{}
-                                            : credentials(client->second.extra, "own_credentials");
+                                            ? Credentials()
+                                            : client->second.saved->own_credentials.value_or(Credentials());
                 const int problem = call_as(who, opening_.options.exact_ids,
                                             [&] { return connect_unix(fd, end.name) == 0 ? 0 : errno; });
                 if (problem != 0)
@@ -447,7 +426,7 @@ class UnixSockets {
     }
 
     // Bytes sent.
-    Result<std::size_t> send(int fd, const UnixName& to, const schema::Bytes& data, const json& about,
+    Result<std::size_t> send(int fd, const UnixName& to, const schema::Bytes& data, const UnixMessage& about,
                              std::size_t from) {
         iovec part{const_cast<std::uint8_t*>(data.data() + from), data.size() - from};
         msghdr message{};
@@ -456,9 +435,8 @@ class UnixSockets {
         alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];  // SCM_MAX_FD
         std::vector<Lent> lent;
         std::vector<int> rights;
-        if (const auto list = about.find("rights"); from == 0 && list != about.end() && list->is_array())
-            for (const json& id : *list) {
-                const auto object = id.is_number_integer() ? id.get<std::int64_t>() : -1;
+        if (from == 0)
+            for (const std::int64_t object : about.rights) {
                 auto found = opening_.opened.lend(object);
                 if (!found) return std::unexpected(std::move(found.error()));
                 const auto end = ends_.find(object);
@@ -481,7 +459,7 @@ class UnixSockets {
             header->cmsg_len = CMSG_LEN(rights.size() * sizeof(int));
             std::memcpy(CMSG_DATA(header), rights.data(), rights.size() * sizeof(int));
         }
-        const Credentials sender = credentials(about, "sender");
+        const Credentials sender = about.sender.value_or(Credentials());
         if (sender.pid == 0 || !opening_.options.exact_ids) {
             const ssize_t sent = send_unix(fd, message, to);
             if (sent < 0) return fail_errno("what was on its way ({} bytes) doesn't fit", data.size());
@@ -533,16 +511,16 @@ class UnixSockets {
         for (UnixEnd* const end : ends) {
             if (end->stand_in) {
                 // Whoever goes with something unread leaves an error behind.
-                if (end->flag("error")) (void)!::send(end->fd.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-                if (end->extra.contains("pmi_rank") && !end->flag("error"))
+                if (end->saved->error) (void)!::send(end->fd.get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (end->saved->launcher && !end->saved->error)
                     opening_.launchers.emplace(end->object->id, std::move(end->stand_in));
                 end->stand_in.reset();
             }
-            shut_down(end->fd.get(), schema::number<int>(end->extra, "shutdown"));
+            shut_down(end->fd.get(), end->saved->shutdown);
         }
         for (UnixEnd* const end : ends) {
-            set_socket_options(end->fd.get(), end->extra, schema::OptionMoment::last);
-            set_buffers(end->fd.get(), end->extra);
+            set_socket_options(end->fd.get(), end->saved->options, schema::OptionMoment::last);
+            set_buffers(end->fd.get(), end->saved->options);
             CHECK_OK(set_flags(end->fd.get(), *end->object));
             CHECK_OK(opening_.keep(*end->object, std::move(end->fd)));
             end->kept = true;

@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "common/open_exactly.h"
-#include "common/schema/extra.h"
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
@@ -71,14 +70,14 @@ std::string UnixName::words() const {
     return address.size() > path_at ? "@" + address.substr(path_at + 1) : "unnamed";
 }
 
-UnixName unix_name(const nlohmann::json& extra, const std::string& field, const ObjectSetOptions& options) {
+UnixName unix_name(const schema::Bytes& address, const std::string& folder, const ObjectSetOptions& options) {
     UnixName name;
-    name.address = schema::bytes(extra, field);
+    name.address = schema::to_string(address);
     if (name.address.size() <= path_at) return {};
     if (!name.is_path()) return name;
     const std::string own = name.address.substr(path_at).c_str();
     if (own.front() != '/') {
-        name.folder = mapped_path(schema::text(extra, "folder"), options);
+        name.folder = mapped_path(folder, options);
         return name;
     }
     const std::string mapped = mapped_path(own, options);
@@ -129,16 +128,15 @@ void unlink_unix(const UnixName& name) {
         ::unlink(path.c_str());
 }
 
-void dress_unix(const UnixName& name, const nlohmann::json& extra) {
+void dress_unix(const UnixName& name, const std::optional<schema::UnixFile>& saved) {
     if (!name.is_path()) return;
-    if (!schema::number<bool>(extra, "path_here")) return unlink_unix(name);
+    if (!saved) return unlink_unix(name);
     const Fd file(::open(name.path().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status {};
     if (!file || ::fstat(file.get(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
     // Only root may give it away; whoever can't has kept what it is.
-    (void)!::fchownat(file.get(), "", schema::number<uid_t>(extra, "path_uid"),
-                      schema::number<gid_t>(extra, "path_gid"), AT_EMPTY_PATH);
-    (void)!::chmod(fd_path(file.get()).c_str(), schema::number<mode_t>(extra, "path_mode"));
+    (void)!::fchownat(file.get(), "", saved->uid, saved->gid, AT_EMPTY_PATH);
+    (void)!::chmod(fd_path(file.get()).c_str(), saved->mode);
 }
 
 }  // namespace cairn::restart

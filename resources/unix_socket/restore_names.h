@@ -4,7 +4,6 @@
 
 #include <sys/socket.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "common/error.h"
@@ -13,8 +12,7 @@
 
 namespace cairn::restart {
 
-// As "name" (or "peer_name") of a Unix socket's extra says. Paths are mapped; a name that would be too long
-// then isn't.
+// Paths are mapped; a name that would be too long then isn't.
 struct UnixName {
     std::string address;  // sockaddr_un; "" unnamed
     std::string folder;   // where a relative path begins; "" absolute
@@ -24,7 +22,8 @@ struct UnixName {
     [[nodiscard]] std::string words() const;
     auto operator<=>(const UnixName&) const = default;
 };
-[[nodiscard]] UnixName unix_name(const nlohmann::json& extra, const std::string& field,
+// `address`: sockaddr_un; `folder`: where it begins if it is a relative path.
+[[nodiscard]] UnixName unix_name(const schema::Bytes& address, const std::string& folder,
                                  const ObjectSetOptions& options);
 
 // All of these act with the rights that the caller has at the moment: those of who has the socket.
@@ -35,7 +34,7 @@ struct UnixName {
 [[nodiscard]] int connect_unix(int fd, const UnixName& name);
 [[nodiscard]] ssize_t send_unix(int fd, const msghdr& message, const UnixName& to);
 void unlink_unix(const UnixName& name);
-// Mode and owner of the file, as they were.
-void dress_unix(const UnixName& name, const nlohmann::json& extra);
+// Mode and owner of the file, as they were; where there was none it goes.
+void dress_unix(const UnixName& name, const std::optional<schema::UnixFile>& file);
 
 }  // namespace cairn::restart

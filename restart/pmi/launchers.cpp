@@ -10,7 +10,6 @@
 #include <map>
 #include <utility>
 
-#include "common/schema/extra.h"
 #include "restart/pmi/launcher.h"
 
 namespace cairn::restart::pmi {
@@ -29,17 +28,28 @@ bool reads_from(const schema::Process& process, int fd) {
     });
 }
 
+// What is saved of a connection to a launcher; null: it is none.
+const schema::LauncherRank* launcher_of(const schema::Object& object) {
+    return std::visit(
+        [](const auto& what) -> const schema::LauncherRank* {
+            if constexpr (requires { what.launcher; })
+                return what.launcher ? &*what.launcher : nullptr;
+            else
+                return nullptr;
+        },
+        object.what);
+}
+
 // The ranks among these processes. Takes the launchers' ends out of `set`.
 Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
                                      std::span<const schema::Process> processes, ObjectSet& set,
                                      const Translate& to_kernel) {
     std::vector<Rank> ranks;
     for (const schema::Object& object : objects.objects) {
-        if (object.kind != schema::ObjectKind::other || !object.outside) continue;
-        Fd connection = set.take_launcher(object.id);
+        const auto* saved = launcher_of(object);
+        Fd connection = saved == nullptr ? Fd() : set.take_launcher(object.id);
         if (!connection) continue;
-        auto extra = TRY(schema::unpack(object.extra));
-        const int fd = schema::number<int>(extra, "pmi_fd");
+        const int fd = saved->fd;
         const auto holds = [&](const schema::Process& process) {
             return std::ranges::any_of(process.descriptors, [&](const schema::Descriptor& descriptor) {
                 return descriptor.fd == fd && descriptor.object == object.id;
@@ -57,11 +67,10 @@ Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
         rank.process.reset(static_cast<int>(::syscall(SYS_pidfd_open, to_kernel(process->pid), 0)));
         if (!rank.process) return fail_errno("process {}", process->pid);
         rank.who = fmt::format("process {} ({})", process->pid, process->name);
-        rank.number = schema::number<int>(extra, "pmi_rank");
-        rank.size = schema::number<int>(extra, "pmi_size");
-        rank.job = schema::text(extra, "pmix_job");
-        for (const auto& tag : extra.value("pmix_awaited", nlohmann::json::array()))
-            if (tag.is_number_unsigned()) rank.awaited.push_back(tag.get<std::uint32_t>());
+        rank.number = saved->rank;
+        rank.size = saved->size;
+        rank.job = saved->job;
+        rank.awaited = saved->awaited;
         rank.waits =
             rank.job.empty() ? object.contents.empty() && reads_from(*process, fd) : !rank.awaited.empty();
         rank.born = process->uid.substr(process->uid.rfind('-') + 1);

@@ -99,7 +99,7 @@ TEST(DescriptorRoom, TooMuchIsRefused) {
     ASSERT_TRUE(sockets.room(4096));
     for (auto& object : sockets.objects.objects) {
         object.kind = schema::ObjectKind::other;
-        object.type = "unix";
+        object.what = schema::UnixSocket{};
     }
     const auto many = sockets.room(4096);
     ASSERT_FALSE(many);

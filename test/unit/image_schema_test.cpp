@@ -35,15 +35,17 @@ std::size_t listed_fields() {
 
 template <class T>
 class EveryStruct : public testing::Test {};
-using Structs =
-    testing::Types<schema::Thread, schema::SignalAction, schema::Area, schema::Descriptor, schema::PosixTimer,
-                   schema::IntervalTimer, schema::Limit, schema::MemoryLayout, schema::Process,
-                   schema::FileIdentity, schema::Object, schema::Objects, schema::Epoll, schema::EpollTarget,
-                   schema::Eventfd, schema::Fanotify, schema::FanotifyMark, schema::FileOwner,
-                   schema::Inotify, schema::InotifyWatch, schema::IpcMessage, schema::IpcPermissions,
-                   schema::MessageQueue, schema::Mqueue, schema::MqueueMessage, schema::MqueueNotify,
-                   schema::Pidfd, schema::Segment, schema::Semaphores, schema::Signalfd, schema::Timerfd,
-                   schema::ManifestImage, schema::ManifestPart, schema::Manifest>;
+using Structs = testing::Types<
+    schema::Thread, schema::SignalAction, schema::Area, schema::Descriptor, schema::PosixTimer,
+    schema::IntervalTimer, schema::Limit, schema::MemoryLayout, schema::Process, schema::FileIdentity,
+    schema::Object, schema::Objects, schema::Credentials, schema::Datagram, schema::Epoll,
+    schema::EpollTarget, schema::Eventfd, schema::Fanotify, schema::FanotifyMark, schema::FileOwner,
+    schema::Inotify, schema::InotifyWatch, schema::IpcMessage, schema::IpcPermissions, schema::LauncherRank,
+    schema::MessageQueue, schema::Mqueue, schema::MqueueMessage, schema::MqueueNotify, schema::MulticastGroup,
+    schema::Netlink, schema::Packet, schema::PacketMembership, schema::Pidfd, schema::Segment,
+    schema::Semaphores, schema::Signalfd, schema::Tcp, schema::TcpLink, schema::TcpListening, schema::Timerfd,
+    schema::UnixFile, schema::UnixListening, schema::UnixMessage, schema::UnixSocket, schema::UrgentMark,
+    schema::ManifestImage, schema::ManifestPart, schema::Manifest>;
 TYPED_TEST_SUITE(EveryStruct, Structs);
 
 // A member that is added to a struct and forgotten in fields.h would be lost in silence.
@@ -155,6 +157,26 @@ TEST(ImageSchema, WhatAnObjectSaysOfItsKindIsCheckedLikeEverythingElse) {
     expect_wrong({{"telephone", json::object()}}, "what is 'telephone', which this cairn doesn't know");
     expect_wrong({{"pidfd", {{"pid", 1}}}, {"signalfd", {{"mask", 1}}}}, "what has 2 keys, not one");
     expect_wrong(3, "what is number");
+    json unix_socket = schema::to_json([] {
+        schema::Object object;
+        object.what = schema::UnixSocket{};
+        return object;
+    }())["what"];
+    EXPECT_TRUE(with(unix_socket));
+    for (const auto& [option, wrong] : {std::pair{"SO_KEEPALIVE", "is string"}, {"SO_LINGER", "is string"}}) {
+        json changed = unix_socket;
+        changed["unix"]["options"][option] = "yes";
+        expect_wrong(changed, fmt::format("what.unix.options.{} {}", option, wrong));
+    }
+    json strange = unix_socket;
+    strange["unix"]["options"]["SO_STRANGE"] = 1;
+    expect_wrong(strange, "what.unix.options.SO_STRANGE is a field that this cairn doesn't know");
+    strange = unix_socket;
+    strange["unix"]["shutdown"] = 4;
+    expect_wrong(strange, "what.unix.shutdown is 4, out of range");
+    strange = unix_socket;
+    strange["unix"]["messages"] = {{{"from", json::binary({})}, {"rights", {"7"}}}};
+    expect_wrong(strange, "what.unix.messages[0].rights[0] is string");
     // A field that is optional may be left out, but not be something else.
     const json watch = {{"wd", 1}, {"mask", 2}};
     EXPECT_TRUE(with({{"inotify", {{"watches", {watch}}}}}));

@@ -13,7 +13,6 @@
 #include <optional>
 #include <thread>
 
-#include "common/schema/extra.h"
 #include "resources/tcp/restore_link_talk.h"
 #include "resources/tcp/restore_links.h"
 
@@ -122,13 +121,13 @@ class Parts {
     Parts() {
         for (const int side : {0, 1}) {
             Link& link = links[side];
-            link.number = 7;
-            link.side = side;
+            link.saved.number = 7;
+            link.saved.side = side;
+            link.saved.their_unread = link.saved.their_unsent = 1 << 30;
             link.domain = AF_INET;
             link.own = Address::parse(side == 0 ? "192.0.2.1" : "192.0.2.2", 4000);
             link.peer = Address::parse(side == 0 ? "192.0.2.2" : "192.0.2.1", 4000);
             link.peer_now = link.peer;
-            link.extra = json::object();
             link.make = tcp_socket;
             link.bind = [](int, const Address&) { return false; };
             contents[side] = some_bytes(300'000, static_cast<std::uint32_t>(side) + 1);
@@ -196,8 +195,9 @@ class TcpLinks : public testing::Test {
 TEST_F(TcpLinks, NothingOfThemCanBeReadOnTheWay) {
     Parts parts;
     std::string key;
-    parts.links[1].extra = {{"written", 5000}, {"sent", schema::binary(std::string(2000, 'y').data(), 2000)}};
-    parts.links[0].extra = {{"arrived", 4000}};
+    parts.links[1].saved.written = 5000;
+    parts.links[1].saved.sent = schema::Bytes(2000, 'y');
+    parts.links[0].saved.arrived = 4000;
     tap(parts);
     parts.told = [tapped = parts.told, &key](json& end, int side) {
         tapped(end, side);
@@ -299,24 +299,25 @@ TEST_F(TcpLinks, WhoAnswersInTheOthersPlaceIsToldNothing) {
 }
 
 TEST_F(TcpLinks, NoMoreComesThanTheImageAllows) {
+    const auto fitting = [](Parts& parts) {
+        for (Link& link : parts.links) {
+            link.saved.arrived = 4000;
+            link.saved.written = 5000;
+            link.saved.sent = schema::Bytes(2000, 'y');
+            link.saved.their_unread = 300'000;
+            link.saved.their_unsent = 1'000;
+        }
+    };
+    Parts fine;
+    fitting(fine);
+    EXPECT_TRUE(fine.meet()) << fine.problems();
     for (const int side : {0, 1})
-        for (const char* field : {"their_unread", "their_unsent"}) {
+        for (const bool unread : {true, false}) {
             Parts parts;
-            parts.links[0].extra = {{"arrived", 4000}, {"written", 5000}};
-            parts.links[1].extra = parts.links[0].extra;
-            for (Link& link : parts.links) {
-                link.extra["sent"] = schema::binary(std::string(2000, 'y').data(), 2000);
-                link.extra["their_unread"] = 300'000;
-                link.extra["their_unsent"] = 1'000;
-            }
-            parts.links[side].extra[field] = parts.links[side].extra[field].get<int>() - 1;
+            fitting(parts);
+            --(unread ? *parts.links[side].saved.their_unread : parts.links[side].saved.their_unsent);
             EXPECT_FALSE(parts.meet());
             EXPECT_NE(parts.problems().find("by this part's image"), std::string::npos) << parts.problems();
-            parts.links[side].extra[field] = parts.links[side].extra[field].get<int>() + 1;
-            Parts fine;
-            fine.links[0].extra = parts.links[0].extra;
-            fine.links[1].extra = parts.links[1].extra;
-            EXPECT_TRUE(fine.meet()) << fine.problems();
         }
 }
 
@@ -337,7 +338,7 @@ TEST_F(TcpLinks, AnotherVersionIsRefusedByName) {
 TEST_F(TcpLinks, NonsenseFromOneWithTheKey) {
     const Key key = *Key::random();
     schema::Bytes deep(60'000, 0x91);  // lists of one list of one list...
-    const auto words = [](const json& what) { return schema::pack(what); };
+    const auto words = [](const json& what) { return json::to_msgpack(what); };
     const std::vector<std::vector<schema::Bytes>> speeches = {
         {deep},
         {some_bytes(1000, 9)},
