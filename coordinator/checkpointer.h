@@ -38,9 +38,6 @@ struct CheckpointOrder {
     bool operator==(const CheckpointOrder&) const = default;
 };
 
-// Takes an event; `droppable` ones (progress) may be left out for a slow reader.
-using Sink = std::function<void(const Json& event, bool droppable)>;
-
 class Checkpointer {
   public:
     struct Surroundings {

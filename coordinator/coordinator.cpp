@@ -4,15 +4,15 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "common/human.h"
+#include "common/ipc_map.h"
+#include "coordinator/relay.h"
+#include "coordinator/root.h"
 
 namespace cairn::coordinator {
 
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto starting_limit = 20s;  // between the answer to hello and the registration of the program
+constexpr Peer::Id first_of_console = Peer::Id{1} << 39;  // no client of the socket comes so far
 
 std::string state_path(const Session& session) {
     return session.directory + "/state.json";
@@ -46,39 +46,30 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
       session_(std::move(session)),
       regions_(session_, std::move(owners)),
       surround_(std::move(surround)),
-      registry_(io, regions_,
-                {.joined = [this](const Member& member) { joined(member); },
-                 .left = [this](const Member& member) { left(member); },
+      programs_(io, session_, regions_,
+                {.joined =
+                     [this](const Member& member) {
+                         role_->joined(member);
+                         check_idle();
+                     },
+                 .left =
+                     [this](const Member& member) {
+                         role_->left(member);
+                         check_idle();
+                     },
+                 .starting =
+                     [this] {
+                         role_->starting();
+                         check_idle();
+                     },
                  .warning = [this](const std::string& text) { note(text); }}),
       gate_(
-          io, regions_, [this](pid_t pid) { return registry_.is_kin(pid) || starting_.contains(pid); },
+          io, regions_,
+          [this](pid_t pid) { return programs_.registry().is_kin(pid) || programs_.is_starting(pid); },
           [this](const std::string& text) { note(text); }),
-      barrier_(
-          group_, registry_, [this](const std::string& text) { note(text); },
-          [this] {
-              save_state();
-              check_idle();
-          }),
-      checkpointer_({.io = io,
-                     .session = session_,
-                     .regions = regions_,
-                     .registry = registry_,
-                     .group = group_,
-                     .everybody = [this](const Json& event, bool droppable) { everybody(event, droppable); },
-                     .folders_in_use = [this] { return barrier_.folders_in_use(); },
-                     .kill_group = [this] { return kill_group(); },
-                     .keep = [this] { return settings_.keep; },
-                     .hosts = hosts_,
-                     .host = settings_.host,
-                     .published =
-                         [this](const Json& done) {
-                             last_ = done;
-                             save_state();
-                         },
-                     .idle = [this] { check_idle(); }}),
       server_(io, {.request = [this](const std::shared_ptr<Peer>& peer,
                                      const Json& request) { peer_asks(peer, request); },
-                   .closed = [this](Peer& peer) { peer_closed(peer); }}),
+                   .closed = [this](Peer& peer) { role_->closed(peer.id()); }}),
       keeper_(io, session_, std::move(lock.held), std::move(lock.name),
               {.listen = [this] { return server_.listen(session_); },
                .write = [this] { write_files(); },
@@ -87,23 +78,32 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
                {.ask = [this](const Json& request) { console_asks(request); },
                 .ended = [this] { quit("end of input"); }}),
       signals_(io, SIGINT, SIGTERM, SIGHUP),
-      interval_timer_(io),
       idle_timer_(io),
       quit_timer_(io),
-      hosts_(io, hosts_handler()),
-      patience_(io) {
-    barrier_.addresses_of = [this](Peer::Id client) {
-        const Host* host = hosts_.find(client >> 40);
-        return host != nullptr ? host->addresses : own_addresses();
-    };
-    barrier_.site_of = [this](Peer::Id client) {
-        const Host* host = hosts_.find(client >> 40);
-        return host != nullptr ? host->site : std::string();
-    };
+      console_questions_(first_of_console) {
+    if (settings_.coordinator.empty())
+        role_ = std::make_unique<Root>(office());
+    else
+        role_ = std::make_unique<Relay>(office());
+}
+
+Office Coordinator::office() {
+    return {.io = io_,
+            .session = session_,
+            .settings = settings_,
+            .regions = regions_,
+            .programs = programs_,
+            .limits = surround_.limits,
+            .everybody = [this](const Json& event, bool droppable) { everybody(event, droppable); },
+            .note = [this](const std::string& text) { note(text); },
+            .take_in = [this](Json& done, pid_t pid) { take_in(done, pid); },
+            .save_state = [this] { save_state(); },
+            .check_idle = [this] { check_idle(); },
+            .check_folder = [this] { keeper_.check(); }};
 }
 
 Coordinator::~Coordinator() {
-    registry_.stop();
+    programs_.registry().stop();
 }
 
 Result<> Coordinator::start() {
@@ -113,29 +113,22 @@ Result<> Coordinator::start() {
     regions_.set_coordinator(::getpid());
     regions_.owners().coordinator_generation.fetch_add(1);
     if (regions_.adopted()) load_state();
-    // A relay's programs are of the computation that they were of when it died, whatever the root serves now.
-    if (!settings_.coordinator.empty() && group_.state() == Group::State::running)
-        root_state_ = {{"cid", group_.cid()}};
-    note_ckptdir(settings_.ckptdir);
+    regions_.note_ckptdir(settings_.ckptdir);
 
-    if (Result<> started = registry_.start(regions_.adopted()); !started) return started;
-    if (registry_.members().empty() && group_.state() == Group::State::running) group_ = Group();
-    if (registry_.members().empty() && registry_.births() == 0) clear_ipc(regions_.owners().ipc);
-    if (Result<> listening = gate_.open(); !listening) return listening;
-    if (Result<> listening = server_.listen(session_); !listening) return listening;
-    if (Result<> begun = start_hosts(); !begun) return begun;
-    if (Result<> begun = start_relay(); !begun) return begun;
-    if (Result<> kept = keeper_.start(); !kept) return kept;
+    CHECK_OK(programs_.registry().start(regions_.adopted()));
+    if (programs_.none()) clear_ipc(regions_.owners().ipc);
+    CHECK_OK(gate_.open());
+    CHECK_OK(server_.listen(session_));
+    CHECK_OK(role_->start());
+    CHECK_OK(keeper_.start());
     write_files();
     on_signal();
-    arm_interval();
 
     std::string greeting = fmt::format("session {}: coordinator {}, checkpoints to {}", session_.name,
                                        ::getpid(), printable(settings_.ckptdir));
-    if (!registry_.members().empty())
-        greeting +=
-            fmt::format("; found {} of computation {}",
-                        human_count(registry_.members().size(), "process", "processes"), group_.cid());
+    if (const auto& members = programs_.registry().members(); !members.empty())
+        greeting += fmt::format("; found {} of computation {}",
+                                human_count(members.size(), "process", "processes"), role_->memory().cid);
     console_.start(greeting);
     for (const auto* each : {&surround_.limits, &surround_.notes})
         for (const std::string& text : *each) note("the coordinator's own process: " + text);
@@ -157,7 +150,7 @@ void Coordinator::on_signal() {
         if (signal != SIGHUP) return quit(fmt::format("signal {} ({})", signal, ::strsignal(signal)));
         // The terminal has gone. Who has programs to look after goes on without it.
         console_.lose_terminal();
-        if (registry_.members().empty()) return quit("the terminal has hung up");
+        if (programs_.registry().members().empty()) return quit("the terminal has hung up");
         settings_.automatic = true;
         on_signal();
     });
@@ -174,145 +167,13 @@ void Coordinator::note(const std::string& text) {
     everybody({{"event", "note"}, {"text", text}}, false);
 }
 
-void Coordinator::joined(const Member& member) {
-    expected(member.pid);
-    if (uplink_) {
-        uplink_->joined(member_json(member));
-        return check_idle();
-    }
-    const Group::State before = group_.state();
-    const bool awaited = group_.registered(member.uid);
-    if (!awaited)
-        note(fmt::format("{} was started without asking while a restart is pending; it is not part of it",
-                         describe(member.pid)));
-    if (before == Group::State::idle) {
-        note(fmt::format("{} begins computation {}", describe(member.pid), group_.cid()));
-        save_state();
-    }
-    check_idle();
-}
-
-void Coordinator::left(const Member& member) {
-    if (uplink_) {
-        uplink_->left(member.uid);
-        if (registry_.members().empty() && registry_.births() == 0) {
-            regions_.clear_names();
-        }
-        return check_idle();
-    }
-    const std::string cid = group_.cid();
-    if (registry_.members().empty() && registry_.births() == 0 &&
-        group_.state() != Group::State::restarting) {
-        regions_.clear_names();
-    }
-    if (group_.left(member.uid)) {
-        note(fmt::format("{} ({}) was the last one; computation {} has ended", member.virtual_pid,
-                         printable(member.name), cid));
-        save_state();
-    }
-    check_idle();
-}
-
-void Coordinator::expect(pid_t pid) {
-    Fd pidfd = open_pidfd(pid);
-    if (!pidfd) return;
-    Starting starting{std::make_unique<asio::posix::stream_descriptor>(io_, pidfd.release()),
-                      std::make_unique<asio::steady_timer>(io_)};
-    starting.process->async_wait(asio::posix::stream_descriptor::wait_read,
-                                 [this, pid](const boost::system::error_code& error) {
-                                     if (!error) expected(pid);
-                                 });
-    starting.deadline->expires_after(starting_limit);
-    starting.deadline->async_wait([this, pid](const boost::system::error_code& error) {
-        if (!error) expected(pid);
-    });
-    starting_[pid] = std::move(starting);
-    count_starting();
-}
-
-void Coordinator::expected(pid_t pid) {
-    if (starting_.erase(pid) == 0) return;
-    count_starting();
-    check_idle();
-}
-
-asio::awaitable<std::size_t> Coordinator::kill_group() {
-    const auto until = std::chrono::steady_clock::now() + 5s;
-    std::set<std::string> ended;
-    asio::steady_timer timer(io_);
-    constexpr int looks_for_children = 20;  // of 10 ms: a parent may have been killed before it had one
-    int looks = 0;
-    // Again and again: what was being born meanwhile is a member by the next turn.
-    while (std::chrono::steady_clock::now() < until) {
-        registry_.scan();
-        if (registry_.members().empty()) {
-            if (registry_.births() == 0) break;
-            // In the middle of its exec a child can't be told from others.
-            looks = registry_.kill_unregistered(session_.region()) == 0 ? looks + 1 : 0;
-            if (looks == looks_for_children) break;
-        }
-        for (const auto& [slot, member] : registry_.members()) ended.insert(member.uid);
-        registry_.kill_all();
-        timer.expires_after(10ms);
-        boost::system::error_code error;
-        co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
-    }
-    co_return ended.size();
-}
-
-void Coordinator::set_interval(std::chrono::milliseconds interval) {
-    settings_.interval = interval;
-    arm_interval();
-    save_state();
-}
-
-void Coordinator::arm_interval() {
-    interval_timer_.cancel();
-    if (settings_.interval <= 0ms || quitting_) return;
-    interval_timer_.expires_after(settings_.interval);
-    interval_timer_.async_wait([this](const boost::system::error_code& error) {
-        if (error || quitting_) return;
-        keeper_.check();
-        if (group_.state() == Group::State::running && group_.np() > 0 && checkpointer_.busy())
-            interval_missed("the checkpoint before it isn't over yet");
-        else if (group_.state() == Group::State::running && group_.np() > 0)
-            checkpointer_.ask({.ckptdir = settings_.ckptdir,
-                               .ckptdir_asked_for = false,
-                               .kill = false,
-                               .self_contained = settings_.self_contained,
-                               .without_strangers = false,
-                               .external = settings_.external,
-                               .timeout = {}},
-                              [this](const Json& event, bool) {
-                                  const std::string kind = get_string(event, "event");
-                                  if (kind == "failed") interval_missed(get_string(event, "reason"));
-                                  if (kind != "done") return;
-                                  interval_trouble_.clear();
-                                  intervals_told_.clear();
-                              });
-        arm_interval();
-    });
-}
-
-void Coordinator::interval_missed(const std::string& why) {
-    // Said once for each reason: an interval of a second must not fill the log.
-    ++intervals_missed_;
-    interval_trouble_ = why;
-    if (!intervals_told_.insert(why).second) return;
-    note(fmt::format("the interval of {} is not kept: {}",
-                     human_duration(std::chrono::nanoseconds(settings_.interval).count()), printable(why)));
-}
-
-bool Coordinator::parts_busy() const {
-    return std::any_of(parts_.begin(), parts_.end(), [](const auto& each) { return !each.second->over(); });
+bool Coordinator::idle() const {
+    return role_->idle() && programs_.none() && programs_.starting() == 0;
 }
 
 void Coordinator::check_idle() {
     if (!settings_.automatic || quitting_) return;
-    const bool idle = group_.state() == Group::State::idle && registry_.members().empty() &&
-                      starting_.empty() && registry_.births() == 0 && !checkpointer_.busy() &&
-                      questions_.empty() && !parts_busy() && hosts_.starting() == 0;
-    if (!idle) {
+    if (!idle()) {
         idle_timer_.cancel();
         idle_armed_ = false;
         return;
@@ -322,9 +183,8 @@ void Coordinator::check_idle() {
     idle_timer_.async_wait([this](const boost::system::error_code& error) {
         if (error) return;
         idle_armed_ = false;
-        registry_.scan();
-        if (registry_.members().empty() && starting_.empty() && !checkpointer_.busy() &&
-            group_.state() == Group::State::idle && questions_.empty() && !parts_busy())
+        programs_.registry().scan();
+        if (idle())
             quit("nobody is left in the session");
         else
             check_idle();
@@ -334,23 +194,21 @@ void Coordinator::check_idle() {
 void Coordinator::quit(const std::string& why) {
     if (quitting_) return;
     quitting_ = true;
-    interval_timer_.cancel();
     idle_timer_.cancel();
-    registry_.scan();
-    const std::size_t processes = registry_.members().size();
+    programs_.registry().scan();
+    const std::size_t processes = programs_.registry().members().size();
     note(processes == 0
              ? fmt::format("quit: {}", why)
              : fmt::format(
                    "quit: {}; {} without a coordinator, `cairn coordinator` finds them again", why,
                    processes == 1 ? "1 process goes on" : fmt::format("{} processes go on", processes)));
-    checkpointer_.give_up("the coordinator was told to quit");
-    for (const auto& [conversation, part] : parts_) part->give_up("the host's coordinator was told to quit");
+    role_->quit();
     finish();
 }
 
 // A checkpoint that is given up needs its turn to clean up.
 void Coordinator::finish() {
-    if (checkpointer_.busy() || parts_busy()) {
+    if (role_->at_work()) {
         quit_timer_.expires_after(10ms);
         quit_timer_.async_wait([this](const boost::system::error_code&) { finish(); });
         return;
@@ -359,29 +217,22 @@ void Coordinator::finish() {
     server_.stop();
     gate_.close();
     keeper_.stop();
-    hosts_.stop();
-    if (uplink_) uplink_->stop();
+    role_->stop();
     signals_.cancel();
     // Under the lock: the next coordinator makes these anew. The region stays while somebody uses it.
     ::unlink(session_.socket().c_str());
     ::unlink(session_.pid_file().c_str());
     regions_.set_coordinator(0);
-    if (registry_.members().empty() && registry_.births() == 0 && starting_.empty()) {
+    if (programs_.none() && programs_.starting() == 0) {
         ::unlink(session_.region().c_str());
         ::unlink(session_.users().c_str());
         ::unlink(state_path(session_).c_str());
     }
-    registry_.stop();
-    starting_.clear();
+    programs_.registry().stop();
+    programs_.forget_starting();
     // What is queued for the clients goes out first.
     quit_timer_.expires_after(200ms);
     quit_timer_.async_wait([this](const boost::system::error_code&) { io_.stop(); });
-}
-
-void Coordinator::note_ckptdir(const std::string& folder) {
-    Region& region = regions_.owners();
-    std::fill(std::begin(region.ckptdir), std::end(region.ckptdir), '\0');
-    folder.copy(region.ckptdir, sizeof region.ckptdir - 1);
 }
 
 void Coordinator::load_state() {
@@ -390,8 +241,7 @@ void Coordinator::load_state() {
     text << file.rdbuf();
     const Json state = Json::parse(text.str(), nullptr, false);
     if (!state.is_object()) return;
-    if (const std::string cid = get_string(state, "cid", Group::no_cid); cid != Group::no_cid)
-        group_.adopt(cid);
+    role_->recall({get_string(state, "cid", Group::no_cid), state.value("last", Json())});
     if (!settings_.interval_given)
         settings_.interval = std::chrono::milliseconds(get_number(state, "interval_ms"));
     if (!settings_.keep_given)
@@ -400,30 +250,124 @@ void Coordinator::load_state() {
     if (!settings_.external_given && external_policy(get_string(state, "external")))
         settings_.external = get_string(state, "external");
     if (!settings_.ckptdir_given) settings_.ckptdir = get_string(state, "ckptdir", settings_.ckptdir);
-    last_ = state.value("last", Json());
 }
 
 void Coordinator::save_state() {
-    // A restart that is pending ends with its coordinator: the next one begins with ?.
-    const bool running = group_.state() == Group::State::running;
-    if (hosts_.all().empty() == false)
-        hosts_.tell_all({{"type", "state"}, {"cid", group_.cid()}, {"np", group_.np()}});
-    const std::string cid = !settings_.coordinator.empty() ? get_string(root_state_, "cid", Group::no_cid)
-                            : running                      ? group_.cid()
-                                                           : Group::no_cid;
-    std::string text = text_of({{"cid", cid},
+    const Role::Memory memory = role_->memory();
+    std::string text = text_of({{"cid", memory.cid},
                                 {"interval_ms", settings_.interval.count()},
                                 {"keep", settings_.keep},
                                 {"self_contained", settings_.self_contained},
                                 {"external", settings_.external},
                                 {"ckptdir", settings_.ckptdir},
-                                {"last", last_}},
+                                {"last", memory.last}},
                                1) +
                        "\n";
     // A rename over a file waits for the disk on ext4, and every launch asks for one.
     if (text == saved_state_) return;
     write_small(state_path(session_), text);
     saved_state_ = std::move(text);
+}
+
+void Coordinator::peer_asks(const std::shared_ptr<Peer>& peer, const Json& request) {
+    const std::string verb = get_string(request, "verb");
+    const Json id = request.value("id", Json());
+    const std::weak_ptr<Peer> weak = peer;
+    const bool restart = verb.starts_with("restart-");
+    const Sink sink = [this, weak, id, restart](const Json& event, bool droppable) {
+        const auto alive = weak.lock();
+        if (!alive) return;
+        Json answer = event;
+        if (!id.is_null()) answer["id"] = id;
+        if (is_last(event)) alive->busy = restart && role_->restarts(alive->id());
+        alive->send(answer, droppable);
+    };
+    const Reply reply = [sink](const Json& event) { sink(event, false); };
+    if (verb.empty()) return reply(failed(ExitCode::usage, "the request has no verb"));
+    if (quitting_) return reply(failed(ExitCode::failed, "the coordinator is ending"));
+    if (peer->busy && !restart) {
+        Json busy = failed(ExitCode::usage, "a request is under way on this connection");
+        if (!id.is_null()) busy["id"] = id;
+        return peer->send(busy);
+    }
+    if (verb == "region") return region(request, reply);
+    if (verb == "subscribe") {
+        // The root knows what happens on all hosts; here would be told what happens on this one.
+        if (!role_->hears_events())
+            return reply(
+                failed(ExitCode::refused,
+                       fmt::format("this is host {}'s relay of the coordinator at {}: subscribe to "
+                                   "the events of the computation there, on the socket of its session",
+                                   settings_.host, settings_.coordinator)));
+        peer->subscribed = true;
+        return reply({{"event", "done"}, {"code", 0}});
+    }
+    peer->busy = true;
+    if (verb == "quit") return quit_asked(reply);
+    role_->ask({peer->id(), peer->pid()}, request, sink);
+}
+
+void Coordinator::quit_asked(const Reply& reply) {
+    keeper_.check();
+    programs_.registry().scan();
+    reply({{"event", "done"}, {"code", 0}, {"processes", programs_.registry().members().size()}});
+    quit("asked for");
+}
+
+void Coordinator::console_asks(const Json& request) {
+    if (quitting_) return;
+    const std::string verb = get_string(request, "verb");
+    // What a checkpoint says comes to the console anyway, like everybody else's.
+    const bool shown = verb == "checkpoint" && role_->hears_events();
+    const Sink sink = [this, shown, verb](const Json& event, bool) {
+        if (!shown || get_string(event, "event") == "queued") console_.show(event);
+        if (get_string(event, "event") != "done") return;
+        if (verb == "kill")
+            console_.show(
+                {{"event", "note"},
+                 {"text",
+                  fmt::format("{} ended", human_count(static_cast<std::uint64_t>(get_number(event, "killed")),
+                                                      "process", "processes"))}});
+        if (verb == "interval")
+            console_.show(
+                {{"event", "note"},
+                 {"text", get_real(event, "interval") > 0
+                              ? fmt::format("a checkpoint every {}", human_duration(static_cast<std::int64_t>(
+                                                                         get_real(event, "interval") * 1e9)))
+                              : std::string("checkpoints only when asked for")}});
+        if (verb == "list" && get_number(event, "np") == 0)
+            console_.show({{"event", "note"}, {"text", "no program runs in the session"}});
+    };
+    if (verb == "quit") return quit_asked([sink](const Json& event) { sink(event, false); });
+    role_->ask({.id = console_questions_++, .pid = 0}, request, sink);
+}
+
+// Who launches first has brought the limits along, and is the one who can do something about them.
+void Coordinator::take_in(Json& done, pid_t pid) {
+    programs_.expect(pid);
+    done["session"] = session_.name;
+    done["region"] = session_.region();
+    done["pid"] = ::getpid();
+    if (surround_.limits.empty() || std::exchange(limits_told_, true)) return;
+    std::string text = "checkpoints of this session may fail: in its coordinator ";
+    for (std::size_t i = 0; i < surround_.limits.size(); ++i)
+        text += (i == 0 ? "" : ", ") + surround_.limits[i];
+    done["note"] =
+        text + "; `cairn quit` and `cairn coordinator --daemon` from a shell with higher limits mend that";
+}
+
+void Coordinator::region(const Json& request, const Reply& reply) {
+    const std::int64_t user = get_number(request, "user", -1);
+    constexpr std::int64_t no_user = 0xffffffff;
+    if (user < 0 || user >= no_user)
+        return reply(failed(ExitCode::usage, "a region is somebody's: no user was named"));
+    if (regions_.owner() != 0 && user != regions_.owner())
+        return reply(failed(ExitCode::refused,
+                            fmt::format("session {} is user {}'s: processes of user {} can't be members",
+                                        session_.name, regions_.owner(), user)));
+    const auto number = regions_.of_user(static_cast<uid_t>(user));
+    if (!number) return reply(failed(ExitCode::failed, number.error().what));
+    reply({{"event", "done"}, {"code", 0}, {"path", regions_.path(*number)}});
 }
 
 }  // namespace cairn::coordinator

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -12,6 +13,10 @@
 namespace cairn::coordinator {
 
 using Json = nlohmann::json;
+
+// Takes an event; `droppable` ones (progress) may be left out for a slow reader.
+using Sink = std::function<void(const Json& event, bool droppable)>;
+using Reply = std::function<void(const Json& event)>;
 
 // Deeper than any message of ours nests (8), and far from what overflows the stack when it is copied or
 // written; or with more in it: a value of two bytes takes eighty when it is read.
@@ -77,6 +82,13 @@ using Json = nlohmann::json;
 // The last event of a request that wasn't done.
 [[nodiscard]] inline Json failed(ExitCode code, const std::string& reason) {
     return {{"event", "failed"}, {"code", static_cast<int>(code)}, {"reason", reason}};
+}
+[[nodiscard]] inline Json failed(const Error& error) {
+    return failed(error.code, error.what);
+}
+[[nodiscard]] inline bool is_last(const Json& event) {
+    const std::string kind = get_string(event, "event");
+    return kind == "done" || kind == "failed";
 }
 
 }  // namespace cairn::coordinator

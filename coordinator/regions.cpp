@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -174,6 +175,12 @@ std::uint32_t Regions::overflow() const {
 
 void Regions::set_coordinator(pid_t pid) const {
     for (const One& one : all_) one.file->coordinator_pid.store(pid);
+}
+
+void Regions::note_ckptdir(const std::string& folder) const {
+    Region& region = owners();
+    std::fill(std::begin(region.ckptdir), std::end(region.ckptdir), '\0');
+    folder.copy(region.ckptdir, sizeof region.ckptdir - 1);
 }
 
 }  // namespace cairn::coordinator

@@ -69,6 +69,8 @@ class Regions {
     [[nodiscard]] std::uint32_t overflow() const;
     // What all regions say of the coordinator.
     void set_coordinator(pid_t pid) const;
+    // For whoever looks into the region.
+    void note_ckptdir(const std::string& folder) const;
     // Writes down, in the session's folder, whose there are, for a coordinator that is started again.
     void note_users() const;
 

@@ -1,13 +1,10 @@
-// Another host's side of a computation over several hosts: the coordinator of this host's processes asks the
-// root, and does what the root orders.
-#include <unistd.h>
+#include "coordinator/relay.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-#include <filesystem>
+#include <algorithm>
 
 #include "common/human.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/group.h"
+#include "coordinator/restart_barrier.h"
 
 namespace cairn::coordinator {
 
@@ -18,93 +15,118 @@ namespace {
 
 constexpr auto root_patience = 8s;  // of a client whose relay looks for the root
 
-}  // namespace
-
-Json Coordinator::member_json(const Member& member) {
+Json member_json(const Member& member) {
     return {{"uid", member.uid}, {"pid", member.virtual_pid}, {"name", member.name}};
 }
 
-Result<> Coordinator::start_relay() {
-    if (settings_.coordinator.empty()) return {};
-    auto endpoint = TRY(parse_endpoint(settings_.coordinator));
-    auto known = TRY(key());
-    uplink_ = std::make_unique<Uplink>(
-        io_, endpoint, known,
-        Uplink::Handler{
-            .greeting = [this] { return greeting(); },
-            .connected =
-                [this](const Json& welcome) {
-                    root_state_ = welcome;
-                    save_state();
-                    note(fmt::format("relay of {}, computation {}", settings_.coordinator,
-                                     get_string(welcome, "cid")));
-                    uplink_->starting(starting_.size());
-                    send_waiting();
-                },
-            .lost = [this](const std::string& why) { root_lost(why); },
-            .state =
-                [this](const Json& state) {
-                    root_state_ = state;
-                    save_state();
-                },
-            .answer = [this](std::uint64_t client, const Json& event) { answered(client, event); },
-            .order = [this](std::uint64_t conversation, const Json& order) { ordered(conversation, order); },
-            .refused = [this](const std::string& why) { turn_away(ExitCode::refused, why); },
-            .note = [this](const std::string& text) { note(text); }});
+}  // namespace
+
+Relay::Relay(Office office)
+    : s_(std::move(office)),
+      registry_(s_.programs.registry()),
+      memory_{Group::no_cid, nullptr},
+      patience_(s_.io) {}
+
+Result<> Relay::start() {
+    const auto endpoint = TRY(parse_endpoint(s_.settings.coordinator));
+    const auto key = TRY(key_of(s_.settings, s_.session));
+    uplink_.emplace(s_.io, endpoint, key, handler());
     uplink_->start();
     return {};
 }
 
-Json Coordinator::greeting() const {
+void Relay::stop() {
+    if (uplink_) uplink_->stop();
+}
+
+Uplink::Handler Relay::handler() {
+    return {.greeting = [this] { return greeting(); },
+            .connected =
+                [this](const Json& welcome) {
+                    serves(welcome);
+                    s_.note(fmt::format("relay of {}, computation {}", s_.settings.coordinator,
+                                        get_string(welcome, "cid")));
+                    starting();
+                    send_waiting();
+                },
+            .lost = [this](const std::string& why) { root_lost(why); },
+            .state = [this](const Json& state) { serves(state); },
+            .answer = [this](std::uint64_t client, const Json& event) { answered(client, event); },
+            .order = [this](std::uint64_t conversation, const Json& order) { ordered(conversation, order); },
+            .refused = [this](const std::string& why) { turn_away(ExitCode::refused, why); },
+            .note = s_.note};
+}
+
+void Relay::serves(const Json& state) {
+    memory_.cid = get_string(state, "cid", Group::no_cid);
+    s_.save_state();
+}
+
+Json Relay::greeting() const {
     Json members = Json::array();
     for (const auto& [slot, member] : registry_.members()) members.push_back(member_json(member));
-    return {{"name", settings_.host},
-            {"cid", get_string(root_state_, "cid", Group::no_cid)},
+    return {{"name", s_.settings.host},
+            {"cid", memory_.cid},
             {"members", members},
-            {"starting", starting_.size()}};
+            {"starting", s_.programs.starting()}};
 }
 
-void Coordinator::root_lost(const std::string& why) {
-    note(fmt::format("the root at {} is lost: {}; the programs go on", settings_.coordinator, why));
-    for (const auto& [conversation, part] : parts_) part->give_up(fmt::format("the root is lost: {}", why));
+void Relay::joined(const Member& member) {
+    if (uplink_) uplink_->joined(member_json(member));
+}
+
+void Relay::left(const Member& member) {
+    if (uplink_) uplink_->left(member.uid);
+    if (s_.programs.none()) s_.regions.clear_names();
+}
+
+void Relay::starting() {
+    if (uplink_) uplink_->starting(s_.programs.starting());
+}
+
+bool Relay::at_work() const {
+    return std::ranges::any_of(parts_, [](const auto& each) { return !each.second->over(); });
+}
+
+void Relay::give_up(const std::string& reason) {
+    for (const auto& [conversation, part] : parts_) part->give_up(reason);
+}
+
+void Relay::root_lost(const std::string& why) {
+    s_.note(fmt::format("the root at {} is lost: {}; the programs go on", s_.settings.coordinator, why));
+    give_up(fmt::format("the root is lost: {}", why));
     // Whoever waits for an answer of the root's won't get it.
-    const auto all = std::exchange(questions_, {});
-    for (const auto& [client, question] : all) {
-        const auto peer = question.peer.lock();
-        if (!peer) continue;
-        Json answer = failed(ExitCode::no_coordinator, fmt::format("the root coordinator at {} is lost: {}",
-                                                                   settings_.coordinator, why));
-        if (!question.id.is_null()) answer["id"] = question.id;
-        peer->busy = false;
-        peer->send(answer);
-    }
-    check_idle();
+    for (const auto& [client, question] : std::exchange(questions_, {}))
+        question.sink(failed(ExitCode::no_coordinator, fmt::format("the root coordinator at {} is lost: {}",
+                                                                   s_.settings.coordinator, why)),
+                      false);
+    s_.check_idle();
 }
 
-void Coordinator::relay_asks(const std::shared_ptr<Peer>& peer, const Json& request) {
-    Question& question = questions_[peer->id()];
-    question.peer = peer;
-    question.id = request.value("id", Json());
+void Relay::ask(const Client& client, const Json& request, const Sink& sink) {
+    Question& question = questions_[client.id];
+    question.client = client;
+    question.sink = sink;
     question.verb = get_string(request, "verb");
-    peer->busy = true;
     Json asked = request;
     asked.erase("id");
+    if (const Result<> fine = adapt(question, asked); !fine) return answered(client.id, failed(fine.error()));
+    ask_root(client.id, asked);
+}
+
+Result<> Relay::adapt(Question& question, Json& request) {
     if (question.verb == "hello") {
         if (const std::string root = get_string(request, "coordinator");
-            !root.empty() && root != settings_.coordinator)
-            return answered(peer->id(), failed(ExitCode::refused,
-                                               fmt::format("the session belongs to the coordinator at {}: "
-                                                           "take another --session",
-                                                           settings_.coordinator)));
+            !root.empty() && root != s_.settings.coordinator)
+            return fail_code(ExitCode::refused,
+                             "the session belongs to the coordinator at {}: take another --session",
+                             s_.settings.coordinator);
         // Folders are this host's.
         if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
-            std::error_code problem;
-            const auto here =
-                std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", peer->pid()), problem);
-            settings_.ckptdir = absolute_path(folder, problem ? "/" : here.string());
-            settings_.ckptdir_given = true;
-            asked.erase("ckptdir");
-            save_state();
+            s_.settings.ckptdir = absolute_path(folder, question.client.folder());
+            s_.settings.ckptdir_given = true;
+            request.erase("ckptdir");
+            s_.save_state();
         }
     } else if (question.verb == "restart-join") {
         question.restarting = true;
@@ -113,16 +135,15 @@ void Coordinator::relay_asks(const std::shared_ptr<Peer>& peer, const Json& requ
         // The slots are in this host's region.
         Json uids = Json::array();
         for (const RestoredMember& member : read_restored(request)) {
-            if (Result<> restored = registry_.restore(member); !restored)
-                return answered(peer->id(), failed(restored.error().code, restored.error().what));
+            CHECK_OK(registry_.restore(member));
             uids.push_back({{"uid", member.uid}});
         }
-        asked["members"] = uids;
+        request["members"] = uids;
     }
-    ask_root(peer->id(), asked);
+    return {};
 }
 
-void Coordinator::ask_root(Peer::Id client, const Json& request) {
+void Relay::ask_root(Peer::Id client, const Json& request) {
     if (uplink_->connected()) return uplink_->ask(client, request);
     waiting_.emplace_back(client, request);
     if (waiting_.size() > 1) return;
@@ -132,83 +153,80 @@ void Coordinator::ask_root(Peer::Id client, const Json& request) {
     });
 }
 
-void Coordinator::turn_away(ExitCode code, const std::string& why) {
+void Relay::turn_away(ExitCode code, const std::string& why) {
     patience_.cancel();
     for (const auto& [waiting, asked] : std::exchange(waiting_, {}))
         answered(waiting, failed(code, fmt::format("the root coordinator at {} can't be had: {}",
-                                                   settings_.coordinator, why)));
+                                                   s_.settings.coordinator, why)));
 }
 
-void Coordinator::send_waiting() {
+void Relay::send_waiting() {
     patience_.cancel();
     for (const auto& [client, request] : std::exchange(waiting_, {})) uplink_->ask(client, request);
 }
 
-void Coordinator::answered(std::uint64_t client, const Json& event) {
+void Relay::answered(Peer::Id client, const Json& event) {
     const auto found = questions_.find(client);
     if (found == questions_.end()) return;
-    Question& question = found->second;
-    const auto peer = question.peer.lock();
+    const Question question = found->second;
     const std::string kind = get_string(event, "event");
-    const bool last = kind == "done" || kind == "failed";
     Json answer = event;
-    if (peer && kind == "done" && question.verb == "hello") {
-        answer["session"] = session_.name;
-        answer["region"] = session_.region();
-        answer["pid"] = ::getpid();
-        if (const std::string said = limits_note(); !said.empty()) answer["note"] = said;
-        const std::string folder = settings_.ckptdir_given ? settings_.ckptdir : get_string(event, "ckptdir");
-        note_ckptdir(folder);
-        expect(peer->pid());
+    if (kind == "done" && question.verb == "hello") {
+        s_.regions.note_ckptdir(s_.settings.ckptdir_given ? s_.settings.ckptdir
+                                                          : get_string(event, "ckptdir"));
+        s_.take_in(answer, question.client.pid);
     }
-    if (!question.id.is_null()) answer["id"] = question.id;
-    if (peer) {
-        // A restart's connection is kept: its folder is in use until it is closed.
-        peer->busy = !last || (question.restarting && kind == "done");
-        peer->send(answer);
-    }
-    if (last && !(question.restarting && kind == "done")) questions_.erase(client);
-    check_idle();
+    // A restart's connection is kept: its folder is in use until it is closed.
+    if (is_last(event) && !(question.restarting && kind == "done")) questions_.erase(found);
+    question.sink(answer, false);
+    s_.check_idle();
 }
 
-void Coordinator::ordered(std::uint64_t conversation, const Json& order) {
+void Relay::closed(Peer::Id client) {
+    std::erase_if(waiting_, [&](const auto& each) { return each.first == client; });
+    if (questions_.erase(client) != 0) uplink_->gone(client);
+    s_.check_idle();
+}
+
+void Relay::ordered(std::uint64_t conversation, const Json& order) {
     const std::string what = get_string(order, "do");
-    const auto report = [this, conversation](const Json& event) { uplink_->report(conversation, event); };
+    const Reply report = [this, conversation](const Json& event) { uplink_->report(conversation, event); };
     if (what == "list") {
         registry_.scan();
         Json processes = Json::array();
-        list([&processes](const Json& event, bool) {
-            if (get_string(event, "event") == "process") processes.push_back(event);
-        });
+        s_.programs.list([&processes](const Json& event) { processes.push_back(event); });
         return report({{"event", "done"}, {"processes", processes}});
     }
     if (what == "kill") {
-        for (const auto& [id, part] : parts_) part->give_up("the group is being ended");
-        return kill([report](const Json& event, bool) { report(event); });
+        give_up("the group is being ended");
+        return s_.programs.kill(report);
     }
     const auto known = parts_.find(conversation);
     if (known != parts_.end()) return known->second->order(order);
     if (what != "prepare") return;
     // The one before may still be putting things back.
-    if (parts_busy()) {
-        const auto later = std::make_shared<asio::steady_timer>(io_, 5ms);
+    if (at_work()) {
+        const auto later = std::make_shared<asio::steady_timer>(s_.io, 5ms);
         later->async_wait([this, later, conversation, order](const boost::system::error_code& error) {
             if (!error && uplink_->connected()) ordered(conversation, order);
         });
         return;
     }
+    begin_part(conversation, order, report);
+}
+
+void Relay::begin_part(std::uint64_t conversation, const Json& order, const Reply& report) {
     parts_.clear();
-    auto part = std::make_shared<PartCheckpoint>(
-        PartCheckpoint::Surroundings{io_, disk_, session_, regions_, registry_, settings_.host,
-                                     settings_.ckptdir_given ? settings_.ckptdir : std::string(),
-                                     [this] { return kill_group(); },
-                                     [this] {
-                                         std::vector<std::string> folders;
-                                         for (const auto& [client, question] : questions_)
-                                             if (!question.directory.empty())
-                                                 folders.push_back(question.directory);
-                                         return folders;
-                                     }},
+    const auto folders_in_use = [this] {
+        std::vector<std::string> folders;
+        for (const auto& [client, question] : questions_)
+            if (!question.directory.empty()) folders.push_back(question.directory);
+        return folders;
+    };
+    const auto part = std::make_shared<PartCheckpoint>(
+        PartCheckpoint::Surroundings{s_.io, disk_, s_.session, s_.regions, registry_, s_.settings.host,
+                                     s_.settings.ckptdir_given ? s_.settings.ckptdir : std::string(),
+                                     [this] { return s_.programs.kill_all(); }, folders_in_use},
         report);
     parts_[conversation] = part;
     part->order(order);

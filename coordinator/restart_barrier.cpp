@@ -16,10 +16,6 @@ constexpr std::size_t most_bytes = 64 << 20;
 constexpr std::int32_t most_parts = 1 << 16;
 constexpr std::size_t longest_name = 256, longest_path = 4096;  // bytes, of what others are told
 
-Json failed(const Error& error) {
-    return {{"event", "failed"}, {"code", static_cast<int>(error.code)}, {"reason", error.what}};
-}
-
 std::int32_t int_of(const Json& json) {
     if (!json.is_number_integer()) return -1;
     const auto value = json.get<std::int64_t>();

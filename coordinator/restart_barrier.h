@@ -14,8 +14,6 @@
 
 namespace cairn::coordinator {
 
-using Reply = std::function<void(const Json& event)>;
-
 // The members that a `restart-ready` tells of.
 [[nodiscard]] std::vector<RestoredMember> read_restored(const Json& request);
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -77,6 +78,21 @@ TEST_F(SeveralHosts, ARelaySaysWhereToSubscribe) {
     EXPECT_EQ(answer["code"], 3);
     EXPECT_EQ(answer["id"], 7);
     EXPECT_NE(answer.value("reason", "").find("127.0.0.1:9"), std::string::npos) << answer;
+}
+
+// A relay has no computation of its own: a checkpoint of its programs alone would be one of nothing.
+TEST_F(SeveralHosts, ARelaysConsoleAsksTheRoot) {
+    ::setenv("CAIRN_KEY", std::string(64, 'a').c_str(), 1);
+    const std::string command = "(echo c; sleep 9; echo q) | CAIRN_RUNDIR=" + root_ +
+                                "/run " CAIRN_COORDINATOR
+                                " --session console --coordinator 127.0.0.1:9 --host leaf 2>&1";
+    std::FILE* console = ::popen(command.c_str(), "r");
+    ::unsetenv("CAIRN_KEY");
+    ASSERT_NE(console, nullptr);
+    std::string said;
+    for (int c = 0; (c = std::fgetc(console)) != EOF;) said += static_cast<char>(c);
+    EXPECT_EQ(::pclose(console), 0);
+    EXPECT_NE(said.find("the root coordinator at 127.0.0.1:9 can't be had"), std::string::npos) << said;
 }
 
 TEST_F(SeveralHosts, StrangersAreManyAndHarmNobody) {
