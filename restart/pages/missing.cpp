@@ -1,7 +1,5 @@
 #include "restart/pages/missing.h"
 
-#include <vector>
-
 namespace cairn::restart::pages {
 
 void Missing::split(std::uint64_t address) {
@@ -16,19 +14,6 @@ void Missing::erase(std::uint64_t start, std::uint64_t end) {
     split(start);
     split(end);
     pieces_.erase(pieces_.lower_bound(start), pieces_.lower_bound(end));
-}
-
-void Missing::move(std::uint64_t from, std::uint64_t to, std::uint64_t length) {
-    split(from);
-    split(from + length);
-    const auto begin = pieces_.lower_bound(from), end = pieces_.lower_bound(from + length);
-    std::vector<std::pair<std::uint64_t, Piece>> taken(begin, end);
-    pieces_.erase(begin, end);
-    erase(to, to + length);
-    for (auto& [start, piece] : taken) {
-        piece.end = piece.end - from + to;
-        pieces_[start - from + to] = piece;
-    }
 }
 
 std::optional<std::pair<std::uint64_t, Piece>> Missing::find(std::uint64_t address) const {

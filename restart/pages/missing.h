@@ -22,8 +22,8 @@ class Missing {
 
     void add(std::uint64_t start, Piece piece) { pieces_[start] = piece; }
     void erase(std::uint64_t start, std::uint64_t end);
-    // As mremap(2) moves pages: what was missing at the destination is so no more.
-    void move(std::uint64_t from, std::uint64_t to, std::uint64_t length);
+    // A piece that reaches over this address becomes two.
+    void split(std::uint64_t address);
 
     // The piece that has this address.
     [[nodiscard]] std::optional<std::pair<std::uint64_t, Piece>> find(std::uint64_t address) const;
@@ -35,7 +35,6 @@ class Missing {
     bool operator==(const Missing&) const = default;
 
   private:
-    void split(std::uint64_t address);
     Pieces pieces_;
 };
 

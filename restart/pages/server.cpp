@@ -8,25 +8,36 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <set>
 #include <utility>
 
+#include "common/fd.h"
 #include "common/image/format.h"
 #include "common/image/hash.h"
-#include "common/printable.h"
-#include "restart/pages/identity.h"
+#include "restart/pages/changes.h"
+#include "restart/pages/hold.h"
 #include "restart/pages/user_fault.h"
 
 namespace cairn::restart::pages {
 namespace {
 
-constexpr int messages_at_once = 16;  // between two pieces of memory, so that these come in the end
+constexpr int most_waits = 300'000;  // 0.1 ms each: for a change that has begun and isn't told
+
+using SpaceId = std::uint32_t;
+
+// An address space whose pages come lazily: a served process's, or a child's of one.
+struct Space {
+    int fd = -1;    // its userfaultfd; -1: not there yet
+    pid_t pid = 0;  // 0: not known
+    const Served* served = nullptr;
+    Missing missing;
+    std::uint64_t cursor = 0;  // where the background goes on
+    std::vector<Event> early;  // of a child, read before it was known what it misses
+};
 
 struct Fault {
     SpaceId space;
@@ -35,243 +46,238 @@ struct Fault {
 
 class Server {
   public:
-    Server(const Work& work, const Log& log) : work_(work), log_(log), buffer_(image_max_run) {}
-
-    // What is known from before: everything, if this server takes over.
-    void recall() {
-        log_.keep_if_read();
-        for (std::uint32_t i = 0; i < log_.processes(); ++i) {
-            Missing missing;
-            const auto& runs = work_.processes[i].runs;
-            for (std::uint32_t k = 0; k < runs.size(); ++k)
-                missing.add(runs[k].address, {runs[k].address + runs[k].length, k, 0});
-            spaces_[i] = std::move(missing);
+    Server(const Work& work, const Shared& shared) : work_(work), shared_(shared), buffer_(image_max_run) {
+        for (const auto& served : work.processes) {
+            auto& space = spaces_[next_++];
+            space.pid = served.pid;
+            space.served = &served;
+            for (std::uint32_t k = 0; k < served.runs.size(); ++k)
+                space.missing.add(served.runs[k].address,
+                                  {served.runs[k].address + served.runs[k].length, k, 0});
         }
-        for (const auto index : log_.history()) {
-            const auto event = log_.event(index);
-            apply_here(event, index);
-            if (event.kind == Change::closed && index + 1 == log_.kept()) close_if_open(event.space);
-        }
-        for (std::uint32_t i = 0; i < log_.processes(); ++i) adopt(i);
-        if (log_.kept() == log_.settled()) heed_births();
-        // faults that were read and not answered: whoever is woken faults again
-        for (const auto& [space, fd] : fds_) wake_all(fd);
     }
 
     // False when everything is in place.
     bool step() {
-        for (std::uint32_t i = 0; i < log_.processes(); ++i) adopt(i);
+        adopt();
         if (spaces_.empty()) return false;
-        wait_for_messages();
-        for (const auto& [space, fd] : std::map(fds_)) read_messages(space, fd, messages_at_once);
-        if (log_.kept() != log_.settled() && !settle()) return true;
-        answer();
+        for (const auto id : with_messages()) listen(id);
+        hold_.sweep();
+        answer_faults();
         prefetch();
-        close_complete();
+        finish_complete();
         say_how_much_is_left();
         return true;
     }
 
-    void watch(int parent) { parent_ = parent; }
-    [[nodiscard]] bool parent_gone() const { return parent_gone_; }
-
   private:
-    // --- spaces
-
-    void adopt(std::uint32_t process) {
-        const int fd = log_.descriptor(process).load();
-        if (fd >= 0 && spaces_.contains(process)) fds_[process] = fd;
+    // Whoever isn't there yet when the tool dies, dies with it.
+    void adopt() {
+        const bool tool_lives = ::getppid() == tool_;
+        for (SpaceId id = 0; id < work_.processes.size(); ++id)
+            if (const auto found = spaces_.find(id); found != spaces_.end() && found->second.fd < 0) {
+                found->second.fd = shared_.user_fault(id).load();
+                if (found->second.fd < 0 && !tool_lives) finish(id);
+            }
     }
 
-    [[nodiscard]] const Served& process_of(SpaceId space) const {
-        auto id = space;
-        while (id >= log_.processes()) id = log_.event(id - log_.processes()).space;
-        return work_.processes[id];
+    void finish(SpaceId id) {
+        const auto found = spaces_.find(id);
+        if (found == spaces_.end()) return;
+        if (found->second.fd >= 0) ::close(found->second.fd);
+        spaces_.erase(found);
+        std::erase_if(faults_, [id](const Fault& fault) { return fault.space == id; });
     }
 
-    void apply_here(const Event& event, std::uint32_t index) {
-        apply(event, spaces_);
-        if (event.kind == Change::fork && spaces_.contains(event.child)) {
-            fds_[event.child] = log_.child_descriptor(index);
-            wake_all(fds_[event.child]);  // a server that has died may have read its faults
-        }
-        if (event.kind == Change::closed) fds_.erase(event.space);
-    }
-
-    void close_if_open(SpaceId space) {
-        const int fd = space < log_.processes() ? log_.descriptor(space).load()
-                                                : log_.child_descriptor(space - log_.processes());
-        std::array<char, 64> name = {};
-        const auto path = fmt::format("/proc/self/fd/{}", fd);
-        if (::readlink(path.c_str(), name.data(), name.size() - 1) > 0 &&
-            std::strcmp(name.data(), "anon_inode:[userfaultfd]") == 0)
-            ::close(fd);
-    }
-
-    void finish(SpaceId space) {
-        const auto found = fds_.find(space);
-        const int fd = found == fds_.end() ? -1 : found->second;
-        note({space, Change::closed});
-        if (fd >= 0) ::close(fd);
-    }
-
-    void note(const Event& event) {
-        if (!log_.add(event)) give_up("its memory changes too fast");
-        apply_here(event, log_.kept() - 1);
-    }
-
-    void close_complete() {
-        if (log_.kept() != log_.settled()) return;
-        for (const auto& [space, missing] : Spaces(spaces_))
-            if (missing.empty() && (fds_.contains(space) || space >= log_.processes())) finish(space);
+    void finish_complete() {
+        std::vector<SpaceId> complete;
+        for (const auto& [id, space] : spaces_)
+            if (space.fd >= 0 && space.missing.empty()) complete.push_back(id);
+        for (const auto id : complete) finish(id);
     }
 
     // --- messages
 
-    void wait_for_messages() {
+    std::vector<SpaceId> with_messages() {
         std::vector<pollfd> polled;
-        for (const auto& [space, fd] : fds_) polled.push_back({fd, POLLIN, 0});
-        polled.push_back({parent_, POLLIN, 0});
-        const bool work_left = !fds_.empty();
-        ::poll(polled.data(), polled.size(), work_left ? 0 : 10);
-        if (polled.back().revents != 0) parent_gone_ = true;
+        std::vector<SpaceId> ids;
+        for (const auto& [id, space] : spaces_) {
+            if (space.fd < 0) continue;
+            polled.push_back({space.fd, POLLIN, 0});
+            ids.push_back(id);
+        }
+        ::poll(polled.data(), polled.size(), ids.empty() ? 10 : 0);
+        std::vector<SpaceId> ready;
+        for (std::size_t i = 0; i < ids.size(); ++i)
+            if (polled[i].revents != 0) ready.push_back(ids[i]);
+        return ready;
     }
 
-    // False: nothing was there.
-    bool read_message(SpaceId space, int fd) {
-        auto* message = log_.slot(space);
-        if (message == nullptr) give_up("its memory changes too fast");
-        const ssize_t got = ::read(fd, message, sizeof *message);
-        if (got != static_cast<ssize_t>(sizeof *message)) return false;
-        if (message->event != UFFD_EVENT_PAGEFAULT) {
-            log_.keep();
-            return true;
-        }
-        faults_.push_back({space, message->arg.pagefault.address / page * page});
-        return true;
-    }
-    void read_messages(SpaceId space, int fd, int most) {
-        for (int i = 0; i < most && read_message(space, fd); ++i) {
-        }
+    enum class Read { nothing, fault, event };
+    Read read_message(SpaceId id, uffd_msg& message) {
+        if (::read(spaces_.at(id).fd, &message, sizeof message) != static_cast<ssize_t>(sizeof message))
+            return Read::nothing;
+        if (message.event != UFFD_EVENT_PAGEFAULT) return Read::event;
+        faults_.push_back({id, message.arg.pagefault.address / page * page});
+        return Read::fault;
     }
 
-    // Brings what has been read into its order. False: a change is still under way; the pages of this process
-    // can't be served meanwhile, the kernel says EAGAIN.
-    bool settle() {
-        std::map<SpaceId, int> fds = fds_;
-        for (auto i = log_.settled(); i < log_.kept(); ++i)
-            if (log_.event(i).kind == Change::fork) fds[log_.event(i).child] = log_.child_descriptor(i);
-        std::vector<Event> batch;
-        std::set<SpaceId> concerned;
-        const auto look = [&] {
-            batch.clear();
-            concerned.clear();
-            for (auto i = log_.settled(); i < log_.kept(); ++i) {
-                batch.push_back(log_.event(i));
-                concerned.insert(batch.back().space);
-                if (batch.back().kind == Change::fork) concerned.insert(batch.back().child);
+    // Faults are read at once. An event is read only when the thread that waits for that is held.
+    void listen(SpaceId id) {
+        if (!spaces_.contains(id)) return;
+        uffd_msg message;
+        for (auto waiting = faults_waiting(spaces_.at(id).fd); waiting > 0; --waiting) {
+            switch (read_message(id, message)) {
+                case Read::nothing:
+                    return;
+                case Read::fault:
+                    break;
+                case Read::event:  // a signal has taken the thread out of its fault just now
+                    return follow_changes(id, &message);
             }
-        };
-        look();
-        for (const auto space : concerned) {
-            const auto fd = fds.find(space);
-            if (fd == fds.end()) continue;
-            read_messages(space, fd->second, messages_at_once);
-            if (probe(fd->second, page * 16) == Probe::changing) return false;
         }
-        const auto seen = log_.kept();
-        if (batch.size() != seen - log_.settled()) return false;  // more has come
-        bool changing = false;
-        const auto registered = [&](SpaceId space, std::uint64_t address) {
-            const auto fd = fds.find(space);
-            if (fd == fds.end()) return false;
-            const auto answer = probe(fd->second, address);
-            changing = changing || answer == Probe::changing;
-            return answer == Probe::registered;
-        };
-        const auto order = settle_order(spaces_, batch, registered);
-        for (const auto space : concerned)
-            if (const auto fd = fds.find(space); fd != fds.end()) (void)registered(space, page * 16);
-        if (changing) return false;
-        if (!order)
+        follow_changes(id, nullptr);
+    }
+
+    // --- changes
+
+    // All changes that are under way, until nobody makes one. `first`: has been read already.
+    void follow_changes(SpaceId id, const uffd_msg* first) {
+        Batch batch;
+        const auto sharing = sharing_memory(spaces_.at(id).pid);
+        if (first != nullptr) {
+            batch.all_held = false;
+            note(id, *first, batch);
+        }
+        for (int waits = 0;;) {
+            const bool held = hold_.seize_changing(sharing);
+            uffd_msg message;
+            const auto read = read_message(id, message);
+            if (read == Read::event) {
+                batch.all_held = batch.all_held && held;
+                note(id, message, batch);
+            }
+            if (read != Read::nothing) continue;
+            const auto state = probe(spaces_.at(id).fd, page);
+            if (state == Probe::gone) {
+                hold_.release();
+                return finish(id);
+            }
+            if (state != Probe::changing) break;
+            if (++waits == most_waits) give_up("a change of memory that has begun doesn't end");
+            ::usleep(100);
+        }
+        settle(id, batch);
+        hold_.release();
+    }
+
+    struct Batch {
+        std::vector<Event> events;
+        std::vector<SpaceId> children;
+        bool all_held = true;
+    };
+
+    void note(SpaceId id, const uffd_msg& message, Batch& batch) {
+        auto event = change_in(message);
+        if (event.kind == Change::fork) {
+            event.child = next_++;
+            auto& child = spaces_[event.child];
+            child.fd = static_cast<int>(message.arg.fork.ufd);
+            child.pid = batch.all_held ? hold_.forked() : 0;
+            child.served = spaces_.at(id).served;
+            if (child.pid > 0)
+                if (const auto pidfd = ::syscall(SYS_pidfd_open, child.pid, 0); pidfd >= 0)
+                    shared_.add_process(static_cast<int>(pidfd));
+            batch.children.push_back(event.child);
+        }
+        batch.events.push_back(event);
+    }
+
+    void settle(SpaceId id, const Batch& batch) {
+        auto& space = spaces_.at(id);
+        if (batch.events.empty()) return;
+        if (!batch.all_held && order_matters(batch.events))
             give_up(fmt::format(
-                "several threads changed the same memory at once ({} changes), and what was missing "
-                "there can't be told",
-                batch.size()));
-        const auto base = log_.settled();
-        std::vector<std::uint32_t> indexes;
-        for (const auto i : *order) indexes.push_back(base + static_cast<std::uint32_t>(i));
-        log_.settle(indexes);
-        for (const auto index : indexes) {
-            apply_here(log_.event(index), index);
-            // noted by a server that died before it could say that it is settled
-            if (log_.event(index).kind == Change::closed) close_if_open(log_.event(index).space);
+                "several threads changed memory at once ({} changes), and not all could be traced",
+                batch.events.size()));
+        const bool only_births = batch.children.size() == batch.events.size();
+        for (const auto child : batch.children) be_born(space, child, batch.events, only_births);
+        auto after = apply_all(space.missing, batch.events);
+        if (!after) give_up_for_race();
+        space.missing = std::move(*after);
+    }
+
+    void be_born(const Space& parent, SpaceId id, std::span<const Event> batch, bool only_births) {
+        auto& child = spaces_.at(id);
+        child.missing = parent.missing;
+        if (!only_births) {
+            auto missing = missing_at_birth(
+                parent.missing, batch, [&](std::uint64_t address) { return was_born_with(id, address); },
+                [&](std::uint64_t address) { return probe(parent.fd, address) != Probe::not_registered; });
+            if (!missing) give_up_for_race();
+            child.missing = std::move(*missing);
         }
-        if (batch.size() > 1)
-            for (const auto space : concerned) forget_unregistered(space);
-        heed_births();
-        return true;
+        // Where its parent has said MADV_WIPEONFORK a child finds zeros; no event tells of it.
+        for (const auto& [start, end] : wiped_on_fork(parent.pid)) child.missing.erase(start, end);
+        for (const auto& event : std::exchange(child.early, {}))
+            if (auto after = apply_all(child.missing, std::span(&event, 1)))
+                child.missing = std::move(*after);
     }
 
-    // What no event tells of a birth. Whoever takes over from a server that died meanwhile does it again.
-    void heed_births() {
-        const auto end = log_.settled();
-        for (auto index = log_.heeded().load(); index < end; ++index)
-            if (const auto event = log_.event(index); event.kind == Change::fork) heed_wipe_on_fork(event);
-        log_.heeded().store(log_.settled());
-    }
-
-    void forget_unregistered(SpaceId space) {
-        if (!spaces_.contains(space) || !fds_.contains(space)) return;
-        for (const auto& [start, piece] : Missing::Pieces(spaces_[space].pieces()))
-            if (probe(fds_[space], start) == Probe::not_registered)
-                note({space, Change::unmap, start, piece.end - start});
-    }
-
-    // A child finds zeros where its parent has said MADV_WIPEONFORK.
-    void heed_wipe_on_fork(const Event& event) {
-        if (event.space >= log_.processes() || !spaces_.contains(event.child)) return;
-        for (const auto& [start, end] : wiped_on_fork(work_.processes[event.space].pid))
-            note({event.child, Change::remove, start, end - start});
+    // What the child, which runs already, has changed itself was there when it was born.
+    bool was_born_with(SpaceId id, std::uint64_t address) {
+        auto& child = spaces_.at(id);
+        for (int waits = 0; waits < most_waits; ++waits) {
+            uffd_msg message;
+            for (auto read = read_message(id, message); read != Read::nothing;
+                 read = read_message(id, message)) {
+                if (read == Read::event && message.event == UFFD_EVENT_FORK)
+                    give_up("a process was born while others changed memory, and forked at once");
+                if (read == Read::event) child.early.push_back(change_in(message));
+            }
+            for (const auto& event : child.early)
+                if (event.from <= address && address < event.from + event.length) return true;
+            const auto state = probe(child.fd, address);
+            if (state != Probe::changing) return state == Probe::registered;
+            ::usleep(100);
+        }
+        give_up("a change of memory that has begun doesn't end");
     }
 
     // --- pages
 
     enum class Done { yes, later, gone };
 
-    void answer() {
-        auto faults = std::exchange(faults_, {});
-        for (const auto& fault : faults) {
-            if (!spaces_.contains(fault.space) || !fds_.contains(fault.space)) continue;
-            if (answer(fault) == Done::later) faults_.push_back(fault);
-        }
+    void answer_faults() {
+        for (const auto& fault : std::exchange(faults_, {}))
+            if (spaces_.contains(fault.space) && answer(fault) == Done::later) faults_.push_back(fault);
     }
 
     Done answer(const Fault& fault) {
-        const auto piece = spaces_[fault.space].find(fault.address);
-        if (piece) return bring(fault.space, *piece, fault.address);
-        const int fd = fds_[fault.space];
+        const auto& space = spaces_.at(fault.space);
+        if (const auto piece = space.missing.find(fault.address))
+            return bring(fault.space, *piece, fault.address);
         uffdio_zeropage request = {{fault.address, page}, 0, 0};
-        if (::ioctl(fd, UFFDIO_ZEROPAGE, &request) == 0) return Done::yes;
+        if (::ioctl(space.fd, UFFDIO_ZEROPAGE, &request) == 0) return Done::yes;
         if (errno == EAGAIN || errno == ENOMEM) return Done::later;
         if (errno == ESRCH) {
             finish(fault.space);
             return Done::gone;
         }
-        wake(fd, fault.address, page);  // it is there, or nothing is mapped any more: the kernel decides anew
+        // It is there, or nothing is mapped any more: the kernel decides anew.
+        wake(space.fd, fault.address, page);
         return Done::yes;
     }
 
     // The page at `first`, then the rest of its piece.
-    Done bring(SpaceId space, const std::pair<std::uint64_t, Piece>& found, std::uint64_t first) {
+    Done bring(SpaceId id, const std::pair<std::uint64_t, Piece>& found, std::uint64_t first) {
         const auto& [start, piece] = found;
-        const auto& process = process_of(space);
-        load(process, piece.run);
+        load(*spaces_.at(id).served, piece.run);
         const auto* data = buffer_.data() + piece.skip;
-        auto done = copy(space, first, data + (first - start), page);
-        if (done == Done::yes) done = copy(space, start, data, first - start);
+        auto done = copy(id, first, data + (first - start), page);
+        if (done == Done::yes) done = copy(id, start, data, first - start);
         if (done == Done::yes)
-            done = copy(space, first + page, data + (first + page - start), piece.end - first - page);
+            done = copy(id, first + page, data + (first + page - start), piece.end - first - page);
         return done;
     }
 
@@ -297,36 +303,31 @@ class Server {
         loaded_run_ = index;
     }
 
-    Done copy(SpaceId space, std::uint64_t to, const std::uint8_t* from, std::uint64_t length) {
-        const int fd = fds_[space];
-        auto& missing = spaces_[space];
+    Done copy(SpaceId id, std::uint64_t to, const std::uint8_t* from, std::uint64_t length) {
+        auto& [fd, pid, served, missing, cursor, early] = spaces_.at(id);
         while (length > 0) {
             uffdio_copy request = {to, reinterpret_cast<std::uint64_t>(from), length, 0, 0};
-            const int result = ::ioctl(fd, UFFDIO_COPY, &request);
-            const int why = result == 0 ? 0 : errno;
+            const int why = ::ioctl(fd, UFFDIO_COPY, &request) == 0 ? 0 : errno;
             std::uint64_t passed = request.copy > 0 ? static_cast<std::uint64_t>(request.copy) : 0;
-            if (passed > 0) {
-                missing.erase(to, to + passed);
-            } else if (why == EEXIST) {
+            if (passed == 0 && why == EEXIST) {  // the program's own, since it was dropped
                 passed = page;
-                missing.erase(to, to + page);
                 wake(fd, to, page);
-            } else if (why == ENOENT) {
+            } else if (passed == 0 && why == ENOENT) {  // MADV_DONTFORK: a child hasn't got it
                 while (passed < length && probe(fd, to + passed) == Probe::not_registered) passed += page;
                 if (passed == 0) return Done::later;
-                note({space, Change::unmap, to, passed});
                 wake(fd, to, passed);
-            } else if (why == ESRCH) {
-                finish(space);
+            } else if (passed == 0 && why == ESRCH) {
+                finish(id);
                 return Done::gone;
-            } else if (why == EAGAIN || why == EINTR) {
+            } else if (passed == 0 && (why == EAGAIN || why == EINTR)) {
                 return Done::later;
-            } else if (why == ENOMEM) {
+            } else if (passed == 0 && why == ENOMEM) {
                 ::usleep(1000);  // the kernel makes room, or ends somebody
                 return Done::later;
-            } else {
+            } else if (passed == 0) {
                 give_up(fmt::format("pages can't be put in place: {}", std::strerror(why)));
             }
+            missing.erase(to, to + passed);
             to += passed;
             from += passed;
             length -= passed;
@@ -336,86 +337,48 @@ class Server {
 
     // The next piece of the next process, in turn.
     void prefetch() {
-        if (fds_.empty()) return;
-        auto turn = fds_.upper_bound(last_prefetched_);
-        if (turn == fds_.end()) turn = fds_.begin();
+        auto turn = spaces_.upper_bound(last_prefetched_);
+        if (turn == spaces_.end()) turn = spaces_.begin();
+        if (turn == spaces_.end()) return;
         last_prefetched_ = turn->first;
-        const auto space = turn->first;
-        const auto piece = spaces_[space].next(cursor_[space]);
-        if (!piece) return;
-        cursor_[space] = piece->second.end;
-        (void)bring(space, *piece, piece->first);
+        auto& space = turn->second;
+        const auto piece = space.missing.next(space.cursor);
+        if (space.fd < 0 || !piece) return;
+        space.cursor = piece->second.end;
+        (void)bring(last_prefetched_, *piece, piece->first);
     }
 
     void say_how_much_is_left() {
         if (++steps_ % 64 != 1) return;
         std::uint64_t left = 0;
-        for (const auto& [space, missing] : spaces_) left += missing.bytes();
-        log_.bytes_left().store(left);
+        for (const auto& [id, space] : spaces_) left += space.missing.bytes();
         const auto text = fmt::format("{:<20}", left >> 20);
         (void)!::pwrite(work_.lock, text.data(), text.size(), 0);
     }
 
-    // --- the end
-
-    // Nobody may go on with memory that isn't what it was.
     [[noreturn]] void give_up(const std::string& why) {
-        fmt::print(
-            stderr,
-            "cairn restart: the programs are ended, because not all of their memory can be brought back: {}. "
-            "Restart them again, with --eager\n",
-            printable(why));
-        log_.failed().store(true);
-        for (int rounds = 0; rounds < 1000 && !fds_.empty(); ++rounds) {
-            kill_programs();
-            for (const auto& [space, fd] : std::map(fds_)) {
-                uffd_msg ignored;
-                while (::read(fd, &ignored, sizeof ignored) > 0)
-                    if (ignored.event == UFFD_EVENT_FORK)
-                        fds_[0x80000000u + ignored.arg.fork.ufd] = static_cast<int>(ignored.arg.fork.ufd);
-                // whoever can't be named gets SIGBUS instead of a wrong page
-                for (const auto& [start, piece] : spaces_[space].pieces())
-                    poison(fd, start, piece.end - start);
-                if (probe(fd, page * 16) == Probe::gone) fds_.erase(space);
-            }
-            ::usleep(10'000);
-        }
+        hold_.release();
+        end_programs(work_, shared_, why);
         ::_exit(1);
     }
-
-    void kill_programs() const {
-        for (const auto& process : work_.processes)
-            if (process.pid > 0) ::kill(process.pid, SIGKILL);
-        for (const auto& each : work_.regions)
-            for (const auto& slot : each.region->slots)
-                if (slot.state.load() != SlotState::free) kill_member(slot.pid.load(), each.key);
-    }
-
-    // A slot says what its users like: who is killed has the region mapped.
-    static void kill_member(pid_t pid, const FileKey& region) {
-        if (pid <= 1) return;
-        const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-        const MappedAt at = find_mapping(pid, region);
-        if (process && at.mapped == Mapped::yes && at.library)
-            ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+    [[noreturn]] void give_up_for_race() {
+        give_up("two threads moved or dropped the same memory at once, and who came first can't be told");
     }
 
     const Work& work_;
-    const Log& log_;
-    int parent_ = -1;
-    bool parent_gone_ = false;
-    Spaces spaces_;
-    std::map<SpaceId, int> fds_;
-    std::map<SpaceId, std::uint64_t> cursor_;
-    SpaceId last_prefetched_ = 0;
+    const Shared& shared_;
+    const pid_t tool_ = ::getppid();
+    std::map<SpaceId, Space> spaces_;
+    SpaceId next_ = 0, last_prefetched_ = 0;
     std::vector<Fault> faults_;
+    Hold hold_;
     schema::Bytes buffer_;
     const Served* loaded_ = nullptr;
     std::uint32_t loaded_run_ = 0;
     std::uint64_t steps_ = 0;
 };
 
-void settle_in(const char* name) {
+void be_server(const char* name) {
     sigset_t all;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -431,72 +394,23 @@ pid_t fork_with_descriptors() {
     return static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0));
 }
 
-namespace {
-
-// Serves in a child; another one when that dies. Returns in the child, whose parent this is.
-void guard(const Log& log) {
-    Identity own = own_identity();
-    log.guard().store(own);
-    (void)log.server().compare_exchange_strong(own, 0);  // for the child
-    for (;;) {
-        const pid_t child = fork_with_descriptors();
-        if (child == 0) return;
-        if (child < 0) {
-            ::usleep(10'000);
-            continue;
-        }
-        int status = 0;
-        ::waitpid(child, &status, 0);
-        if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+void serve(const Work& work, const Shared& shared) {
+    be_server("cairn-pages");
+    Server server(work, shared);
+    while (server.step()) {
     }
+    shared.finished().store(true);
+    ::_exit(0);
 }
 
-void exit_if_all_is_said(const Log& log) {
-    if (log.failed().load()) ::_exit(1);
-    if (log.finished().load()) ::_exit(0);
-}
-
-// Two must never serve at once: each would read events that the other needs, into the same slot. A child that
-// was born to serve may run so late that somebody else, who found nobody alive, has begun already.
-void become_server(const Log& log) {
-    const Identity own = own_identity();
-    for (;;) {
-        Identity before = log.server().load();
-        if (!lives(before) && log.server().compare_exchange_strong(before, own)) return;
-        exit_if_all_is_said(log);
-        ::usleep(1'000);
+void keep(const Work& work, const Shared& shared, pid_t server) {
+    be_server("pages-keeper");
+    const Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, server, 0)));
+    pollfd ended = {watched.get(), POLLIN, 0};
+    while (watched && ::poll(&ended, 1, -1) < 1) {
     }
-}
-
-}  // namespace
-
-void serve(const Work& work, const Log& log) {
-    settle_in("cairn-pages");
-    for (;;) {
-        const pid_t parent = ::getppid();
-        const Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, parent, 0)));
-        become_server(log);
-        Server server(work, log);
-        server.watch(watched.get());
-        server.recall();
-        while (!server.parent_gone()) {
-            if (server.step()) continue;
-            log.finished().store(true);
-            ::_exit(0);
-        }
-        guard(log);
-    }
-}
-
-void keep(const Work& work, const Log& log) {
-    settle_in("pages-keeper");
-    for (int dead = 0; dead < 2;) {
-        exit_if_all_is_said(log);
-        ::usleep(20'000);
-        dead = lives(log.server().load()) || lives(log.guard().load()) ? 0 : dead + 1;
-    }
-    guard(log);
-    serve(work, log);
+    if (!shared.finished().load()) end_programs(work, shared, "the page server was killed");
+    ::_exit(0);
 }
 
 }  // namespace cairn::restart::pages

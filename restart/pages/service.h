@@ -1,10 +1,13 @@
-// The tool's side of lazy memory: starts the page server, hands it the processes, replaces it when it dies.
+// The tool's side of lazy memory: starts the page server, hands it the processes, and ends the programs when
+// it dies.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "restart/pages/server.h"
 
 namespace cairn::restart::pages {
@@ -21,20 +24,19 @@ class Service {
 
     // Takes the process's userfaultfd, which is its descriptor `there`. `process`: index in the work.
     [[nodiscard]] Result<> provide(std::uint32_t process, pid_t pid, int there);
-    // A child of the tool has ended, with this status: if it was the server, another one goes on. True: it
-    // was.
+    // A child of the tool has ended, with this status: if it was the server, and pages are still missing, the
+    // programs are ended. True: it was.
     bool ended(pid_t child, int status);
     // The programs run: the server outlives the tool.
     void release() { released_ = true; }
     [[nodiscard]] bool running() const { return server_ > 0; }
 
   private:
-    Service(Work work, Log log, Fd lock)
-        : work_(std::move(work)), log_(std::move(log)), lock_(std::move(lock)) {}
-    [[nodiscard]] Result<> spawn();
+    Service(Work work, Shared shared, Fd lock)
+        : work_(std::move(work)), shared_(std::move(shared)), lock_(std::move(lock)) {}
 
     Work work_;
-    Log log_;
+    Shared shared_;
     Fd lock_;
     std::vector<Fd> images_;
     pid_t server_ = -1, keeper_ = -1;

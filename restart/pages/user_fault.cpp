@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 #include "common/fd.h"
 #include "common/proc.h"
@@ -15,16 +16,13 @@
 namespace cairn::restart::pages {
 namespace {
 
-// linux/userfaultfd.h of 6.6; both have the same shape.
+// linux/userfaultfd.h of 5.13.
 struct RangeRequest {
     uffdio_range range;
     std::uint64_t mode;
     std::int64_t done;
 };
 constexpr unsigned long continue_request = _IOWR(UFFDIO, 0x07, RangeRequest);
-constexpr unsigned long poison_request = _IOWR(UFFDIO, 0x08, RangeRequest);
-
-constexpr std::uint64_t lowest = 1 << 16, highest = 0x7ffffffff000ULL;
 
 }  // namespace
 
@@ -65,13 +63,27 @@ void wake(int fd, std::uint64_t address, std::uint64_t length) {
     ::ioctl(fd, UFFDIO_WAKE, &range);
 }
 
-void wake_all(int fd) {
-    wake(fd, lowest, highest - lowest);
+std::size_t faults_waiting(int fd) {
+    const auto info = proc::read_file(fmt::format("/proc/self/fdinfo/{}", fd));
+    const auto at = info ? info->find("pending:") : std::string::npos;
+    return at == std::string::npos ? 0 : std::strtoul(info->c_str() + at + 8, nullptr, 10);
 }
 
-void poison(int fd, std::uint64_t address, std::uint64_t length) {
-    RangeRequest request = {{address, length}, 0, 0};
-    ::ioctl(fd, poison_request, &request);
+Event change_in(const uffd_msg& message) {
+    const auto& argument = message.arg;
+    switch (message.event) {
+        case UFFD_EVENT_FORK:
+            return {.kind = Change::fork};
+        case UFFD_EVENT_REMAP:
+            return {.kind = Change::remap,
+                    .from = argument.remap.from,
+                    .length = argument.remap.len,
+                    .to = argument.remap.to};
+        default:
+            return {.kind = message.event == UFFD_EVENT_UNMAP ? Change::unmap : Change::remove,
+                    .from = argument.remove.start,
+                    .length = argument.remove.end - argument.remove.start};
+    }
 }
 
 std::vector<std::pair<std::uint64_t, std::uint64_t>> wiped_on_fork(pid_t pid) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "restart/pages/changes.h"
 
 namespace cairn::restart::pages {
 
@@ -27,8 +28,12 @@ enum class Probe { registered, not_registered, changing, gone };
 [[nodiscard]] Probe probe(int fd, std::uint64_t address);
 
 void wake(int fd, std::uint64_t address, std::uint64_t length);
-void wake_all(int fd);
-void poison(int fd, std::uint64_t address, std::uint64_t length);
+
+// How many faults nobody has read yet (/proc/self/fdinfo). If there are none, and something is to be read, it
+// is an event.
+[[nodiscard]] std::size_t faults_waiting(int fd);
+// What a message that is no page fault says; `child` is the caller's to fill in.
+[[nodiscard]] Event change_in(const uffd_msg& message);
 
 // [start, end) of areas with MADV_WIPEONFORK.
 [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> wiped_on_fork(pid_t pid);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -160,10 +161,11 @@ class Mover {
     std::vector<Chunk> chunks_;
 };
 
-void family(const Chunk& still, const Mover& a, const Mover& b, Random& random, int generations) {
+using Movers = std::deque<Mover>;
+
+void family(const Chunk& still, const Movers& movers, Random& random, int generations) {
     for (int i = 0; i < 64; ++i) still.check_page(random() % (still.bytes / page));
-    a.look(random, 64);
-    b.look(random, 64);
+    for (const auto& mover : movers) mover.look(random, 64);
     if (generations == 0) return;
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -174,7 +176,7 @@ void family(const Chunk& still, const Mover& a, const Mover& b, Random& random, 
         for (size_t i = 0; i < 8; ++i) CHECK(still.at[random() % (still.bytes / 16)] == 0);
         Chunk rest = still;
         rest.zero_to = still.bytes / 2 / page;
-        family(rest, a, b, random, generations - 1);
+        family(rest, movers, random, generations - 1);
         _exit(0);
     }
     int status = 0;
@@ -182,16 +184,26 @@ void family(const Chunk& still, const Mover& a, const Mover& b, Random& random, 
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+std::vector<std::unique_lock<std::mutex>> hold_all(Movers& movers) {
+    std::vector<std::unique_lock<std::mutex>> result;
+    for (auto& mover : movers) result.emplace_back(mover.lock);
+    return result;
+}
+
 }  // namespace
 
+// lazy_memory [MIB [MOVERS]]
 int main(int count, char** arguments) {
     const size_t size = (count > 1 ? std::strtoul(arguments[1], nullptr, 10) : 96) * mib;
+    const size_t mover_count = count > 2 ? std::strtoul(arguments[2], nullptr, 10) : 2;
     test::Orders orders;
     const Chunk still = fresh(1, size);
-    Mover a(2, 16, size / 32), b(3, 16, size / 32);
-    std::thread one([&] { a.run(); }), other([&] { b.run(); });
-    std::thread reader([&] {
-        Random random(4);
+    Movers movers;
+    for (size_t i = 0; i < mover_count; ++i) movers.emplace_back(2 + i, 32 / mover_count, size / 32);
+    std::vector<std::thread> threads;
+    for (auto& mover : movers) threads.emplace_back([&mover] { mover.run(); });
+    threads.emplace_back([&] {  // reads
+        Random random(1000);
         while (!stopping) {
             const size_t number = random() % (still.bytes / page);
             still.check_page(number);
@@ -199,26 +211,28 @@ int main(int count, char** arguments) {
             if (random() % 16 == 0) usleep(100);
         }
     });
-    std::thread forker([&] {
-        Random random(5);
+    threads.emplace_back([&] {  // forks
+        Random random(1001);
         while (!stopping) {
-            {
-                const std::scoped_lock hold(a.lock, b.lock);
-                family(still, a, b, random, 2);
+            // Sometimes while memory moves: then the child looks at nothing that may be on its way.
+            if (random() % 2 == 0) {
+                const auto hold = hold_all(movers);
+                family(still, movers, random, 2);
+            } else {
+                family(still, {}, random, 1);
             }
             test::nap(10);
         }
     });
     test::say("READY");
     while (orders.next()) {
-        const std::scoped_lock hold(a.lock, b.lock);
+        const auto hold = hold_all(movers);
         still.check_all();
-        a.check_all();
-        b.check_all();
+        for (const auto& mover : movers) mover.check_all();
         orders.answer();
     }
     stopping = true;
-    for (auto* thread : {&one, &other, &reader, &forker}) thread->join();
+    for (auto& thread : threads) thread.join();
     test::say("EXIT-SUCCESS");
     return 0;
 }

@@ -10,7 +10,7 @@ def test(t):
     release = tuple(int(x) for x in os.uname().release.split(".")[:2])
     if release < (6, 17):
         raise Skip("lazy memory needs Linux 6.17")
-    program = begin(t, "lazy_memory", "96")
+    program = begin(t, "lazy_memory", "96", "8")
     for number in range(2 * t.rounds):
         t.checkpoint()
         t.pull_the_plug()
