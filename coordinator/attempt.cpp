@@ -25,21 +25,21 @@ void Attempt::release() {
     registry_.pause_searching(false);
 }
 
-Json regions_json(const Regions& regions) {
-    Json list = Json::array();
+std::vector<wire::RegionAt> regions_of_others(const Regions& regions) {
+    std::vector<wire::RegionAt> list;
     for (std::size_t number = 1; number < regions.size(); ++number)
-        list.push_back({{"user", regions.user(number)}, {"path", regions.path(number)}});
+        list.push_back({.user = regions.user(number), .path = regions.path(number)});
     return list;
 }
 
-Json members_json(const Registry& registry) {
-    Json members = Json::array();
+std::vector<wire::CapturedMember> members_told(const Registry& registry) {
+    std::vector<wire::CapturedMember> members;
     for (const auto& [place, member] : registry.members()) {
-        Json& one = members.emplace_back(Json{{"pid", member.pid}});
+        wire::CapturedMember& one = members.emplace_back(wire::CapturedMember{.pid = member.pid});
         // What another user's slot says of its birth is his word.
         if (Regions::number_of(place) == 0) continue;
-        one["born_ns"] = born_of_uid(member.uid);
-        one["door"] = member.door;
+        one.born_ns = born_of_uid(member.uid);
+        one.door = member.door;
     }
     return members;
 }
@@ -73,6 +73,11 @@ asio::awaitable<void> wait_for_births(asio::io_context& io, Registry& registry) 
         boost::system::error_code error;
         co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
     }
+}
+
+std::uint64_t rate_of(std::uint64_t bytes, std::chrono::nanoseconds time) {
+    const double seconds = std::chrono::duration<double>(time).count();
+    return seconds > 0.01 ? static_cast<std::uint64_t>(static_cast<double>(bytes) / seconds) : 0;
 }
 
 bool is_standing(const std::string& phase) {

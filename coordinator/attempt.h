@@ -3,12 +3,14 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "common/error.h"
 #include "common/session.h"
-#include "coordinator/json.h"
+#include "common/wire/capture.h"
 #include "coordinator/registry.h"
 
 namespace cairn::coordinator {
@@ -36,12 +38,15 @@ class Attempt {
 [[nodiscard]] Result<> check_saveable(const Registry& registry);
 
 // For a capture: where the regions are of those who aren't the owner's, and what is known of the members.
-[[nodiscard]] Json regions_json(const Regions& regions);
-[[nodiscard]] Json members_json(const Registry& registry);
+[[nodiscard]] std::vector<wire::RegionAt> regions_of_others(const Regions& regions);
+[[nodiscard]] std::vector<wire::CapturedMember> members_told(const Registry& registry);
 
 // Waits (200 ms at most) for children whose parent has gone: nobody's child to the worker. One whose parent
 // lives is the worker's to wait for.
 [[nodiscard]] boost::asio::awaitable<void> wait_for_births(boost::asio::io_context& io, Registry& registry);
+
+// Bytes in a second; 0: nothing can be said yet.
+[[nodiscard]] std::uint64_t rate_of(std::uint64_t bytes, std::chrono::nanoseconds time);
 
 // Does the group stand still in this phase of a capture?
 [[nodiscard]] bool is_standing(const std::string& phase);

@@ -19,11 +19,11 @@ namespace {
 
 constexpr auto looking_pause = 500ms;  // between looks whether the capture is stopped
 
-Error error_said(const Json& failed) {
-    Error why{get_string(failed, "reason", "cairn-capture gave no reason"), 0,
-              static_cast<ExitCode>(std::clamp<std::int64_t>(get_number(failed, "code", 1), 1, 6))};
-    why.passing = get_flag(failed, "passing");
-    return why;
+// ": 123 (bash): in vfork, 124 (cat): in exec"
+std::string listed(const std::vector<std::string>& waiting) {
+    std::string text;
+    for (const std::string& who : waiting) text += (text.empty() ? ": " : ", ") + who;
+    return text;
 }
 
 }  // namespace
@@ -32,29 +32,29 @@ void CaptureRun::interrupt() {
     if (worker_ != nullptr) worker_->interrupt();
 }
 
-void CaptureRun::say(const Json& answer) {
-    if (worker_ != nullptr) worker_->say(answer);
+void CaptureRun::say(const wire::PassedBarrier& answer) {
+    if (worker_ != nullptr) worker_->say(pack(answer));
 }
 
 asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
                                                    const std::function<void(const Json&)>& heard) {
     Attempt attempt(regions_, registry_);
-    const Json request = {{"region", session_.region()},
-                          {"regions", regions_json(regions_)},
-                          {"directory", order.directory},
-                          {"cid", order.cid},
-                          {"generation", order.generation},
-                          {"session", session_.name},
-                          {"deadline_ms", order.standing.count()},
-                          {"capture", attempt.capture()},
-                          {"self_contained", order.self_contained},
-                          {"without_strangers", order.without_strangers},
-                          {"external", order.external},
-                          {"hold", order.hold},
-                          {"host", order.host},
-                          {"joint", order.joint},
-                          {"members", members_json(registry_)}};
-    auto started = Worker::start(io_, capture_program(), request);
+    const wire::CaptureRequest request{.region = session_.region(),
+                                       .directory = order.directory,
+                                       .cid = order.cid,
+                                       .session = session_.name,
+                                       .host = order.host,
+                                       .external = order.external,
+                                       .regions = regions_of_others(regions_),
+                                       .members = members_told(registry_),
+                                       .generation = static_cast<std::int32_t>(order.generation),
+                                       .deadline_ms = order.standing.count(),
+                                       .capture = attempt.capture(),
+                                       .self_contained = order.self_contained,
+                                       .without_strangers = order.without_strangers,
+                                       .hold = order.hold,
+                                       .joint = order.joint};
+    auto started = Worker::start(io_, capture_program(), pack(request));
     if (!started) co_return std::unexpected(started.error());
     Captured captured;
     captured.held = std::move(*started);
@@ -62,7 +62,7 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
     worker_ = &worker;
     if (!given_up_.empty()) worker.interrupt();
     Course course;
-    Result<Json> said = co_await listen(worker, order, course, heard);
+    Result<wire::CaptureDone> said = co_await listen(worker, order, course, heard);
     worker_ = nullptr;
     if (said && order.hold) {
         captured.said = std::move(*said);
@@ -77,14 +77,14 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
         }
         captured.said = std::move(*said);
     }
-    Result<schema::Manifest> manifest = schema::manifest_from_json(captured.said.value("manifest", Json()));
+    Result<schema::Manifest> manifest = schema::manifest_from_json(captured.said.manifest);
     if (!manifest) {
         if (captured.held) co_await captured.held->finish(limits_.margin);
         co_return std::unexpected(std::move(manifest.error()).in("cairn-capture sent a bad manifest"));
     }
     captured.manifest = std::move(*manifest);
     captured.manifest.generation = static_cast<std::int32_t>(order.generation);
-    captured.manifest.pause_ns = get_number(captured.said, "pause_ns");
+    captured.manifest.pause_ns = captured.said.pause_ns;
     co_return captured;
 }
 
@@ -108,25 +108,24 @@ Error CaptureRun::late(const Worker& worker, const CaptureOrder& order, bool by_
 
 void CaptureRun::note(const Json& message, const CaptureOrder& order, Course& course) const {
     const std::string event = get_string(message, "event");
-    if (event == "phase") {
-        const std::string next = get_string(message, "name");
+    if (event == wire::Phase::name.value) {
+        const auto said = wire::glean<wire::Phase>(message);
         course.progress_at = CaptureClock::now();
         // only now do the programs stand still
-        if (course.phase == "pages" && next != "pages")
+        if (course.phase == "pages" && said.phase != "pages")
             course.standing_until = CaptureClock::now() + order.standing + limits_.margin;
-        course.phase = next;
-        course.waiting.clear();
-        for (const Json& who : message.value("waiting", Json::array()))
-            if (who.is_string())
-                course.waiting += (course.waiting.empty() ? ": " : ", ") + who.get<std::string>();
-    } else if (event == "progress" && get_number(message, "bytes") != course.bytes) {
-        course.bytes = get_number(message, "bytes");
-        course.progress_at = CaptureClock::now();
+        course.phase = said.phase;
+        course.waiting = listed(said.waiting);
+    } else if (event == wire::Progress::name.value) {
+        const std::uint64_t bytes = wire::glean<wire::Progress>(message).bytes;
+        if (bytes != course.bytes) course.progress_at = CaptureClock::now();
+        course.bytes = bytes;
     }
 }
 
-asio::awaitable<Result<Json>> CaptureRun::listen(Worker& worker, const CaptureOrder& order, Course& course,
-                                                 const std::function<void(const Json&)>& heard) {
+asio::awaitable<Result<wire::CaptureDone>> CaptureRun::listen(Worker& worker, const CaptureOrder& order,
+                                                              Course& course,
+                                                              const std::function<void(const Json&)>& heard) {
     course.progress_at = CaptureClock::now();
     course.standing_until = course.progress_at + order.standing + limits_.margin;
     for (;;) {
@@ -152,8 +151,16 @@ asio::awaitable<Result<Json>> CaptureRun::listen(Worker& worker, const CaptureOr
         }
         const Json& message = worker.message;
         const std::string event = get_string(message, "event");
-        if (event == "done") co_return message;
-        if (event == "failed") co_return std::unexpected(error_said(message));
+        if (event == wire::CaptureDone::name.value) {
+            auto done = wire::unpack<wire::CaptureDone>(message);
+            if (!done) done.error().what = "cairn-capture sent a bad answer: " + done.error().what;
+            co_return done;
+        }
+        if (event == wire::Failed::name.value) {
+            Error why = error_of(wire::glean<wire::Failed>(message));
+            if (!message.contains("reason")) why.what = "cairn-capture gave no reason";
+            co_return std::unexpected(std::move(why));
+        }
         note(message, order, course);
         heard(message);
     }

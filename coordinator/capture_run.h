@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/schema/manifest.h"
 #include "common/session.h"
+#include "common/wire/capture.h"
 #include "coordinator/json.h"
 #include "coordinator/registry.h"
 #include "coordinator/worker.h"
@@ -44,7 +45,7 @@ struct CaptureOrder {
 };
 
 struct Captured {
-    Json said;  // docs/capture-protocol.md, `done`
+    wire::CaptureDone said;
     schema::Manifest manifest;
     // Who is to be killed stands still as long as this has not finished: nothing is done after the checkpoint
     // that a restart would do again. None: they have gone on.
@@ -68,19 +69,20 @@ class CaptureRun {
     [[nodiscard]] boost::asio::awaitable<Result<Captured>> take(
         const CaptureOrder& order, const std::function<void(const Json&)>& heard);
     void interrupt();
-    void say(const Json& answer);  // to the capture, if one is at work
+    void say(const wire::PassedBarrier& answer);  // to the capture, if one is at work
 
   private:
     // How far it is.
     struct Course {
         std::string phase = "stop", waiting;
-        std::int64_t bytes = 0;
+        std::uint64_t bytes = 0;
         Worker::Clock::time_point standing_until, progress_at;
         bool overdue = false;  // it has not noticed that it is late
     };
 
-    boost::asio::awaitable<Result<Json>> listen(Worker& worker, const CaptureOrder& order, Course& course,
-                                                const std::function<void(const Json&)>& heard);
+    boost::asio::awaitable<Result<wire::CaptureDone>> listen(Worker& worker, const CaptureOrder& order,
+                                                             Course& course,
+                                                             const std::function<void(const Json&)>& heard);
     [[nodiscard]] Error late(const Worker& worker, const CaptureOrder& order, bool by_request,
                              const Course& course) const;
     void note(const Json& message, const CaptureOrder& order, Course& course) const;

@@ -70,20 +70,19 @@ void Checkpointer::start_next() {
 void Checkpointer::give_up(const std::string& reason) {
     if (!current_) return;
     given_up_ = reason;
-    for (const auto& job : queue_)
-        tell(*job, {{"event", "failed"}, {"code", static_cast<int>(ExitCode::failed)}, {"reason", reason}});
+    for (const auto& job : queue_) tell(*job, failed(ExitCode::failed, reason));
     queue_.clear();
     capture_.interrupt();
     if (joint_) joint_->give_up(reason);
 }
 
-Json Checkpointer::status() const {
-    if (!current_) return nullptr;
-    return {{"phase", current_->phase},
-            {"bytes", current_->bytes},
-            {"total", current_->total},
-            {"generation", current_->generation},
-            {"directory", current_->directory}};
+std::optional<wire::UnderWay> Checkpointer::status() const {
+    if (!current_) return {};
+    return wire::UnderWay{.phase = current_->phase,
+                          .directory = current_->directory,
+                          .bytes = current_->bytes,
+                          .total = current_->total,
+                          .generation = current_->generation};
 }
 
 void Checkpointer::tell(Job& job, const Json& event, bool droppable) {
@@ -91,30 +90,22 @@ void Checkpointer::tell(Job& job, const Json& event, bool droppable) {
     s_.everybody(event, droppable);
 }
 
-void Checkpointer::enter(Job& job, const char* phase) {
+void Checkpointer::show(Job& job, const std::string& phase, const std::vector<std::string>& waiting) {
     job.phase = phase;
-    tell(job, {{"event", "phase"},
-               {"name", phase},
-               {"waiting", Json::array()},
-               {"generation", job.generation},
-               {"directory", job.directory}});
+    tell(job,
+         pack(wire::Phase{
+             .phase = phase, .waiting = waiting, .generation = job.generation, .directory = job.directory}));
 }
 
 asio::awaitable<void> Checkpointer::run(std::shared_ptr<Job> job) {
-    Result<Json> result;
+    Result<wire::CheckpointDone> result;
     try {
         result = co_await take(*job);
     } catch (const std::exception& problem) {
         // bad_alloc or a thing of the system's: this checkpoint is lost, the coordinator is not.
         result = fail("{}", problem.what());
     }
-    if (result) {
-        tell(*job, *result);
-    } else {
-        tell(*job, {{"event", "failed"},
-                    {"code", static_cast<int>(result.error().code)},
-                    {"reason", result.error().what}});
-    }
+    tell(*job, result ? pack(*result) : failed(result.error()));
     current_.reset();
     asio::post(s_.io, [this] {
         start_next();
@@ -130,16 +121,16 @@ Result<> Checkpointer::check_members() const {
     return check_saveable(s_.registry);
 }
 
-asio::awaitable<Result<Json>> Checkpointer::take(Job& job) {
+asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take(Job& job) {
     job.begun = Clock::now();
-    enter(job, "prepare");
+    show(job, "prepare");
     // Those who ask in the same moment join.
     co_await asio::post(s_.io, asio::use_awaitable);
     if (s_.hosts.members() > 0) co_return co_await take_jointly(job);
     co_return co_await take_alone(job);
 }
 
-asio::awaitable<Result<Json>> Checkpointer::take_alone(Job& job) {
+asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_alone(Job& job) {
     co_await wait_for_births(s_.io, s_.registry);
     Result<> fine = check_members();
     if (!fine) co_return std::unexpected(fine.error());
@@ -186,15 +177,16 @@ asio::awaitable<Result<Json>> Checkpointer::take_alone(Job& job) {
     co_return co_await publish_alone(job, folder, *captured);
 }
 
-asio::awaitable<Result<Json>> Checkpointer::publish_alone(Job& job, OpenFolder& folder, Captured& captured) {
+asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::publish_alone(Job& job, OpenFolder& folder,
+                                                                          Captured& captured) {
     schema::Manifest& manifest = captured.manifest;
     if (manifest.cid.empty()) manifest.cid = s_.group.cid();
     if (manifest.session.empty()) manifest.session = s_.session.name;
     if (manifest.host.empty()) manifest.host = host_name();
-    manifest.bytes = get_count(captured.said, "bytes");
+    manifest.bytes = captured.said.bytes;
     manifest.total_ns = std::chrono::nanoseconds(Clock::now() - job.begun).count();
 
-    enter(job, "publish");
+    show(job, "publish");
     using Notes = Result<std::vector<std::string>>;
     const std::function<Notes()> publishing = [&folder, &manifest] {
         return publish(folder.partial, manifest);
@@ -206,27 +198,26 @@ asio::awaitable<Result<Json>> Checkpointer::publish_alone(Job& job, OpenFolder& 
     }
     folder.published = true;
 
-    Json done = {{"event", "done"},
-                 {"code", 0},
-                 {"directory", job.directory},
-                 {"generation", job.generation},
-                 {"cid", manifest.cid},
-                 {"processes", manifest.np},
-                 {"bytes", manifest.bytes},
-                 {"pause_ns", manifest.pause_ns},
-                 {"total_ns", std::chrono::nanoseconds(Clock::now() - job.begun).count()},
-                 {"killed", false},
-                 {"notes", captured.said.value("notes", Json::array())}};
-    for (const std::string& note : *notes) done["notes"].push_back(note);
+    wire::CheckpointDone done{
+        .directory = job.directory,
+        .cid = manifest.cid,
+        .generation = job.generation,
+        .processes = manifest.np,
+        .bytes = manifest.bytes,
+        .pause_ns = manifest.pause_ns,
+        .total_ns = std::chrono::nanoseconds(Clock::now() - job.begun).count(),
+        .notes = captured.said.notes,
+    };
+    done.notes.insert(done.notes.end(), notes->begin(), notes->end());
     s_.published(done);
     if (captured.held) {
-        enter(job, "kill");
-        done["killed"] = true;
+        show(job, "kill");
+        done.killed = true;
         co_await s_.kill_group();
         co_await captured.held->finish(limits_.margin);
     }
     if (const std::uint32_t keep = s_.keep(); keep > 0) {
-        enter(job, "prune");
+        show(job, "prune");
         const auto used = s_.folders_in_use();
         co_await prune_old(disk_, job.order.ckptdir, manifest.cid, keep, used);
     }
@@ -235,26 +226,16 @@ asio::awaitable<Result<Json>> Checkpointer::publish_alone(Job& job, OpenFolder& 
 
 void Checkpointer::relay(Job& job, const Json& message) {
     const std::string event = get_string(message, "event");
-    if (event == "phase") {
-        job.phase = get_string(message, "name");
-        if (job.phase == "write") job.writing_since = Clock::now();
-        tell(job, {{"event", "phase"},
-                   {"name", job.phase},
-                   {"waiting", message.value("waiting", Json::array())},
-                   {"generation", job.generation},
-                   {"directory", job.directory}});
-    } else if (event == "progress") {
-        job.bytes = get_count(message, "bytes");
-        job.total = get_count(message, "total");
-        const double seconds = std::chrono::duration<double>(Clock::now() - job.writing_since).count();
-        const double rate = seconds > 0.01 ? static_cast<double>(job.bytes) / seconds : 0;
-        tell(job,
-             {{"event", "progress"},
-              {"bytes", job.bytes},
-              {"total", job.total},
-              {"rate", static_cast<std::uint64_t>(rate)},
-              {"last", get_string(message, "last")}},
-             true);
+    if (event == wire::Phase::name.value) {
+        const auto said = wire::glean<wire::Phase>(message);
+        if (said.phase == "write") job.writing_since = Clock::now();
+        show(job, said.phase, said.waiting);
+    } else if (event == wire::Progress::name.value) {
+        auto progress = wire::glean<wire::Progress>(message);
+        job.bytes = progress.bytes;
+        job.total = progress.total;
+        progress.rate = rate_of(job.bytes, Clock::now() - job.writing_since);
+        tell(job, pack(progress), true);
     }
 }
 

@@ -52,7 +52,7 @@ class Checkpointer {
         std::function<std::uint32_t()> keep;
         Hosts& hosts;             // others that take part
         const std::string& host;  // what this one is called
-        std::function<void(const Json& done)> published;
+        std::function<void(const wire::CheckpointDone& done)> published;
         std::function<void()> idle;  // no checkpoint is under way any more
     };
 
@@ -63,7 +63,7 @@ class Checkpointer {
     void ask(const CheckpointOrder& order, Sink sink);
 
     [[nodiscard]] bool busy() const { return current_ != nullptr; }
-    [[nodiscard]] Json status() const;
+    [[nodiscard]] std::optional<wire::UnderWay> status() const;
 
     // Gives up the checkpoint under way and those asked for behind it.
     void give_up(const std::string& reason);
@@ -82,17 +82,18 @@ class Checkpointer {
 
     void start_next();
     void tell(Job& job, const Json& event, bool droppable = false);
-    void enter(Job& job, const char* phase);
     boost::asio::awaitable<void> run(std::shared_ptr<Job> job);
-    boost::asio::awaitable<Result<Json>> take(Job& job);
+    boost::asio::awaitable<Result<wire::CheckpointDone>> take(Job& job);
     struct OpenFolder;
-    boost::asio::awaitable<Result<Json>> take_alone(Job& job);
-    boost::asio::awaitable<Result<Json>> publish_alone(Job& job, OpenFolder& folder, Captured& captured);
+    boost::asio::awaitable<Result<wire::CheckpointDone>> take_alone(Job& job);
+    boost::asio::awaitable<Result<wire::CheckpointDone>> publish_alone(Job& job, OpenFolder& folder,
+                                                                       Captured& captured);
     void relay(Job& job, const Json& message);
+    void show(Job& job, const std::string& phase, const std::vector<std::string>& waiting = {});
     [[nodiscard]] Result<> check_members() const;
     // checkpointer_joint.cpp
-    boost::asio::awaitable<Result<Json>> take_jointly(Job& job);
-    boost::asio::awaitable<Result<Json>> try_jointly(Job& job);
+    boost::asio::awaitable<Result<wire::CheckpointDone>> take_jointly(Job& job);
+    boost::asio::awaitable<Result<wire::CheckpointDone>> try_jointly(Job& job);
 
     Surroundings s_;
     CheckpointLimits limits_;

@@ -26,17 +26,17 @@ asio::awaitable<void> nap(asio::io_context& io, std::chrono::milliseconds time) 
 
 }  // namespace
 
-asio::awaitable<Result<Json>> Checkpointer::take_jointly(Job& job) {
+asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_jointly(Job& job) {
     const auto patience = Clock::now() + passing_patience;
     for (auto pause = 10ms;; pause = std::min<std::chrono::milliseconds>(2 * pause, 200ms)) {
-        Result<Json> result = co_await try_jointly(job);
+        Result<wire::CheckpointDone> result = co_await try_jointly(job);
         if (result || !result.error().passing || Clock::now() > patience || !given_up_.empty())
             co_return result;
         co_await nap(s_.io, pause);
     }
 }
 
-asio::awaitable<Result<Json>> Checkpointer::try_jointly(Job& job) {
+asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::try_jointly(Job& job) {
     if (s_.group.state() == Group::State::restarting)
         co_return fail_code(ExitCode::refused,
                             "a restart is pending; a checkpoint can be taken when it runs");
@@ -66,10 +66,12 @@ asio::awaitable<Result<Json>> Checkpointer::try_jointly(Job& job) {
     order.timeout = job.order.timeout;
     const auto joint =
         std::make_shared<JointCheckpoint>(s_.io, order, [this, &job](const Json& event, bool droppable) {
-            if (get_string(event, "event") == "phase") job.phase = get_string(event, "name");
-            if (get_string(event, "event") == "progress") {
-                job.bytes = static_cast<std::uint64_t>(get_number(event, "bytes"));
-                job.total = static_cast<std::uint64_t>(get_number(event, "total"));
+            const std::string kind = get_string(event, "event");
+            if (kind == wire::Phase::name.value) job.phase = wire::glean<wire::Phase>(event).phase;
+            if (kind == wire::Progress::name.value) {
+                const auto progress = wire::glean<wire::Progress>(event);
+                job.bytes = progress.bytes;
+                job.total = progress.total;
             }
             tell(job, event, droppable);
         });
@@ -99,14 +101,14 @@ asio::awaitable<Result<Json>> Checkpointer::try_jointly(Job& job) {
     joint_ = joint;
     if (!given_up_.empty()) joint->give_up(given_up_);
     job.open = false;
-    Result<Json> result = co_await joint->take();
+    Result<wire::CheckpointDone> result = co_await joint->take();
     joint_.reset();
     for (const std::uint64_t conversation : conversations) s_.hosts.close(conversation);
     // What is this host's is put back before anything else begins.
     while (own && !own->over()) co_await nap(s_.io, 2ms);
     if (!result) co_return result;
-    job.generation = static_cast<std::uint32_t>(get_number(*result, "generation"));
-    job.directory = get_string(*result, "directory");
+    job.generation = result->generation;
+    job.directory = result->directory;
     s_.published(*result);
     co_return result;
 }

@@ -357,15 +357,14 @@ void Coordinator::take_in(Json& done, pid_t pid) {
 }
 
 void Coordinator::region(const Json& request, const Reply& reply) {
-    const std::int64_t user = get_number(request, "user", -1);
-    constexpr std::int64_t no_user = 0xffffffff;
-    if (user < 0 || user >= no_user)
-        return reply(failed(ExitCode::usage, "a region is somebody's: no user was named"));
+    const auto asked = wire::unpack<wire::AskRegion>(request);
+    if (!asked) return reply(failed(asked.error()));
+    const uid_t user = asked->user;
     if (regions_.owner() != 0 && user != regions_.owner())
         return reply(failed(ExitCode::refused,
                             fmt::format("session {} is user {}'s: processes of user {} can't be members",
                                         session_.name, regions_.owner(), user)));
-    const auto number = regions_.of_user(static_cast<uid_t>(user));
+    const auto number = regions_.of_user(user);
     if (!number) return reply(failed(ExitCode::failed, number.error().what));
     reply({{"event", "done"}, {"code", 0}, {"path", regions_.path(*number)}});
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/wire/requests.h"
 
 namespace cairn::coordinator {
 
@@ -17,11 +18,7 @@ namespace cairn::coordinator {
 inline constexpr std::int64_t most_processes = 1 << 20;
 inline constexpr std::size_t most_at_site = 1 << 16, longest_uid = 64;
 
-struct JoinPart {  // as the manifest tells of it
-    std::int32_t number = 0;
-    std::string host, terminal;
-    std::int64_t processes = 0;
-};
+using JoinPart = wire::PartOf;  // as the manifest tells of it
 
 struct Join {
     std::string cid;

@@ -20,9 +20,12 @@ namespace {
 // Bytes. Names are comm's, in whatever encoding.
 constexpr std::size_t longest_address = 64, longest_process_name = 64;
 
-std::size_t count_of(const Json& message, const char* field) {
-    return static_cast<std::size_t>(
-        std::clamp<std::int64_t>(get_number(message, field), 0, std::int64_t{slot_count}));
+std::size_t believed(std::uint32_t starting) {
+    return std::min<std::size_t>(starting, slot_count);
+}
+
+Json refusal(const Error& why) {
+    return pack(wire::Refused{.code = static_cast<int>(why.code), .reason = why.what});
 }
 
 }  // namespace
@@ -86,16 +89,18 @@ void Hosts::make_room() {
     strangers_.erase(last);
 }
 
-void Hosts::greeted(std::shared_ptr<Link> link, const Json& greeting) {
+void Hosts::greeted(std::shared_ptr<Link> link, const Json& said) {
     const auto place = strangers_.extract(link.get());
     const auto refuse = [&](const Error& why) {
-        link->send({{"type", "refused"}, {"code", static_cast<int>(why.code)}, {"reason", why.what}});
+        link->send(refusal(why));
         // It closes when it has read that.
         strangers_[link.get()] = place.mapped();
     };
-    const std::string name = get_string(greeting, "name");
-    if (get_string(greeting, "type") != "host" || name.empty() || name.size() > 255)
+    const std::string name = get_string(said, "name");
+    if (get_string(said, "type") != wire::HostGreeting::name.value || name.empty() || name.size() > 255)
         return refuse({"a host says its name first", 0, ExitCode::usage});
+    const auto greeting = wire::unpack<wire::HostGreeting>(said);
+    if (!greeting) return refuse(greeting.error());
     const auto known = std::find_if(hosts_.begin(), hosts_.end(),
                                     [&](const auto& each) { return each.second.name == name; });
     if (known != hosts_.end() && known->second.link)
@@ -108,11 +113,10 @@ void Hosts::greeted(std::shared_ptr<Link> link, const Json& greeting) {
     fresh.id = known == hosts_.end() ? next_++ : known->first;
     fresh.name = name;
     fresh.site = place.mapped().site;
-    for (const Json& address : greeting.value("addresses", Json::array()))
-        if (std::string text = address.is_string() ? address.get<std::string>() : std::string();
-            !text.empty() && text.size() <= longest_address && fresh.addresses.size() < 32)
-            fresh.addresses.push_back(std::move(text));
-    Result<Json> welcome = handler_.welcome(fresh, greeting);
+    for (const std::string& address : greeting->addresses)
+        if (!address.empty() && address.size() <= longest_address && fresh.addresses.size() < 32)
+            fresh.addresses.push_back(address);
+    const Result<wire::Welcome> welcome = handler_.welcome(*greeting);
     if (!welcome) return refuse(welcome.error());
     Host& host = hosts_[fresh.id];
     host.id = fresh.id;
@@ -121,28 +125,24 @@ void Hosts::greeted(std::shared_ptr<Link> link, const Json& greeting) {
     host.addresses = fresh.addresses;
     host.link = link;
     host_of_[link.get()] = host.id;
-    (*welcome)["type"] = "welcome";
-    link->send(*welcome);
+    link->send(pack(*welcome));
     handler_.note(fmt::format("host {} ({}) takes part", printable(name), link->peer()));
-    if (auto fine = set_members(host, greeting.value("members", Json::array())); !fine)
-        return turn_out(host.id, fine.error());
-    host.starting = count_of(greeting, "starting");
+    if (auto fine = set_members(host, greeting->members); !fine) return turn_out(host.id, fine.error());
+    host.starting = believed(greeting->starting);
     handler_.changed();
 }
 
 // Who has the key is believed what he says of his processes, but for what can't be: there are no more of them
 // than places in a region, and no more regions on a machine than its memory lets one believe.
-Result<> Hosts::join(Host& host, const Json& list) {
-    if (!list.is_array()) return {};
+Result<> Hosts::join(Host& host, const Members& list) {
     std::size_t there = 0;
     for (const auto& [id, each] : hosts_)
         if (each.site == host.site) there += each.members.size();
-    for (const Json& one : list) {
-        RemoteMember member{get_string(one, "uid"), get_number(one, "pid"), get_string(one, "name")};
-        if (member.uid.size() > longest_uid || member.name.size() > longest_process_name)
+    for (const wire::HostMember& member : list) {
+        if (member.uid.size() > longest_uid || member.comm.size() > longest_process_name)
             return fail_code(ExitCode::refused,
                              "it tells of a process whose uid has {} bytes and whose name {}",
-                             member.uid.size(), member.name.size());
+                             member.uid.size(), member.comm.size());
         if (member.uid.empty() || !host.members.emplace(member.uid, member).second) continue;
         handler_.joined(member);
         if (host.members.size() > slot_count)
@@ -159,7 +159,7 @@ Result<> Hosts::join(Host& host, const Json& list) {
 void Hosts::turn_out(std::uint64_t id, const Error& why) {
     Host& host = hosts_.at(id);
     const std::shared_ptr<Link> link = host.link;
-    link->send({{"type", "refused"}, {"code", static_cast<int>(why.code)}, {"reason", why.what}});
+    link->send(refusal(why));
     // It closes when it has read that: if this end did, with more to come, the reason would be lost.
     if (strangers_.size() >= most_strangers) make_room();
     strangers_[link.get()] = {link, host.site, host.site, next_stranger_++};
@@ -170,17 +170,16 @@ void Hosts::turn_out(std::uint64_t id, const Error& why) {
 }
 
 // After a link was lost: who has gone meanwhile, who has come.
-Result<> Hosts::set_members(Host& host, const Json& list) {
+Result<> Hosts::set_members(Host& host, const Members& list) {
     std::set<std::string> now;
-    if (list.is_array())
-        for (const Json& one : list) now.insert(get_string(one, "uid"));
+    for (const wire::HostMember& one : list) now.insert(one.uid);
     CHECK_OK(join(host, list));
     for (auto it = host.members.begin(); it != host.members.end();) {
         if (now.contains(it->first)) {
             ++it;
             continue;
         }
-        const RemoteMember member = it->second;
+        const wire::HostMember member = it->second;
         it = host.members.erase(it);
         handler_.left(member);
     }
@@ -193,39 +192,32 @@ void Hosts::said(std::uint64_t id, const Json& message) {
 
 Result<> Hosts::obey(Host& host, const Json& message) {
     const std::string type = get_string(message, "type");
-    if (type == "joined") {
-        CHECK_OK(join(host, message.value("members", Json::array())));
+    if (type == wire::Joined::name.value || type == "more") {  // more: of a greeting with many members
+        CHECK_OK(join(host, TRY(wire::unpack<wire::Joined>(message)).members));
+        if (type != "more") handler_.changed();
+    } else if (type == wire::Left::name.value) {
+        for (const std::string& uid : TRY(wire::unpack<wire::Left>(message)).uids)
+            if (const auto gone = host.members.extract(uid)) handler_.left(gone.mapped());
         handler_.changed();
-    } else if (type == "left") {
-        for (const Json& uid : message.value("uids", Json::array())) {
-            const auto found =
-                uid.is_string() ? host.members.find(uid.get<std::string>()) : host.members.end();
-            if (found == host.members.end()) continue;
-            const RemoteMember member = found->second;
-            host.members.erase(found);
-            handler_.left(member);
-        }
+    } else if (type == wire::Starting::name.value) {
+        host.starting = believed(TRY(wire::unpack<wire::Starting>(message)).count);
         handler_.changed();
-    } else if (type == "more") {  // of a greeting with many members
-        return join(host, message.value("members", Json::array()));
-    } else if (type == "starting") {
-        host.starting = count_of(message, "count");
-        handler_.changed();
-    } else if (type == "ask") {
-        const auto client = static_cast<std::uint64_t>(get_number(message, "client"));
-        host.clients.insert(client);
+    } else if (type == wire::Ask::name.value) {
+        const auto ask = TRY(wire::unpack<wire::Ask>(message));
+        host.clients.insert(ask.client);
         if (host.clients.size() > most_clients)
             return fail_code(ExitCode::refused, "it asks for more than {} clients at once", most_clients);
-        handler_.ask(host, client, message.value("request", Json::object()));
-    } else if (type == "gone") {
-        const auto client = static_cast<std::uint64_t>(get_number(message, "client"));
+        handler_.ask(host, ask.client, ask.request);
+    } else if (type == wire::Gone::name.value) {
+        const std::uint64_t client = TRY(wire::unpack<wire::Gone>(message)).client;
         host.clients.erase(client);
         handler_.client_gone(host, client);
-    } else if (type == "report") {
-        const auto found = conversations_.find(static_cast<std::uint64_t>(get_number(message, "id")));
+    } else if (type == wire::Report::name.value) {
+        const auto report = TRY(wire::unpack<wire::Report>(message));
+        const auto found = conversations_.find(report.id);
         if (found == conversations_.end() || found->second.host != host.id) return {};
         const Heard heard = found->second.heard;  // it may close itself
-        heard(message.value("event", Json::object()));
+        heard(report.event);
     }
     return {};
 }
@@ -280,8 +272,7 @@ void Hosts::tell_all(const Json& message) {
 
 void Hosts::answer(std::uint64_t id, std::uint64_t client, const Json& event) {
     const Host* host = find(id);
-    if (host != nullptr && host->link)
-        host->link->send({{"type", "answer"}, {"client", client}, {"event", event}});
+    if (host != nullptr && host->link) host->link->send(pack(wire::Answer{.client = client, .event = event}));
 }
 
 void Hosts::raise_starting(std::uint64_t id) {
@@ -289,7 +280,7 @@ void Hosts::raise_starting(std::uint64_t id) {
 }
 
 void Hosts::forget_lost() {
-    std::vector<RemoteMember> gone;
+    std::vector<wire::HostMember> gone;
     for (auto it = hosts_.begin(); it != hosts_.end();) {
         if (it->second.link) {
             ++it;
@@ -298,7 +289,7 @@ void Hosts::forget_lost() {
         for (const auto& [uid, member] : it->second.members) gone.push_back(member);
         it = hosts_.erase(it);
     }
-    for (const RemoteMember& member : gone) handler_.left(member);
+    for (const wire::HostMember& member : gone) handler_.left(member);
 }
 
 std::uint64_t Hosts::open(std::uint64_t host, Heard heard) {
@@ -311,7 +302,7 @@ void Hosts::order(std::uint64_t conversation, const Json& order) {
     if (found == conversations_.end()) return;
     const Host* host = find(found->second.host);
     if (host != nullptr && host->link)
-        host->link->send({{"type", "order"}, {"id", conversation}, {"order", order}});
+        host->link->send(pack(wire::Order{.id = conversation, .order = order}));
 }
 
 }  // namespace cairn::coordinator

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/wire/hosts.h"
 #include "coordinator/acceptor.h"
 #include "coordinator/json.h"
 #include "coordinator/link.h"
@@ -19,19 +20,13 @@
 
 namespace cairn::coordinator {
 
-struct RemoteMember {
-    std::string uid;
-    std::int64_t pid = 0;  // what the program believes
-    std::string name;
-};
-
 struct Host {
     std::uint64_t id = 0;
     std::string name;
     std::string site;                    // where it calls from; see peer_site()
     std::vector<std::string> addresses;  // what others reach it by first
     std::shared_ptr<Link> link;          // none: it has been lost, and its processes may live
-    std::map<std::string, RemoteMember> members;
+    std::map<std::string, wire::HostMember> members;
     std::set<std::uint64_t> clients;  // of its Unix socket, that asked us something
     std::size_t starting = 0;         // programs that were told yes and have not registered
     std::chrono::steady_clock::time_point lost_at{};
@@ -41,8 +36,8 @@ class Hosts {
   public:
     struct Handler {
         // A relay has proved itself and says who it is. What it is answered, or why it is refused.
-        std::function<Result<Json>(const Host& host, const Json& greeting)> welcome;
-        std::function<void(const RemoteMember&)> joined, left;
+        std::function<Result<wire::Welcome>(const wire::HostGreeting& greeting)> welcome;
+        std::function<void(const wire::HostMember&)> joined, left;
         std::function<void(Host& host, std::uint64_t client, const Json& request)> ask;
         std::function<void(const Host& host, std::uint64_t client)> client_gone;
         std::function<void()> changed;
@@ -89,13 +84,15 @@ class Hosts {
     // More clients than a relay has at once.
     static constexpr std::size_t most_clients = 1024;
 
+    using Members = std::vector<wire::HostMember>;
+
     void accepted(Fd socket);
     void make_room();
     void greeted(std::shared_ptr<Link> link, const Json& greeting);
     void said(std::uint64_t id, const Json& message);
     void lost(std::uint64_t id, const std::string& why);
-    [[nodiscard]] Result<> set_members(Host& host, const Json& list);
-    [[nodiscard]] Result<> join(Host& host, const Json& list);
+    [[nodiscard]] Result<> set_members(Host& host, const Members& list);
+    [[nodiscard]] Result<> join(Host& host, const Members& list);
     [[nodiscard]] Result<> obey(Host& host, const Json& message);
     void turn_out(std::uint64_t id, const Error& why);
 

@@ -38,70 +38,80 @@ void JointCheckpoint::give_up(const std::string& reason) {
 }
 
 void JointCheckpoint::report(std::size_t index, const Json& event) {
-    if (index >= sites_.size()) return;
+    if (index >= sites_.size() || sites_[index].over) return;
     State& state = sites_[index];
-    if (state.over) return;
-    const std::string kind = get_string(event, "event");
-    if (kind == "failed" || kind == "lost") {
-        Error why{
-            fmt::format("host {}: {}", state.site.host, get_string(event, "reason", "it gave no reason")), 0,
-            static_cast<ExitCode>(std::clamp<std::int64_t>(get_number(event, "code", 1), 1, 6))};
-        why.passing = get_flag(event, "passing");
-        if (kind == "lost") why.what += fmt::format(" (in phase {}{})", state.phase, state.waiting);
+    if (const auto heard = hear(state, event); !heard) {
+        Error why = heard.error();
+        why.what = fmt::format("host {}: {}", state.site.host, why.what);
         state.failed = std::move(why);
         state.over = true;
-    } else if (kind == "barrier") {
-        state.barrier = get_string(event, "name");
-        state.data = event.value("data", Json::object());
+        wake_.cancel();
+    }
+}
+
+Result<> JointCheckpoint::hear(State& state, const Json& event) {
+    const std::string kind = get_string(event, "event");
+    if (kind == wire::Phase::name.value) {
+        show_phase(state, TRY(wire::unpack<wire::Phase>(event)));
+        return {};
+    }
+    if (kind == wire::Progress::name.value) {
+        show_progress(state, TRY(wire::unpack<wire::Progress>(event)));
+        return {};
+    }
+    if (kind == wire::Failed::name.value || kind == "lost") {
+        Error why = error_of(TRY(wire::unpack<wire::Failed>(event)));
+        if (kind == "lost") why.what += fmt::format(" (in phase {}{})", state.phase, state.waiting);
+        return std::unexpected(std::move(why));
+    }
+    if (kind == wire::Barrier::name.value) {
+        auto barrier = TRY(wire::unpack<wire::Barrier>(event));
+        state.barrier = std::move(barrier.barrier);
+        state.data = std::move(barrier.data);
         meet();
-    } else if (kind == "phase" || kind == "progress") {
-        show(state, event);
-        return;
-    } else if (kind == "finished") {
+    } else if (kind == wire::Finished::name.value) {
         state.over = state.answered = true;
     } else {
-        state.captured = event;
+        if (kind == wire::Prepared::name.value) state.next = TRY(wire::unpack<wire::Prepared>(event)).next;
+        if (kind == wire::CapturedPart::name.value)
+            state.captured = TRY(wire::unpack<wire::CapturedPart>(event));
+        if (kind == wire::Published::name.value) state.published = TRY(wire::unpack<wire::Published>(event));
         state.phase = kind;
         state.waiting.clear();
         state.answered = true;
     }
     wake_.cancel();
+    return {};
 }
 
-void JointCheckpoint::show(const State& known, const Json& event) {
-    State& state = const_cast<State&>(known);
-    if (get_string(event, "event") == "phase") {
-        progress_at_ = Clock::now();
-        state.phase = get_string(event, "name");
-        state.waiting.clear();
-        Json waiting = Json::array();
-        for (const Json& who : event.value("waiting", Json::array())) {
-            if (!who.is_string()) continue;
-            state.waiting += (state.waiting.empty() ? ": " : ", ") + who.get<std::string>();
-            waiting.push_back(state.site.host + ": " + who.get<std::string>());
-        }
-        state.standing = is_standing(state.phase);
-        if (state.phase == "write") writing_since_ = Clock::now();
-        // A phase is told once, when the first host is in it, and whenever somebody has to wait in it.
-        if (state.phase == shown_phase_ && waiting.empty()) return;
-        shown_phase_ = state.phase;
-        return tell_({{"event", "phase"}, {"name", state.phase}, {"waiting", waiting}}, false);
+void JointCheckpoint::show_phase(State& state, const wire::Phase& phase) {
+    progress_at_ = Clock::now();
+    state.phase = phase.phase;
+    state.waiting.clear();
+    std::vector<std::string> waiting;
+    for (const std::string& who : phase.waiting) {
+        state.waiting += (state.waiting.empty() ? ": " : ", ") + who;
+        waiting.push_back(state.site.host + ": " + who);
     }
-    if (get_number(event, "bytes") != state.bytes) progress_at_ = Clock::now();
-    state.bytes = get_number(event, "bytes");
-    state.total = get_number(event, "total");
-    std::int64_t bytes = 0, total = 0;
+    state.standing = is_standing(state.phase);
+    if (state.phase == "write") writing_since_ = Clock::now();
+    // A phase is told once, when the first host is in it, and whenever somebody has to wait in it.
+    if (state.phase == shown_phase_ && waiting.empty()) return;
+    shown_phase_ = state.phase;
+    tell_(pack(wire::Phase{.phase = state.phase, .waiting = waiting}), false);
+}
+
+void JointCheckpoint::show_progress(State& state, const wire::Progress& progress) {
+    if (progress.bytes != state.bytes) progress_at_ = Clock::now();
+    state.bytes = progress.bytes;
+    state.total = progress.total;
+    wire::Progress sum{.last = state.site.host + ": " + progress.last};
     for (const State& each : sites_) {
-        bytes += each.bytes;
-        total += each.total;
+        sum.bytes += each.bytes;
+        sum.total += each.total;
     }
-    const double seconds = std::chrono::duration<double>(Clock::now() - writing_since_).count();
-    tell_({{"event", "progress"},
-           {"bytes", bytes},
-           {"total", total},
-           {"rate", seconds > 0.01 ? static_cast<std::int64_t>(static_cast<double>(bytes) / seconds) : 0},
-           {"last", state.site.host + ": " + get_string(event, "last")}},
-          true);
+    sum.rate = rate_of(sum.bytes, Clock::now() - writing_since_);
+    tell_(pack(sum), true);
 }
 
 // When every host has come as far, all are told what the others said.
@@ -126,7 +136,7 @@ void JointCheckpoint::meet() {
         sites_[i].barrier.clear();
         if (barrier == "captured") sites_[i].standing = false;
         sites_[i].data = nullptr;
-        sites_[i].site.order({{"do", "pass"}, {"name", barrier}, {"data", std::move(answers[i])}});
+        sites_[i].site.order(pack(wire::Pass{.barrier = barrier, .data = std::move(answers[i])}));
     }
 }
 
@@ -177,11 +187,16 @@ asio::awaitable<Result<>> JointCheckpoint::all(const Condition& condition, Clock
     }
 }
 
-schema::Manifest JointCheckpoint::whole(std::uint32_t generation, std::vector<std::int32_t>& bases) const {
+asio::awaitable<Result<>> JointCheckpoint::all_answered(Clock::time_point deadline, const char* what) {
+    const Condition answered = [](const State& state) { return state.answered; };
+    co_return co_await all(answered, deadline, what);
+}
+
+schema::Manifest JointCheckpoint::whole(std::vector<std::int32_t>& bases) const {
     schema::Manifest manifest;
     manifest.cid = order_.cid;
     manifest.session = order_.session;
-    manifest.generation = static_cast<std::int32_t>(generation);
+    manifest.generation = static_cast<std::int32_t>(generation_);
     // As the images have it: parts name zombies as well, which join no restart.
     manifest.np = static_cast<std::int32_t>(np_);
     manifest.host = sites_.front().site.host;
@@ -195,117 +210,119 @@ schema::Manifest JointCheckpoint::whole(std::uint32_t generation, std::vector<st
         auto& host = manifest.hosts.emplace_back();
         host.name = state.site.host;
         host.folder = folder_of_host(state.site.host);
-        host.addresses = state.site.addresses;
-        if (const Json known = state.captured.value("addresses", Json()); known.is_array()) {
-            host.addresses.clear();
-            for (const Json& address : known)
-                if (address.is_string()) host.addresses.push_back(address.get<std::string>());
-        }
-        manifest.bytes += static_cast<std::uint64_t>(get_number(state.captured, "bytes"));
-        manifest.pause_ns = std::max(manifest.pause_ns, get_number(state.captured, "pause_ns"));
-        for (const Json& one : state.captured.value("parts", Json::array())) {
+        host.addresses = state.captured.addresses.value_or(state.site.addresses);
+        manifest.bytes += state.captured.bytes;
+        manifest.pause_ns = std::max(manifest.pause_ns, state.captured.pause_ns);
+        for (const wire::CapturedTerminal& one : state.captured.parts) {
             auto& part = manifest.parts.emplace_back();
             part.number = ++number;
             part.host = state.site.host;
-            part.terminal = get_string(one, "terminal");
-            for (const Json& pid : one.value("pids", Json::array()))
-                part.pids.push_back(pid.get<std::int32_t>());
+            part.terminal = one.terminal;
+            part.pids = one.pids;
             host.parts.push_back(part.number);
         }
-        for (const Json& note : state.captured.value("notes", Json::array()))
-            if (note.is_string()) manifest.notes.push_back(state.site.host + ": " + note.get<std::string>());
+        for (const std::string& note : state.captured.notes)
+            manifest.notes.push_back(state.site.host + ": " + note);
     }
     manifest.notes = condense(manifest.notes);
     return manifest;
 }
 
-asio::awaitable<Result<Json>> JointCheckpoint::conduct() {
-    const Condition answered = [](const State& state) { return state.answered; };
-    order_all({{"do", "prepare"},
-               {"ckptdir", order_.ckptdir},
-               {"ckptdir_asked_for", order_.ckptdir_asked_for},
-               {"cid", order_.cid}});
-    if (auto done = co_await all(answered, Clock::now() + preparing, "prepare"); !done)
-        co_return std::unexpected(done.error());
-    for (const State& state : sites_)
-        generation_ =
-            std::max(generation_, static_cast<std::uint32_t>(get_number(state.captured, "next", 1)));
+asio::awaitable<Result<>> JointCheckpoint::prepare() {
+    order_all(pack(wire::Prepare{
+        .ckptdir = order_.ckptdir, .cid = order_.cid, .ckptdir_asked_for = order_.ckptdir_asked_for}));
+    const Result<> done = co_await all_answered(Clock::now() + preparing, "prepare");
+    for (const State& state : sites_) generation_ = std::max(generation_, state.next);
+    co_return done;
+}
+
+asio::awaitable<Result<>> JointCheckpoint::capture() {
     for (State& state : sites_) {
         state.phase = "stop";
         state.standing = true;
     }
     auto standing = order_.standing;
     if (order_.timeout) standing = std::min(standing, *order_.timeout);
-    order_all({{"do", "capture"},
-               {"generation", generation_},
-               {"external", order_.external},
-               {"without_strangers", order_.without_strangers},
-               {"self_contained", order_.self_contained},
-               {"hold", order_.kill},
-               {"deadline_ms", standing.count()}});
-    if (auto done = co_await all(answered, Clock::now() + standing + order_.margin, "capture"); !done)
-        co_return std::unexpected(done.error());
+    order_all(pack(wire::CapturePart{.generation = generation_,
+                                     .external = order_.external,
+                                     .without_strangers = order_.without_strangers,
+                                     .self_contained = order_.self_contained,
+                                     .hold = order_.kill,
+                                     .deadline_ms = standing.count()}));
+    co_return co_await all_answered(Clock::now() + standing + order_.margin, "capture");
+}
 
-    std::vector<std::int32_t> bases;
-    const schema::Manifest manifest = whole(generation_, bases);
-    tell_({{"event", "phase"}, {"name", "publish"}, {"waiting", Json::array()}}, false);
-    Json notes = manifest.notes;
-    std::string directory;
-    Json place = schema::to_json(manifest);
+asio::awaitable<Result<>> JointCheckpoint::seal(const schema::Manifest& manifest,
+                                                const std::vector<std::int32_t>& bases) {
+    const Json place = schema::to_json(manifest);
     for (std::size_t n = 0; n < sites_.size(); ++n) {
         sites_[n].answered = false;
-        sites_[n].captured = nullptr;
-        sites_[n].site.order({{"do", "seal"}, {"manifest", place}, {"part_base", bases[n]}});
+        sites_[n].site.order(pack(wire::Seal{.manifest = place, .part_base = bases[n]}));
     }
-    if (auto done = co_await all(answered, Clock::now() + publishing, "publish"); !done)
-        co_return std::unexpected(done.error());
-    // One after the other: hosts may share the folder. The first is the root's own (if it has processes) and
-    // comes last.
+    co_return co_await all_answered(Clock::now() + publishing, "publish");
+}
+
+// One after the other: hosts may share the folder. The first is the root's own (if it has processes) and
+// comes last.
+asio::awaitable<Result<>> JointCheckpoint::publish(wire::CheckpointDone& done) {
     for (std::size_t n = sites_.size(); n-- > 0;) {
         State& state = sites_[n];
         state.answered = false;
         state.phase = "publish";
-        state.site.order({{"do", "publish"}});
-        if (auto done = co_await all(answered, Clock::now() + publishing, "publish"); !done)
-            co_return std::unexpected(done.error());
-        directory = get_string(state.captured, "directory", directory);
-        for (const Json& note : state.captured.value("notes", Json::array()))
-            if (note.is_string()) notes.push_back(state.site.host + ": " + note.get<std::string>());
+        state.site.order(pack(wire::Publish{}));
+        if (auto published = co_await all_answered(Clock::now() + publishing, "publish"); !published)
+            co_return published;
+        if (!state.published.directory.empty()) done.directory = state.published.directory;
+        for (const std::string& note : state.published.notes)
+            done.notes.push_back(state.site.host + ": " + note);
     }
-    // From here on it counts, whatever happens.
-    order_all({{"do", "finish"}, {"keep", order_.keep}});
-    tell_({{"event", "phase"}, {"name", order_.kill ? "kill" : "prune"}, {"waiting", Json::array()}}, false);
-    const Condition over = [](const State& state) { return state.over; };
+    co_return Result<>();
+}
+
+// The checkpoint counts, whatever happens.
+asio::awaitable<void> JointCheckpoint::finish(wire::CheckpointDone& done) {
+    order_all(pack(wire::Finish{.keep = order_.keep}));
+    tell_(pack(wire::Phase{.phase = order_.kill ? "kill" : "prune"}), false);
     const auto until = Clock::now() + finishing;
-    while (!std::all_of(sites_.begin(), sites_.end(), over) && Clock::now() < until) {
+    while (!std::ranges::all_of(sites_, &State::over) && Clock::now() < until) {
         wake_.expires_at(until);
         boost::system::error_code cancelled;
         co_await wake_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
     }
     for (const State& state : sites_) {
-        if (state.failed) notes.push_back(state.failed->what);
+        if (state.failed) done.notes.push_back(state.failed->what);
         if (!state.over)
-            notes.push_back(fmt::format("host {} didn't say that it has finished", state.site.host));
+            done.notes.push_back(fmt::format("host {} didn't say that it has finished", state.site.host));
     }
-    co_return Json{{"event", "done"},
-                   {"code", 0},
-                   {"directory", directory},
-                   {"generation", generation_},
-                   {"cid", order_.cid},
-                   {"processes", manifest.np},
-                   {"hosts", sites_.size()},
-                   {"bytes", manifest.bytes},
-                   {"pause_ns", manifest.pause_ns},
-                   {"total_ns", std::chrono::nanoseconds(Clock::now() - begun_).count()},
-                   {"killed", order_.kill},
-                   {"notes", condense(notes.get<std::vector<std::string>>())}};
 }
 
-asio::awaitable<Result<Json>> JointCheckpoint::take() {
-    Result<Json> result = co_await conduct();
+asio::awaitable<Result<wire::CheckpointDone>> JointCheckpoint::conduct() {
+    if (auto done = co_await prepare(); !done) co_return std::unexpected(done.error());
+    if (auto done = co_await capture(); !done) co_return std::unexpected(done.error());
+    std::vector<std::int32_t> bases;
+    const schema::Manifest manifest = whole(bases);
+    tell_(pack(wire::Phase{.phase = "publish"}), false);
+    wire::CheckpointDone done{.cid = order_.cid,
+                              .generation = generation_,
+                              .processes = manifest.np,
+                              .hosts = sites_.size(),
+                              .bytes = manifest.bytes,
+                              .pause_ns = manifest.pause_ns,
+                              .killed = order_.kill,
+                              .notes = manifest.notes};
+    if (auto sealed = co_await seal(manifest, bases); !sealed) co_return std::unexpected(sealed.error());
+    if (auto published = co_await publish(done); !published) co_return std::unexpected(published.error());
+    co_await finish(done);
+    done.total_ns = std::chrono::nanoseconds(Clock::now() - begun_).count();
+    done.notes = condense(done.notes);
+    co_return done;
+}
+
+asio::awaitable<Result<wire::CheckpointDone>> JointCheckpoint::take() {
+    Result<wire::CheckpointDone> result = co_await conduct();
     if (!result)
         for (State& state : sites_)
-            if (!state.over) state.site.order({{"do", "give_up"}, {"reason", result.error().what}});
+            if (!state.over) state.site.order(pack(wire::GiveUp{.reason = result.error().what}));
     co_return result;
 }
 

@@ -17,6 +17,8 @@
 
 #include "common/error.h"
 #include "common/schema/manifest.h"
+#include "common/wire/events.h"
+#include "common/wire/hosts.h"
 #include "coordinator/json.h"
 
 namespace cairn::coordinator {
@@ -49,16 +51,18 @@ class JointCheckpoint {
     void report(std::size_t site, const Json& event);
     void give_up(const std::string& reason);
 
-    // The fields of `done`. An error has told every site to give up. Error::passing: another try may go well.
-    [[nodiscard]] boost::asio::awaitable<Result<Json>> take();
+    // An error has told every site to give up. Error::passing: another try may go well.
+    [[nodiscard]] boost::asio::awaitable<Result<wire::CheckpointDone>> take();
 
   private:
     struct State {
         Site site;
         std::string phase = "prepare", waiting, barrier;
         Json data;  // what it said at the barrier
-        std::int64_t bytes = 0, total = 0;
-        Json captured;
+        std::uint64_t bytes = 0, total = 0;
+        std::uint32_t next = 1;  // the generation that is free there
+        wire::CapturedPart captured;
+        wire::Published published;
         bool answered = false, over = false, standing = true;
         std::optional<Error> failed;
     };
@@ -68,12 +72,23 @@ class JointCheckpoint {
     boost::asio::awaitable<Result<>> all(const Condition& condition, Clock::time_point deadline,
                                          const char* what);
     [[nodiscard]] std::string awaited(const Condition& condition) const;
+    boost::asio::awaitable<Result<>> all_answered(Clock::time_point deadline, const char* what);
     void order_all(const Json& order);
     void meet();
-    [[nodiscard]] Json answer_to(const std::string& barrier, std::map<std::size_t, Json>& links) const;
-    [[nodiscard]] schema::Manifest whole(std::uint32_t generation, std::vector<std::int32_t>& bases) const;
-    void show(const State& state, const Json& event);
-    boost::asio::awaitable<Result<Json>> conduct();
+    // What all hosts' parts are together; `bases`: so many parts come before each host's.
+    [[nodiscard]] schema::Manifest whole(std::vector<std::int32_t>& bases) const;
+    [[nodiscard]] Result<> hear(State& state, const Json& event);
+    void show_phase(State& state, const wire::Phase& phase);
+    void show_progress(State& state, const wire::Progress& progress);
+
+    boost::asio::awaitable<Result<wire::CheckpointDone>> conduct();
+    // Those that conduct() takes one after the other.
+    boost::asio::awaitable<Result<>> prepare();
+    boost::asio::awaitable<Result<>> capture();
+    boost::asio::awaitable<Result<>> seal(const schema::Manifest& manifest,
+                                          const std::vector<std::int32_t>& bases);
+    boost::asio::awaitable<Result<>> publish(wire::CheckpointDone& done);
+    boost::asio::awaitable<void> finish(wire::CheckpointDone& done);
 
     boost::asio::io_context& io_;
     JointOrder order_;

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/json_text.h"
+#include "common/wire/events.h"
 
 namespace cairn::coordinator {
 
@@ -85,6 +86,12 @@ using Reply = std::function<void(const Json& event)>;
 }
 [[nodiscard]] inline Json failed(const Error& error) {
     return failed(error.code, error.what);
+}
+// What a capture, or another host's coordinator, says why it has failed.
+[[nodiscard]] inline Error error_of(const wire::Failed& said) {
+    Error why{said.reason, 0, static_cast<ExitCode>(std::clamp<std::int64_t>(said.code, 1, 6))};
+    why.passing = said.passing;
+    return why;
 }
 [[nodiscard]] inline bool is_last(const Json& event) {
     const std::string kind = get_string(event, "event");

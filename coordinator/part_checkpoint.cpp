@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto root_patience = 180'000ms;  // between two orders; a root that is gone is noticed by its link
+constexpr auto root_patience = 180s;  // between two orders; a root that is gone is noticed by its link
 
 }  // namespace
 
@@ -47,14 +47,15 @@ struct PartCheckpoint::Part {
 
 void PartCheckpoint::order(const Json& order) {
     const std::string what = get_string(order, "do");
-    if (what == "give_up") {
+    if (what == wire::GiveUp::name.value) {
         withdraw_ = true;
-        return give_up(get_string(order, "reason", "the root gave the checkpoint up"));
+        return give_up(wire::glean<wire::GiveUp>(order).reason);
     }
-    if (what == "pass") {
+    if (what == wire::Pass::name.value) {
         // Straight through: the programs stand still.
-        capture_.say({{"pass", get_string(order, "name")}, {"data", order.value("data", Json::object())}});
-        return;
+        const auto pass = wire::unpack<wire::Pass>(order);
+        if (!pass) return give_up("the root said what can't be understood: " + pass.error().what);
+        return capture_.say({.pass = pass->barrier, .data = pass->data});
     }
     orders_.push_back(order);
     wake_.cancel();
@@ -83,29 +84,33 @@ asio::awaitable<void> PartCheckpoint::run() {
     }
     over_ = true;
     if (result)
-        report_({{"event", "finished"}});
+        report_(pack(wire::Finished{}));
     else
-        report_({{"event", "failed"},
-                 {"code", static_cast<int>(result.error().code)},
-                 {"reason", result.error().what},
-                 {"passing", result.error().passing}});
+        report_(pack(wire::Failed{.code = static_cast<int>(result.error().code),
+                                  .reason = result.error().what,
+                                  .passing = result.error().passing}));
 }
 
-asio::awaitable<Result<Json>> PartCheckpoint::next(const char* wanted) {
+template <class M>
+asio::awaitable<Result<M>> PartCheckpoint::next() {
     const auto until = Clock::now() + root_patience;
     while (orders_.empty() && given_up_.empty()) {
         if (Clock::now() > until)
-            co_return fail_code(ExitCode::timed_out, "the root said nothing for {} s", 180);
+            co_return fail_code(ExitCode::timed_out, "the root said nothing for {} s",
+                                std::chrono::seconds(root_patience).count());
         wake_.expires_at(until);
         boost::system::error_code cancelled;
         co_await wake_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
     }
     if (!given_up_.empty()) co_return fail("{}", given_up_);
-    Json order = std::move(orders_.front());
+    const Json order = std::move(orders_.front());
     orders_.pop_front();
-    if (get_string(order, "do") != wanted)
-        co_return fail("{} was expected of the root, not {}", wanted, text_of(order));
-    co_return order;
+    if (get_string(order, "do") != M::name.value)
+        co_return fail("{} was expected of the root, not {}", M::name.value, text_of(order));
+    Result<M> understood = wire::unpack<M>(order);
+    if (!understood)
+        understood.error().what = "the root said what can't be understood: " + understood.error().what;
+    co_return understood;
 }
 
 asio::awaitable<Result<>> PartCheckpoint::take() {
@@ -121,32 +126,31 @@ asio::awaitable<Result<>> PartCheckpoint::take() {
 }
 
 asio::awaitable<Result<>> PartCheckpoint::prepare(Part& part) {
-    const Result<Json> order = co_await next("prepare");
+    const auto order = co_await next<wire::Prepare>();
     if (!order) co_return std::unexpected(order.error());
-    const bool asked_for = get_flag(*order, "ckptdir_asked_for") || s_.ckptdir.empty();
-    part.root = asked_for ? get_string(*order, "ckptdir") : s_.ckptdir;
-    part.cid = get_string(*order, "cid");
+    part.root = order->ckptdir_asked_for || s_.ckptdir.empty() ? order->ckptdir : s_.ckptdir;
+    part.cid = order->cid;
     co_await wait_for_births(s_.io, s_.registry);
     if (Result<> fine = check_saveable(s_.registry); !fine) co_return std::unexpected(fine.error());
     const std::function<std::uint32_t()> asking = [&part] { return next_generation(part.root, part.cid); };
     const std::uint32_t number = co_await elsewhere(s_.disk, asking);
-    report_({{"event", "prepared"}, {"next", number}, {"processes", s_.registry.members().size()}});
+    report_(pack(wire::Prepared{.next = number, .processes = s_.registry.members().size()}));
     co_return Result<>();
 }
 
 asio::awaitable<Result<>> PartCheckpoint::capture(Part& part) {
-    const Result<Json> said = co_await next("capture");
+    const auto said = co_await next<wire::CapturePart>();
     if (!said) co_return std::unexpected(said.error());
     CaptureOrder order;
     order.cid = part.cid;
-    order.generation = static_cast<std::uint32_t>(get_number(*said, "generation"));
-    order.self_contained = get_flag(*said, "self_contained");
-    order.without_strangers = get_flag(*said, "without_strangers");
-    order.hold = get_flag(*said, "hold");
-    order.external = get_string(*said, "external", "reset");
+    order.generation = said->generation;
+    order.self_contained = said->self_contained;
+    order.without_strangers = said->without_strangers;
+    order.hold = said->hold;
+    order.external = said->external;
     order.host = s_.host;
     order.joint = true;
-    order.standing = std::chrono::milliseconds(get_number(*said, "deadline_ms", 10'000));
+    order.standing = std::chrono::milliseconds(said->deadline_ms);
     const std::function<Result<PartFolder>()> beginning = [&] {
         return begin_part(part.root, part.cid, order.generation, s_.host);
     };
@@ -164,57 +168,53 @@ asio::awaitable<Result<>> PartCheckpoint::capture(Part& part) {
     part.captured = std::move(*captured);
 
     const schema::Manifest& manifest = part.captured.manifest;
-    Json parts = Json::array();
+    wire::CapturedPart told{.bytes = manifest.bytes,
+                            .processes = manifest.images.size(),
+                            .pause_ns = manifest.pause_ns,
+                            .addresses = known_addresses(s_.regions.owners().sockets),
+                            .notes = part.captured.said.notes};
     for (const auto& one : manifest.parts)
-        parts.push_back({{"number", one.number}, {"terminal", one.terminal}, {"pids", one.pids}});
-    report_({{"event", "captured"},
-             {"bytes", manifest.bytes},
-             {"pause_ns", manifest.pause_ns},
-             {"processes", manifest.images.size()},
-             {"addresses", known_addresses(s_.regions.owners().sockets)},
-             {"notes", part.captured.said.value("notes", Json::array())},
-             {"parts", parts}});
+        told.parts.push_back({.number = one.number, .terminal = one.terminal, .pids = one.pids});
+    report_(pack(told));
     co_return Result<>();
 }
 
 asio::awaitable<Result<>> PartCheckpoint::seal(Part& part) {
-    const Result<Json> order = co_await next("seal");
+    const auto order = co_await next<wire::Seal>();
     if (!order) co_return std::unexpected(order.error());
-    Result<schema::Manifest> whole = schema::manifest_from_json(order->value("manifest", Json()));
+    Result<schema::Manifest> whole = schema::manifest_from_json(order->manifest);
     if (!whole) co_return std::unexpected(std::move(whole.error()).in("the root sent a bad manifest"));
     part.whole = std::move(*whole);
     // Numbers of parts are the computation's; here they began at 1.
-    const auto base = static_cast<std::int32_t>(get_number(*order, "part_base"));
     schema::Manifest& manifest = part.captured.manifest;
     manifest.np = part.whole.np;
     manifest.parts = part.whole.parts;
     manifest.hosts = part.whole.hosts;
     manifest.total_ns = part.whole.total_ns;
     for (auto& image : manifest.images)
-        if (image.part > 0) image.part += base;
+        if (image.part > 0) image.part += order->part_base;
     part.whole.kernel = manifest.kernel;
     part.whole.cpu_model = manifest.cpu_model;
     part.whole.cpu_flags = manifest.cpu_flags;
     const std::function<Result<>()> sealing = [&] { return seal_part(*part.folder, manifest); };
     const Result<> sealed = co_await elsewhere(s_.disk, sealing);
     if (!sealed) co_return std::unexpected(sealed.error());
-    report_({{"event", "sealed"}});
+    report_(pack(wire::Sealed{}));
     co_return Result<>();
 }
 
 asio::awaitable<Result<>> PartCheckpoint::publish(Part& part) {
-    const Result<Json> order = co_await next("publish");
-    if (!order) co_return std::unexpected(order.error());
+    if (const auto order = co_await next<wire::Publish>(); !order) co_return std::unexpected(order.error());
     using Notes = Result<std::vector<std::string>>;
     const std::function<Notes()> publishing = [&part] { return publish_part(*part.folder, part.whole); };
     const Notes notes = co_await elsewhere(s_.disk, publishing);
     if (!notes) co_return std::unexpected(notes.error());
-    report_({{"event", "published"}, {"notes", *notes}, {"directory", part.folder->whole.final()}});
+    report_(pack(wire::Published{.notes = *notes, .directory = part.folder->whole.final()}));
     co_return Result<>();
 }
 
 asio::awaitable<Result<>> PartCheckpoint::finish(Part& part) {
-    const Result<Json> order = co_await next("finish");
+    const auto order = co_await next<wire::Finish>();
     if (!order) {
         // A root that was lost may have told everybody else to keep it; a restart refuses generations that
         // don't fit.
@@ -228,9 +228,8 @@ asio::awaitable<Result<>> PartCheckpoint::finish(Part& part) {
         co_await part.captured.held->finish(limits_.margin);
         part.captured.held.reset();
     }
-    const auto keep = static_cast<std::uint32_t>(get_number(*order, "keep"));
     const auto used = s_.folders_in_use();
-    co_await prune_old(s_.disk, part.root, part.cid, keep, used);
+    co_await prune_old(s_.disk, part.root, part.cid, order->keep, used);
     co_return Result<>();
 }
 

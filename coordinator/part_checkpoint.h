@@ -16,6 +16,7 @@
 
 #include "common/error.h"
 #include "common/session.h"
+#include "common/wire/hosts.h"
 #include "coordinator/capture_run.h"
 #include "coordinator/json.h"
 #include "coordinator/publish.h"
@@ -54,8 +55,9 @@ class PartCheckpoint : public std::enable_shared_from_this<PartCheckpoint> {
     boost::asio::awaitable<Result<>> seal(Part& part);
     boost::asio::awaitable<Result<>> publish(Part& part);
     boost::asio::awaitable<Result<>> finish(Part& part);
-    // The next order, which must be `wanted`.
-    boost::asio::awaitable<Result<Json>> next(const char* wanted);
+    // The next order, which must be an M.
+    template <class M>
+    boost::asio::awaitable<Result<M>> next();
 
     Surroundings s_;
     std::function<void(const Json&)> report_;

@@ -406,32 +406,31 @@ bool Registry::is_members_thread(pid_t id, uid_t user) const {
     return process && is_member(*process);
 }
 
-Result<> Registry::restore(const RestoredMember& member) {
+Result<> Registry::restore(const wire::ReadyMember& member) {
     if (member.slot >= slot_count)
-        return fail("slot {} of process {}: there are {} slots", member.slot, member.virtual_pid, slot_count);
-    if (member.real_pid <= 0 || member.virtual_pid <= 0)
+        return fail("slot {} of process {}: there are {} slots", member.slot, member.pid, slot_count);
+    if (member.real <= 0 || member.pid <= 0)
         return fail("process {}: a real and a virtual pid are needed", member.uid);
     auto number = TRY(member.user ? regions_.of_user(*member.user) : Result<std::size_t>(0));
-    const auto ids = user_ids(member.real_pid);
+    const auto ids = user_ids(member.real);
     if (!ids || !ids->belongs_to(regions_.user(number), regions_.owner()))
-        return fail("process {} ({}) doesn't run as user {}", member.virtual_pid, describe(member.real_pid),
+        return fail("process {} ({}) doesn't run as user {}", member.pid, describe(member.real),
                     regions_.user(number));
     Region& region = regions_[number];
     const Place place = Regions::place(number, member.slot);
     Slot& slot = regions_.slot(place);
     const pid_t holder = slot.pid.load(std::memory_order_relaxed);
     const SlotState state = slot.state.load(std::memory_order_acquire);
-    const bool same = holder == member.real_pid;
+    const bool same = holder == member.real;
     if (state != SlotState::free && !same && holder > 0 && !has_ended(holder))
-        return fail("slot {} of process {} is in use by {}", member.slot, member.virtual_pid,
-                    describe(holder));
+        return fail("slot {} of process {} is in use by {}", member.slot, member.pid, describe(holder));
     if (state != SlotState::free) remove(place);
     slot.state.store(SlotState::birth, std::memory_order_release);
     std::uint32_t end = region.slots_end.load();
     while (end <= member.slot && !region.slots_end.compare_exchange_weak(end, member.slot + 1)) {
     }
-    name_slot(region, static_cast<std::int32_t>(member.slot), member.real_pid);
-    set_virtual_pid(slot, member.real_pid, member.virtual_pid);
+    name_slot(region, static_cast<std::int32_t>(member.slot), member.real);
+    set_virtual_pid(slot, member.real, member.pid);
     slot.parent_pid.store(0, std::memory_order_relaxed);
     slot.born_ns.store(born_of_uid(member.uid), std::memory_order_relaxed);
     if (member.region_at != 0) slot.region_at.store(member.region_at, std::memory_order_relaxed);
@@ -443,8 +442,8 @@ Result<> Registry::restore(const RestoredMember& member) {
     look_at(place, SlotState::running);
     const auto known = members_.find(place);
     if (known == members_.end())
-        return fail("process {} ({}) is not alive or has not mapped the session's region", member.virtual_pid,
-                    describe(member.real_pid));
+        return fail("process {} ({}) is not alive or has not mapped the session's region", member.pid,
+                    describe(member.real));
     known->second.door = member.door;
     return {};
 }

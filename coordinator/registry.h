@@ -23,6 +23,7 @@
 
 #include "common/error.h"
 #include "common/region.h"
+#include "common/wire/requests.h"
 #include "coordinator/process_handle.h"
 #include "coordinator/process_info.h"
 #include "coordinator/regions.h"
@@ -38,14 +39,6 @@ struct Member {
     std::string name;        // comm when it was seen first; for words about it when it has gone
     std::uint64_t door = 0;  // where a restart has said that the library's Door is
     bool found = false;      // had no slot of its own, was found by a scan
-};
-
-struct RestoredMember {  // what a restart tells of a process that it has rebuilt
-    std::string uid;
-    pid_t virtual_pid = 0, real_pid = 0;
-    std::uint32_t slot = 0;     // in the region of
-    std::optional<uid_t> user;  // this user; none: the session's owner
-    std::uint64_t region_at = 0, door = 0;
 };
 
 class Registry {
@@ -89,7 +82,7 @@ class Registry {
     [[nodiscard]] const std::vector<Unplaced>& unplaced();
 
     // Fills the slot of a process that a restart has rebuilt.
-    [[nodiscard]] Result<> restore(const RestoredMember& member);
+    [[nodiscard]] Result<> restore(const wire::ReadyMember& member);
 
     // Is this process a member, or a child of one that has not registered (yet)?
     [[nodiscard]] bool is_kin(pid_t pid);

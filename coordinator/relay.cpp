@@ -4,7 +4,6 @@
 
 #include "common/human.h"
 #include "coordinator/group.h"
-#include "coordinator/restart_barrier.h"
 
 namespace cairn::coordinator {
 
@@ -15,8 +14,8 @@ namespace {
 
 constexpr auto root_patience = 8s;  // of a client whose relay looks for the root
 
-Json member_json(const Member& member) {
-    return {{"uid", member.uid}, {"pid", member.virtual_pid}, {"name", member.name}};
+wire::HostMember told(const Member& member) {
+    return {.uid = member.uid, .comm = member.name, .pid = member.virtual_pid};
 }
 
 }  // namespace
@@ -42,37 +41,36 @@ void Relay::stop() {
 Uplink::Handler Relay::handler() {
     return {.greeting = [this] { return greeting(); },
             .connected =
-                [this](const Json& welcome) {
-                    serves(welcome);
-                    s_.note(fmt::format("relay of {}, computation {}", s_.settings.coordinator,
-                                        get_string(welcome, "cid")));
+                [this](const wire::Welcome& welcome) {
+                    serves(welcome.cid);
+                    s_.note(fmt::format("relay of {}, computation {}", s_.settings.coordinator, welcome.cid));
                     starting();
                     send_waiting();
                 },
             .lost = [this](const std::string& why) { root_lost(why); },
-            .state = [this](const Json& state) { serves(state); },
+            .state = [this](const wire::State& state) { serves(state.cid); },
             .answer = [this](std::uint64_t client, const Json& event) { answered(client, event); },
             .order = [this](std::uint64_t conversation, const Json& order) { ordered(conversation, order); },
             .refused = [this](const std::string& why) { turn_away(ExitCode::refused, why); },
             .note = s_.note};
 }
 
-void Relay::serves(const Json& state) {
-    memory_.cid = get_string(state, "cid", Group::no_cid);
+void Relay::serves(const std::string& cid) {
+    memory_.cid = cid;
     s_.save_state();
 }
 
-Json Relay::greeting() const {
-    Json members = Json::array();
-    for (const auto& [slot, member] : registry_.members()) members.push_back(member_json(member));
-    return {{"name", s_.settings.host},
-            {"cid", memory_.cid},
-            {"members", members},
-            {"starting", s_.programs.starting()}};
+wire::HostGreeting Relay::greeting() const {
+    wire::HostGreeting greeting;
+    greeting.host = s_.settings.host;
+    greeting.cid = memory_.cid;
+    for (const auto& [slot, member] : registry_.members()) greeting.members.push_back(told(member));
+    greeting.starting = static_cast<std::uint32_t>(s_.programs.starting());
+    return greeting;
 }
 
 void Relay::joined(const Member& member) {
-    if (uplink_) uplink_->joined(member_json(member));
+    if (uplink_) uplink_->joined(told(member));
 }
 
 void Relay::left(const Member& member) {
@@ -115,30 +113,28 @@ void Relay::ask(const Client& client, const Json& request, const Sink& sink) {
 }
 
 Result<> Relay::adapt(Question& question, Json& request) {
-    if (question.verb == "hello") {
-        if (const std::string root = get_string(request, "coordinator");
-            !root.empty() && root != s_.settings.coordinator)
+    if (question.verb == wire::Hello::name.value) {
+        const auto wishes = TRY(wire::unpack<wire::Hello>(request));
+        if (!wishes.coordinator.empty() && wishes.coordinator != s_.settings.coordinator)
             return fail_code(ExitCode::refused,
                              "the session belongs to the coordinator at {}: take another --session",
                              s_.settings.coordinator);
         // Folders are this host's.
-        if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
-            s_.settings.ckptdir = absolute_path(folder, question.client.folder());
+        if (!wishes.ckptdir.empty()) {
+            s_.settings.ckptdir = absolute_path(wishes.ckptdir, question.client.folder());
             s_.settings.ckptdir_given = true;
             request.erase("ckptdir");
             s_.save_state();
         }
-    } else if (question.verb == "restart-join") {
+    } else if (question.verb == wire::RestartJoin::name.value) {
+        question.directory = TRY(wire::unpack<wire::RestartJoin>(request)).directory;
         question.restarting = true;
-        question.directory = get_string(request, "directory");
-    } else if (question.verb == "restart-ready") {
+    } else if (question.verb == wire::RestartReady::name.value) {
         // The slots are in this host's region.
-        Json uids = Json::array();
-        for (const RestoredMember& member : read_restored(request)) {
-            CHECK_OK(registry_.restore(member));
-            uids.push_back({{"uid", member.uid}});
-        }
-        request["members"] = uids;
+        auto ready = TRY(wire::unpack<wire::RestartReady>(request));
+        for (const wire::ReadyMember& member : ready.members) CHECK_OK(registry_.restore(member));
+        for (wire::ReadyMember& member : ready.members) member = {.uid = member.uid};
+        request = pack(ready);
     }
     return {};
 }

@@ -51,8 +51,8 @@ class Relay final : public Role {
     };
 
     [[nodiscard]] Uplink::Handler handler();
-    [[nodiscard]] Json greeting() const;
-    void serves(const Json& state);  // the root
+    [[nodiscard]] wire::HostGreeting greeting() const;
+    void serves(const std::string& cid);  // the root
     // What this host changes of a request before the root gets it. An error is the answer.
     [[nodiscard]] Result<> adapt(Question& question, Json& request);
     void ask_root(Peer::Id client, const Json& request);

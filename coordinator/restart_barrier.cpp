@@ -29,71 +29,40 @@ std::string cut(std::string text, std::size_t most) {
     return text;
 }
 
-Result<Join> read_join(const Json& request) {
+Result<Join> read_join(const wire::RestartJoin& request) {
     Join join;
-    join.cid = get_string(request, "cid");
-    if (join.cid.size() > longest_uid || get_string(request, "directory").size() > longest_path)
+    if (request.cid.size() > longest_uid || request.directory.size() > longest_path)
         return fail_code(ExitCode::usage, "a CID or a folder that is longer than any");
-    const std::int64_t np = get_number(request, "np");
-    join.np = np > 0 && np <= most_processes ? static_cast<std::uint32_t>(np) : 0;
-    join.generation = get_number(request, "generation");
-    const Json part = request.value("part", Json());
-    if (part.is_array()) {
-        for (const Json& number : part) join.parts.insert(int_of(number));
-    } else if (!part.is_null()) {
-        join.parts.insert(int_of(part));
+    join.cid = request.cid;
+    join.np = request.np > 0 && request.np <= most_processes ? static_cast<std::uint32_t>(request.np) : 0;
+    join.generation = request.generation;
+    if (request.part.is_array()) {
+        for (const Json& number : request.part) join.parts.insert(int_of(number));
+    } else if (!request.part.is_null()) {
+        join.parts.insert(int_of(request.part));
     }
-    const Json members = request.value("members", Json::array());
-    for (const Json& member : members)
-        if (member.is_object()) join.uids.push_back(get_string(member, "uid"));
-    for (const std::string& uid : join.uids)
-        if (uid.size() > longest_uid)
-            return fail_code(ExitCode::usage, "a uID of {} bytes: none is longer than {}", uid.size(),
-                             longest_uid);
     std::erase_if(join.parts, [](std::int32_t number) { return number < 0 || number >= most_parts; });
-    const Json parts = request.value("parts", Json::array());
-    if (!parts.is_array()) return join;
-    for (const Json& one : parts) {
-        if (!one.is_object() || std::cmp_greater_equal(join.all_parts.size(), most_parts)) continue;
-        JoinPart known{static_cast<std::int32_t>(get_number(one, "number")),
-                       cut(get_string(one, "host"), longest_name),
-                       cut(get_string(one, "terminal"), longest_name), get_number(one, "processes")};
-        join.all_parts.push_back(std::move(known));
+    for (const wire::JoiningMember& member : request.members) {
+        if (member.uid.size() > longest_uid)
+            return fail_code(ExitCode::usage, "a uID of {} bytes: none is longer than {}", member.uid.size(),
+                             longest_uid);
+        join.uids.push_back(member.uid);
+    }
+    for (const JoinPart& part : request.parts) {
+        if (std::cmp_greater_equal(join.all_parts.size(), most_parts)) break;
+        join.all_parts.push_back({.number = part.number,
+                                  .host = cut(part.host, longest_name),
+                                  .terminal = cut(part.terminal, longest_name),
+                                  .processes = part.processes});
     }
     return join;
 }
 
 }  // namespace
 
-std::vector<RestoredMember> read_restored(const Json& request) {
-    std::vector<RestoredMember> members;
-    const Json list = request.value("members", Json::array());
-    for (const Json& one : list) {
-        if (!one.is_object()) continue;
-        RestoredMember member;
-        member.uid = get_string(one, "uid");
-        member.virtual_pid = static_cast<pid_t>(get_number(one, "pid"));
-        member.real_pid = static_cast<pid_t>(get_number(one, "real"));
-        const std::int64_t slot = get_number(one, "slot", -1);
-        member.slot = slot < 0 || slot >= slot_count ? slot_count : static_cast<std::uint32_t>(slot);
-        if (const std::int64_t user = get_number(one, "user", -1); user >= 0)
-            member.user = static_cast<uid_t>(user);
-        member.region_at = static_cast<std::uint64_t>(get_number(one, "region_at"));
-        member.door = static_cast<std::uint64_t>(get_number(one, "door"));
-        members.push_back(std::move(member));
-    }
-    return members;
-}
-
-Json RestartBarrier::status() const {
-    if (!pending()) return nullptr;
-    Json missing = Json::array();
-    for (const JoinPart& part : group_.missing())
-        missing.push_back({{"number", part.number},
-                           {"host", part.host},
-                           {"terminal", part.terminal},
-                           {"processes", part.processes}});
-    return {{"event", "waiting"}, {"have", group_.joined()}, {"np", group_.np()}, {"missing", missing}};
+std::optional<wire::Waiting> RestartBarrier::status() const {
+    if (!pending()) return {};
+    return wire::Waiting{.have = group_.joined(), .np = group_.np(), .missing = group_.missing()};
 }
 
 void RestartBarrier::tell_pending(const Json& event) {
@@ -103,7 +72,8 @@ void RestartBarrier::tell_pending(const Json& event) {
 
 void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& reply) {
     registry_.scan();
-    Result<Join> read = read_join(request);
+    const auto said = wire::unpack<wire::RestartJoin>(request);
+    const Result<Join> read = said ? read_join(*said) : std::unexpected(said.error());
     if (!read) return reply(failed(read.error()));
     const Join& join = *read;
     // Those of one who has the key, and says what can't be.
@@ -120,7 +90,7 @@ void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& rep
     if (Result<> joined = group_.join(client, join); !joined) return reply(failed(joined.error()));
     Client& joining = clients_[client];
     joining.reply = reply;
-    joining.directory = get_string(request, "directory");
+    joining.directory = said->directory;
     if (joining.kept.members == 0) joining.site = site;
     joining.kept.members += join.uids.size();
     kept_[joining.site].members += join.uids.size();
@@ -129,9 +99,9 @@ void RestartBarrier::join(Peer::Id client, const Json& request, const Reply& rep
                           human_count(join.np, "process", "processes")));
     changed_();
     // Not for each message of many: it names every process that is missing.
-    if (!get_flag(request, "more")) tell_pending(status());
+    if (const auto waiting = status(); waiting && !said->more) tell_pending(pack(*waiting));
     if (group_.complete())
-        tell_pending({{"event", "go"}, {"cid", group_.cid()}, {"np", group_.np()}, {"parts", places()}});
+        tell_pending(pack(wire::Go{.cid = group_.cid(), .np = group_.np(), .parts = places()}));
 }
 
 // What is kept of a restart that is over for it.
@@ -147,11 +117,11 @@ void RestartBarrier::forget(Client& client) {
 }
 
 // Where each part is now.
-Json RestartBarrier::places() const {
-    Json places = Json::array();
+std::vector<wire::PartAt> RestartBarrier::places() const {
+    std::vector<wire::PartAt> places;
     for (const auto& [client, parts] : group_.clients())
         for (const std::int32_t part : parts)
-            places.push_back({{"number", part}, {"addresses", addresses_of(client)}});
+            places.push_back({.number = part, .addresses = addresses_of(client)});
     return places;
 }
 
@@ -159,9 +129,11 @@ void RestartBarrier::links(Peer::Id client, const Json& request, const Reply& re
     const auto found = clients_.find(client);
     if (found == clients_.end() || found->second.released || !group_.complete())
         return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
+    const auto said = wire::unpack<wire::RestartLinks>(request);
+    if (!said) return reply(failed(said.error()));
     Client& asking = found->second;
     Kept& all = kept_[asking.site];
-    for (const Json& one : request.value("ends", Json::array())) {
+    for (const Json& one : said->ends) {
         if (!one.is_object()) continue;
         const End end{get_number(one, "link", -1), get_number(one, "side")};
         std::string text = text_of(one);
@@ -179,7 +151,7 @@ void RestartBarrier::links(Peer::Id client, const Json& request, const Reply& re
         else if (const auto owner = clients_.find(other->second.first); owner != clients_.end())
             --owner->second.unmatched;
     }
-    asking.linking = !get_flag(request, "more");
+    asking.linking = !said->more;
     tell_links();
 }
 
@@ -193,13 +165,13 @@ void RestartBarrier::tell_links() {
         constexpr std::size_t most = 256;
         for (std::size_t at = first; at == first || at < client.ends.size(); at += most) {
             const std::size_t behind = std::min(client.ends.size(), at + most);
-            Json some = Json::array();
+            wire::Links some{.ends = {}, .more = behind < client.ends.size()};
             for (std::size_t i = at; i < behind; ++i) {
                 const auto& [owner, other] = ends_.at(other_end(client.ends[i]));
-                some.push_back(Json::parse(other, nullptr, false));
-                some.back()["addresses"] = addresses_of(owner);
+                some.ends.push_back(Json::parse(other, nullptr, false));
+                some.ends.back()["addresses"] = addresses_of(owner);
             }
-            client.reply({{"event", "links"}, {"ends", some}, {"more", behind < client.ends.size()}});
+            client.reply(pack(some));
         }
     }
 }
@@ -219,11 +191,12 @@ void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& re
     const auto found = clients_.find(client);
     if (found == clients_.end() || found->second.released)
         return reply(failed({"no restart is pending on this connection", 0, ExitCode::refused}));
+    const auto said = wire::unpack<wire::RestartReady>(request);
+    if (!said) return reply(failed(said.error()));
     std::vector<std::string> uids;
-    const std::vector<RestoredMember> members = read_restored(request);
-    for (const RestoredMember& member : members) uids.push_back(member.uid);
+    for (const wire::ReadyMember& member : said->members) uids.push_back(member.uid);
     if (Result<> fine = group_.ready(client, uids); !fine) return reply(failed(fine.error()));
-    for (const RestoredMember& member : members) {
+    for (const wire::ReadyMember& member : said->members) {
         if (!local) break;
         if (Result<> restored = registry_.restore(member); !restored) return reply(failed(restored.error()));
     }
@@ -271,7 +244,7 @@ void RestartBarrier::disconnected(Peer::Id client) {
         case Group::Withdrawal::awaited:
             if (pending()) {
                 note_(fmt::format("a part of the restart of {} has gone and is awaited again", cid));
-                tell_pending(status());
+                tell_pending(pack(*status()));
             } else {
                 note_(fmt::format("the restart of {} has ended before it was complete", cid));
             }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +14,6 @@
 #include "coordinator/registry.h"
 
 namespace cairn::coordinator {
-
-// The members that a `restart-ready` tells of.
-[[nodiscard]] std::vector<RestoredMember> read_restored(const Json& request);
 
 class RestartBarrier {
   public:
@@ -44,8 +42,8 @@ class RestartBarrier {
     [[nodiscard]] bool knows(Peer::Id client) const { return clients_.contains(client); }
     // Folders that restarts read from, pages served lazily included.
     [[nodiscard]] std::vector<std::string> folders_in_use() const;
-    // The newest `waiting` event, or null.
-    [[nodiscard]] Json status() const;
+    // The newest event `waiting`, if a restart is pending.
+    [[nodiscard]] std::optional<wire::Waiting> status() const;
 
   private:
     using End = std::pair<std::int64_t, std::int64_t>;  // connection and side
@@ -71,7 +69,7 @@ class RestartBarrier {
     void tell_links();
     void remove(std::map<Peer::Id, Client>::iterator client);
     static End other_end(const End& end) { return {end.first, 1 - end.second}; }
-    [[nodiscard]] Json places() const;
+    [[nodiscard]] std::vector<wire::PartAt> places() const;
     void forget(Client& client);
 
     Group& group_;

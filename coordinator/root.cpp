@@ -32,7 +32,7 @@ Root::Root(Office office)
                      .hosts = hosts_,
                      .host = s_.settings.host,
                      .published =
-                         [this](const Json& done) {
+                         [this](const wire::CheckpointDone& done) {
                              last_ = done;
                              changed();
                          },
@@ -50,12 +50,13 @@ Root::Root(Office office)
 
 void Root::recall(const Memory& memory) {
     if (memory.cid != Group::no_cid) group_.adopt(memory.cid);
-    last_ = memory.last;
+    if (auto last = wire::unpack<wire::CheckpointDone>(memory.last)) last_ = std::move(*last);
 }
 
 // A restart that is pending ends with its coordinator: the next one begins with ?.
 Role::Memory Root::memory() const {
-    return {group_.state() == Group::State::running ? group_.cid() : Group::no_cid, last_};
+    return {group_.state() == Group::State::running ? group_.cid() : Group::no_cid,
+            last_ ? pack(*last_) : Json()};
 }
 
 Result<> Root::start() {
@@ -81,7 +82,7 @@ bool Root::idle() const {
 }
 
 void Root::changed() {
-    hosts_.tell_all({{"type", "state"}, {"cid", group_.cid()}, {"np", group_.np()}});
+    hosts_.tell_all(pack(wire::State{.cid = group_.cid(), .np = group_.np()}));
     s_.save_state();
 }
 
@@ -169,7 +170,7 @@ std::string Root::interval_problem(std::chrono::milliseconds every) const {
     if (!std::filesystem::is_directory(folder, problem)) return folder.string() + " is no folder";
     if (::access(folder.c_str(), W_OK | X_OK) != 0)
         return fmt::format("{}: {}", folder.string(), std::strerror(errno));
-    const auto took = std::chrono::nanoseconds(get_number(last_, "total_ns"));
+    const auto took = std::chrono::nanoseconds(last_ ? last_->total_ns : 0);
     if (took > every && group_.state() == Group::State::running)
         return fmt::format("the last checkpoint took {}", human_duration(took.count()));
     return {};

@@ -51,8 +51,8 @@ class Root final : public Role {
     // root_verbs.cpp. answer(): the verbs that a client here and one of another host's have in common;
     // `local`: its processes are this host's. False: there is no such verb.
     bool answer(Peer::Id client, bool local, const Json& request, const Sink& sink);
-    [[nodiscard]] Result<Json> hello(const Json& request, const std::string& folder);
-    [[nodiscard]] Json status() const;
+    [[nodiscard]] Result<Json> hello(const wire::Hello& wishes, const std::string& folder);
+    [[nodiscard]] wire::Status status() const;
     void list(const Sink& sink);
     void kill(const Sink& sink);
     void checkpoint(const Json& request, const Sink& sink);
@@ -60,7 +60,7 @@ class Root final : public Role {
 
     // root_hosts.cpp
     [[nodiscard]] Hosts::Handler hosts_handler();
-    [[nodiscard]] Result<Json> welcome(const Json& greeting);
+    [[nodiscard]] Result<wire::Welcome> welcome(const wire::HostGreeting& greeting);
     void host_asks(Host& host, std::uint64_t client, const Json& request);
     // Asks every other host; `heard` gets what each says, `done` is called once when all have said done or
     // failed, or were late.
@@ -75,7 +75,7 @@ class Root final : public Role {
     Checkpointer checkpointer_;
     boost::asio::steady_timer interval_timer_;
     std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-    Json last_;
+    std::optional<wire::CheckpointDone> last_;
     std::uint64_t intervals_missed_ = 0;
     std::set<std::string> intervals_told_;
     std::string interval_trouble_;  // why the last one was not kept; "": it was

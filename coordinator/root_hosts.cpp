@@ -13,12 +13,12 @@ constexpr auto answer_limit = 8s;  // of a host that is asked something small
 }  // namespace
 
 Hosts::Handler Root::hosts_handler() {
-    return {.welcome = [this](const Host&, const Json& greeting) { return welcome(greeting); },
+    return {.welcome = [this](const wire::HostGreeting& greeting) { return welcome(greeting); },
             .joined =
-                [this](const RemoteMember& member) {
-                    entered(member.uid, fmt::format("{} ({})", member.pid, printable(member.name)));
+                [this](const wire::HostMember& member) {
+                    entered(member.uid, fmt::format("{} ({})", member.pid, printable(member.comm)));
                 },
-            .left = [this](const RemoteMember& member) { gone(member.uid, member.pid, member.name); },
+            .left = [this](const wire::HostMember& member) { gone(member.uid, member.pid, member.comm); },
             .ask = [this](Host& host, std::uint64_t client,
                           const Json& request) { host_asks(host, client, request); },
             .client_gone = [this](const Host& host,
@@ -31,11 +31,10 @@ Hosts::Handler Root::hosts_handler() {
             .note = s_.note};
 }
 
-Result<Json> Root::welcome(const Json& greeting) {
+Result<wire::Welcome> Root::welcome(const wire::HostGreeting& greeting) {
     if (quitting_) return fail("the coordinator is ending");
-    const std::string cid = get_string(greeting, "cid", Group::no_cid);
-    const Json members = greeting.value("members", Json::array());
-    if (cid != Group::no_cid && members.is_array() && !members.empty()) {
+    const std::string& cid = greeting.cid;
+    if (cid != Group::no_cid && !greeting.members.empty()) {
         if (group_.state() == Group::State::idle)
             group_.adopt(cid);
         else if (group_.cid() != cid)
@@ -44,7 +43,7 @@ Result<Json> Root::welcome(const Json& greeting) {
                 "its processes belong to computation {}, here {} is served: end one of them (cairn kill)",
                 cid, group_.cid());
     }
-    return Json{{"cid", group_.cid()}, {"np", group_.np()}, {"host", s_.settings.host}};
+    return wire::Welcome{.cid = group_.cid(), .host = s_.settings.host, .np = group_.np()};
 }
 
 void Root::host_asks(Host& host, std::uint64_t client, const Json& request) {
@@ -53,10 +52,11 @@ void Root::host_asks(Host& host, std::uint64_t client, const Json& request) {
     };
     if (quitting_) return sink(failed(ExitCode::failed, "the coordinator is ending"), false);
     if (get_string(request, "verb") == "hello") {
-        Json known = request;
-        known.erase("coordinator");
-        known.erase("ckptdir");  // folders are each host's own, and this one's user says where it writes
-        Result<Json> done = hello(known, "/");
+        auto wishes = wire::unpack<wire::Hello>(request);
+        if (!wishes) return sink(failed(wishes.error()), false);
+        wishes->coordinator.clear();
+        wishes->ckptdir.clear();  // folders are each host's own, and this one's user says where it writes
+        const Result<Json> done = hello(*wishes, "/");
         if (!done) return sink(failed(done.error()), false);
         hosts_.raise_starting(host.id);
         starting();

@@ -9,14 +9,25 @@ namespace cairn::coordinator {
 
 namespace {
 
-constexpr double longest_interval_s = 1e8;
+// null says what isn't there at the moment.
+Json told(const wire::Status& status) {
+    Json event = pack(status);
+    for (const char* absent : {"last", "checkpoint", "restart"})
+        if (!event.contains(absent)) event[absent] = nullptr;
+    return event;
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
 
 }  // namespace
 
 void Root::ask(const Client& client, const Json& request, const Sink& sink) {
     const std::string verb = get_string(request, "verb");
     if (verb == "hello") {
-        Result<Json> done = hello(request, client.folder());
+        const auto wishes = wire::unpack<wire::Hello>(request);
+        Result<Json> done = wishes ? hello(*wishes, client.folder()) : std::unexpected(wishes.error());
         if (!done) return sink(failed(done.error()), false);
         s_.take_in(*done, client.pid);
         s_.check_idle();
@@ -43,7 +54,7 @@ bool Root::answer(Peer::Id client, bool local, const Json& request, const Sink& 
         // later.
         if (verb == "status" || verb == "list") registry_.scan();
         if (verb == "status")
-            reply(status());
+            reply(told(status()));
         else if (verb == "list")
             list(sink);
         else if (verb == "checkpoint")
@@ -59,31 +70,26 @@ bool Root::answer(Peer::Id client, bool local, const Json& request, const Sink& 
 }
 
 // A program may join: its wishes become the session's settings. `folder`: where it is.
-Result<Json> Root::hello(const Json& request, const std::string& folder) {
+Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
     Settings& settings = s_.settings;
-    if (const std::string root = get_string(request, "coordinator"); !root.empty() && settings.listen.empty())
+    if (!wishes.coordinator.empty() && settings.listen.empty())
         return fail_code(ExitCode::refused,
                          "the session's coordinator belongs to no other host, not to the one at {}: take "
                          "another --session, or end it (cairn quit)",
-                         root);
+                         wishes.coordinator);
     registry_.scan();
     CHECK_OK(group_.may_launch());
-    if (const std::string given = get_string(request, "ckptdir"); !given.empty()) {
-        settings.ckptdir = absolute_path(given, folder);
+    if (!wishes.ckptdir.empty()) {
+        settings.ckptdir = absolute_path(wishes.ckptdir, folder);
         s_.regions.note_ckptdir(settings.ckptdir);
     }
-    if (const double seconds = get_real(request, "interval", -1);
-        seconds >= 0 && seconds <= longest_interval_s) {
-        const std::chrono::milliseconds interval(static_cast<std::int64_t>(seconds * 1000));
-        // The same again doesn't begin the interval anew: many launches in a row would put the checkpoint off
-        // for ever.
-        if (interval != settings.interval) set_interval(interval);
-    }
-    if (const std::int64_t keep = get_number(request, "keep", -1); keep >= 0 && keep <= 1'000'000)
-        settings.keep = static_cast<std::uint32_t>(keep);
-    if (get_flag(request, "self_contained")) settings.self_contained = true;
-    if (const std::string external = get_string(request, "external"); external_policy(external))
-        settings.external = external;
+    // The same again doesn't begin the interval anew: many launches in a row would put the checkpoint off
+    // for ever.
+    if (wishes.interval && milliseconds(*wishes.interval) != settings.interval)
+        set_interval(milliseconds(*wishes.interval));
+    if (wishes.keep) settings.keep = *wishes.keep;
+    if (wishes.self_contained) settings.self_contained = true;
+    if (external_policy(wishes.external)) settings.external = wishes.external;
     s_.save_state();
     return Json{{"event", "done"},
                 {"code", 0},
@@ -92,43 +98,40 @@ Result<Json> Root::hello(const Json& request, const std::string& folder) {
                 {"ckptdir", settings.ckptdir}};
 }
 
-Json Root::status() const {
-    const char* state = "idle";
-    if (group_.state() == Group::State::restarting) state = "restarting";
-    if (group_.state() == Group::State::running) state = "running";
-    const auto up = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_);
-    Json hosts = Json::array();
+wire::Status Root::status() const {
+    const Settings& settings = s_.settings;
+    wire::Status status;
     for (const auto& [id, host] : hosts_.all())
-        hosts.push_back({{"name", host.name},
-                         {"address", host.link ? host.link->peer() : std::string()},
-                         {"processes", host.members.size()},
-                         {"connected", host.link != nullptr}});
-    return {{"event", "done"},
-            {"code", 0},
-            {"hosts", hosts},
-            {"host", s_.settings.host},
-            {"session", s_.session.name},
-            {"pid", ::getpid()},
-            {"generation_of_coordinator", s_.regions.owners().coordinator_generation.load()},
-            {"cid", group_.cid()},
-            {"np", group_.np()},
-            {"state", state},
-            {"ckptdir", s_.settings.ckptdir},
-            {"interval", std::chrono::duration<double>(s_.settings.interval).count()},
-            {"intervals_missed", intervals_missed_},
-            {"interval_trouble", interval_trouble_},
-            {"keep", s_.settings.keep},
-            {"self_contained", s_.settings.self_contained},
-            {"external", s_.settings.external},
-            {"processes", registry_.members().size() + hosts_.members()},
-            {"births", registry_.births()},
-            {"last", last_},
-            {"checkpoint", checkpointer_.status()},
-            {"restart", barrier_.status()},
-            {"uptime_s", up.count()},
-            {"limits", s_.limits},
-            {"overflow", registry_.unplaced().size()},
-            {"places", slots_of(s_.regions.owners())}};
+        status.hosts.push_back({.name = host.name,
+                                .address = host.link ? host.link->peer() : std::string(),
+                                .processes = host.members.size(),
+                                .connected = host.link != nullptr});
+    status.host = settings.host;
+    status.session = s_.session.name;
+    status.pid = ::getpid();
+    status.generation_of_coordinator = s_.regions.owners().coordinator_generation.load();
+    status.cid = group_.cid();
+    status.np = group_.np();
+    status.state = "idle";
+    if (group_.state() == Group::State::restarting) status.state = "restarting";
+    if (group_.state() == Group::State::running) status.state = "running";
+    status.ckptdir = settings.ckptdir;
+    status.interval = std::chrono::duration<double>(settings.interval).count();
+    status.intervals_missed = intervals_missed_;
+    status.interval_trouble = interval_trouble_;
+    status.keep = settings.keep;
+    status.self_contained = settings.self_contained;
+    status.external = settings.external;
+    status.processes = registry_.members().size() + hosts_.members();
+    status.births = registry_.births();
+    status.last = last_;
+    status.checkpoint = checkpointer_.status();
+    status.restart = barrier_.status();
+    status.uptime_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+    status.limits = s_.limits;
+    status.overflow = registry_.unplaced().size();
+    status.places = slots_of(s_.regions.owners());
+    return status;
 }
 
 void Root::list(const Sink& sink) {
@@ -182,41 +185,40 @@ void Root::kill(const Sink& sink) {
 }
 
 void Root::checkpoint(const Json& request, const Sink& sink) {
+    const auto asked = wire::unpack<wire::AskCheckpoint>(request);
+    if (!asked) return sink(failed(asked.error()), false);
     const Settings& settings = s_.settings;
     CheckpointOrder order{.ckptdir = settings.ckptdir,
-                          .ckptdir_asked_for = false,
-                          .kill = get_flag(request, "kill"),
-                          .self_contained = settings.self_contained || get_flag(request, "self_contained"),
-                          .without_strangers = get_flag(request, "without_strangers"),
-                          .external = get_string(request, "external", settings.external),
+                          .ckptdir_asked_for = !asked->ckptdir.empty(),
+                          .kill = asked->kill,
+                          .self_contained = settings.self_contained || asked->self_contained,
+                          .without_strangers = asked->without_strangers,
+                          .external = asked->external.empty() ? settings.external : asked->external,
                           .timeout = {}};
-    if (const std::string folder = get_string(request, "ckptdir"); !folder.empty()) {
-        if (!folder.starts_with('/'))
-            return sink(failed(ExitCode::usage, fmt::format("ckptdir must be an absolute path: {}", folder)),
-                        false);
-        order.ckptdir = absolute_path(folder);
-        order.ckptdir_asked_for = true;
-    }
+    if (order.ckptdir_asked_for && !asked->ckptdir.starts_with('/'))
+        return sink(
+            failed(ExitCode::usage, fmt::format("ckptdir must be an absolute path: {}", asked->ckptdir)),
+            false);
+    if (order.ckptdir_asked_for) order.ckptdir = absolute_path(asked->ckptdir);
     if (!external_policy(order.external))
         return sink(failed(ExitCode::usage, fmt::format("external: not a policy: {}", order.external)),
                     false);
-    if (const double seconds = get_real(request, "timeout"); seconds > 0 && seconds < longest_interval_s)
-        order.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+    if (const double seconds = asked->timeout.value_or(0); seconds > 0 && seconds < wire::longest_s)
+        order.timeout = milliseconds(seconds);
     checkpointer_.ask(order, sink);
 }
 
 void Root::interval(const Json& request, const Reply& reply) {
-    const double seconds = get_real(request, "seconds", -1);
-    if (!(seconds >= 0 && seconds <= longest_interval_s))
-        return reply(failed(ExitCode::usage, "interval needs seconds, 0 for none"));
-    const std::chrono::milliseconds every(static_cast<std::int64_t>(seconds * 1000));
+    const auto asked = wire::unpack<wire::SetInterval>(request);
+    if (!asked) return reply(failed(ExitCode::usage, asked.error().what + " (0: none are taken)"));
+    const std::chrono::milliseconds every = milliseconds(asked->seconds);
     // What is known to fail each time is refused now, not found in a log after a night.
     if (std::string problem = every.count() > 0 ? interval_problem(every) : ""; !problem.empty())
         return reply(failed(ExitCode::failed,
                             fmt::format("an interval of {} can't be kept: {}; it stays as it was",
                                         human_duration(std::chrono::nanoseconds(every).count()), problem)));
     set_interval(every);
-    reply({{"event", "done"}, {"code", 0}, {"interval", seconds}});
+    reply({{"event", "done"}, {"code", 0}, {"interval", asked->seconds}});
 }
 
 }  // namespace cairn::coordinator

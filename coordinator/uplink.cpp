@@ -36,15 +36,18 @@ void Uplink::call_root() {
     link_ = std::make_shared<Link>(io_, std::move(*socket), Channel::Role::relay, key_, link_limits());
     link_->start({.ready =
                       [this] {
-                          Json greeting = handler_.greeting();
-                          greeting["type"] = "host";
-                          Json addresses = Json::array({link_->own_address()});
+                          wire::HostGreeting greeting = handler_.greeting();
+                          greeting.addresses.push_back(link_->own_address());
                           for (const std::string& each : own_addresses())
-                              if (each != link_->own_address()) addresses.push_back(each);
-                          greeting["addresses"] = addresses;
-                          link_->send(greeting);
+                              if (each != link_->own_address()) greeting.addresses.push_back(each);
+                          link_->send(pack(greeting));
                       },
-                  .message = [this](const Json& message) { said(message); },
+                  .message =
+                      [this](const Json& message) {
+                          if (const auto understood = said(message); !understood)
+                              handler_.note("the root says what can't be understood: " +
+                                            understood.error().what);
+                      },
                   .ended =
                       [this](const std::string& why) {
                           const bool unproved = link_ && link_->was_turned_away();
@@ -66,48 +69,53 @@ void Uplink::ended(const std::string& why) {
     });
 }
 
-void Uplink::said(const Json& message) {
+Result<> Uplink::said(const Json& message) {
     const std::string type = get_string(message, "type");
-    if (type == "welcome") {
+    if (type == wire::Welcome::name.value) {
+        const auto welcome = TRY(wire::unpack<wire::Welcome>(message));
         welcomed_ = true;
         problem_.clear();
-        handler_.connected(message);
-    } else if (type == "refused") {
-        const std::string why = get_string(message, "reason");
-        if (link_) link_->close();
-        if (why != problem_) handler_.note("the root refuses this host: " + why);
-        ended(why);
-        handler_.refused(why);
+        handler_.connected(welcome);
+    } else if (type == wire::Refused::name.value) {
+        refused(TRY(wire::unpack<wire::Refused>(message)).reason);
     } else if (!welcomed_) {
-        return;
-    } else if (type == "state") {
-        handler_.state(message);
-    } else if (type == "answer") {
-        handler_.answer(static_cast<std::uint64_t>(get_number(message, "client")),
-                        message.value("event", Json::object()));
-    } else if (type == "order") {
-        handler_.order(static_cast<std::uint64_t>(get_number(message, "id")),
-                       message.value("order", Json::object()));
+        return {};
+    } else if (type == wire::State::name.value) {
+        handler_.state(TRY(wire::unpack<wire::State>(message)));
+    } else if (type == wire::Answer::name.value) {
+        const auto answer = TRY(wire::unpack<wire::Answer>(message));
+        handler_.answer(answer.client, answer.event);
+    } else if (type == wire::Order::name.value) {
+        const auto order = TRY(wire::unpack<wire::Order>(message));
+        handler_.order(order.id, order.order);
     }
+    return {};
+}
+
+void Uplink::refused(const std::string& why) {
+    if (link_) link_->close();
+    if (why != problem_) handler_.note("the root refuses this host: " + why);
+    ended(why);
+    handler_.refused(why);
 }
 
 void Uplink::flush() {
     batching_ = false;
     if (!welcomed_) return;
     for (std::size_t at = 0; at < fresh_.size(); at += most_members) {
-        Json members = Json::array();
+        wire::Joined some;
         for (std::size_t i = at; i < std::min(fresh_.size(), at + most_members); ++i)
-            members.push_back(std::move(fresh_[i]));
-        link_->send({{"type", "joined"}, {"members", std::move(members)}});
+            some.members.push_back(std::move(fresh_[i]));
+        link_->send(pack(some));
     }
     fresh_.clear();
-    if (!gone_.empty()) link_->send({{"type", "left"}, {"uids", gone_}});
+    if (!gone_.empty()) link_->send(pack(wire::Left{.uids = gone_}));
     gone_.clear();
 }
 
-void Uplink::joined(const Json& member) {
+void Uplink::joined(wire::HostMember member) {
     if (!welcomed_) return;
-    fresh_.push_back(member);
+    fresh_.push_back(std::move(member));
     if (std::exchange(batching_, true)) return;
     batch_.expires_after(batch);
     batch_.async_wait([this](const boost::system::error_code& error) {
@@ -129,23 +137,23 @@ void Uplink::left(const std::string& uid) {
 void Uplink::starting(std::size_t count) {
     if (!welcomed_) return;
     flush();
-    link_->send({{"type", "starting"}, {"count", count}});
+    link_->send(pack(wire::Starting{.count = static_cast<std::uint32_t>(count)}));
 }
 
 void Uplink::ask(std::uint64_t client, const Json& request) {
     if (!welcomed_) return;
     flush();
-    link_->send({{"type", "ask"}, {"client", client}, {"request", request}});
+    link_->send(pack(wire::Ask{.client = client, .request = request}));
 }
 
 void Uplink::gone(std::uint64_t client) {
-    if (welcomed_) link_->send({{"type", "gone"}, {"client", client}});
+    if (welcomed_) link_->send(pack(wire::Gone{.client = client}));
 }
 
 void Uplink::report(std::uint64_t conversation, const Json& event) {
     if (!welcomed_) return;
     flush();
-    link_->send({{"type", "report"}, {"id", conversation}, {"event", event}});
+    link_->send(pack(wire::Report{.id = conversation, .event = event}));
 }
 
 }  // namespace cairn::coordinator

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/wire/hosts.h"
 #include "coordinator/json.h"
 #include "coordinator/link.h"
 #include "coordinator/network.h"
@@ -20,10 +21,10 @@ namespace cairn::coordinator {
 class Uplink {
   public:
     struct Handler {
-        std::function<Json()> greeting;  // who we are: name, addresses, cid, members, starting
-        std::function<void(const Json& welcome)> connected;
+        std::function<wire::HostGreeting()> greeting;  // who we are, but for the addresses
+        std::function<void(const wire::Welcome& welcome)> connected;
         std::function<void(const std::string& why)> lost;
-        std::function<void(const Json& state)> state;
+        std::function<void(const wire::State& state)> state;
         std::function<void(std::uint64_t client, const Json& event)> answer;
         std::function<void(std::uint64_t conversation, const Json& order)> order;
         std::function<void(const std::string& why)>
@@ -40,7 +41,7 @@ class Uplink {
     [[nodiscard]] const std::string& problem() const { return problem_; }
     [[nodiscard]] std::string root() const { return root_.host + ":" + root_.port; }
 
-    void joined(const Json& member);
+    void joined(wire::HostMember member);
     void left(const std::string& uid);
     void starting(std::size_t count);
     void ask(std::uint64_t client, const Json& request);
@@ -49,7 +50,9 @@ class Uplink {
 
   private:
     void call_root();
-    void said(const Json& message);
+    // An error: it isn't what the protocol says.
+    [[nodiscard]] Result<> said(const Json& message);
+    void refused(const std::string& why);
     void ended(const std::string& why);
     void flush();
 
@@ -60,7 +63,7 @@ class Uplink {
     boost::asio::steady_timer again_, batch_;
     std::shared_ptr<Link> link_;
     // Told once each turn: a script can start a thousand processes a second.
-    std::vector<Json> fresh_;
+    std::vector<wire::HostMember> fresh_;
     std::vector<std::string> gone_;
     std::string problem_ = "it has not answered yet";
     bool welcomed_ = false, stopped_ = false, batching_ = false;

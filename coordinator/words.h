@@ -14,9 +14,7 @@ namespace cairn::coordinator {
 // One line that is written over by the next: "writing 312 MiB of 1.20 GiB, 850 MiB/s, last 123 (bash)".
 [[nodiscard]] std::string progress_words(const Json& event);
 
-// `status` and `list` as tables.
-[[nodiscard]] std::vector<std::string> status_words(const Json& done);
+// Above the lines of `list`.
 [[nodiscard]] std::string list_head();
-[[nodiscard]] std::string list_words(const Json& process);
 
 }  // namespace cairn::coordinator

@@ -17,6 +17,7 @@
 #include "common/json_text.h"
 #include "common/proc.h"
 #include "common/session.h"
+#include "common/wire/events.h"
 
 namespace cairn::control {
 namespace {
@@ -49,17 +50,17 @@ std::uint64_t memory_of(pid_t pid) {
 }
 
 Result<> checkpoint(CoordinatorClient& coordinator, const Options& options) {
-    json request{{"verb", "checkpoint"}, {"kill", options.kill}};
-    if (options.timeout) request["timeout"] = *options.timeout;
-    if (options.self_contained) request["self_contained"] = true;
-    if (options.without_strangers) request["without_strangers"] = true;
-    if (!options.external.empty()) request["external"] = options.external;
-    if (!options.checkpoint_folder.empty()) request["ckptdir"] = options.checkpoint_folder;
+    const wire::AskCheckpoint request{.kill = options.kill,
+                                      .self_contained = options.self_contained,
+                                      .without_strangers = options.without_strangers,
+                                      .ckptdir = options.checkpoint_folder,
+                                      .external = options.external,
+                                      .timeout = options.timeout};
     Progress progress(!options.quiet && !options.json);
     // No limit of ours while the coordinator lives: it has a deadline for each phase, and writing may take as
     // long as it moves.
     auto done = coordinator.ask(
-        request, [&](const json& event) { progress.show(event); }, std::chrono::milliseconds(-1));
+        pack(request), [&](const json& event) { progress.show(event); }, std::chrono::milliseconds(-1));
     progress.clear();
     if (!done) return std::unexpected(std::move(done.error()).in("checkpoint given up, the programs go on"));
     if (options.json)
@@ -74,7 +75,8 @@ Result<> list(CoordinatorClient& coordinator, const Options& options) {
     const auto keep = [&](const json& event) {
         if (event.value("event", "") != "process") return;
         json process = without_envelope(event);
-        if (!process.contains("memory")) process["memory"] = memory_of(process.value("real", 0));
+        if (!process.contains("memory"))
+            process["memory"] = memory_of(static_cast<pid_t>(wire::glean<wire::Process>(event).real));
         processes.push_back(std::move(process));
     };
     const auto done = coordinator.ask({{"verb", "list"}}, keep, patience);

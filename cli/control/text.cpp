@@ -6,8 +6,11 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "cli/inspect_text.h"
+#include "common/wire/events.h"
 
 namespace cairn::control {
 namespace {
@@ -17,60 +20,35 @@ using inspect::human_time;
 using inspect::Table;
 using nlohmann::json;
 
-// Fields that a coordinator of another version leaves out, or gives another type, are empty: a table is
-// better than none.
-template <class T>
-T field(const json& object, const char* name, T otherwise) {
-    const auto found = object.find(name);
-    if (found == object.end()) return otherwise;
-    if constexpr (std::is_same_v<T, std::string>) {
-        if (!found->is_string()) return otherwise;
-    } else if constexpr (std::is_same_v<T, bool>) {
-        if (!found->is_boolean()) return otherwise;
-    } else {
-        if (!found->is_number()) return otherwise;
-    }
-    return found->get<T>();
-}
-
-std::string text(const json& object, const char* name) {
-    return printable(field(object, name, std::string()));
-}
-std::uint64_t bytes(const json& object, const char* name) {
-    return field<std::uint64_t>(object, name, 0);
-}
-double seconds(const json& object, const char* name) {
-    return field(object, name, 0.0);
-}
-std::int64_t number(const json& object, const char* name) {
-    return field<std::int64_t>(object, name, 0);
-}
-
-std::string count(std::int64_t n, std::string_view one, std::string_view many) {
+std::string count(std::uint64_t n, std::string_view one, std::string_view many) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
 }
 
+// Of the table. The memory isn't the coordinator's to tell.
+struct Row {
+    wire::Process process;
+    std::optional<std::uint64_t> memory;
+};
+
 // A process of the table and those below it.
-void add_rows(Table& table, const std::multimap<std::int64_t, const json*>& by_parent, const json& process,
+void add_rows(Table& table, const std::multimap<std::int64_t, const Row*>& by_parent, const Row& row,
               bool with_real, const std::string& indent) {
-    const std::int64_t pid = number(process, "pid");
-    const std::int64_t real = number(process, "real");
-    std::string command = text(process, "command");
-    if (command.empty()) command = "(" + text(process, "name") + ")";
-    std::string state = text(process, "state");
-    if (!text(process, "foreign").empty())
-        state = "can't be saved: " + text(process, "foreign");
-    else if (field(process, "restored", false))
+    const wire::Process& process = row.process;
+    const std::string command =
+        process.command.empty() ? "(" + printable(process.comm) + ")" : printable(process.command);
+    std::string state = printable(process.state);
+    if (!process.foreign.empty())
+        state = "can't be saved: " + printable(process.foreign);
+    else if (process.restored)
         state += ", restored";
-    std::vector<std::string> row{std::to_string(pid)};
-    if (with_real) row.push_back(real == pid ? "" : std::to_string(real));
-    row.insert(row.end(), {text(process, "terminal"),
-                           process.contains("memory") ? human_size(bytes(process, "memory")) : "",
-                           duration(seconds(process, "started_s")), state, indent + command});
-    table.row(std::move(row));
-    const auto [begin, end] = by_parent.equal_range(real);
+    std::vector<std::string> words{std::to_string(process.pid)};
+    if (with_real) words.push_back(process.real == process.pid ? "" : std::to_string(process.real));
+    words.insert(words.end(), {printable(process.terminal), row.memory ? human_size(*row.memory) : "",
+                               duration(process.started_s), state, indent + command});
+    table.row(std::move(words));
+    const auto [begin, end] = by_parent.equal_range(process.real);
     for (auto child = begin; child != end; ++child)
-        if (number(*child->second, "real") != real)
+        if (child->second->process.real != process.real)
             add_rows(table, by_parent, *child->second, with_real, indent + "  ");
 }
 
@@ -89,9 +67,15 @@ std::string duration(double value) {
 std::string process_table(const std::vector<json>& processes) {
     if (processes.empty()) return "no processes\n";
     using Side = Table::Side;
+    std::vector<Row> rows;
+    for (const json& process : processes) {
+        Row& row = rows.emplace_back(Row{wire::glean<wire::Process>(process), {}});
+        if (const auto memory = process.find("memory"); memory != process.end() && memory->is_number())
+            row.memory = memory->get<std::uint64_t>();
+    }
     // With exact ids there is nothing to be told apart.
-    const bool with_real = std::ranges::any_of(
-        processes, [](const json& process) { return number(process, "real") != number(process, "pid"); });
+    const bool with_real =
+        std::ranges::any_of(rows, [](const Row& row) { return row.process.real != row.process.pid; });
     std::vector<Side> sides{Side::right, Side::left, Side::right, Side::right, Side::left, Side::left};
     std::vector<std::string> head{"PID", "TERMINAL", "MEMORY", "SINCE", "STATE", "COMMAND"};
     if (with_real) {
@@ -100,101 +84,87 @@ std::string process_table(const std::vector<json>& processes) {
     }
     Table table("", sides);
     table.row(std::move(head));
-    std::multimap<std::int64_t, const json*> by_parent;
-    std::map<std::int64_t, const json*> by_pid;
-    for (const json& process : processes) {
-        by_parent.emplace(number(process, "parent"), &process);
-        by_pid.emplace(number(process, "real"), &process);
+    std::multimap<std::int64_t, const Row*> by_parent;
+    std::set<std::int64_t> known;
+    for (const Row& row : rows) {
+        by_parent.emplace(row.process.parent, &row);
+        known.insert(row.process.real);
     }
-    for (const json& process : processes) {
-        const std::int64_t parent = number(process, "parent");
-        if (by_pid.contains(parent) && parent != number(process, "real")) continue;
-        add_rows(table, by_parent, process, with_real, "");
+    for (const Row& row : rows) {
+        if (known.contains(row.process.parent) && row.process.parent != row.process.real) continue;
+        add_rows(table, by_parent, row, with_real, "");
     }
     return table.text();
 }
 
-std::string status_text(const json& status) {
+std::string status_text(const json& done) {
     using Side = Table::Side;
+    const auto status = wire::glean<wire::Status>(done);
     Table table("", {Side::left, Side::left});
-    const std::string state = text(status, "state");
-    table.row({"session", text(status, "session")});
-    table.row({"state", state == "idle" ? "idle: no programs" : state});
-    table.row({"processes", std::to_string(number(status, "processes"))});
-    if (number(status, "births") > 0) table.row({"being born", std::to_string(number(status, "births"))});
-    const std::int64_t places = number(status, "places");
-    if (number(status, "overflow") > 0)
-        table.row({"not registered", count(number(status, "overflow"), "process", "processes") +
-                                         ": no place is left in the session's table" +
-                                         (places > 0 ? " of " + count(places, "process", "processes") : "") +
-                                         "; checkpoints are refused (`cairn list` names them)"});
-    table.row({"computation", fmt::format("{} (np {})", text(status, "cid"), number(status, "np"))});
-    table.row({"folder", text(status, "ckptdir")});
-    if (const auto limits = status.find("limits"); limits != status.end() && limits->is_array())
-        for (const json& limit : *limits)
-            if (limit.is_string())
-                table.row({"may fail", "in the coordinator " + printable(limit.get<std::string>())});
-    const double every = seconds(status, "interval");
-    table.row({"interval", every > 0 ? duration(every) : "none"});
-    if (const std::string trouble = text(status, "interval_trouble"); every > 0 && !trouble.empty())
-        table.row(
-            {"not kept", fmt::format("{} times, the last: {}", number(status, "intervals_missed"), trouble)});
-    if (const auto running = status.find("checkpoint"); running != status.end() && running->is_object())
-        table.row({"under way", fmt::format("checkpoint {}: {}, {} of {}", number(*running, "generation"),
-                                            text(*running, "phase"), human_size(bytes(*running, "bytes")),
-                                            human_size(bytes(*running, "total")))});
-    if (const auto waiting = status.find("restart"); waiting != status.end() && waiting->is_object())
-        table.row({"restart", fmt::format("{} of {} processes are there", number(*waiting, "have"),
-                                          number(*waiting, "np"))});
-    if (const auto last = status.find("last"); last != status.end() && last->is_object())
-        table.row(
-            {"last", fmt::format("{} ({})", text(*last, "directory"), human_size(bytes(*last, "bytes")))});
+    table.row({"session", printable(status.session)});
+    table.row({"state", status.state == "idle" ? "idle: no programs" : printable(status.state)});
+    table.row({"processes", std::to_string(status.processes)});
+    if (status.births > 0) table.row({"being born", std::to_string(status.births)});
+    if (status.overflow > 0)
+        table.row({"not registered",
+                   count(status.overflow, "process", "processes") +
+                       ": no place is left in the session's table" +
+                       (status.places > 0 ? " of " + count(status.places, "process", "processes") : "") +
+                       "; checkpoints are refused (`cairn list` names them)"});
+    table.row({"computation", fmt::format("{} (np {})", printable(status.cid), status.np)});
+    table.row({"folder", printable(status.ckptdir)});
+    for (const std::string& limit : status.limits)
+        table.row({"may fail", "in the coordinator " + printable(limit)});
+    table.row({"interval", status.interval > 0 ? duration(status.interval) : "none"});
+    if (status.interval > 0 && !status.interval_trouble.empty())
+        table.row({"not kept", fmt::format("{} times, the last: {}", status.intervals_missed,
+                                           printable(status.interval_trouble))});
+    if (const auto& running = status.checkpoint)
+        table.row({"under way",
+                   fmt::format("checkpoint {}: {}, {} of {}", running->generation, printable(running->phase),
+                               human_size(running->bytes), human_size(running->total))});
+    if (const auto& waiting = status.restart)
+        table.row({"restart", fmt::format("{} of {} processes are there", waiting->have, waiting->np)});
+    if (const auto& last = status.last)
+        table.row({"last", fmt::format("{} ({})", printable(last->directory), human_size(last->bytes))});
     else
         table.row({"last", "none yet"});
-    table.row({"coordinator",
-               fmt::format("pid {}, up {}", number(status, "pid"), duration(seconds(status, "uptime_s")))});
+    table.row({"coordinator", fmt::format("pid {}, up {}", status.pid, duration(status.uptime_s))});
     return table.text();
 }
 
-std::string checkpoint_text(const json& done) {
-    const std::string folder = text(done, "directory");
+std::string checkpoint_text(const json& event) {
+    const auto done = wire::glean<wire::CheckpointDone>(event);
     std::string said = fmt::format(
-        "{}\n{} of {}, pause {}, durable after {}{}\n", folder, human_size(bytes(done, "bytes")),
-        count(number(done, "processes"), "process", "processes"), human_time(number(done, "pause_ns")),
-        human_time(number(done, "total_ns")), field(done, "killed", false) ? ", programs ended" : "");
-    if (const auto notes = done.find("notes"); notes != done.end() && notes->is_array())
-        for (const json& note : *notes)
-            if (note.is_string()) said += "note: " + printable(note.get<std::string>()) + "\n";
+        "{}\n{} of {}, pause {}, durable after {}{}\n", printable(done.directory), human_size(done.bytes),
+        count(static_cast<std::uint64_t>(done.processes), "process", "processes"), human_time(done.pause_ns),
+        human_time(done.total_ns), done.killed ? ", programs ended" : "");
+    for (const std::string& note : done.notes) said += "note: " + printable(note) + "\n";
     return said;
 }
 
 std::string progress_line(const json& event, std::size_t width) {
-    const std::string kind = text(event, "event");
-    if (kind == "queued") return first_columns("waiting: " + text(event, "reason"), width);
-    if (kind == "phase") {
-        std::string line = text(event, "name");
-        if (const auto waiting = event.find("waiting");
-            waiting != event.end() && waiting->is_array() && !waiting->empty()) {
-            line += ": waiting for";
-            std::string_view separator = " ";
-            for (const json& who : *waiting) {
-                if (!who.is_string()) continue;
-                line += separator;
-                line += printable(who.get<std::string>());
-                separator = ", ";
-            }
+    const std::string kind = event.value("event", "");
+    if (kind == "queued") return first_columns("waiting: " + printable(event.value("reason", "")), width);
+    if (kind == wire::Phase::name.value) {
+        const auto phase = wire::glean<wire::Phase>(event);
+        std::string line = printable(phase.phase);
+        std::string_view separator = ": waiting for ";
+        for (const std::string& who : phase.waiting) {
+            line += separator;
+            line += printable(who);
+            separator = ", ";
         }
         return first_columns(line, width);
     }
-    if (kind != "progress") return {};
-    const std::uint64_t have = bytes(event, "bytes");
-    const std::uint64_t total = bytes(event, "total");
-    const double share = total == 0 ? 0 : static_cast<double>(have) / static_cast<double>(total);
-    std::string line = fmt::format("write {:3.0f} %  {} of {}", std::min(share, 1.0) * 100, human_size(have),
-                                   human_size(total));
-    if (const double rate = seconds(event, "rate"); rate > 0)
-        line += fmt::format("  {}/s", human_size(static_cast<std::uint64_t>(rate)));
-    if (const std::string last = text(event, "last"); !last.empty()) line += "  last: " + last;
+    if (kind != wire::Progress::name.value) return {};
+    const auto progress = wire::glean<wire::Progress>(event);
+    const double share =
+        progress.total == 0 ? 0 : static_cast<double>(progress.bytes) / static_cast<double>(progress.total);
+    std::string line = fmt::format("write {:3.0f} %  {} of {}", std::min(share, 1.0) * 100,
+                                   human_size(progress.bytes), human_size(progress.total));
+    if (progress.rate > 0) line += fmt::format("  {}/s", human_size(progress.rate));
+    if (!progress.last.empty()) line += "  last: " + printable(progress.last);
     return first_columns(line, width);
 }
 

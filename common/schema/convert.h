@@ -94,7 +94,8 @@ template <class T>
 json write(const T& value, Style style) {
     if constexpr (std::is_enum_v<T>) {
         return json(std::string(name_of(value)));
-    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string> ||
+                         std::is_same_v<T, json>) {
         return json(value);
     } else if constexpr (std::is_array_v<T> || IsVector<T>::value) {
         json list = json::array();
@@ -163,6 +164,16 @@ void read(const json& from, T& to) {
         if (!fits) wrong(fmt::format("is {}, out of range", from.dump()));
         to = from.get<T>();
     }
+}
+
+inline void read(const json& from, double& to) {
+    if (!from.is_number()) wrong(fmt::format("is {}, not a number", from.type_name()));
+    to = from.get<double>();
+}
+
+// Handed on as it is.
+inline void read(const json& from, json& to) {
+    to = from;
 }
 
 inline void read(const json& from, std::string& to) {
@@ -259,12 +270,35 @@ void read(const json& from, std::variant<Each...>& to) {
         wrong(fmt::format("is '{}', which this cairn doesn't know", name));
 }
 
-template <class T>
-void check(const T& value, Within range) {
-    if constexpr (IsOptional<T>::value) {
-        if (value) check(*value, range);
+// What a description says of a field besides its name.
+template <class Mark>
+concept Ranged = requires(const Mark& mark) {
+    mark.least;
+    mark.most;
+};
+template <class Mark>
+concept MayBeMissing = requires {
+    requires Mark::may_be_missing;
+};
+
+template <class Mark>
+concept OfAnObject = requires {
+    requires Mark::is_object;
+};
+
+template <class T, class Mark>
+void check(const T& value, const Mark& mark) {
+    if constexpr (OfAnObject<Mark>) {
+        need_map(value);
+    } else if constexpr (!Ranged<Mark>) {
+        return;
+    } else if constexpr (IsOptional<T>::value) {
+        if (value) check(*value, mark);
+    } else if constexpr (std::is_floating_point_v<T>) {
+        if (!(value >= static_cast<T>(mark.least) && value <= static_cast<T>(mark.most)))
+            wrong(fmt::format("is {}, out of range", value));
     } else {
-        if (std::cmp_less(value, range.least) || std::cmp_greater(value, range.most))
+        if (std::cmp_less(value, mark.least) || std::cmp_greater(value, mark.most))
             wrong(fmt::format("is {}, out of range", value));
     }
 }
@@ -274,16 +308,24 @@ concept Lenient = requires {
     requires T::lenient;
 };
 
-// Every field has to be there but optional ones, and no other; unless the struct is a lenient one.
+// What other programs send may have fields that aren't known, and null for one that is missing.
+template <class T>
+concept Open = requires(const T& value) {
+    is_open(value);
+};
+
+// Every field has to be there but those that may be missing, and no other; unless the struct is a lenient or
+// an open one.
 template <Listed T>
 void read(const json& from, T& to) {
     need_map(from);
     std::vector<std::string_view> known;
     std::size_t there = 0;
-    fields(to, [&]<class M>(std::string_view name, M& member, auto... range) {
+    fields(to, [&]<class M>(std::string_view name, M& member, const auto&... mark) {
         known.push_back(name);
-        const auto found = from.find(name);
+        auto found = from.find(name);
         if (found != from.end()) ++there;
+        if (Open<T> && found != from.end() && found->is_null()) found = from.end();
         inside(std::string(name), [&] {
             if constexpr (IsOptional<M>::value) {
                 if (found == from.end())
@@ -293,13 +335,13 @@ void read(const json& from, T& to) {
             } else {
                 if (found != from.end())
                     read(*found, member);
-                else if (!Lenient<T>)
+                else if (!Lenient<T> && !(MayBeMissing<std::remove_cvref_t<decltype(mark)>> || ...))
                     wrong("is missing");
             }
-            (check(member, range), ...);
+            (check(member, mark), ...);
         });
     });
-    if (there == from.size() || Lenient<T>) return;
+    if (there == from.size() || Lenient<T> || Open<T>) return;
     for (const auto& [name, value] : from.items())
         if (std::ranges::find(known, name) == known.end())
             inside(name, [] { wrong("is a field that this cairn doesn't know"); });

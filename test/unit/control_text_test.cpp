@@ -98,7 +98,7 @@ TEST(ControlText, CheckpointSaysFolderSizePauseTime) {
 
 TEST(ControlText, ProgressFitsItsWidth) {
     const json event{
-        {"event", "progress"}, {"bytes", 50}, {"total", 200}, {"rate", 1024.0}, {"last", "12 (é\n)"}};
+        {"event", "progress"}, {"bytes", 50}, {"total", 200}, {"rate", 1024}, {"last", "12 (é\n)"}};
     EXPECT_EQ(progress_line(event, 200), "write  25 %  50 of 200  1.0 KiB/s  last: 12 (é\\x0a)");
     for (std::size_t width = 0; width < 60; ++width) EXPECT_LE(progress_line(event, width).size(), width + 1);
     EXPECT_EQ(progress_line({{"event", "phase"}, {"name", "stop"}, {"waiting", {"1 (a)", "2 (b)"}}}, 80),

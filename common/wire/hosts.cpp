@@ -1,0 +1,38 @@
+// Messages between coordinators, and between one and its capture, as JSON.
+#include "common/wire/hosts.h"
+
+#include "common/wire/capture.h"
+#include "common/wire/pack.h"
+
+namespace cairn::wire {
+
+CAIRN_MESSAGE(HostGreeting);
+CAIRN_MESSAGE(Joined);
+CAIRN_MESSAGE(Left);
+CAIRN_MESSAGE(Starting);
+CAIRN_MESSAGE(Ask);
+CAIRN_MESSAGE(Gone);
+CAIRN_MESSAGE(Report);
+CAIRN_MESSAGE(Welcome);
+CAIRN_MESSAGE(Refused);
+CAIRN_MESSAGE(State);
+CAIRN_MESSAGE(Answer);
+CAIRN_MESSAGE(Order);
+CAIRN_MESSAGE(Prepare);
+CAIRN_MESSAGE(Prepared);
+CAIRN_MESSAGE(CapturePart);
+CAIRN_MESSAGE(Pass);
+CAIRN_MESSAGE(CapturedPart);
+CAIRN_MESSAGE(Seal);
+CAIRN_MESSAGE(Sealed);
+CAIRN_MESSAGE(Publish);
+CAIRN_MESSAGE(Published);
+CAIRN_MESSAGE(Finish);
+CAIRN_MESSAGE(Finished);
+CAIRN_MESSAGE(GiveUp);
+CAIRN_MESSAGE(CaptureRequest);
+CAIRN_MESSAGE(CaptureDone);
+CAIRN_MESSAGE(Barrier);
+CAIRN_MESSAGE(PassedBarrier);
+
+}  // namespace cairn::wire
