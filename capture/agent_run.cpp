@@ -10,14 +10,10 @@
 #include <cstring>
 
 #include "capture/agent_frame.h"
+#include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
 namespace {
-
-// What the kernel leaves in rax when a call was interrupted and is to be restarted; linux/errno.h, not for
-// user space.
-constexpr std::int64_t restart_sys = -512, restart_no_intr = -513, restart_no_hand = -514,
-                       restart_block = -516;
 
 void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
     const timespec slice = {0, 1'000'000};
@@ -45,15 +41,10 @@ std::uint64_t AgentRun::scratch_size() const {
 AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) const {
     AgentThread agent = {};
     auto registers = thread.registers;
-    const auto result = static_cast<std::int64_t>(registers.rax);
-    if (static_cast<std::int64_t>(registers.orig_rax) >= 0) {
-        if (result == restart_sys || result == restart_no_intr || result == restart_no_hand) {
-            registers.rax = registers.orig_rax;
-            registers.rip -= 2;
-        } else if (result == restart_block) {
-            registers.rax = SYS_restart_syscall;
-            registers.rip -= 2;
-        }
+    if (static_cast<std::int64_t>(registers.orig_rax) >= 0 && to_be_made_again(registers)) {
+        const bool by_block = says(registers, RestartCode::by_block);
+        registers.rax = by_block ? SYS_restart_syscall : registers.orig_rax;
+        registers.rip -= 2;
     }
     agent.frame = agent_frame(registers, thread.mask);
     agent.talk = process_->region_at + offsetof(Region, talks) + index_ * sizeof(Talk);

@@ -42,7 +42,7 @@ struct StoppedProcess {
     std::int64_t timing_tls = 0;  // Door::timing_tls
     bool unreadable = false;      // the kernel doesn't let us read its memory
     std::uint64_t born_ns = 0;
-    bool settled = false;              // settle() has seen to what the stop has left in its registers
+    bool stop_hidden = false;          // hide_stop() has seen to what the stop has left in its registers
     std::int64_t clock_shift = 0;      // its CLOCK_MONOTONIC is ahead of ours by so much, ns
     std::vector<pid_t> old_snapshots;  // dead copy-on-write children of earlier checkpoints, to be reaped
 

@@ -16,12 +16,11 @@
 #include "common/agent.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
+#include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
 namespace {
 
-// linux/errno.h, not for user space: make the call again, whatever else happens.
-constexpr std::int64_t restart_no_intr = -513, first_restart_code = -516, last_restart_code = -512;
 using Clock = std::chrono::steady_clock;
 // A wrapper is some hundred instructions, or a walk through a full table; others may hold what it waits for.
 constexpr std::chrono::microseconds shortest_run{20}, longest_way{50'000};
@@ -77,15 +76,15 @@ class Thread {
         return note && note->call_frame != 0 &&
                note->call_frame - static_cast<std::uint32_t>(thread_.registers.rsp) < deepest_call;
     }
-    // In a system call that is to be made again, or that settle() has to judge (capture/settle.cpp).
+    // In a system call that is to be made again, or that hide_stop() has to judge (capture/hide_stop.cpp).
     [[nodiscard]] bool asleep() const {
         const auto& registers = thread_.registers;
         if (static_cast<std::int64_t>(registers.orig_rax) < 0) return false;
         const auto answer = static_cast<std::int64_t>(registers.rax);
-        if (answer >= first_restart_code && answer <= last_restart_code) return true;
+        if (to_be_made_again(registers)) return true;
         if (speaks_of_ipc(registers.orig_rax)) return answer == -EINTR;
         if (speaks_of_ids(registers.orig_rax) || asks_about_itself(registers.orig_rax)) return false;
-        // One that is to wait for all of it has an end to come, which settle() looks after.
+        // One that is to wait for all of it has an end to come, which hide_stop() looks after.
         const auto flags = registers.orig_rax == SYS_recvmsg ? registers.rdx : registers.r10;
         const bool whole = receives(registers.orig_rax) && (flags & MSG_WAITALL) != 0;
         return !tells_address(registers.orig_rax) || whole || answer == -EINTR;
@@ -100,7 +99,7 @@ class Thread {
         if (has_address()) return !send();
         if (!takes_ids(registers.rax) && ipc_kind_of_call(registers.rax) == IpcKind{}) return true;
         registers.orig_rax = registers.rax;
-        registers.rax = static_cast<std::uint64_t>(restart_no_intr);
+        say(registers, RestartCode::always);
         registers.rip += 2;
         (void)ptrace::set_registers(thread_.tid, registers);
         return true;

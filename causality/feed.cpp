@@ -11,7 +11,7 @@ Result<const Event*> Linearizer::Feed::head(std::uint64_t& count) {
             // What is still open at the end was never matched.
             for (Sequence* each : {&receives_, &collectives_}) {
                 each->open.clear();
-                settle(*each);
+                number_in_order(*each);
             }
             continue;
         }
@@ -65,15 +65,15 @@ Result<> Linearizer::Feed::pull() {
     if (!counted && event.kind != Kind::collective) {
         // It may have closed what others waited for.
         if (event.closes()) {
-            settle(receives_);
-            settle(collectives_);
+            number_in_order(receives_);
+            number_in_order(collectives_);
         }
         return {};
     }
     Sequence& sequence = counted ? receives_ : collectives_;
     pending.known = false;
     sequence.closed.emplace(order, pulled_ - 1);
-    settle(sequence);
+    number_in_order(sequence);
     return {};
 }
 
@@ -94,7 +94,7 @@ Result<> Linearizer::Feed::note_request(const Event& event, std::uint64_t& order
     return {};
 }
 
-void Linearizer::Feed::settle(Sequence& sequence) {
+void Linearizer::Feed::number_in_order(Sequence& sequence) {
     while (!sequence.closed.empty()) {
         const auto first = sequence.closed.begin();
         if (!sequence.open.empty() && *sequence.open.begin() < first->first) return;

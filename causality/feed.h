@@ -44,7 +44,7 @@ class Linearizer::Feed {
 
     Result<> pull();
     Result<> note_request(const Event& event, std::uint64_t& order);
-    void settle(Sequence& sequence);
+    void number_in_order(Sequence& sequence);
 
     Linearizer& owner_;
     Process process_;

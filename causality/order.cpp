@@ -8,7 +8,7 @@ namespace cairn::causality {
 namespace {
 
 // The bytes are our own: no check.
-std::uint32_t take(const std::uint8_t*& at) {
+std::uint32_t read_number(const std::uint8_t*& at) {
     std::uint32_t value = *at & 0x7fU;
     for (unsigned shift = 7; (*at++ & 0x80U) != 0; shift += 7) value |= (*at & 0x7fU) << shift;
     return value;
@@ -139,9 +139,9 @@ void ClockTable::clock(Index event, std::span<std::uint32_t> into) const {
         const std::uint8_t* in = line.differences.data() + line.anchors[anchor];
         for (std::size_t i = anchor * stride + 1; i < records; ++i) {
             Process k = 0;
-            for (std::uint32_t count = take(in); count > 0; --count) {
-                k += take(in);
-                into[k] += take(in);
+            for (std::uint32_t count = read_number(in); count > 0; --count) {
+                k += read_number(in);
+                into[k] += read_number(in);
             }
         }
     }
@@ -161,9 +161,9 @@ std::uint32_t ClockTable::component(Index event, Process of) const {
     const std::uint8_t* in = line.differences.data() + line.anchors[anchor];
     for (std::size_t i = anchor * stride + 1; i < records; ++i) {
         Process k = 0;
-        for (std::uint32_t count = take(in); count > 0; --count) {
-            k += take(in);
-            const std::uint32_t raise = take(in);
+        for (std::uint32_t count = read_number(in); count > 0; --count) {
+            k += read_number(in);
+            const std::uint32_t raise = read_number(in);
             if (k == of) value += raise;
         }
     }

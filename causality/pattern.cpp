@@ -78,13 +78,13 @@ DependenceVectors::DependenceVectors(const Pattern& pattern) : n_(pattern.proces
     vectors_.resize(std::size_t{count} * n_);
     std::vector<std::vector<std::uint32_t>> now(n, std::vector<std::uint32_t>(n));
     std::vector<std::uint32_t> taken(n);
-    const auto take = [&](Process p) {
+    const auto take_checkpoint = [&](Process p) {
         std::copy(now[p].begin(), now[p].end(),
                   vectors_.begin() + static_cast<std::ptrdiff_t>((std::size_t{first_[p]} + taken[p]) * n_));
         ++taken[p];
         ++now[p][p];
     };
-    for (Process p = 0; p < n; ++p) take(p);
+    for (Process p = 0; p < n; ++p) take_checkpoint(p);
     // A vector for each message in transit, given back when it can't be received again.
     std::vector<std::uint32_t> slot(pattern.messages(), none), receives(pattern.messages());
     for (const Pattern::Step& step : pattern.steps())
@@ -111,10 +111,10 @@ DependenceVectors::DependenceVectors(const Pattern& pattern) : n_(pattern.proces
             for (Process k = 0; k < n; ++k) now[p][k] = std::max(now[p][k], from[k]);
             if (--receives[step.message] == 0) unused.push_back(slot[step.message]);
         } else {
-            take(p);
+            take_checkpoint(p);
         }
     }
-    for (Process p = 0; p < n; ++p) take(p);
+    for (Process p = 0; p < n; ++p) take_checkpoint(p);
 }
 
 std::optional<std::pair<Checkpoint, Checkpoint>> hidden_dependency(const Pattern& pattern,

@@ -184,8 +184,8 @@ class Simulation {
         bool operator>(const Event& other) const { return time > other.time; }
     };
 
-    void take(Process p, bool forced) {
-        protocol_->take(p);
+    void take_checkpoint(Process p, bool forced) {
+        protocol_->take_checkpoint(p);
         outcome_.logged += protocol_->log_size(p);
         ++(forced ? outcome_.forced : outcome_.basic);
         pattern_.checkpoint(p, forced);
@@ -209,7 +209,7 @@ class Simulation {
     }
     void arrive(std::uint32_t slot) {
         const Transit message = transit_[slot];
-        if (protocol_->receive(message.to, slot)) take(message.to, true);
+        if (protocol_->receive(message.to, slot)) take_checkpoint(message.to, true);
         protocol_->deliver(message.to, slot);
         pattern_.receive(message.to, message.message);
         graph_.message(message.interval, graph_.interval(message.to));
@@ -252,7 +252,7 @@ class Simulation {
             } else if (outcome_.messages >= scenario_.messages) {
                 continue;  // only what is on its way
             } else if (event.what % 2 == 1) {
-                take(event.what / 2, false);
+                take_checkpoint(event.what / 2, false);
                 events.push({event.time + checkpoints.exponential(scenario_.checkpoint_every), event.what});
             } else {
                 const Process from = event.what / 2, to = partners.pick(from, turns[from]++, traffic);
@@ -281,7 +281,7 @@ class Simulation {
         for (const Pattern::Step& step : recorded.steps()) {
             const Process p = step.process();
             fail_when_due(++done, recorded.steps().size(), failures);
-            if (step.what() == Pattern::What::basic) take(p, false);
+            if (step.what() == Pattern::What::basic) take_checkpoint(p, false);
             if (step.what() == Pattern::What::send) {
                 for (const Process to : receivers[step.message])
                     if (to != p) slots[std::uint64_t{step.message} * n_ + to].push_back(send(p, to));

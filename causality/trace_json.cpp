@@ -23,7 +23,7 @@ class Members {
 
     template <class T>
     void number(const char* key, T& value, std::int64_t least, std::uint64_t most) {
-        const json* found = take(key);
+        const json* found = member(key);
         if (found == nullptr) return;
         if (!found->is_number_integer()) return complain(key, "is not a whole number");
         if (found->is_number_unsigned()) {
@@ -37,18 +37,18 @@ class Members {
         }
     }
     void flag(const char* key, std::uint8_t& flags, std::uint8_t bit) {
-        const json* found = take(key);
+        const json* found = member(key);
         if (found == nullptr) return;
         if (!found->is_boolean()) return complain(key, "is neither true nor false");
         if (found->get<bool>()) flags |= bit;
     }
     void text(const char* key, std::string& value) {
-        const json* found = take(key);
+        const json* found = member(key);
         if (found == nullptr) return;
         if (!found->is_string()) return complain(key, "is no string");
         value = found->get_ref<const std::string&>();
     }
-    const json* take(const char* key) {
+    const json* member(const char* key) {
         const auto found = object_.find(key);
         if (found == object_.end()) return nullptr;
         taken_.insert(key);
@@ -139,7 +139,7 @@ void parse_event(Members& members, TraceLine& line) {
 void parse_communicator(Members& members, TraceLine& line) {
     members.number("communicator", line.communicator.id, 1, most_id);
     if (line.communicator.id == 0) members.complain("communicator", "is 0, which is everybody");
-    const json* list = members.take("members");
+    const json* list = members.member("members");
     if (list == nullptr || !list->is_array()) return members.complain("members", "is no list");
     for (const json& each : *list) {
         if (!each.is_number_unsigned() || each.get<std::uint64_t>() >= most_processes)

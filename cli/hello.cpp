@@ -59,14 +59,14 @@ class Reader {
         while (!rest_.empty() && std::strchr(" \t\r\n", rest_[0]) != nullptr) rest_.remove_prefix(1);
         return rest_.empty() ? '\0' : rest_[0];
     }
-    bool take(char c) {
+    bool accept(char c) {
         if (peek() != c || c == '\0') return false;
         rest_.remove_prefix(1);
         return true;
     }
     std::string string() {
         std::string value;
-        if (!take('"')) return value;
+        if (!accept('"')) return value;
         while (!rest_.empty()) {
             const char c = next();
             if (c == '"') break;
@@ -174,13 +174,13 @@ std::string hello_message(const Wishes& wishes) {
 
 std::string json_field(std::string_view object, std::string_view name) {
     Reader reader(object);
-    if (!reader.take('{')) return {};
+    if (!reader.accept('{')) return {};
     while (reader.peek() == '"') {
         const std::string key = reader.string();
-        if (!reader.take(':')) return {};
+        if (!reader.accept(':')) return {};
         std::string value = reader.value();
         if (key == name) return value;
-        if (!reader.take(',')) return {};
+        if (!reader.accept(',')) return {};
     }
     return {};
 }

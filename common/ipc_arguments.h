@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include "common/ipc_map.h"
+#include "common/ptrace/restart_code.h"
 #include "common/ptrace/thread.h"
 
 namespace cairn {
@@ -38,10 +39,7 @@ inline bool speaks_of_ipc(unsigned long long call) {
 // `translate`: (kind, id) -> id. Changes the arguments of a call that is to be made again.
 template <class Translate>
 void translate_ipc_arguments(ptrace::Registers& registers, const Translate& translate) {
-    // linux/errno.h, not for user space
-    constexpr long long first_restart_code = -516, last_restart_code = -512;
-    const auto answer = static_cast<long long>(registers.rax);
-    if (answer < first_restart_code || answer > last_restart_code) return;
+    if (!to_be_made_again(registers)) return;
     const IpcKind kind = ipc_kind_of_call(registers.orig_rax);
     if (kind == IpcKind{}) return;
     // Commands that take an index into the kernel's table: IPC_INFO and *_STAT, *_INFO, *_STAT_ANY.

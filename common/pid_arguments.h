@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "common/ptrace/restart_code.h"
 #include "common/ptrace/thread.h"
 
 namespace cairn {
@@ -94,10 +95,7 @@ void translate_pid_arguments(ptrace::Registers& registers, const Translate& tran
         else
             one(value);
     };
-    // linux/errno.h, not for user space. A finished call's registers are the program's: it may count on them.
-    constexpr long long first_restart_code = -516, last_restart_code = -512;
-    const auto answer = static_cast<long long>(registers.rax);
-    if (answer < first_restart_code || answer > last_restart_code) return;
+    if (!to_be_made_again(registers)) return;
     switch (registers.orig_rax) {
         case SYS_wait4:
         case SYS_kill:

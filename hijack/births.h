@@ -32,7 +32,7 @@ std::int32_t announced_birth(Call call) {
     if (pid == 0 && !birth.registered) register_child(place);
     birth = before;
     if (pid == 0) return 0;
-    return settle_birth(place, pid);
+    return end_birth(place, pid);
 }
 
 }  // namespace cairn::hijack

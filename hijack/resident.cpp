@@ -288,7 +288,7 @@ void register_child(Birthplace place) {
     announce_change(region);
 }
 
-std::int32_t settle_birth(Birthplace place, std::int32_t child_pid) {
+std::int32_t end_birth(Birthplace place, std::int32_t child_pid) {
     Region& region = *resident.region;
     if (place.slot == no_slot) return to_virtual(region.ids, child_pid);
     // What fork answered then is what the program goes by now.
@@ -305,7 +305,7 @@ std::int32_t settle_birth(Birthplace place, std::int32_t child_pid) {
     return name_process(region, place.slot, child_pid);
 }
 
-std::int32_t settle_spawn(std::int32_t child_pid) {
+std::int32_t end_spawn(std::int32_t child_pid) {
     constexpr std::int32_t taken = -1;  // takes a birth out of the reach of other children
     Region& region = *resident.region;
     if (child_pid > 0) {

@@ -52,11 +52,11 @@ void register_child(Birthplace place);
 // Looks at a birth from the parent's side: names the child in its slot so that the coordinator can watch over
 // it even if it never registers, or gives the slot back if there is no child. Returns the pid as the program
 // knows it. Keeps errno.
-std::int32_t settle_birth(Birthplace place, std::int32_t child_pid);
+std::int32_t end_birth(Birthplace place, std::int32_t child_pid);
 
 // The same for posix_spawn, whose children look for a birth of their parent's themselves: the births of one
 // parent are alike. child_pid -1: there is none.
-std::int32_t settle_spawn(std::int32_t child_pid);
+std::int32_t end_spawn(std::int32_t child_pid);
 
 // Nanoseconds of CLOCK_BOOTTIME.
 std::uint64_t boottime_ns();

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "capture/collect/keyrings.h"
+#include "capture/hide_stop.h"
 #include "capture/passes/passes.h"
-#include "capture/settle.h"
 #include "capture/translation.h"
 #include "common/uid.h"
 
@@ -96,7 +96,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
     for (auto& [pid, process] : group.stopped.processes()) {
         CHECK_OK(refuse_unsupported(process));
         leave_translations(process);
-        settle(process);
+        hide_stop(process);
         auto& member = members.all.emplace_back();
         member.process = &process;
         member.holder = {pid, -1, process.first_living().tid};

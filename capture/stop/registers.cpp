@@ -3,8 +3,9 @@
 #include <cerrno>
 
 #include "capture/collect/filters.h"
-#include "capture/settle.h"
+#include "capture/hide_stop.h"
 #include "capture/stop/stopping.h"
+#include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
 namespace {
@@ -49,7 +50,7 @@ Result<bool> read_registers(SeizedThreads& seized, StoppedProcess& process) {
     return true;
 }
 
-void settle_still(const Stopping& group, StoppedProcess& process) {
+void hide_from_still(const Stopping& group, StoppedProcess& process) {
     if (!find_doors(group, process)) return;
     process.threads.clear();
     for (const auto& seized : group.threads.of(process.pid)) {
@@ -63,7 +64,7 @@ void settle_still(const Stopping& group, StoppedProcess& process) {
         thread.mask = *mask;
         process.threads.push_back(thread);
     }
-    settle(process);
+    hide_stop(process);
 }
 
 // Main threads first: see seize_new_threads().
@@ -100,22 +101,21 @@ Result<bool> read_all_registers(Stopping& group) {
 
 // What the kernel would go on with by restart_syscall(2) where a seccomp filter may kill for that: the call
 // is made anew, which it was allowed. (How long it was to sleep is known of most, and said by
-// capture/settle.cpp by now: the others sleep as long again. Any stop and continuation by job control is as
-// dangerous to them.)
+// capture/hide_stop.cpp by now: the others sleep as long again. Any stop and continuation by job control is
+// as dangerous to them.)
 void spare_restart(pid_t tid) {
-    constexpr std::int64_t restart_no_hand = -514, restart_block = -516;  // linux/errno.h
     auto registers = ptrace::registers(tid);
-    if (!registers || static_cast<std::int64_t>(registers->rax) != restart_block ||
+    if (!registers || !says(*registers, RestartCode::by_block) ||
         static_cast<std::int64_t>(registers->orig_rax) < 0 || !may_not_restart(tid))
         return;
-    registers->rax = static_cast<std::uint64_t>(restart_no_hand);
+    say(*registers, RestartCode::unless_any_handler);
     (void)ptrace::set_registers(tid, *registers);
 }
 
 // Given up in the middle of it: nobody may notice that he was stopped.
 Stopping::~Stopping() {
     for (auto& [pid, tracked] : processes)
-        if (tracked.is_held()) settle_still(*this, tracked.process);
+        if (tracked.is_held()) hide_from_still(*this, tracked.process);
     spare_restarts(threads);
     detach_all(threads);
 }
@@ -123,7 +123,7 @@ Stopping::~Stopping() {
 // Given up before the pause had begun, or all is done.
 StoppedGroup::~StoppedGroup() {
     for (auto& [pid, process] : processes_)
-        if (!process.settled) settle(process);
+        if (!process.stop_hidden) hide_stop(process);
     spare_restarts(threads_);
     detach_all(threads_);
 }

@@ -85,18 +85,18 @@ Result<> check_shared_memory(const Stopping& group) {
 
 // One look at everybody. True: all stand still, and nothing has changed.
 Result<bool> look_at_all(Stopping& group) {
-    bool settled = true;
+    bool unchanged = true;
     for (auto& [pid, tracked] : group.processes) {
         if (tracked.stage != Stage::candidate) continue;
         const bool stays = TRY(look_at_candidate(group, pid, tracked));
-        if (stays || tracked.stage != Stage::left_out) settled = false;
+        if (stays || tracked.stage != Stage::left_out) unchanged = false;
     }
     for (auto& [pid, tracked] : group.processes) {
         if (!tracked.is_held()) continue;
         const bool done = TRY(look_at_held(group, pid, tracked));
-        if (!done) settled = false;
+        if (!done) unchanged = false;
     }
-    return settled && !group.has_candidates();
+    return unchanged && !group.has_candidates();
 }
 
 }  // namespace
@@ -135,8 +135,8 @@ Result<StoppedGroup> stop_group(const std::vector<pid_t>& members, const Session
     auto last_report = Clock::now();
     for (;;) {
         drain_events(group);
-        const bool settled = TRY(look_at_all(group));
-        if (settled && !look_for_births(group) && no_more_children(group) && nobody_has_come(group)) {
+        const bool unchanged = TRY(look_at_all(group));
+        if (unchanged && !look_for_births(group) && no_more_children(group) && nobody_has_come(group)) {
             const bool complete = TRY(read_all_registers(group));
             if (complete) break;
             continue;
@@ -146,7 +146,7 @@ Result<StoppedGroup> stop_group(const std::vector<pid_t>& members, const Session
             last_report = Clock::now();
             reporter.phase("stop", {waiting_for(group)});
         }
-        if (!settled || group.has_candidates()) {
+        if (!unchanged || group.has_candidates()) {
             await_event();
             look_after_silent(group);
         }

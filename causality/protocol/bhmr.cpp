@@ -20,10 +20,10 @@ Bhmr::Bhmr(Process self, Process processes, Encoding encoding)
     pure_.set(0, self);
     for (Process k = 0; k < processes; ++k) causal_.set(k, k);
     if (encoding == Encoding::differences) changes_ = Changes(processes, processes);
-    take();
+    take_checkpoint();
 }
 
-void Bhmr::take() {
+void Bhmr::take_checkpoint() {
     std::copy(now_.begin(), now_.end(), stored_.begin());
     sent_to_.clear(0);
     if (encoding_ == Encoding::differences)

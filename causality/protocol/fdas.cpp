@@ -9,10 +9,10 @@ Fdas::Fdas(Process self, Process processes, Encoding encoding)
       stored_(processes, 0),
       arriving_(std::size_t{processes} * 2, 0) {
     if (encoding == Encoding::differences) changes_ = Changes(processes, processes);
-    take();
+    take_checkpoint();
 }
 
-void Fdas::take() {
+void Fdas::take_checkpoint() {
     std::copy(now_.begin(), now_.end(), stored_.begin());
     sent_ = 0;
     ++now_[self_];

@@ -2,7 +2,7 @@
 
 namespace cairn::causality {
 
-void IndexProtocol::take() {
+void IndexProtocol::take_checkpoint() {
     clock_ = asked_ ? arriving_ : clock_ + 1;
     asked_ = false;
     last_ = {clock_, first_sent_};

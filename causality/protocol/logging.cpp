@@ -17,10 +17,10 @@ SenderLogging::SenderLogging(Process self, Process processes, Encoding encoding)
     last_.checkpoints.resize(processes);
     last_.sent.resize(processes);
     last_.received.resize(processes);
-    take();
+    take_checkpoint();
 }
 
-void SenderLogging::take() {
+void SenderLogging::take_checkpoint() {
     const auto own = static_cast<std::uint32_t>(std::size_t{n_} * n_ + self_);
     ++known_[own];
     if (encoding_ == Encoding::differences) changes_.touch(own);

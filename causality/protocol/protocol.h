@@ -29,8 +29,8 @@ enum class Encoding : std::uint8_t { full, differences };
 // outgrows its room, and all but load() leave the object as it was when they fail.
 //
 // The initial state is a checkpoint, taken by the constructor. A message arrives in two steps: receive() says
-// whether a checkpoint must come first; then the host saves its state, calls take(); then, in any case,
-// deliver(), and the program gets the message.
+// whether a checkpoint must come first; then the host saves its state, calls take_checkpoint(); then, in any
+// case, deliver(), and the program gets the message.
 class Protocol {
   public:
     Protocol(Process self, Process processes) : self_(self), n_(processes) {}
@@ -42,7 +42,7 @@ class Protocol {
     [[nodiscard]] Process processes() const { return n_; }
 
     // A checkpoint is taken, a basic one or one that receive() has asked for.
-    virtual void take() = 0;
+    virtual void take_checkpoint() = 0;
     // Writes what goes with a message to `to`, most_piggyback() bytes at most; returns how many.
     [[nodiscard]] virtual std::size_t send(Process to, std::span<std::uint8_t> into) = 0;
     // True: a checkpoint before delivery. Code damaged: these bytes are no piggyback of this protocol.

@@ -13,7 +13,7 @@ namespace cairn::causality {
 class Uncoordinated final : public Protocol {
   public:
     using Protocol::Protocol;
-    void take() override {}
+    void take_checkpoint() override {}
     std::size_t send(Process, std::span<std::uint8_t>) override { return 0; }
     Result<bool> receive(Process, std::span<const std::uint8_t> piggyback) override {
         if (!piggyback.empty()) return damaged();
@@ -35,7 +35,7 @@ class IndexProtocol final : public Protocol {
   public:
     IndexProtocol(Process self, Process processes, bool only_if_sent)
         : Protocol(self, processes), only_if_sent_(only_if_sent) {}
-    void take() override;
+    void take_checkpoint() override;
     std::size_t send(Process to, std::span<std::uint8_t> into) override;
     Result<bool> receive(Process from, std::span<const std::uint8_t> piggyback) override;
     void deliver() override;
@@ -58,7 +58,7 @@ class IndexProtocol final : public Protocol {
 class Russell final : public Protocol {
   public:
     using Protocol::Protocol;
-    void take() override { sent_ = 0; }
+    void take_checkpoint() override { sent_ = 0; }
     std::size_t send(Process, std::span<std::uint8_t>) override {
         sent_ = 1;
         return 0;
@@ -85,7 +85,7 @@ class Russell final : public Protocol {
 class Fdas final : public Protocol {
   public:
     Fdas(Process self, Process processes, Encoding encoding);
-    void take() override;
+    void take_checkpoint() override;
     std::size_t send(Process to, std::span<std::uint8_t> into) override;
     Result<bool> receive(Process from, std::span<const std::uint8_t> piggyback) override;
     void deliver() override;
@@ -109,7 +109,7 @@ class Fdas final : public Protocol {
 class Bhmr final : public Protocol {
   public:
     Bhmr(Process self, Process processes, Encoding encoding);
-    void take() override;
+    void take_checkpoint() override;
     std::size_t send(Process to, std::span<std::uint8_t> into) override;
     Result<bool> receive(Process from, std::span<const std::uint8_t> piggyback) override;
     void deliver() override;
@@ -158,7 +158,7 @@ class SenderLogging final : public Protocol {
   public:
     SenderLogging(Process self, Process processes, Encoding encoding);
     // Afterwards checkpoint() is what has to become stable together with the state.
-    void take() override;
+    void take_checkpoint() override;
     // The message itself is kept by the host, under number_sent(to), until a checkpoint's log leaves it out.
     std::size_t send(Process to, std::span<std::uint8_t> into) override;
     Result<bool> receive(Process from, std::span<const std::uint8_t> piggyback) override;

@@ -12,7 +12,7 @@ class EncodedTogether final : public Together {
         for (Process p = 0; p < processes; ++p) parts_.push_back(make_protocol(kind, p, processes, encoding));
         room_ = parts_[0]->most_piggyback();
     }
-    void take(Process p) override { parts_[p]->take(); }
+    void take_checkpoint(Process p) override { parts_[p]->take_checkpoint(); }
     std::size_t send(Process from, Process to, std::uint32_t slot) override {
         if (slot >= travelling_.size()) {
             travelling_.resize(slot + 1);
@@ -72,10 +72,10 @@ std::unique_ptr<Together> make_together(ProtocolKind kind, Process processes, En
 }
 
 FdasTogether::FdasTogether(Process processes) : Together(processes), dates_(processes), sent_(processes) {
-    for (Process p = 0; p < processes; ++p) take(p);
+    for (Process p = 0; p < processes; ++p) take_checkpoint(p);
 }
 
-void FdasTogether::take(Process p) {
+void FdasTogether::take_checkpoint(Process p) {
     dates_.changes(p);
     ++dates_.of(p)[p];
     sent_[p] = false;

@@ -19,7 +19,7 @@ class Together {
     Together& operator=(const Together&) = delete;
     virtual ~Together() = default;
 
-    virtual void take(Process p) = 0;
+    virtual void take_checkpoint(Process p) = 0;
     // While it travels, a message has a slot: the host's small numbers, used again behind deliver(). The
     // bytes of control data that ride on it.
     virtual std::size_t send(Process from, Process to, std::uint32_t slot) = 0;
@@ -27,8 +27,8 @@ class Together {
     [[nodiscard]] virtual bool receive(Process to, std::uint32_t slot) = 0;
     virtual void deliver(Process to, std::uint32_t slot) = 0;
 
-    // Of the last take(), to be asked before the process does anything else: messages that its log holds, and
-    // what a recovery needs (logging only).
+    // Of the last take_checkpoint(), to be asked before the process does anything else: messages that its log
+    // holds, and what a recovery needs (logging only).
     [[nodiscard]] virtual std::size_t log_size(Process) const { return 0; }
     [[nodiscard]] virtual LoggedCheckpoint checkpoint(Process) const { return {}; }
     // What the slot's message carries, as Protocol::send() writes it.
@@ -87,7 +87,7 @@ class Knowledge {
 class FdasTogether final : public Together {
   public:
     explicit FdasTogether(Process processes);
-    void take(Process p) override;
+    void take_checkpoint(Process p) override;
     std::size_t send(Process from, Process to, std::uint32_t slot) override;
     bool receive(Process to, std::uint32_t slot) override;
     void deliver(Process to, std::uint32_t slot) override;
@@ -107,7 +107,7 @@ class BhmrTogether final : public Together {
   public:
     // `collect_at`: how many vectors to keep before those are looked for that nobody can ask for any more.
     explicit BhmrTogether(Process processes, std::size_t collect_at = 4096);
-    void take(Process p) override;
+    void take_checkpoint(Process p) override;
     std::size_t send(Process from, Process to, std::uint32_t slot) override;
     bool receive(Process to, std::uint32_t slot) override;
     void deliver(Process to, std::uint32_t slot) override;
@@ -145,7 +145,7 @@ class BhmrTogether final : public Together {
 class LoggingTogether final : public Together {
   public:
     explicit LoggingTogether(Process processes);
-    void take(Process p) override;
+    void take_checkpoint(Process p) override;
     std::size_t send(Process from, Process to, std::uint32_t slot) override;
     bool receive(Process, std::uint32_t) override { return false; }
     void deliver(Process to, std::uint32_t slot) override;

@@ -13,11 +13,11 @@ BhmrTogether::BhmrTogether(Process processes, std::size_t collect_at)
       at_least_(collect_at) {
     for (Process p = 0; p < processes; ++p) {
         dates_.make();
-        take(p);
+        take_checkpoint(p);
     }
 }
 
-void BhmrTogether::take(Process p) {
+void BhmrTogether::take_checkpoint(Process p) {
     seen_.changes(p);
     std::int32_t* dates = dates_.row(p);
     const std::int32_t own = dates[p] / 2;

@@ -9,10 +9,10 @@ LoggingTogether::LoggingTogether(Process processes)
       channels_(1),
       taken_in_(processes),
       logs_(processes) {
-    for (Process p = 0; p < processes; ++p) take(p);
+    for (Process p = 0; p < processes; ++p) take_checkpoint(p);
 }
 
-void LoggingTogether::take(Process p) {
+void LoggingTogether::take_checkpoint(Process p) {
     next_state(p);
     const std::int32_t* seen = seen_.of(p);
     taken_in_[p].push_back(seen[p]);

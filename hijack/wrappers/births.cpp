@@ -80,7 +80,7 @@ CAIRN_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* arg
     if (region() == nullptr || (flags & CLONE_VM) != 0)
         return real(function, stack, flags, argument, parent_tid, tls, child_tid);
     CloneStart start = {function, argument, claim_birth(*region(), raw::pid())};
-    return settle_birth(start.place, real(clone_child, stack, flags, &start, parent_tid, tls, child_tid));
+    return end_birth(start.place, real(clone_child, stack, flags, &start, parent_tid, tls, child_tid));
 }
 
 CAIRN_EXPORT int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept
@@ -118,5 +118,5 @@ extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(
         errno = static_cast<int>(-answer);
         answer = -1;
     }
-    return settle_birth(place, static_cast<std::int32_t>(answer));
+    return end_birth(place, static_cast<std::int32_t>(answer));
 }

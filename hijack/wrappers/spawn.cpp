@@ -40,7 +40,7 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
         if (membership == Membership::member) slot = claim_spawn_birth(*region(), raw::pid());
         pid_t pid = -1;
         const int error = spawn(&pid, changed);
-        if (slot != no_slot) pid = settle_spawn(error == 0 ? pid : -1);
+        if (slot != no_slot) pid = end_spawn(error == 0 ? pid : -1);
         if (error == 0 && pid_wanted != nullptr) *pid_wanted = pid;
         return error;
     });

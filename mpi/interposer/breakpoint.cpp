@@ -34,7 +34,7 @@ std::string stack() {
     return walk.text;
 }
 
-void take(const std::string& stops) {
+void read_stops(const std::string& stops) {
     Session& s = *session;
     const char* at = stops.c_str();
     for (int rank = 0; rank < s.rank && *at != 0; ++at)
@@ -66,14 +66,14 @@ void stop_here() {
     ::unlink(path.c_str());
     std::string stops;
     std::getline(std::ifstream(next), stops);
-    take(stops);
+    read_stops(stops);
 }
 
 }  // namespace
 
 void read_stop(const std::string& stops) {
     const Session& s = *session;
-    take(stops);
+    read_stops(stops);
     session->breaking = true;
     ::unlink(state_path().c_str());
     ::unlink(fmt::format("{}/stopped/trace.{}", s.folder, s.rank).c_str());

@@ -57,13 +57,13 @@ void record_probe(int source, int tag, const Envelope& found) {
 Envelope recorded_probe(int source, int tag) {
     RecordReader& in = *session->reader;
     Envelope found{source, tag};
-    const auto take = [&](Column column, int& into) {
+    const auto replay = [&](Column column, int& into) {
         const auto value = in.next(column);
         if (!value) record_ends();
         into = static_cast<int>(unzigzag(*value));
     };
-    if (source == MPI_ANY_SOURCE) take(Column::probe_source, found.source);
-    if (tag == MPI_ANY_TAG) take(Column::probe_tag, found.tag);
+    if (source == MPI_ANY_SOURCE) replay(Column::probe_source, found.source);
+    if (tag == MPI_ANY_TAG) replay(Column::probe_tag, found.tag);
     probe_came_to(source, tag, found);
     return found;
 }

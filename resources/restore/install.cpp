@@ -126,7 +126,7 @@ class ObjectSet::Postponing {
     int last_;
 };
 
-Result<> ObjectSet::settle() {
+Result<> ObjectSet::hand_to_keepers() {
     const auto& options = state_->options;
     if (options.width == 0) return {};
     CHECK_OK(state_->opened.hand_over());

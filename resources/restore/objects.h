@@ -135,7 +135,7 @@ class ObjectSet {
     [[nodiscard]] int place_of(const schema::Process& process, std::int64_t object) const;
 
     // In the tool, before the forest is forked, and when all that its processes inherit is open.
-    [[nodiscard]] Result<> settle();
+    [[nodiscard]] Result<> hand_to_keepers();
 
     // The launcher's end of an MPI program's connection to its launcher (Object::extra has "pmi_rank"); none
     // if the object is no such, or it was taken already.

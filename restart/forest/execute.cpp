@@ -180,13 +180,13 @@ class Executing {
         Entry& entry = shared_.board->entry(0);
         entry.stage = Stage::building;
         for (const Step& step : plan_.processes[0].steps) {
-            CHECK_OK(take(step));
+            CHECK_OK(carry_out(step));
             ++entry.step;
         }
         return {};
     }
 
-    Result<> take(const Step& step) {
+    Result<> carry_out(const Step& step) {
         Board& board = *shared_.board;
         switch (step.act) {
             case Act::fork: {

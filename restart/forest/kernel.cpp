@@ -9,7 +9,7 @@ std::unexpected<Error> refuse(int number, std::string_view call, Id caller) {
     return fail_errno("{} by {}", call, caller);
 }
 
-void take(std::map<Id, int>& counts, Id id) {
+void leave(std::map<Id, int>& counts, Id id) {
     ++counts[id];
 }
 void drop(std::map<Id, int>& counts, Id id) {
@@ -20,8 +20,8 @@ void drop(std::map<Id, int>& counts, Id id) {
 
 Kernel::Kernel() {
     tasks_[init] = {.pid = init, .parent = 0, .sid = init, .pgid = init};
-    take(groups_, init);
-    take(sessions_, init);
+    leave(groups_, init);
+    leave(sessions_, init);
 }
 
 Kernel::Task* Kernel::living(Id pid) {
@@ -39,8 +39,8 @@ Result<> Kernel::fork(Id caller, Id child) {
     if (in_use(child)) return refuse(EEXIST, fmt::format("fork of {}", child), caller);
     parent->children.insert(child);
     tasks_[child] = {.pid = child, .parent = caller, .sid = parent->sid, .pgid = parent->pgid};
-    take(groups_, parent->pgid);
-    take(sessions_, parent->sid);
+    leave(groups_, parent->pgid);
+    leave(sessions_, parent->sid);
     return {};
 }
 
@@ -52,8 +52,8 @@ Result<> Kernel::setsid(Id caller) {
     drop(groups_, task->pgid);
     drop(sessions_, task->sid);
     task->sid = task->pgid = caller;
-    take(groups_, caller);
-    take(sessions_, caller);
+    leave(groups_, caller);
+    leave(sessions_, caller);
     return {};
 }
 
@@ -84,7 +84,7 @@ Result<> Kernel::setpgid(Id caller, Id pid, Id pgid) {
     }
     drop(groups_, task.pgid);
     task.pgid = pgid;
-    take(groups_, pgid);
+    leave(groups_, pgid);
     return {};
 }
 

@@ -57,7 +57,7 @@ class Life {
         for (std::size_t i = 0; i < self_.steps.size(); ++i) {
             entry.step = static_cast<std::uint32_t>(i);
             if (board_.stopped()) give_up();
-            take(self_.steps[i]);
+            carry_out(self_.steps[i]);
         }
         give_up();  // a plan ends with exit or become
     }
@@ -92,7 +92,7 @@ class Life {
         if (!done) fail(Mishap::call, errno);
     }
 
-    void take(const Step& step) {
+    void carry_out(const Step& step) {
         switch (step.act) {
             case Act::fork:
                 if (auto child = fork_child(shared_, step.process); !child)

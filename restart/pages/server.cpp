@@ -167,7 +167,7 @@ class Server {
             if (++waits == most_waits) give_up("a change of memory that has begun doesn't end");
             ::usleep(100);
         }
-        settle(id, batch);
+        apply_batch(id, batch);
         hold_.release();
     }
 
@@ -193,7 +193,7 @@ class Server {
         batch.events.push_back(event);
     }
 
-    void settle(SpaceId id, const Batch& batch) {
+    void apply_batch(SpaceId id, const Batch& batch) {
         auto& space = spaces_.at(id);
         if (batch.events.empty()) return;
         if (!batch.all_held && order_matters(batch.events))

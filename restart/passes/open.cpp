@@ -46,7 +46,7 @@ Result<Objects> open(const Options& options, const Computation& computation, Obj
     // Each process opens its own image, at a number that is kept free for it; above the floor as well.
     Fd image_place(::fcntl(spaces.regions.owners_fd().get(), F_DUPFD, opening.floor));
     if (!image_place) return fail_errno("descriptor for images");
-    CHECK_OK(set.settle());
+    CHECK_OK(set.hand_to_keepers());
     const bool lazy = TRY(pages::choose_lazy(options.memory));
     notes.print();
     return Objects{std::move(system_v), std::move(set), std::move(image_place),

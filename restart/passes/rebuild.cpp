@@ -102,7 +102,7 @@ class Rebuilder {
             if (happening.event == Event::ended && rebuilt_.pages &&
                 rebuilt_.pages->ended(happening.tid, happening.detail))
                 continue;
-            if (const auto number = find(happening)) CHECK_OK(take(happening, *number));
+            if (const auto number = find(happening)) CHECK_OK(act_on(happening, *number));
         }
         return {};
     }
@@ -121,7 +121,7 @@ class Rebuilder {
         return number_of_.at(process->second);
     }
 
-    Result<> take(const Happening& happening, std::size_t number) {
+    Result<> act_on(const Happening& happening, std::size_t number) {
         auto& one = rebuilt_.processes[number];
         switch (happening.event) {
             case Event::execed:

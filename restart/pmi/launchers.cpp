@@ -10,6 +10,7 @@
 #include <map>
 #include <utility>
 
+#include "common/ptrace/restart_code.h"
 #include "restart/pmi/launcher.h"
 
 namespace cairn::restart::pmi {
@@ -17,14 +18,13 @@ namespace {
 
 // A read of this descriptor was interrupted by the checkpoint, and begins anew.
 bool reads_from(const schema::Process& process, int fd) {
-    constexpr long restart_codes[] = {-512, -513, -514, -516};  // ERESTARTSYS and its kin: linux/errno.h
     return std::ranges::any_of(process.threads, [&](const schema::Thread& thread) {
         user_regs_struct registers{};
         if (thread.registers.size() < sizeof registers) return false;
         std::memcpy(&registers, thread.registers.data(), sizeof registers);
         const auto call = static_cast<long>(registers.orig_rax);
         return (call == SYS_read || call == SYS_recvfrom) && static_cast<int>(registers.rdi) == fd &&
-               std::ranges::find(restart_codes, static_cast<long>(registers.rax)) != std::end(restart_codes);
+               to_be_made_again(registers);
     });
 }
 

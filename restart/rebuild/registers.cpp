@@ -13,6 +13,7 @@
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/proc.h"
+#include "common/ptrace/restart_code.h"
 #include "common/ptrace/thread.h"
 #include "common/timeout.h"
 
@@ -81,12 +82,10 @@ Result<> set_thread(const Rebuilding& rebuilding, std::size_t index) {
     translate_pid_arguments(registers, translation.to_kernel);
     translate_ipc_arguments(
         registers, [&](IpcKind kind, std::int32_t id) { return ipc_to_real(*translation.ipc, kind, id); });
-    constexpr std::int64_t restart_block = -516, restart_no_hand = -514;
     // The kernel's restart block has gone with the old thread: the call is made anew, with what is left of
     // its timeout.
-    if (static_cast<std::int64_t>(registers.orig_rax) >= 0 &&
-        static_cast<std::int64_t>(registers.rax) == restart_block)
-        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
+    if (static_cast<std::int64_t>(registers.orig_rax) >= 0 && says(registers, RestartCode::by_block))
+        say(registers, RestartCode::unless_any_handler);
     if (thread.timeout_left >= 0) CHECK_OK(set_timeout(rebuilding, thread, registers));
     CHECK_OK(set_thread_cpu_time(rebuilding, thread, tid, registers));
     CHECK_OK(ptrace::set_xstate(tid, thread.xstate));

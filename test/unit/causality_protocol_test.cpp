@@ -52,7 +52,7 @@ class Execution {
         }
         buffer_.resize(parts[0]->most_piggyback());
     }
-    void basic(Process p) { take(p, false); }
+    void basic(Process p) { take_checkpoint(p, false); }
     std::uint32_t send(Process from, Process to, std::vector<std::uint8_t>& piggyback) {
         const std::size_t size = parts[from]->send(to, buffer_);
         EXPECT_LE(size, parts[from]->most_piggyback());
@@ -66,7 +66,7 @@ class Execution {
         EXPECT_TRUE(force) << force.error().what;
         if (*force) {
             ++forced;
-            take(to, true);
+            take_checkpoint(to, true);
         }
         parts[to]->deliver();
         pattern.receive(to, number);
@@ -75,12 +75,12 @@ class Execution {
     // The state at the end is a checkpoint.
     void finish() {
         for (Process p = 0; p < parts.size(); ++p) {
-            parts[p]->take();
+            parts[p]->take_checkpoint();
             note(p);
         }
     }
-    void take(Process p, bool by_force) {
-        parts[p]->take();
+    void take_checkpoint(Process p, bool by_force) {
+        parts[p]->take_checkpoint();
         pattern.checkpoint(p, by_force);
         note(p);
     }
@@ -282,7 +282,7 @@ TEST(CausalityProtocol, InOneStateAWeakerOneForcesMore) {
         for (std::uint32_t step = 0; step < shape.steps; ++step) {
             const Process p = random.below(n);
             if (random.chance(shape.checkpoints)) {
-                for (auto& each : parts) each[p]->take();
+                for (auto& each : parts) each[p]->take_checkpoint();
             } else if (transit.empty() || random.chance(50)) {
                 Transit& made = transit.emplace_back();
                 made.from = p;
@@ -302,7 +302,7 @@ TEST(CausalityProtocol, InOneStateAWeakerOneForcesMore) {
                 ASSERT_TRUE(!force[2] || force[1]);
                 ASSERT_TRUE(!force[1] || force[0]);
                 for (auto& each : parts) {
-                    if (force[2]) each[message.to]->take();
+                    if (force[2]) each[message.to]->take_checkpoint();
                     each[message.to]->deliver();
                 }
                 transit.erase(transit.begin() + static_cast<std::ptrdiff_t>(at));
@@ -393,7 +393,7 @@ TEST(CausalityProtocol, DamagedPiggybacksAreRefused) {
                     EXPECT_EQ(done.error().code, ExitCode::damaged);
                 }
                 to->deliver();
-                to->take();
+                to->take_checkpoint();
             }
 }
 
@@ -413,7 +413,7 @@ TEST(CausalityProtocol, NoAllocationForAMessage) {
                 const Process from = random.below(n), to = (from + 1 + random.below(n - 1)) % n;
                 const std::size_t size = parts[from]->send(to, buffer);
                 const auto force = parts[to]->receive(from, std::span(buffer).first(size));
-                if (*force || random.chance(2)) parts[to]->take();
+                if (*force || random.chance(2)) parts[to]->take_checkpoint();
                 parts[to]->deliver();
             }
             EXPECT_EQ(allocations, before) << name(kind);

@@ -26,9 +26,9 @@ void compare(Together& shared, Together& encoded, Process n, std::uint32_t steps
     std::deque<Transit> transit;
     std::vector<std::uint32_t> unused;
     std::uint32_t slots = 0;
-    const auto take = [&](Process p) {
-        shared.take(p);
-        encoded.take(p);
+    const auto take_checkpoint = [&](Process p) {
+        shared.take_checkpoint(p);
+        encoded.take_checkpoint(p);
         ASSERT_EQ(shared.log_size(p), encoded.log_size(p));
         const LoggedCheckpoint a = shared.checkpoint(p), b = encoded.checkpoint(p);
         ASSERT_EQ(a.checkpoints, b.checkpoints);
@@ -45,7 +45,7 @@ void compare(Together& shared, Together& encoded, Process n, std::uint32_t steps
         ASSERT_EQ(shared.receive(to, slot), force);
         if (force) {
             ++counts.forced;
-            ASSERT_NO_FATAL_FAILURE(take(to));
+            ASSERT_NO_FATAL_FAILURE(take_checkpoint(to));
         }
         shared.deliver(to, slot);
         encoded.deliver(to, slot);
@@ -55,7 +55,7 @@ void compare(Together& shared, Together& encoded, Process n, std::uint32_t steps
     for (std::uint32_t i = 0; i < steps; ++i) {
         const Process p = random.below(n);
         if (random.chance(checkpoints)) {
-            ASSERT_NO_FATAL_FAILURE(take(p));
+            ASSERT_NO_FATAL_FAILURE(take_checkpoint(p));
         } else if (transit.empty() || random.chance(50)) {
             std::uint32_t slot = slots;
             if (unused.empty()) {
@@ -78,7 +78,7 @@ void compare(Together& shared, Together& encoded, Process n, std::uint32_t steps
             counts.most_kept = std::max<std::uint64_t>(counts.most_kept, bhmr->kept());
     }
     while (!transit.empty()) ASSERT_NO_FATAL_FAILURE(deliver(0));
-    for (Process p = 0; p < n; ++p) ASSERT_NO_FATAL_FAILURE(take(p));
+    for (Process p = 0; p < n; ++p) ASSERT_NO_FATAL_FAILURE(take_checkpoint(p));
 }
 
 TEST(CausalityTogether, SmallOnesAnswerAsTheObjectsInProgramsDo) {
@@ -147,7 +147,7 @@ TEST(CausalityTogether, MemoryDoesNotGrowWithTheRun) {
     for (int i = 0; i < 100000; ++i) {
         const Process from = random.below(n), to = (from + 1 + random.below(n - 1)) % n;
         static_cast<void>(together.send(from, to, 0));
-        if (together.receive(to, 0) || random.chance(5)) together.take(to);
+        if (together.receive(to, 0) || random.chance(5)) together.take_checkpoint(to);
         together.deliver(to, 0);
         most = std::max(most, together.kept());
     }

@@ -15,6 +15,6 @@ namespace cairn::capture {
 // - A call that the stop interrupted with EINTR is to be restarted.
 // - A connect whose connection is there by now has returned.
 // - How much is left of a relative timeout is noted.
-void settle(StoppedProcess& process);
+void hide_stop(StoppedProcess& process);
 
 }  // namespace cairn::capture

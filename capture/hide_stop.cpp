@@ -1,4 +1,4 @@
-#include "capture/settle.h"
+#include "capture/hide_stop.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -19,15 +19,12 @@
 #include "capture/agent_frame.h"
 #include "common/agent.h"
 #include "common/fd.h"
+#include "common/ptrace/restart_code.h"
 #include "common/timeout.h"
 #include "resources/tcp/capture_queue.h"
 
 namespace cairn::capture {
 namespace {
-
-// linux/errno.h, not for user space: restart, unless a handler runs without SA_RESTART; unless one runs at
-// all; the same by what the kernel remembers
-constexpr std::int64_t restart_anyway = -512, restart_no_hand = -514, restart_block = -516;
 
 // Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means
 // "restart unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
@@ -59,11 +56,10 @@ void restart_call(pid_t pid, StoppedThread& thread) {
     if (static_cast<std::int64_t>(registers.orig_rax) < 0) return;
     if (static_cast<std::int64_t>(registers.rax) == -EINTR &&
         std::ranges::find(eintr_calls, static_cast<long>(registers.orig_rax)) != eintr_calls.end())
-        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
-    if (static_cast<std::int64_t>(registers.rax) == restart_block &&
-        (thread.timeout_left >= 0 || has_no_length(registers)))
-        registers.rax = static_cast<std::uint64_t>(restart_no_hand);
-    if (thread.timeout_left < 0 || static_cast<std::int64_t>(registers.rax) != restart_no_hand) return;
+        say(registers, RestartCode::unless_any_handler);
+    if (says(registers, RestartCode::by_block) && (thread.timeout_left >= 0 || has_no_length(registers)))
+        say(registers, RestartCode::unless_any_handler);
+    if (thread.timeout_left < 0 || !says(registers, RestartCode::unless_any_handler)) return;
     if (const auto left = shorten_timeout(registers, thread.timeout_left)) {
         const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
         (void)ptrace::write_object(pid, left->address, value);
@@ -74,8 +70,9 @@ void restart_call(pid_t pid, StoppedThread& thread) {
 // return 0, but on a restored socket EISCONN, if that is the end which was called this time.
 void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
     auto& registers = thread.registers;
-    const auto answer = static_cast<std::int64_t>(registers.rax);
-    if (registers.orig_rax != SYS_connect || (answer != restart_no_hand && answer != restart_anyway)) return;
+    if (registers.orig_rax != SYS_connect ||
+        (!says(registers, RestartCode::unless_any_handler) && !says(registers, RestartCode::unless_handler)))
+        return;
     const Fd pidfd = process.open_pidfd();
     const Fd fd(
         static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), static_cast<int>(registers.rdi), 0U)));
@@ -238,8 +235,8 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
 
 }  // namespace
 
-void settle(StoppedProcess& process) {
-    process.settled = true;
+void hide_stop(StoppedProcess& process) {
+    process.stop_hidden = true;
     for (auto& thread : process.threads) {
         if (thread.leader_dead) continue;
         leave_rseq_section(process.living, thread);
