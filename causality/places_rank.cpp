@@ -93,6 +93,28 @@ std::vector<std::uint32_t> Places::topological() const {
     return component;
 }
 
+namespace {
+
+// A place of the chain, by how much of it has happened.
+struct Choice {
+    std::size_t upto = 0;
+    std::int64_t wait = 0, off = 0;
+};
+
+// In the order of the chain.
+std::vector<Choice> shortest_waits(const std::map<std::int64_t, Choice>& windows, std::size_t most) {
+    std::vector<Choice> chosen;
+    for (const auto& [window, choice] : windows) chosen.push_back(choice);
+    if (chosen.size() <= most) return chosen;
+    std::sort(chosen.begin(), chosen.end(),
+              [](auto& a, auto& b) { return a.wait < b.wait || (a.wait == b.wait && a.upto < b.upto); });
+    chosen.resize(most);
+    std::sort(chosen.begin(), chosen.end(), [](auto& a, auto& b) { return a.upto < b.upto; });
+    return chosen;
+}
+
+}  // namespace
+
 // The largest place of which every event has happened at time t, for all t: a chain. Any place C with the
 // last arrival at t is part of the chain's place D at t; in D nobody arrives earlier than in C and nobody
 // later than t. So D's wait is not longer: the shortest waits are on the chain.
@@ -144,10 +166,6 @@ std::vector<Places::Timed> Places::best(std::size_t most, std::int64_t interval)
             visit(i, cut, arrivals);
         }
     };
-    struct Choice {
-        std::size_t upto = 0;
-        std::int64_t wait = 0, off = 0;
-    };
     const std::int64_t span = ready[order.back()] - begun_;
     const std::int64_t step =
         interval > 0 ? interval : std::max<std::int64_t>(span / static_cast<std::int64_t>(most + 1), 1);
@@ -162,14 +180,7 @@ std::vector<Places::Timed> Places::best(std::size_t most, std::int64_t interval)
         if (!is_new && std::pair(mine.wait, mine.off) < std::pair(slot->second.wait, slot->second.off))
             slot->second = mine;
     });
-    std::vector<Choice> chosen;
-    for (const auto& [window, choice] : windows) chosen.push_back(choice);
-    if (chosen.size() > most) {
-        std::sort(chosen.begin(), chosen.end(),
-                  [](auto& a, auto& b) { return a.wait < b.wait || (a.wait == b.wait && a.upto < b.upto); });
-        chosen.resize(most);
-        std::sort(chosen.begin(), chosen.end(), [](auto& a, auto& b) { return a.upto < b.upto; });
-    }
+    const auto chosen = shortest_waits(windows, most);
     std::vector<Timed> found;
     sweep([&](std::size_t i, const Cut& cut, const Extremes& arrivals) {
         if (found.size() == chosen.size() || chosen[found.size()].upto != i) return;

@@ -67,17 +67,42 @@ Result<std::unique_ptr<TraceReader>> TraceReader::open(std::span<const std::stri
 
 Result<> TraceReader::add_file(const std::string& path) {
     File& file = files_.emplace_back();
-    const auto number = static_cast<std::uint32_t>(files_.size() - 1);
     file.path = path;
     file.fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
     if (!file.fd || ::fstat(file.fd.get(), &status) != 0) return fail_errno("opening the trace {}", path);
     file.size = static_cast<std::uint64_t>(status.st_size);
+    CHECK_OK(read_header(file));
 
+    // A file that wasn't closed may end anywhere in its last block, and the pages at its end may be zeros.
+    const auto data_end = TRY(file.end_of_data());
+    std::uint64_t offset = sizeof(TraceHeader), blocks = 0;
+    while (offset < file.size) {
+        const auto next = TRY(read_block(file, offset, data_end, blocks));
+        if (!next) {
+            notes_.push_back(
+                fmt::format("{}: the last block, at byte {}, was lost in a crash", path, offset));
+            return {};
+        }
+        ++blocks;
+        offset = next->end;
+        if (next->type == BlockType::ended) {
+            file.ended_last.push_back(next->process);
+        } else if (next->type != BlockType::closed) {
+            file.content_bytes = offset;
+            file.content_blocks = blocks;
+            file.ended_last.clear();
+        }
+    }
+    if (!file.closed)
+        notes_.push_back(fmt::format("{}: not closed; the program was killed, or still runs", path));
+    return {};
+}
+
+Result<> TraceReader::read_header(const File& file) {
     TraceHeader header;
-    auto got = file.read(0, {reinterpret_cast<std::uint8_t*>(&header), sizeof header});
-    if (!got) return std::unexpected(got.error());
-    if (!*got) return file.damaged(0, "too short for a trace");
+    const bool whole = TRY(file.read(0, {reinterpret_cast<std::uint8_t*>(&header), sizeof header}));
+    if (!whole) return file.damaged(0, "too short for a trace");
     if (header.magic != trace_magic) return file.damaged(0, "this is no cairn trace");
     if (header.version != trace_version)
         return file.damaged(0, "a trace of version {}; this cairn reads version {}", header.version,
@@ -90,86 +115,85 @@ Result<> TraceReader::add_file(const std::string& path) {
     else if (streams_.size() != header.processes)
         return file.damaged(0, "a trace of {} processes, but {} has {}", header.processes, files_[0].path,
                             streams_.size());
+    return {};
+}
 
-    // A file that wasn't closed may end anywhere in its last block, and the pages at its end may be zeros.
-    const auto data_end = TRY(file.end_of_data());
-    std::uint64_t offset = sizeof header, blocks = 0;
+// Nothing: the block was lost in a crash. `blocks`: how many lie before it.
+Result<std::optional<TraceReader::NextBlock>> TraceReader::read_block(File& file, std::uint64_t offset,
+                                                                      std::uint64_t data_end,
+                                                                      std::uint64_t blocks) {
+    const std::optional<NextBlock> lost;
+    if (file.closed) return file.damaged(offset, "something follows the end");
+    BlockHeader block;
+    const std::uint64_t begin = offset + sizeof block;
+    const bool has_header = TRY(file.read(offset, {reinterpret_cast<std::uint8_t*>(&block), sizeof block}));
+    if (!has_header) return lost;
+    if (const char* problem = problem_of(block)) {
+        if (begin > data_end) return lost;
+        return file.damaged(offset, "{}", problem);
+    }
+    const std::uint64_t end = begin + block.bytes;
+    if (end > file.size) return lost;
+    // Event blocks are compared with their checksums when they are read; what is small, and the last, now.
+    const bool last = end >= data_end;
     std::vector<std::uint8_t> payload;
-    while (offset < file.size) {
-        const auto lost = [&] {
-            notes_.push_back(
-                fmt::format("{}: the last block, at byte {}, was lost in a crash", path, offset));
-            return Result<>{};
-        };
-        if (file.closed) return file.damaged(offset, "something follows the end");
-        BlockHeader block;
-        got = file.read(offset, {reinterpret_cast<std::uint8_t*>(&block), sizeof block});
-        if (!got) return std::unexpected(got.error());
-        const std::uint64_t begin = offset + sizeof block;
-        if (!*got) return lost();
-        if (const char* problem = problem_of(block)) {
-            if (begin > data_end) return lost();
-            return file.damaged(offset, "{}", problem);
+    if (block.type != BlockType::events || last) {
+        payload.resize(block.bytes);
+        const bool whole = TRY(file.read(begin, payload));
+        if (!whole || hash64(payload) != block.payload_checksum) {
+            if (last) return lost;
+            return file.damaged(offset, "the checksum of a block is wrong");
         }
-        const std::uint64_t end = begin + block.bytes;
-        if (end > file.size) return lost();
-        // Event blocks are compared with their checksums when they are read; what is small, and the last,
-        // now.
-        const bool last = end >= data_end;
-        if (block.type != BlockType::events || last) {
-            payload.resize(block.bytes);
-            got = file.read(begin, payload);
-            if (!got) return std::unexpected(got.error());
-            if (!*got || hash64(payload) != block.payload_checksum) {
-                if (last) return lost();
-                return file.damaged(offset, "the checksum of a block is wrong");
-            }
-        }
-        if (block.type == BlockType::closed) {
+    }
+    switch (block.type) {
+        case BlockType::closed:
             if (block.first != blocks)
                 return file.damaged(offset, "blocks are missing: {} instead of {}", blocks, block.first);
             file.closed = true;
-        } else if (block.type == BlockType::places) {
-            ByteReader in(payload);
-            if (block.first != file.places.size())
-                return file.damaged(offset, "places are not numbered one after the other");
-            for (std::uint32_t i = 0; i < block.count; ++i) {
-                Place place;
-                if (!decode_place(in, place)) return file.damaged(offset, "no place can be read");
-                // Files of several processes name the same places.
-                const auto found =
-                    files_.size() == 1 ? places_.end() : std::find(places_.begin(), places_.end(), place);
-                file.places.push_back(static_cast<std::uint32_t>(found - places_.begin()));
-                if (found == places_.end()) places_.push_back(std::move(place));
-            }
-            if (!in.done()) return file.damaged(offset, "bytes are left over behind the places");
-        } else if (block.type == BlockType::communicator) {
-            ByteReader in(payload);
-            Communicator read{.id = static_cast<std::uint32_t>(block.first), .members = {}};
-            if (block.first == 0 || block.first >= none || !decode_communicator(in, block.count, read) ||
-                !in.done() || (!read.members.empty() && read.members.back() >= streams_.size()))
-                return file.damaged(offset, "no communicator can be read");
-            const auto known = std::find_if(communicators_.begin(), communicators_.end(),
-                                            [&](const Communicator& each) { return each.id == read.id; });
-            if (known == communicators_.end())
-                communicators_.push_back(std::move(read));
-            else if (known->members != read.members)
-                return file.damaged(offset, "communicator {} has other members than before", read.id);
-        } else if (auto done = add_block(number, block, begin); !done) {
-            return done;
-        }
-        ++blocks;
-        offset = end;
-        if (block.type == BlockType::ended) {
-            file.ended_last.push_back(block.process);
-        } else if (block.type != BlockType::closed) {
-            file.content_bytes = end;
-            file.content_blocks = blocks;
-            file.ended_last.clear();
-        }
+            break;
+        case BlockType::places:
+            CHECK_OK(read_places(file, block, offset, payload));
+            break;
+        case BlockType::communicator:
+            CHECK_OK(read_communicator(file, block, offset, payload));
+            break;
+        default:
+            CHECK_OK(add_block(static_cast<std::uint32_t>(files_.size() - 1), block, begin));
     }
-    if (!file.closed)
-        notes_.push_back(fmt::format("{}: not closed; the program was killed, or still runs", path));
+    return NextBlock{block.type, block.process, end};
+}
+
+Result<> TraceReader::read_places(File& file, const BlockHeader& block, std::uint64_t offset,
+                                  std::span<const std::uint8_t> payload) {
+    ByteReader in(payload);
+    if (block.first != file.places.size())
+        return file.damaged(offset, "places are not numbered one after the other");
+    for (std::uint32_t i = 0; i < block.count; ++i) {
+        Place place;
+        if (!decode_place(in, place)) return file.damaged(offset, "no place can be read");
+        // Files of several processes name the same places.
+        const auto found =
+            files_.size() == 1 ? places_.end() : std::find(places_.begin(), places_.end(), place);
+        file.places.push_back(static_cast<std::uint32_t>(found - places_.begin()));
+        if (found == places_.end()) places_.push_back(std::move(place));
+    }
+    if (!in.done()) return file.damaged(offset, "bytes are left over behind the places");
+    return {};
+}
+
+Result<> TraceReader::read_communicator(const File& file, const BlockHeader& block, std::uint64_t offset,
+                                        std::span<const std::uint8_t> payload) {
+    ByteReader in(payload);
+    Communicator read{.id = static_cast<std::uint32_t>(block.first), .members = {}};
+    if (block.first == 0 || block.first >= none || !decode_communicator(in, block.count, read) ||
+        !in.done() || (!read.members.empty() && read.members.back() >= streams_.size()))
+        return file.damaged(offset, "no communicator can be read");
+    const auto known = std::find_if(communicators_.begin(), communicators_.end(),
+                                    [&](const Communicator& each) { return each.id == read.id; });
+    if (known == communicators_.end())
+        communicators_.push_back(std::move(read));
+    else if (known->members != read.members)
+        return file.damaged(offset, "communicator {} has other members than before", read.id);
     return {};
 }
 

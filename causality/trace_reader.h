@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "causality/trace.h"
@@ -64,7 +65,20 @@ class TraceReader final : public TraceSource {
     };
 
     TraceReader();
+    struct NextBlock {
+        BlockType type;
+        Process process;
+        std::uint64_t end;  // where the next one begins
+    };
+
     Result<> add_file(const std::string& path);
+    Result<> read_header(const File& file);
+    Result<std::optional<NextBlock>> read_block(File& file, std::uint64_t offset, std::uint64_t data_end,
+                                                std::uint64_t blocks);
+    Result<> read_places(File& file, const BlockHeader& block, std::uint64_t offset,
+                         std::span<const std::uint8_t> payload);
+    Result<> read_communicator(const File& file, const BlockHeader& block, std::uint64_t offset,
+                               std::span<const std::uint8_t> payload);
     Result<> add_block(std::uint32_t file, const BlockHeader& header, std::uint64_t offset);
     Result<> load_block(Process process);
 

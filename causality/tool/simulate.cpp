@@ -102,9 +102,7 @@ Result<> has_room(std::uint32_t processes) {
                      needed / 1e9, processes, there / 1e9);
 }
 
-}  // namespace
-
-Result<> simulate(const Options& options) {
+Result<std::vector<ProtocolKind>> wanted_protocols(const Options& options) {
     std::vector<ProtocolKind> protocols;
     for (const std::string& each : options.protocols) {
         if (each == "all") {
@@ -119,25 +117,37 @@ Result<> simulate(const Options& options) {
             return fail_code(ExitCode::usage, "--protocol logging needs channels that keep the order");
         protocols.push_back(*kind);
     }
+    return protocols;
+}
+
+Result<> check_simulation(const Options& options) {
     if (!figure_of({}, options.figure))
         return fail_code(ExitCode::usage, "--figure: there is no '{}'", options.figure);
     if (options.traffic.size() != 1 || !traffic_named(options.traffic[0]))
         return fail_code(ExitCode::usage, "--traffic: one of ring, client-server, stencil, random, groups");
+    for (const std::uint32_t n : options.processes)
+        if (n < 2 || n > 10000) return fail_code(ExitCode::usage, "--processes: from 2 to 10000");
+    if (options.processes.size() > 1 && options.checkpoint_every.size() > 1)
+        return fail_code(ExitCode::usage,
+                         "several values for --processes or for --checkpoint-every, not for both");
+    return {};
+}
+
+}  // namespace
+
+Result<> simulate(const Options& options) {
+    const auto protocols = TRY(wanted_protocols(options));
+    CHECK_OK(check_simulation(options));
     std::optional<Pattern> recorded;
     if (!options.files.empty()) {
         const auto c = TRY(load(options));
         recorded = pattern_of(c);
     }
-    for (const std::uint32_t n : options.processes)
-        if (n < 2 || n > 10000) return fail_code(ExitCode::usage, "--processes: from 2 to 10000");
     if (options.differences && std::ranges::find(protocols, ProtocolKind::logging) != protocols.end())
         if (auto room = has_room(recorded ? recorded->processes() : std::ranges::max(options.processes));
             !room)
             return room;
     const bool over_processes = options.processes.size() > 1;
-    if (over_processes && options.checkpoint_every.size() > 1)
-        return fail_code(ExitCode::usage,
-                         "several values for --processes or for --checkpoint-every, not for both");
 
     std::vector<double> x;
     std::vector<Series> series(protocols.size());

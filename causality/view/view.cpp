@@ -42,12 +42,9 @@ json cut_json(const Cut& cut) {
     return cut;
 }
 
-}  // namespace
-
-std::string view_html(const Computation& c, const ViewOptions& options) {
+// The events and what connects them.
+json drawn_events(const Computation& c, const ViewOptions& options) {
     json data;
-    data["title"] = options.title;
-    data["processes"] = c.processes();
     json first = json::array();
     for (Process p = 0; p <= c.processes(); ++p) first.push_back(p == c.processes() ? c.size() : c.first(p));
     data["first"] = std::move(first);
@@ -88,8 +85,11 @@ std::string view_html(const Computation& c, const ViewOptions& options) {
                           {"root", group.root == none ? -1 : std::int64_t{group.root}},
                           {"whole", group.whole}});
     data["groups"] = std::move(groups);
+    return data;
+}
 
-    // What the pattern says: Z-cycles with their messages, and the recovery line.
+// What the pattern says: Z-cycles with their messages, and the recovery line.
+void draw_pattern(const Computation& c, const ViewOptions& options, json& data) {
     std::vector<Index> events;
     const Pattern pattern = pattern_of(c, &events);
     const Zigzag graph(pattern);
@@ -126,6 +126,15 @@ std::string view_html(const Computation& c, const ViewOptions& options) {
         }
         data["recovery"] = {{"failed", options.failed}, {"cut", cut_json(cut)}, {"undone", line.undone}};
     }
+}
+
+}  // namespace
+
+std::string view_html(const Computation& c, const ViewOptions& options) {
+    json data = drawn_events(c, options);
+    data["title"] = options.title;
+    data["processes"] = c.processes();
+    draw_pattern(c, options, data);
     json drawn = json::array();
     if (options.places > 0)
         for (const auto& each : Places(c).best(options.places, 0))

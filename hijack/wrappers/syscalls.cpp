@@ -124,12 +124,40 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_failed(long 
     return -1;
 }
 
+namespace {
+
+long answered(long answer) {
+    return raw::failed(answer) ? cairn_syscall_failed(answer) : answer;
+}
+
+long waitid_call(long kind, long who, long info_at, long options, long usage) {
+    if (kind == P_PID || kind == P_PGID) who = real_id(id(who));
+    const long result = answered(raw::call(SYS_waitid, kind, who, info_at, options, usage, 0));
+    auto* info = reinterpret_cast<siginfo_t*>(info_at);
+    if (result == 0 && info != nullptr) info->si_pid = virtual_id(info->si_pid);
+    return result;
+}
+
+// capget(2) and capset(2) name a thread in their header.
+long capabilities_call(long number, long header_at, long data) {
+    std::int32_t header[2] = {};  // version, thread
+    // The kernel answers a wrong address with EFAULT, and so do we.
+    const iovec here = {header, sizeof header}, there = {reinterpret_cast<void*>(header_at), sizeof header};
+    const long got = raw::call(SYS_process_vm_readv, raw::pid(), &here, 1, &there, 1, 0);
+    if (got != sizeof header || real_id(header[1]) == header[1])
+        return answered(raw::call(number, header_at, data));
+    header[1] = real_id(header[1]);
+    const long answer = answered(raw::call(number, reinterpret_cast<long>(&header[0]), data));
+    *reinterpret_cast<std::int32_t*>(header_at) =
+        header[0];  // where it asked for one that the kernel doesn't know
+    return answer;
+}
+
+}  // namespace
+
 extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(long number, long a, long b,
                                                                              long c, long d, long e, long f) {
-    const auto call = [&] {
-        const long answer = raw::call(number, a, b, c, d, e, f);
-        return raw::failed(answer) ? cairn_syscall_failed(answer) : answer;
-    };
+    const auto call = [&] { return answered(raw::call(number, a, b, c, d, e, f)); };
     switch (number) {
         case SYS_getpid:
         case SYS_getppid:
@@ -147,13 +175,8 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
         case SYS_wait4:
             a = real_pid_or_group(id(a));
             return virtual_id(id(call()));
-        case SYS_waitid: {
-            if (a == P_PID || a == P_PGID) b = real_id(id(b));
-            const long result = call();
-            auto* info = reinterpret_cast<siginfo_t*>(c);
-            if (result == 0 && info != nullptr) info->si_pid = virtual_id(info->si_pid);
-            return result;
-        }
+        case SYS_waitid:
+            return waitid_call(a, b, c, d, e);
         case SYS_setpgid:
         case SYS_tgkill:
         case SYS_rt_tgsigqueueinfo:
@@ -190,19 +213,8 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
             b = real_id(id(b));
             return call();
         case SYS_capget:
-        case SYS_capset: {
-            std::int32_t header[2] = {};  // version, thread
-            // The kernel answers a wrong address with EFAULT, and so do we.
-            const iovec here = {header, sizeof header}, there = {reinterpret_cast<void*>(a), sizeof header};
-            const long got = raw::call(SYS_process_vm_readv, raw::pid(), &here, 1, &there, 1, 0);
-            if (got != sizeof header || real_id(header[1]) == header[1]) return call();
-            header[1] = real_id(header[1]);
-            auto* const version = reinterpret_cast<std::int32_t*>(a);
-            a = reinterpret_cast<long>(&header[0]);
-            const long answer = call();
-            *version = header[0];  // where it asked for one that the kernel doesn't know
-            return answer;
-        }
+        case SYS_capset:
+            return capabilities_call(number, a, b);
         case SYS_shmget:
         case SYS_shmat:
         case SYS_shmctl:
