@@ -1,3 +1,4 @@
+// Draws series of figures as SVG.
 #include <algorithm>
 #include <array>
 #include <cmath>

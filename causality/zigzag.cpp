@@ -1,3 +1,4 @@
+// Zigzag paths between checkpoints: useless ones, recovery lines, and how they can be searched.
 #include <algorithm>
 #include <numeric>
 

@@ -1,3 +1,4 @@
+// What a process is: its credentials, limits, namespaces and whatever else /proc tells of it as a whole.
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// Handlers, pending signals, masks and POSIX timers of a stopped process.
 #include <sys/time.h>
 
 #include <charconv>

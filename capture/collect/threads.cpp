@@ -1,3 +1,4 @@
+// What each thread of a stopped process has for itself: registers, names, scheduling, robust futexes.
 #include <linux/kcmp.h>
 #include <sched.h>
 #include <sys/syscall.h>

@@ -1,3 +1,4 @@
+// Which pages of a mapping have to be saved, by /proc/PID/pagemap.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// The protocol of Baldoni, Hélary, Mostéfaoui and Raynal, one object for each process.
 #include <bit>
 
 #include "causality/protocol/protocols.h"

@@ -1,3 +1,4 @@
+// Fixed dependency after send, one object for each process.
 #include "causality/protocol/protocols.h"
 
 namespace cairn::causality {

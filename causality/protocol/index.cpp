@@ -1,3 +1,4 @@
+// The protocol of Briatico, Ciuffoletti and Simoncini: a forced checkpoint where a higher index comes in.
 #include "causality/protocol/protocols.h"
 
 namespace cairn::causality {

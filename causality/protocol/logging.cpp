@@ -1,3 +1,4 @@
+// Sender-based message logging under uncoordinated checkpoints.
 #include <algorithm>
 
 #include "causality/protocol/protocols.h"

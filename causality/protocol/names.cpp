@@ -1,3 +1,4 @@
+// The names of protocols, as users write them.
 #include "causality/protocol/protocols.h"
 
 namespace cairn::causality {

@@ -1,3 +1,4 @@
+// BHMR for all processes of a simulation at once, which share what messages carry.
 #include "causality/protocol/together.h"
 
 namespace cairn::causality {

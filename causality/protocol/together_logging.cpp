@@ -1,3 +1,4 @@
+// Sender-based logging for all processes of a simulation at once.
 #include "causality/protocol/together.h"
 
 namespace cairn::causality {

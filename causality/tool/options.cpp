@@ -1,3 +1,4 @@
+// The command line of cairn-causality.
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// `cairn causality simulate`: protocols side by side, as a table, JSON or a plot.
 #include "causality/simulate.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Compares the checksums of a whole image with its bytes.
 #include <fcntl.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Says the steps of a plan in words, for messages and tests.
 #include <iterator>
 
 #include "restart/forest/plan.h"

@@ -1,3 +1,4 @@
+// What hijack_test asks its subjects, programs under libcairn.so, to do.
 #include <cstdlib>
 #include <cstring>
 #include <iterator>

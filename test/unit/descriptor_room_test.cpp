@@ -1,3 +1,4 @@
+// How many descriptors a restart needs, and whether there is room for them.
 #include "resources/schema/descriptor_room.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Which programs can be preloaded, by their ELF headers.
 #include "common/elf_check.h"
 
 #include <gtest/gtest.h>

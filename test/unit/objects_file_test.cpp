@@ -1,3 +1,4 @@
+// Files captured and restored without a checkpoint.
 #include <sys/stat.h>
 
 #include "test/unit/objects_support.h"

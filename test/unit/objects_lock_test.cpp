@@ -1,3 +1,4 @@
+// File locks captured and restored without a checkpoint.
 #include <sys/file.h>
 #include <sys/inotify.h>
 

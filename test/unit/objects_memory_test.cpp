@@ -1,3 +1,4 @@
+// Memory that has a descriptor, captured and restored without a checkpoint.
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

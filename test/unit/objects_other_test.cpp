@@ -1,3 +1,4 @@
+// Kinds of descriptors with small schemas, captured and restored without a checkpoint.
 #include <linux/netlink.h>
 #include <poll.h>
 #include <sys/epoll.h>

@@ -1,3 +1,4 @@
+// Pipes and FIFOs captured and restored without a checkpoint.
 #include <poll.h>
 #include <sys/stat.h>
 

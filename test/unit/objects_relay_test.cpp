@@ -1,3 +1,4 @@
+// The relay between a restored terminal and the user's.
 #include <poll.h>
 #include <pty.h>
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// Terminals captured and restored without a checkpoint.
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>

@@ -1,3 +1,4 @@
+// How a restart brings memory back: in which units, eagerly or lazily.
 #include <gtest/gtest.h>
 
 #include "restart/rebuild/memory_plan.h"

@@ -1,3 +1,4 @@
+// What is missing in lazy memory, and what changes make of it (restart/pages/changes.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What a seccomp filter says of a call.
 #include "common/seccomp.h"
 
 #include <gtest/gtest.h>
