@@ -13,26 +13,42 @@
 #include "common/json_text.h"
 #include "common/own_process.h"
 #include "common/schema/json.h"
+#include "common/wire/capture.h"
 
 namespace cairn::capture {
 namespace {
 
 constexpr int coordinator_fd = 3;
 
-std::vector<SessionRegions::Other> other_users(const nlohmann::json& request) {
+std::vector<SessionRegions::Other> other_users(const wire::CaptureRequest& asked) {
     std::vector<SessionRegions::Other> others;
-    for (const auto& one : request.value("regions", nlohmann::json::array()))
-        others.push_back({one.value("user", uid_t{0}), one.value("path", "")});
+    for (const auto& one : asked.regions) others.push_back({one.user, one.path});
     return others;
 }
 
-std::map<pid_t, SessionRegions::Known> known_members(const nlohmann::json& members) {
+std::map<pid_t, SessionRegions::Known> known_members(const wire::CaptureRequest& asked) {
     std::map<pid_t, SessionRegions::Known> known;
-    for (const auto& one : members)
-        if (one.contains("born_ns"))
-            known[one.value("pid", 0)] = {one.value("born_ns", std::uint64_t{0}),
-                                          one.value("door", std::uint64_t{0})};
+    for (const auto& one : asked.members)
+        if (one.born_ns) known[one.pid] = {*one.born_ns, one.door.value_or(0)};
     return known;
+}
+
+Request request_of(const wire::CaptureRequest& asked) {
+    Request request{.directory = asked.directory,
+                    .cid = asked.cid,
+                    .session = asked.session,
+                    .pages = asked.region.substr(0, asked.region.rfind('/') + 1) + "pages",
+                    .generation = asked.generation,
+                    .capture = asked.capture,
+                    .self_contained = asked.self_contained,
+                    .external = external_policy(asked.external).value_or(ExternalPolicy::reset),
+                    .hold = asked.hold,
+                    .members = {},
+                    .host = asked.host,
+                    .without_strangers = asked.without_strangers,
+                    .joint = asked.joint};
+    for (const auto& member : asked.members) request.members.push_back(member.pid);
+    return request;
 }
 
 int run() {
@@ -53,35 +69,16 @@ int run() {
     const ssize_t got = ::recv(coordinator_fd, message.data(), message.size(), 0);
     if (got <= 0) return static_cast<int>(ExitCode::usage);
     message.resize(static_cast<std::size_t>(got));
-    const auto json = nlohmann::json::parse(message, nullptr, false);
-    if (json.is_discarded() || !json.is_object()) return static_cast<int>(ExitCode::usage);
-
-    Request request;
-    request.directory = json.value("directory", "");
-    request.cid = json.value("cid", "");
-    request.session = json.value("session", "");
-    request.generation = json.value("generation", 0);
-    request.capture = json.value("capture", std::uint64_t{0});
-    request.hold = json.value("hold", false);
-    request.self_contained = json.value("self_contained", false);
-    request.external = external_policy(json.value("external", "reset")).value_or(ExternalPolicy::reset);
-    request.host = json.value("host", "");
-    request.without_strangers = json.value("without_strangers", false);
-    request.joint = json.value("joint", false);
-    const auto members = json.value("members", nlohmann::json::array());
-    for (const auto& member : members) request.members.push_back(member.value("pid", 0));
-
-    const std::string region_path = json.value("region", "");
-    request.pages = region_path.substr(0, region_path.rfind('/') + 1) + "pages";
-
-    Reporter reporter(coordinator_fd, std::chrono::milliseconds(json.value("deadline_ms", 30000)));
-    auto regions = SessionRegions::open(region_path, other_users(json), known_members(members));
+    const auto asked = wire::unpack<wire::CaptureRequest>(nlohmann::json::parse(message, nullptr, false));
+    if (!asked) return static_cast<int>(ExitCode::usage);
+    const Request request = request_of(*asked);
+    Reporter reporter(coordinator_fd, std::chrono::milliseconds(asked->deadline_ms));
+    auto regions = SessionRegions::open(asked->region, other_users(*asked), known_members(*asked));
     const auto finished = [&](const schema::Manifest& manifest) {
-        const std::string done = json_text(nlohmann::json{{"event", "done"},
-                                                          {"pause_ns", manifest.pause_ns},
-                                                          {"bytes", manifest.bytes},
-                                                          {"notes", manifest.notes},
-                                                          {"manifest", schema::to_json(manifest)}});
+        const std::string done = json_text(pack(wire::CaptureDone{.pause_ns = manifest.pause_ns,
+                                                                  .bytes = manifest.bytes,
+                                                                  .notes = manifest.notes,
+                                                                  .manifest = schema::to_json(manifest)}));
         // the one message that has to arrive: may block, unlike progress
         (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
         while (request.hold && !reporter.coordinator_gone()) {
@@ -96,11 +93,7 @@ int run() {
     if (!done) {
         if (done.error().number == EFBIG)
             for (const std::string& limit : low_limits()) done.error().what += "; in cairn-capture " + limit;
-        reporter.send(json_text(nlohmann::json{{"event", "failed"},
-                                               {"reason", printable(done.error().what)},
-                                               {"phase", reporter.current()},
-                                               {"passing", done.error().passing},
-                                               {"code", static_cast<int>(done.error().code)}}));
+        reporter.failed(done.error());
         return static_cast<int>(ExitCode::failed);
     }
     return static_cast<int>(ExitCode::ok);

@@ -9,18 +9,29 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json_text.h"
+#include "common/wire/capture.h"
+#include "common/wire/events.h"
 
 namespace cairn::capture {
 
-void Reporter::send(const std::string& message) const {
+template <class M>
+void Reporter::say(const M& message) const {
+    const std::string text = json_text(pack(message));
     // A coordinator that is gone is noticed by may_go_on; a slow one must not keep the group waiting.
-    (void)::send(fd_, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Reporter::failed(const Error& why) const {
+    say(wire::Failed{.code = static_cast<int>(why.code),
+                     .reason = printable(why.what),
+                     .passing = why.passing,
+                     .phase = phase_});
 }
 
 void Reporter::phase(const std::string& name, const std::vector<std::string>& waiting) {
     const bool begins = name != phase_;
     phase_ = name;
-    send(json_text(nlohmann::json{{"event", "phase"}, {"name", name}, {"waiting", waiting}}));
+    say(wire::Phase{.phase = name, .waiting = waiting});
     if (begins) fault_point(name);
 }
 
@@ -28,8 +39,7 @@ void Reporter::progress(std::uint64_t bytes, std::uint64_t total, const std::str
     const auto now = Clock::now();
     if (now - last_progress_ < std::chrono::milliseconds(100)) return;
     last_progress_ = now;
-    send(
-        json_text(nlohmann::json{{"event", "progress"}, {"bytes", bytes}, {"total", total}, {"last", last}}));
+    say(wire::Progress{.bytes = bytes, .total = total, .last = last});
 }
 
 void Reporter::fault_point(const std::string& name) const {
@@ -45,7 +55,7 @@ void Reporter::fault_point(const std::string& name) const {
 }
 
 Result<nlohmann::json> Reporter::meet(const std::string& name, const nlohmann::json& data) const {
-    const std::string text = json_text(nlohmann::json{{"event", "barrier"}, {"name", name}, {"data", data}});
+    const std::string text = json_text(pack(wire::Barrier{.barrier = name, .data = data}));
     // May wait: without this message nobody goes on anyway.
     if (::send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) return fail_errno("barrier {}", name);
     fault_point(name);
@@ -57,9 +67,9 @@ Result<nlohmann::json> Reporter::meet(const std::string& name, const nlohmann::j
         ::poll(&entry, 1, 100);
         const ssize_t size = ::recv(fd_, answer.data(), answer.size(), MSG_DONTWAIT);
         if (size <= 0) continue;
-        auto said = nlohmann::json::parse(answer.data(), answer.data() + size, nullptr, false);
-        if (!said.is_object() || said.value("pass", "") != name) continue;
-        return said.value("data", nlohmann::json::object());
+        auto said = wire::unpack<wire::PassedBarrier>(
+            nlohmann::json::parse(answer.data(), answer.data() + size, nullptr, false));
+        if (said && said->pass == name) return std::move(said->data);
     }
 }
 

@@ -24,7 +24,7 @@ class Reporter {
     void phase(const std::string& name, const std::vector<std::string>& waiting = {});
     void progress(std::uint64_t bytes, std::uint64_t total, const std::string& last);
     void note(std::string words) { notes_.push_back(std::move(words)); }
-    void send(const std::string& message) const;
+    void failed(const Error& why) const;
 
     // Set off at the named moments for tests (CAIRN_FAULT="phase:action", action kill, hang or fail).
     void fault_point(const std::string& name) const;
@@ -64,6 +64,9 @@ class Reporter {
     [[nodiscard]] std::vector<std::string>& notes() { return notes_; }
 
   private:
+    template <class M>
+    void say(const M& message) const;
+
     int fd_;
     std::chrono::milliseconds allowed_;
     Clock::time_point deadline_;

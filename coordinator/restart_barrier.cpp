@@ -203,7 +203,7 @@ void RestartBarrier::ready(Peer::Id client, const Json& request, const Reply& re
     if (!group_.all_ready()) return;
 
     const std::uint32_t np = group_.np();
-    tell_pending({{"event", "release"}});
+    tell_pending(pack(wire::Release{}));
     for (auto& [id, one] : clients_) {
         if (!group_.takes_part(id)) continue;
         one.released = true;

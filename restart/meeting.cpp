@@ -14,36 +14,34 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
 // Which parts of a computation the coordinator is waiting for (its event `waiting`), and how to bring them.
-std::string describe_missing(const Json& event, const std::string& directory) {
-    std::string text =
-        fmt::format("{} of {} processes are here", event.value("have", 0), event.value("np", 0));
-    for (const auto& part : event.value("missing", Json::array()))
-        text += fmt::format(
-            "; part {} ({}, started on {} {}) is missing: cairn restart --part {} {}",
-            part.value("number", 0), human_count(part.value("processes", 0U), "process", "processes"),
-            part.value("host", ""), part.value("terminal", ""), part.value("number", 0), directory);
+std::string describe_missing(const wire::Waiting& waiting, const std::string& directory) {
+    std::string text = fmt::format("{} of {} processes are here", waiting.have, waiting.np);
+    for (const wire::PartOf& part : waiting.missing)
+        text += fmt::format("; part {} ({}, started on {} {}) is missing: cairn restart --part {} {}",
+                            part.number,
+                            human_count(static_cast<std::uint64_t>(part.processes), "process", "processes"),
+                            part.host, part.terminal, part.number, directory);
     return text;
 }
 
 }  // namespace
 
-Result<> Meeting::arrive(Json join, const Json& members, std::optional<int> wait_seconds) {
-    CHECK_OK(send_in_pieces(std::move(join), "members", members));
-    const Json go = TRY(await("go", wait_seconds));
-    places_ = go.value("parts", Json::array());
+Result<> Meeting::arrive(wire::RestartJoin join, std::optional<int> wait_seconds) {
+    CHECK_OK(send_in_pieces(std::move(join), &wire::RestartJoin::members));
+    places_ = TRY(await<wire::Go>(wait_seconds)).parts;
     return {};
 }
 
 Result<Json> Meeting::exchange_links(const Json& ends) {
-    CHECK_OK(send_in_pieces({{"verb", "restart-links"}}, "ends", ends));
+    CHECK_OK(send_in_pieces(wire::RestartLinks{.ends = ends}, &wire::RestartLinks::ends));
     // Another part may wait for a port, a minute long; if it goes the coordinator says so.
     constexpr int patience_seconds = 180;
     Json others = Json::array();
     for (bool more = true; more;) {
-        auto event = await("links", patience_seconds);
-        if (!event) return std::unexpected(std::move(event.error()).in("connections to other parts"));
-        for (const auto& end : event->value("ends", Json::array())) others.push_back(end);
-        more = event->value("more", false);
+        auto links = await<wire::Links>(patience_seconds);
+        if (!links) return std::unexpected(std::move(links.error()).in("connections to other parts"));
+        for (Json& end : links->ends) others.push_back(std::move(end));
+        more = links->more;
     }
     return others;
 }
@@ -58,30 +56,29 @@ Result<> Meeting::still_wanted() {
     return given_up_ ? Result<>(std::unexpected(*given_up_)) : Result<>();
 }
 
-Result<> Meeting::await_release(const Json& members) {
-    CHECK_OK(send_in_pieces({{"verb", "restart-ready"}}, "members", members));
-    CHECK_OK(error_of(await("release", {})));
+Result<> Meeting::await_release(wire::RestartReady members) {
+    CHECK_OK(send_in_pieces(std::move(members), &wire::RestartReady::members));
+    CHECK_OK(error_of(await<wire::Release>({})));
     return {};
 }
 
-// What is too much for one message goes in several, of which all but the last have "more".
-Result<> Meeting::send_in_pieces(Json message, const char* list, const Json& all) {
+template <class M, class T>
+Result<> Meeting::send_in_pieces(M message, std::vector<T> M::*list) {
     constexpr std::size_t most = 500;
+    const std::vector<T> all = std::move(message.*list);
     for (std::size_t begin = 0; begin < all.size() || begin == 0; begin += most) {
         const auto end = std::min(begin + most, all.size());
-        auto& some = message[list] = Json::array();
-        for (std::size_t i = begin; i < end; ++i) some.push_back(all[i]);
-        if (end < all.size())
-            message["more"] = true;
-        else
-            message.erase("more");
-        CHECK_OK(client_.send(message));
-        message.erase("parts");  // once is enough
+        (message.*list).clear();
+        for (std::size_t i = begin; i < end; ++i) (message.*list).push_back(all[i]);
+        message.more = end < all.size();
+        CHECK_OK(client_.send(pack(message)));
+        if constexpr (requires { message.parts; }) message.parts.clear();  // once is enough
     }
     return {};
 }
 
-Result<Json> Meeting::await(const std::string& name, std::optional<int> seconds) {
+template <class M>
+Result<M> Meeting::await(std::optional<int> seconds) {
     const auto deadline = Clock::now() + std::chrono::seconds(seconds.value_or(0));
     std::string waiting = "the coordinator has not said";
     auto heard = Clock::now();
@@ -93,7 +90,7 @@ Result<Json> Meeting::await(const std::string& name, std::optional<int> seconds)
         }
         if (event) {
             const auto what = event->value("event", "");
-            if (what == name) return std::move(*event);
+            if (what == M::name.value) return wire::unpack<M>(*event);
             if (what == "failed") return std::unexpected(error_of(*event));
             if (what == "waiting") waiting = tell_missing(*event);
         }
@@ -103,8 +100,9 @@ Result<Json> Meeting::await(const std::string& name, std::optional<int> seconds)
 }
 
 std::string Meeting::tell_missing(const Json& event) const {
-    std::string text = describe_missing(event, directory_);
-    if (!quiet_ && event.value("have", 0) < event.value("np", 0)) tell("cairn: waiting: {}\n", text);
+    const auto waiting = wire::glean<wire::Waiting>(event);
+    std::string text = describe_missing(waiting, directory_);
+    if (!quiet_ && waiting.have < waiting.np) tell("cairn: waiting: {}\n", text);
     return text;
 }
 

@@ -12,6 +12,8 @@
 #include "common/client.h"
 #include "common/error.h"
 #include "common/session.h"
+#include "common/wire/events.h"
+#include "common/wire/requests.h"
 
 namespace cairn::restart {
 
@@ -26,32 +28,33 @@ class Meeting {
 
     [[nodiscard]] const Session& session() const { return session_; }
     // Where each part is now, once all have come.
-    [[nodiscard]] const nlohmann::json& places() const { return places_; }
+    [[nodiscard]] const std::vector<wire::PartAt>& places() const { return places_; }
 
     // Says which of the computation's processes come from here, and waits for the other parts, for ever or
     // `wait_seconds`.
-    [[nodiscard]] Result<> arrive(nlohmann::json join, const nlohmann::json& members,
-                                  std::optional<int> wait_seconds);
+    [[nodiscard]] Result<> arrive(wire::RestartJoin join, std::optional<int> wait_seconds);
     // Ends of connections to other parts, for the coordinator; theirs, from it.
     [[nodiscard]] Result<nlohmann::json> exchange_links(const nlohmann::json& ends);
     // An error once another part has given up.
     [[nodiscard]] Result<> still_wanted();
     // Says that these processes are complete, and waits until all parts' are.
-    [[nodiscard]] Result<> await_release(const nlohmann::json& members);
+    [[nodiscard]] Result<> await_release(wire::RestartReady members);
     // The programs run.
-    void say_done() { (void)client_.send({{"verb", "restart-done"}}); }
+    void say_done() { (void)client_.send(pack(wire::RestartDone{})); }
 
   private:
-    [[nodiscard]] Result<> send_in_pieces(nlohmann::json message, const char* list,
-                                          const nlohmann::json& all);
-    [[nodiscard]] Result<nlohmann::json> await(const std::string& name, std::optional<int> seconds);
+    // What is too much for one message goes in several, of which all but the last have "more".
+    template <class M, class T>
+    [[nodiscard]] Result<> send_in_pieces(M message, std::vector<T> M::*list);
+    template <class M>
+    [[nodiscard]] Result<M> await(std::optional<int> seconds);
     [[nodiscard]] std::string tell_missing(const nlohmann::json& event) const;
 
     Session session_;
     CoordinatorClient client_;
     std::string directory_;
     bool quiet_;
-    nlohmann::json places_ = nlohmann::json::array();
+    std::vector<wire::PartAt> places_;
     std::optional<Error> given_up_;  // elsewhere, while we waited for another part
 };
 

@@ -8,11 +8,6 @@
 namespace cairn::restart {
 namespace {
 
-void add_addresses(const nlohmann::json& place, std::vector<std::string>& to) {
-    for (const auto& address : place.value("addresses", nlohmann::json::array()))
-        to.push_back(address.get<std::string>());
-}
-
 void note_moved(const Address& known, const std::vector<std::string>& now, SocketNames& names) {
     for (const auto& each : now) {
         const Address fresh = Address::parse(each, 0);
@@ -28,18 +23,19 @@ void note_moved(const Address& known, const std::vector<std::string>& now, Socke
 
 }  // namespace
 
-std::vector<std::string> addresses_now(const nlohmann::json& places) {
+std::vector<std::string> addresses_now(const std::vector<wire::PartAt>& places) {
     std::vector<std::string> all;
-    for (const auto& place : places) add_addresses(place, all);
+    for (const auto& place : places) all.insert(all.end(), place.addresses.begin(), place.addresses.end());
     return all;
 }
 
-void note_moved_hosts(const schema::Manifest& manifest, const nlohmann::json& places, SocketNames& names) {
+void note_moved_hosts(const schema::Manifest& manifest, const std::vector<wire::PartAt>& places,
+                      SocketNames& names) {
     for (const auto& host : manifest.hosts) {
         std::vector<std::string> now;
         for (const auto& place : places)
-            if (now.empty() && std::ranges::find(host.parts, place.value("number", 0)) != host.parts.end())
-                add_addresses(place, now);
+            if (now.empty() && std::ranges::find(host.parts, place.number) != host.parts.end())
+                now = place.addresses;
         if (now.empty()) continue;
         for (const auto& text : host.addresses)
             if (std::ranges::find(now, text) == now.end()) note_moved(Address::parse(text, 0), now, names);

@@ -12,6 +12,7 @@ CAIRN_MESSAGE(SetInterval);
 CAIRN_MESSAGE(RestartJoin);
 CAIRN_MESSAGE(RestartLinks);
 CAIRN_MESSAGE(RestartReady);
+CAIRN_MESSAGE(RestartDone);
 CAIRN_MESSAGE(Failed);
 CAIRN_MESSAGE(Note);
 CAIRN_MESSAGE(Phase);
@@ -21,6 +22,7 @@ CAIRN_MESSAGE(Process);
 CAIRN_MESSAGE(Waiting);
 CAIRN_MESSAGE(Go);
 CAIRN_MESSAGE(Links);
+CAIRN_MESSAGE(Release);
 CAIRN_MESSAGE(Status);
 
 }  // namespace cairn::wire

@@ -18,13 +18,15 @@ struct Failed {
     static constexpr Name name{"event", "failed"};
     std::int64_t code = 1;
     std::string reason = "it gave no reason";
-    bool passing = false;  // another try may go well
+    bool passing = false;                // another try may go well
+    std::optional<std::string> phase{};  // of a capture: the one that it was in
 };
 template <Struct<Failed> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(code);
     CAIRN_FIELD_OR(reason);
     CAIRN_FIELD_OR(passing);
+    CAIRN_FIELD(phase);
 }
 
 struct Note {
@@ -179,6 +181,13 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(ends);
     CAIRN_FIELD_OR(more);
 }
+
+// All parts are complete: everybody goes on.
+struct Release {
+    static constexpr Name name{"event", "release"};
+};
+template <Struct<Release> S, class F>
+void fields(S&, F&&) {}
 
 struct HostStatus {
     std::string name{}, address{};

@@ -153,4 +153,10 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(more);
 }
 
+struct RestartDone {
+    static constexpr Name name{"verb", "restart-done"};
+};
+template <Struct<RestartDone> S, class F>
+void fields(S&, F&&) {}
+
 }  // namespace cairn::wire

@@ -41,22 +41,22 @@ Result<> claim_slots(const Computation& computation, const Regions& regions, Slo
     return {};
 }
 
-// For the coordinator (docs/protocol.md, "restart-ready").
-nlohmann::json describe_members(const Computation& computation, const Regions& regions, const Ready& ready) {
-    nlohmann::json members = nlohmann::json::array();
+wire::RestartReady describe_members(const Computation& computation, const Regions& regions,
+                                    const Ready& ready) {
+    wire::RestartReady told;
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
         const SessionRegion& region = regions.of(process);
-        nlohmann::json member = {{"uid", process.uid},
-                                 {"pid", process.pid},
-                                 {"real", ready.rebuilt.forest.real(process.pid)},
-                                 {"slot", ready.slots->of(process.pid)},
-                                 {"door", process.door},
-                                 {"region_at", process.region_at}};
-        if (!region.owners) member["user"] = region.user;
-        members.push_back(std::move(member));
+        auto& member = told.members.emplace_back();
+        member.uid = process.uid;
+        member.pid = process.pid;
+        member.real = ready.rebuilt.forest.real(process.pid);
+        member.slot = static_cast<std::uint32_t>(ready.slots->of(process.pid));
+        if (!region.owners) member.user = region.user;
+        member.region_at = process.region_at;
+        member.door = process.door;
     }
-    return members;
+    return told;
 }
 
 }  // namespace

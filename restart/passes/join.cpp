@@ -27,16 +27,6 @@ std::vector<int> own_parts(const Options& options, const schema::Manifest& manif
     return {};
 }
 
-nlohmann::json describe_parts(const schema::Manifest& manifest) {
-    nlohmann::json parts = nlohmann::json::array();
-    for (const auto& part : manifest.parts)
-        parts.push_back({{"number", part.number},
-                         {"host", part.host},
-                         {"terminal", part.terminal},
-                         {"processes", part.pids.size()}});
-    return parts;
-}
-
 }  // namespace
 
 Result<Meeting> join(const Options& options, const Computation& computation) {
@@ -46,17 +36,20 @@ Result<Meeting> join(const Options& options, const Computation& computation) {
     suggest_directory(computation, *session);
     auto client = TRY(CoordinatorClient::connect_or_start(*session));
     Meeting meeting(*session, std::move(client), computation.directory, options.quiet);
-    nlohmann::json members = nlohmann::json::array();
+    wire::RestartJoin arriving{.cid = manifest.cid,
+                               .directory = computation.directory,
+                               .np = manifest.np,
+                               .generation = manifest.generation,
+                               .part = own_parts(options, manifest)};
+    for (const auto& part : manifest.parts)
+        arriving.parts.push_back({.number = part.number,
+                                  .host = part.host,
+                                  .terminal = part.terminal,
+                                  .processes = static_cast<std::int64_t>(part.pids.size())});
     for (const auto i : computation.living)
-        members.push_back({{"uid", computation.processes[i].uid}, {"pid", computation.processes[i].pid}});
-    CHECK_OK(meeting.arrive({{"verb", "restart-join"},
-                             {"cid", manifest.cid},
-                             {"np", manifest.np},
-                             {"generation", manifest.generation},
-                             {"directory", computation.directory},
-                             {"part", own_parts(options, manifest)},
-                             {"parts", describe_parts(manifest)}},
-                            members, options.wait_seconds));
+        arriving.members.push_back(
+            {.uid = computation.processes[i].uid, .pid = computation.processes[i].pid});
+    CHECK_OK(meeting.arrive(std::move(arriving), options.wait_seconds));
     return meeting;
 }
 
