@@ -1,7 +1,9 @@
 // Who keeps a stop waiting, in words.
+#include <ranges>
 #include <set>
 
 #include "capture/stop/stopping.h"
+#include "common/human.h"
 
 namespace cairn::capture {
 namespace {
@@ -38,17 +40,21 @@ std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent
 }  // namespace
 
 std::string waiting_for(const Stopping& group) {
-    std::vector<std::string> names;
-    std::set<pid_t> moving;
+    constexpr std::size_t most_named = 8;  // of thousands the rest would only hide them
+    std::set<pid_t> moving, unknown;
     for (const auto& thread : group.threads.all())
         if (!thread.still) moving.insert(thread.pid);
-    for (const pid_t pid : moving)
-        names.push_back(fmt::format("{}: {}", proc::label(pid), where_it_runs(group, pid)));
     for (const auto& [pid, tracked] : group.processes)
-        if (tracked.stage == Stage::candidate)
-            names.push_back(
-                fmt::format("{}: {}", proc::label(pid), why_not_ready(group.regions, pid, tracked.parent)));
-    if (names.empty()) return "a process whose parent died while it was born";
-    return fmt::format("waiting for {}", fmt::join(names, "; "));
+        if (tracked.stage == Stage::candidate) unknown.insert(pid);
+    if (moving.empty() && unknown.empty()) return "a process whose parent died while it was born";
+    std::vector<std::string> names;
+    for (const pid_t pid : moving | std::views::take(most_named))
+        names.push_back(fmt::format("{}: {}", proc::label(pid), where_it_runs(group, pid)));
+    for (const pid_t pid : unknown | std::views::take(most_named))
+        names.push_back(fmt::format("{}: {}", proc::label(pid),
+                                    why_not_ready(group.regions, pid, group.processes.at(pid).parent)));
+    const auto others = moving.size() + unknown.size() - names.size();
+    return fmt::format("waiting for {}{}", fmt::join(names, "; "),
+                       others == 0 ? "" : "; and " + human_count(others, "other process", "other processes"));
 }
 }  // namespace cairn::capture
