@@ -2,6 +2,7 @@
 // of it. The same for a checkpoint of this host alone and for a part of one over several hosts.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -28,6 +29,28 @@ struct CheckpointLimits {
         20};                                  // and this for each process: all take their turn on the CPUs
     std::chrono::milliseconds margin{3'000};  // for the worker to notice that itself
     std::chrono::milliseconds no_progress{120'000};  // no byte was written
+
+    // So long may this many programs stand still.
+    [[nodiscard]] std::chrono::milliseconds for_all(std::size_t processes) const {
+        return standing + standing_each * processes;
+    }
+};
+
+// What is asked of a checkpoint, on one host or several.
+struct CheckpointOrder {
+    std::string ckptdir;             // absolute
+    bool ckptdir_asked_for = false;  // for this checkpoint, not the session's: every host writes there
+    bool kill = false;
+    bool self_contained = false;                       // images hold unmodified pages of files too
+    bool without_strangers = false;                    // who isn't registered is left out
+    std::string external;                              // common/external_policy.h
+    std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
+
+    bool operator==(const CheckpointOrder&) const = default;
+    // As this order's limit allows it.
+    [[nodiscard]] std::chrono::milliseconds at_most(std::chrono::milliseconds time) const {
+        return timeout ? std::min(time, *timeout) : time;
+    }
 };
 
 struct CaptureOrder {

@@ -163,8 +163,7 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_alone(Job& job)
     order.external = job.order.external;
     order.timeout = job.order.timeout;
     order.begun = job.begun;
-    order.standing = limits_.standing + limits_.standing_each * s_.registry.members().size();
-    if (order.timeout) order.standing = std::min(order.standing, *order.timeout);
+    order.standing = job.order.at_most(limits_.for_all(s_.registry.members().size()));
     job.phase = "stop";
     job.writing_since = Clock::now();
     const std::function<void(const Json&)> heard = [this, &job](const Json& message) { relay(job, message); };

@@ -26,18 +26,6 @@
 
 namespace cairn::coordinator {
 
-struct CheckpointOrder {
-    std::string ckptdir;             // absolute
-    bool ckptdir_asked_for = false;  // for this checkpoint, not the session's
-    bool kill = false;
-    bool self_contained = false;                       // images hold unmodified pages of files too
-    bool without_strangers = false;                    // who isn't registered is left out
-    std::string external;                              // common/external_policy.h
-    std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
-
-    bool operator==(const CheckpointOrder&) const = default;
-};
-
 class Checkpointer {
   public:
     struct Surroundings {

@@ -49,21 +49,12 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::try_jointly(Job& job
                 "coordinator back, or end the computation (cairn kill) and restart the last checkpoint",
                 host.name, human_duration(std::chrono::nanoseconds(Clock::now() - host.lost_at).count()),
                 human_count(host.members.size(), "process", "processes"));
-    JointOrder order;
-    order.ckptdir = job.order.ckptdir;
-    order.cid = s_.group.cid();
-    order.session = s_.session.name;
-    order.external = job.order.external;
-    order.without_strangers = job.order.without_strangers;
-    order.ckptdir_asked_for = job.order.ckptdir_asked_for;
-    order.kill = job.order.kill;
-    order.self_contained = job.order.self_contained;
-    order.keep = s_.keep();
-    order.standing =
-        limits_.standing + limits_.standing_each * (s_.registry.members().size() + s_.hosts.members());
-    order.margin = limits_.margin;
-    order.no_progress = limits_.no_progress;
-    order.timeout = job.order.timeout;
+    const JointOrder order{.asked = job.order,
+                           .cid = s_.group.cid(),
+                           .session = s_.session.name,
+                           .keep = s_.keep(),
+                           .standing = limits_.for_all(s_.registry.members().size() + s_.hosts.members()),
+                           .limits = limits_};
     const auto joint =
         std::make_shared<JointCheckpoint>(s_.io, order, [this, &job](const Json& event, bool droppable) {
             const std::string kind = get_string(event, "event");

@@ -170,13 +170,13 @@ asio::awaitable<Result<>> JointCheckpoint::all(const Condition& condition, Clock
         const bool standing =
             std::any_of(sites_.begin(), sites_.end(), [](const State& each) { return each.standing; });
         const bool writing = std::string_view(what) == "capture" && !standing;
-        if (writing) until = progress_at_ + order_.no_progress;
-        const bool by_request = order_.timeout && begun_ + *order_.timeout < until;
-        if (by_request) until = begun_ + *order_.timeout;
+        if (writing) until = progress_at_ + order_.limits.no_progress;
+        const bool by_request = order_.asked.timeout && begun_ + *order_.asked.timeout < until;
+        if (by_request) until = begun_ + *order_.asked.timeout;
         if (Clock::now() >= until) {
             if (by_request)
                 co_return fail_code(ExitCode::timed_out, "the time limit of {} has passed: {}",
-                                    human_duration(std::chrono::nanoseconds(*order_.timeout).count()),
+                                    human_duration(std::chrono::nanoseconds(*order_.asked.timeout).count()),
                                     awaited(condition));
             co_return fail_code(ExitCode::timed_out, "{} takes too long: {}", writing ? "writing" : what,
                                 awaited(condition));
@@ -229,8 +229,9 @@ schema::Manifest JointCheckpoint::whole(std::vector<std::int32_t>& bases) const 
 }
 
 asio::awaitable<Result<>> JointCheckpoint::prepare() {
-    order_all(pack(wire::Prepare{
-        .ckptdir = order_.ckptdir, .cid = order_.cid, .ckptdir_asked_for = order_.ckptdir_asked_for}));
+    order_all(pack(wire::Prepare{.ckptdir = order_.asked.ckptdir,
+                                 .cid = order_.cid,
+                                 .ckptdir_asked_for = order_.asked.ckptdir_asked_for}));
     const Result<> done = co_await all_answered(Clock::now() + preparing, "prepare");
     for (const State& state : sites_) generation_ = std::max(generation_, state.next);
     co_return done;
@@ -241,15 +242,14 @@ asio::awaitable<Result<>> JointCheckpoint::capture() {
         state.phase = "stop";
         state.standing = true;
     }
-    auto standing = order_.standing;
-    if (order_.timeout) standing = std::min(standing, *order_.timeout);
+    const auto standing = order_.asked.at_most(order_.standing);
     order_all(pack(wire::CapturePart{.generation = generation_,
-                                     .external = order_.external,
-                                     .without_strangers = order_.without_strangers,
-                                     .self_contained = order_.self_contained,
-                                     .hold = order_.kill,
+                                     .external = order_.asked.external,
+                                     .without_strangers = order_.asked.without_strangers,
+                                     .self_contained = order_.asked.self_contained,
+                                     .hold = order_.asked.kill,
                                      .deadline_ms = standing.count()}));
-    co_return co_await all_answered(Clock::now() + standing + order_.margin, "capture");
+    co_return co_await all_answered(Clock::now() + standing + order_.limits.margin, "capture");
 }
 
 asio::awaitable<Result<>> JointCheckpoint::seal(const schema::Manifest& manifest,
@@ -282,7 +282,7 @@ asio::awaitable<Result<>> JointCheckpoint::publish(wire::CheckpointDone& done) {
 // The checkpoint counts, whatever happens.
 asio::awaitable<void> JointCheckpoint::finish(wire::CheckpointDone& done) {
     order_all(pack(wire::Finish{.keep = order_.keep}));
-    tell_(pack(wire::Phase{.phase = order_.kill ? "kill" : "prune"}), false);
+    tell_(pack(wire::Phase{.phase = order_.asked.kill ? "kill" : "prune"}), false);
     const auto until = Clock::now() + finishing;
     while (!std::ranges::all_of(sites_, &State::over) && Clock::now() < until) {
         wake_.expires_at(until);
@@ -308,7 +308,7 @@ asio::awaitable<Result<wire::CheckpointDone>> JointCheckpoint::conduct() {
                               .hosts = sites_.size(),
                               .bytes = manifest.bytes,
                               .pause_ns = manifest.pause_ns,
-                              .killed = order_.kill,
+                              .killed = order_.asked.kill,
                               .notes = manifest.notes};
     if (auto sealed = co_await seal(manifest, bases); !sealed) co_return std::unexpected(sealed.error());
     if (auto published = co_await publish(done); !published) co_return std::unexpected(published.error());

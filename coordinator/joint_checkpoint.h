@@ -19,6 +19,7 @@
 #include "common/schema/manifest.h"
 #include "common/wire/events.h"
 #include "common/wire/hosts.h"
+#include "coordinator/capture_run.h"
 #include "coordinator/json.h"
 
 namespace cairn::coordinator {
@@ -31,12 +32,11 @@ struct Site {
 };
 
 struct JointOrder {
-    std::string ckptdir, cid, session, external;
-    bool ckptdir_asked_for = false;  // for this checkpoint: every host writes there
-    bool kill = false, self_contained = false, without_strangers = false;
+    CheckpointOrder asked;
+    std::string cid, session;
     std::uint32_t keep = 0;
-    std::chrono::milliseconds standing{10'000}, margin{3'000}, no_progress{120'000};
-    std::optional<std::chrono::milliseconds> timeout;  // of the whole
+    std::chrono::milliseconds standing;  // the programs of all hosts together
+    CheckpointLimits limits;
 };
 
 class JointCheckpoint {

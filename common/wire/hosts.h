@@ -187,7 +187,7 @@ struct CapturePart {
     std::uint32_t generation = 0;
     std::string external = "reset";
     bool without_strangers = false, self_contained = false, hold = false;
-    std::int64_t deadline_ms = 10'000;
+    std::int64_t deadline_ms = 0;  // so long may the programs stand still
 };
 template <Struct<CapturePart> S, class F>
 void fields(S& s, F&& f) {
@@ -196,7 +196,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(self_contained);
     CAIRN_FIELD_OR(hold);
-    CAIRN_FIELD_OR(deadline_ms);
+    CAIRN_FIELD(deadline_ms);
 }
 
 struct Pass {
