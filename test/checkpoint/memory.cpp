@@ -72,130 +72,166 @@ bool file_holds(const char* name, size_t offset, size_t length, unsigned seed) {
     std::free(bytes);
     return result;
 }
-}  // namespace
 
-int main() {
-    constexpr int rw = PROT_READ | PROT_WRITE;
-    unsigned char* private_area = map(3 << 20, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    fill(private_area, 3 << 20, 1);
-    unsigned char* shared = map(1 << 20, rw, MAP_SHARED | MAP_ANONYMOUS);
-    fill(shared, 1 << 20, 2);
-    // 1 GiB of which three pages were touched: the image must not hold the rest.
-    constexpr size_t gib = 1UL << 30;
+constexpr int rw = PROT_READ | PROT_WRITE;
+constexpr size_t gib = 1UL << 30;
+
+unsigned char* anonymous(size_t length, unsigned seed, int flags = MAP_PRIVATE) {
+    unsigned char* area = map(length, rw, flags | MAP_ANONYMOUS);
+    fill(area, length, seed);
+    return area;
+}
+
+// What is given back comes as zeros, what grows is zero at the end.
+test::Check private_memory() {
+    constexpr size_t size = 3 << 20;
+    unsigned char* area = anonymous(size, 1);
+    return [=](bool) mutable {
+        CHECK(holds(area, size, 1));
+        unsigned char* given = area + (2 << 20);
+        CHECK(madvise(given, 8 * page, MADV_DONTNEED) == 0 && zero(given, 8 * page));
+        fill(area, size, 1);
+        void* grown = mremap(area, size, 4 << 20, MREMAP_MAYMOVE);
+        CHECK(grown != MAP_FAILED);
+        area = static_cast<unsigned char*>(grown);
+        CHECK(holds(area, size, 1) && zero(area + size, 1 << 20));
+        grown = mremap(area, 4 << 20, size, MREMAP_MAYMOVE);
+        CHECK(grown != MAP_FAILED);
+        area = static_cast<unsigned char*>(grown);
+    };
+}
+
+test::Check shared_memory() {
+    const unsigned char* shared = anonymous(1 << 20, 2, MAP_SHARED);
+    return [=](bool) { CHECK(holds(shared, 1 << 20, 2)); };
+}
+
+// 1 GiB of which three pages were touched: the image must not hold the rest.
+test::Check sparse_memory() {
     unsigned char* sparse = map(gib, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
     CHECK(madvise(sparse, gib, MADV_NOHUGEPAGE) == 0);
     for (const size_t at : {size_t{0}, gib / 2, gib - page}) fill(sparse + at, page, 3);
-    // The same shared: an ordinary user's checkpoint reads it where it is mapped, and must not fill its
-    // holes.
-    unsigned char* sparse_shared = map(gib / 4, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE);
-    for (const size_t at : {size_t{0}, gib / 8, gib / 4 - page}) fill(sparse_shared + at, page, 18);
-    // Mapped beyond its end, with a hole before it, and no descriptor.
+    return [=](bool) {
+        for (const size_t at : {size_t{0}, gib / 2, gib - page}) CHECK(holds(sparse + at, page, 3));
+        for (size_t at = page; at < gib / 2; at += gib / 64) CHECK(!resident(sparse + at));
+    };
+}
+
+// An ordinary user's checkpoint reads it where it is mapped, and must not fill its holes.
+test::Check sparse_shared_memory() {
+    unsigned char* sparse = map(gib / 4, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE);
+    for (const size_t at : {size_t{0}, gib / 8, gib / 4 - page}) fill(sparse + at, page, 18);
+    return [=](bool) {
+        for (const size_t at : {size_t{0}, gib / 8, gib / 4 - page}) CHECK(holds(sparse + at, page, 18));
+        for (size_t at = page; at < gib / 8; at += gib / 64) CHECK(!resident(sparse + at));
+    };
+}
+
+// With a hole before it, and no descriptor.
+test::Check mapped_beyond_its_end() {
     const int short_memory = memfd_create("short", MFD_CLOEXEC);
     CHECK(ftruncate(short_memory, 5 * page) == 0);
     unsigned char* beyond_end = map(16 * page, rw, MAP_SHARED, short_memory);
     CHECK(close(short_memory) == 0);
     fill(beyond_end + page, page, 19);
+    return [=](bool) {
+        CHECK(holds(beyond_end + page, page, 19) && readable(beyond_end + 4 * page) &&
+              !readable(beyond_end + 5 * page));
+    };
+}
+
+test::Check guard_page() {
     unsigned char* guard = map(3 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     CHECK(mprotect(guard + page, page, PROT_NONE) == 0);
     fill(guard, page, 4);
     fill(guard + 2 * page, page, 5);
-    // A guard region that no file of /proc names (MADV_GUARD_INSTALL, Linux 6.13): inside an area, with pages
-    // around it.
-    constexpr int guard_install = 102;
-    unsigned char* hidden = map(8 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    fill(hidden, 8 * page, 20);
-    const bool guarded = madvise(hidden + 3 * page, 2 * page, guard_install) == 0;
-    unsigned char* read_only = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    fill(read_only, page, 6);
-    CHECK(mprotect(read_only, page, PROT_READ) == 0);
-
-    const int fd_private = file("mapped-private", 16 * page, 7);
-    unsigned char* file_private = map(16 * page, rw, MAP_PRIVATE, fd_private);
-    fill(file_private + 3 * page, page, 8);
-    close(fd_private);
-    const int fd_shared = file("mapped-shared", 16 * page, 9);
-    unsigned char* file_shared = map(14 * page, rw, MAP_SHARED, fd_shared, 2 * page);
-    close(fd_shared);
-    const int fd_deleted = file("mapped-deleted", 4 * page, 10);
-    unsigned char* deleted = map(4 * page, rw, MAP_SHARED, fd_deleted);
-    unsigned char* deleted_private = map(4 * page, rw, MAP_PRIVATE, fd_deleted);
-    fill(deleted_private, page, 11);
-    CHECK(unlink("mapped-deleted") == 0);
-    close(fd_deleted);
-    const int memory = memfd_create("of-the-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    CHECK(memory >= 0 && ftruncate(memory, 8 * page) == 0);
-    unsigned char* memory_a = map(8 * page, rw, MAP_SHARED, memory);
-    unsigned char* memory_b = map(8 * page, rw, MAP_SHARED, memory);  // the same pages twice
-    fill(memory_a, 8 * page, 12);
-    CHECK(fcntl(memory, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) == 0);
-
-    // A thousand areas that the kernel can't merge.
-    constexpr int many = 2000;
-    unsigned char* areas = map(many * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    for (int i = 0; i < many; ++i) {
-        areas[static_cast<size_t>(i) * page] = value(static_cast<size_t>(i), 13);
-        if (i % 2 == 1) CHECK(mprotect(areas + static_cast<size_t>(i) * page, page, PROT_READ) == 0);
-    }
-    auto* heap = static_cast<unsigned char*>(sbrk(64 * page));
-    CHECK(heap != reinterpret_cast<unsigned char*>(-1));
-    fill(heap, 64 * page, 14);
-    unsigned char* fork_off = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    fill(fork_off, page, 15);
-    CHECK(madvise(fork_off, page, MADV_DONTFORK) == 0);
-    unsigned char* wiped = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    fill(wiped, page, 16);
-    CHECK(madvise(wiped, page, MADV_WIPEONFORK) == 0);
-    unsigned char* both = map(page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    fill(both, page, 18);
-    CHECK(madvise(both, page, MADV_WIPEONFORK) == 0 && madvise(both, page, MADV_DONTFORK) == 0);
-    unsigned char* locked = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-    CHECK(mlock(locked, 4 * page) == 0);
-    fill(locked, 4 * page, 17);
-
-    int round = 0;
-    test::serve([&](bool) {
-        ++round;
-        CHECK(holds(private_area, 3 << 20, 1) && holds(shared, 1 << 20, 2));
-        for (const size_t at : {size_t{0}, gib / 2, gib - page}) CHECK(holds(sparse + at, page, 3));
-        for (size_t at = page; at < gib / 2; at += gib / 64) CHECK(!resident(sparse + at));
-        for (const size_t at : {size_t{0}, gib / 8, gib / 4 - page})
-            CHECK(holds(sparse_shared + at, page, 18));
-        for (size_t at = page; at < gib / 8; at += gib / 64) CHECK(!resident(sparse_shared + at));
-        CHECK(holds(beyond_end + page, page, 19) && readable(beyond_end + 4 * page) &&
-              !readable(beyond_end + 5 * page));
+    return [=](bool) {
         CHECK(holds(guard, page, 4) && holds(guard + 2 * page, page, 5) && !readable(guard + page));
+    };
+}
+
+// One that no file of /proc names (MADV_GUARD_INSTALL, Linux 6.13): inside an area, with pages around it.
+test::Check guard_region() {
+    constexpr int guard_install = 102;
+    unsigned char* hidden = anonymous(8 * page, 20);
+    const bool guarded = madvise(hidden + 3 * page, 2 * page, guard_install) == 0;
+    return [=](bool) {
         CHECK(holds(hidden, 3 * page, 20) && readable(hidden + 3 * page) == !guarded &&
               readable(hidden + 4 * page) == !guarded);
         for (size_t i = 5 * page; i < 8 * page; ++i) CHECK(hidden[i] == value(i, 20));
+    };
+}
+
+test::Check read_only_memory() {
+    unsigned char* read_only = anonymous(page, 6);
+    CHECK(mprotect(read_only, page, PROT_READ) == 0);
+    return [=](bool) {
         CHECK(holds(read_only, page, 6));
         CHECK(mprotect(read_only, page, rw) == 0);
         fill(read_only, page, 6);
         CHECK(mprotect(read_only, page, PROT_READ) == 0);
+    };
+}
 
-        CHECK(holds(file_private + 3 * page, page, 8) && file_holds("mapped-private", 0, 16 * page, 7));
+test::Check file_mapped_private() {
+    const int fd = file("mapped-private", 16 * page, 7);
+    unsigned char* mapped = map(16 * page, rw, MAP_PRIVATE, fd);
+    fill(mapped + 3 * page, page, 8);
+    close(fd);
+    return [=](bool) {
+        CHECK(holds(mapped + 3 * page, page, 8) && file_holds("mapped-private", 0, 16 * page, 7));
         unsigned char* rest = map(16 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS);
-        CHECK(holds(file_private, page, 7));
+        CHECK(holds(mapped, page, 7));
         munmap(rest, 16 * page);
-        // A write through the shared mapping reaches the file, and one to the file the mapping.
-        file_shared[0] = 200;
+    };
+}
+
+// A write through the mapping reaches the file, and one to the file the mapping.
+test::Check file_mapped_shared() {
+    const int mapped_fd = file("mapped-shared", 16 * page, 9);
+    unsigned char* mapped = map(14 * page, rw, MAP_SHARED, mapped_fd, 2 * page);
+    close(mapped_fd);
+    return [=](bool) {
+        mapped[0] = 200;
         const int fd = open("mapped-shared", O_RDWR);
         unsigned char byte = 0;
         CHECK(pread(fd, &byte, 1, 2 * page) == 1 && byte == 200);
         byte = value(2 * page, 9);
-        CHECK(pwrite(fd, &byte, 1, 2 * page) == 1 && file_shared[0] == byte);
+        CHECK(pwrite(fd, &byte, 1, 2 * page) == 1 && mapped[0] == byte);
         close(fd);
         CHECK(file_holds("mapped-shared", 0, 16 * page, 9));
-        CHECK(holds(deleted, 4 * page, 10) && holds(deleted_private, page, 11) &&
-              access("mapped-deleted", F_OK) != 0);
-        deleted[3 * page] = 99;
-        CHECK(deleted_private[3 * page] == 99);  // still one file
-        deleted[3 * page] = value(3 * page, 10);
-        CHECK(holds(memory_a, 8 * page, 12));
-        memory_a[5] = 77;
-        CHECK(memory_b[5] == 77);
+    };
+}
+
+test::Check deleted_file() {
+    const int fd = file("mapped-deleted", 4 * page, 10);
+    unsigned char* shared = map(4 * page, rw, MAP_SHARED, fd);
+    unsigned char* own = map(4 * page, rw, MAP_PRIVATE, fd);
+    fill(own, page, 11);
+    CHECK(unlink("mapped-deleted") == 0);
+    close(fd);
+    return [=](bool) {
+        CHECK(holds(shared, 4 * page, 10) && holds(own, page, 11) && access("mapped-deleted", F_OK) != 0);
+        shared[3 * page] = 99;
+        CHECK(own[3 * page] == 99);  // still one file
+        shared[3 * page] = value(3 * page, 10);
+    };
+}
+
+test::Check sealed_memfd() {
+    const int memory = memfd_create("of-the-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(memory >= 0 && ftruncate(memory, 8 * page) == 0);
+    unsigned char* a = map(8 * page, rw, MAP_SHARED, memory);
+    unsigned char* b = map(8 * page, rw, MAP_SHARED, memory);  // the same pages twice
+    fill(a, 8 * page, 12);
+    CHECK(fcntl(memory, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) == 0);
+    return [=](bool) {
+        CHECK(holds(a, 8 * page, 12));
+        a[5] = 77;
+        CHECK(b[5] == 77);
         unsigned char through = 0;
         CHECK(pread(memory, &through, 1, 5) == 1 && through == 77);
-        memory_b[5] = value(5, 12);
+        b[5] = value(5, 12);
         CHECK(fcntl(memory, F_GET_SEALS) == (F_SEAL_GROW | F_SEAL_SHRINK) &&
               fcntl(memory, F_GETFD) == FD_CLOEXEC);
         CHECK(ftruncate(memory, page) != 0 && errno == EPERM);
@@ -203,45 +239,91 @@ int main() {
         std::snprintf(link, sizeof link, "/proc/self/fd/%d", memory);
         CHECK(readlink(link, target, sizeof target - 1) > 0 &&
               std::strstr(target, "memfd:of-the-test") != nullptr);
+    };
+}
 
-        for (int i = 0; i < many; ++i)
-            CHECK(areas[static_cast<size_t>(i) * page] == value(static_cast<size_t>(i), 13));
+// The kernel can't merge them.
+test::Check many_areas() {
+    constexpr size_t many = 2000;
+    unsigned char* areas = map(many * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    for (size_t i = 0; i < many; ++i) {
+        areas[i * page] = value(i, 13);
+        if (i % 2 == 1) CHECK(mprotect(areas + i * page, page, PROT_READ) == 0);
+    }
+    return [=](bool) {
+        for (size_t i = 0; i < many; ++i) CHECK(areas[i * page] == value(i, 13));
+    };
+}
+
+test::Check brk_heap() {
+    auto* heap = static_cast<unsigned char*>(sbrk(64 * page));
+    CHECK(heap != reinterpret_cast<unsigned char*>(-1));
+    fill(heap, 64 * page, 14);
+    return [=](bool) {
         CHECK(holds(heap, 64 * page, 14));
         auto* more = static_cast<unsigned char*>(sbrk(16 * page));
         CHECK(more != reinterpret_cast<unsigned char*>(-1) && zero(more, 16 * page));
         fill(more, 16 * page, 18);
         CHECK(sbrk(-16 * static_cast<intptr_t>(page)) != reinterpret_cast<void*>(-1));
-        CHECK(holds(fork_off, page, 15) && holds(wiped, page, 16) && holds(both, page, 18) &&
-              holds(locked, 4 * page, 17));
+    };
+}
+
+test::Check advice_for_forks() {
+    unsigned char *fork_off = anonymous(page, 15), *wiped = anonymous(page, 16), *both = anonymous(page, 18);
+    CHECK(madvise(fork_off, page, MADV_DONTFORK) == 0);
+    CHECK(madvise(wiped, page, MADV_WIPEONFORK) == 0);
+    CHECK(madvise(both, page, MADV_WIPEONFORK) == 0 && madvise(both, page, MADV_DONTFORK) == 0);
+    return [=](bool) {
+        CHECK(holds(fork_off, page, 15) && holds(wiped, page, 16) && holds(both, page, 18));
         // The advice is still in force: a child sees neither.
         const pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) _exit(zero(wiped, page) && !readable(fork_off) ? 0 : 1);
         int status = 0;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
+    };
+}
 
-        // Anonymous memory is anonymous: what is given back comes as zeros, what grows is zero at the end.
-        unsigned char* given = private_area + (2 << 20);
-        CHECK(madvise(given, 8 * page, MADV_DONTNEED) == 0 && zero(given, 8 * page));
-        fill(private_area, 3 << 20, 1);
-        unsigned char* moving = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
-        fill(moving, 4 * page, 19);
-        void* grown = mremap(moving, 4 * page, 64 * page, MREMAP_MAYMOVE);
+test::Check locked_memory() {
+    unsigned char* locked = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
+    CHECK(mlock(locked, 4 * page) == 0);
+    fill(locked, 4 * page, 17);
+    return [=](bool) { CHECK(holds(locked, 4 * page, 17)); };
+}
+
+test::Check new_memory() {
+    return [round = 0](bool) mutable {
+        ++round;
+        void* grown = mremap(anonymous(4 * page, 19), 4 * page, 64 * page, MREMAP_MAYMOVE);
         CHECK(grown != MAP_FAILED && holds(static_cast<unsigned char*>(grown), 4 * page, 19) &&
               zero(static_cast<unsigned char*>(grown) + 4 * page, 60 * page));
         munmap(grown, 64 * page);
-        void* private_grown = mremap(private_area, 3 << 20, 4 << 20, MREMAP_MAYMOVE);
-        CHECK(private_grown != MAP_FAILED);
-        private_area = static_cast<unsigned char*>(private_grown);
-        CHECK(holds(private_area, 3 << 20, 1) && zero(private_area + (3 << 20), 1 << 20));
-        private_grown = mremap(private_area, 4 << 20, 3 << 20, MREMAP_MAYMOVE);
-        CHECK(private_grown != MAP_FAILED);
-        private_area = static_cast<unsigned char*>(private_grown);
         char* pointer = static_cast<char*>(std::malloc(1 << 20));
         CHECK(pointer != nullptr);
         std::memset(pointer, round, 1 << 20);
         auto* larger = static_cast<char*>(std::realloc(pointer, 8 << 20));
         CHECK(larger != nullptr && larger[(1 << 20) - 1] == round);
         std::free(larger);
-    });
+    };
+}
+}  // namespace
+
+int main() {
+    test::serve({{"private memory", private_memory},
+                 {"shared memory", shared_memory},
+                 {"sparse memory", sparse_memory},
+                 {"sparse shared memory", sparse_shared_memory},
+                 {"a memfd mapped beyond its end", mapped_beyond_its_end},
+                 {"a guard page", guard_page},
+                 {"a guard region", guard_region},
+                 {"read-only memory", read_only_memory},
+                 {"a file mapped privately", file_mapped_private},
+                 {"a file mapped shared", file_mapped_shared},
+                 {"a deleted file", deleted_file},
+                 {"a sealed memfd", sealed_memfd},
+                 {"2000 areas", many_areas},
+                 {"brk", brk_heap},
+                 {"MADV_DONTFORK and MADV_WIPEONFORK", advice_for_forks},
+                 {"locked memory", locked_memory},
+                 {"memory that is new after a restart", new_memory}});
 }

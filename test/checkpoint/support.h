@@ -10,14 +10,22 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <functional>
+#include <initializer_list>
+#include <vector>
 
 namespace test {
+
+// The case that this thread sets up or checks: a CHECK that fails says its name. A thread that a case has
+// started has none.
+inline thread_local const char* case_name = nullptr;
 
 [[noreturn]] inline void failed(const char* file, int line, const char* what) {
     const int number = errno;
     char text[512];
-    const int length = std::snprintf(text, sizeof text, "FAILED %s:%d: %s (errno %d %s) in pid %d\n", file,
-                                     line, what, number, std::strerror(number), static_cast<int>(getpid()));
+    const int length = std::snprintf(text, sizeof text, "FAILED %s:%d: %s%s%s (errno %d %s) in pid %d\n",
+                                     file, line, case_name ? case_name : "", case_name ? ": " : "", what,
+                                     number, std::strerror(number), static_cast<int>(getpid()));
     if (write(1, text, static_cast<size_t>(length)) < 0) _exit(3);
     _exit(1);
 }
@@ -114,6 +122,29 @@ template <class Verify>
     verify(true);
     say("EXIT-SUCCESS");
     _exit(0);
+}
+
+// A case sets up what it needs and gives back what checks it, which is told whether the order is the last
+// one.
+using Check = std::function<void(bool last)>;
+struct Case {
+    const char* name;
+    std::function<Check()> set_up;
+};
+
+// Sets the cases up one after the other, and checks them in the same order at every order of the driver.
+[[noreturn]] inline void serve(std::initializer_list<Case> cases) {
+    std::vector<Check> checks;
+    for (const Case& each : cases) {
+        case_name = each.name;
+        checks.push_back(each.set_up());
+    }
+    serve([&](bool last) {
+        for (std::size_t i = 0; i < cases.size(); ++i) {
+            case_name = cases.begin()[i].name;
+            checks[i](last);
+        }
+    });
 }
 
 }  // namespace test

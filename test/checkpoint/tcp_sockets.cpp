@@ -93,6 +93,7 @@ int connected(Kind kind, int listener) {
 struct Pair {
     int client = -1, server = -1;
     std::string client_own, client_peer, server_own, server_peer;
+    bool has_peers = true;
 };
 std::vector<Pair> all;
 
@@ -163,43 +164,142 @@ void drain(int fd, std::size_t filled) {
     CHECK(take(fd) == "<nothing>");
 }
 
-}  // namespace
+// The listening sockets that most connections come from; a connection has the name of its listener.
+int v4() {
+    static const int fd = listening(Kind::v4, 9);
+    return fd;
+}
+int v6() {
+    static const int fd = listening(Kind::v6, 5);
+    return fd;
+}
 
-int main() {
-    const int v4 = listening(Kind::v4, 9), v6 = listening(Kind::v6, 5), dual = listening(Kind::mapped, 5);
-    const int strict = listening(Kind::v4, 3, false), tight = listening(Kind::v4, 3, true, 20000);
+void check_text(int fd, const std::string& expected) {
+    std::string text(expected.size(), 0);
+    CHECK(recv(fd, text.data(), text.size(), MSG_WAITALL) == static_cast<ssize_t>(text.size()));
+    CHECK(text == expected);
+}
+
+// Reads all that comes, to the end.
+void until_end(int fd, std::size_t expected, const char* which) {
+    std::vector<char> block(100000);
+    std::size_t at = 0;
+    for (;;) {
+        pollfd waits{fd, POLLIN, 0};
+        CHECK(poll(&waits, 1, 5000) == 1);
+        const ssize_t got = recv(fd, block.data(), block.size(), MSG_DONTWAIT);
+        CHECK(got >= 0);
+        if (got == 0) break;
+        if (block[0] != pattern(at)) tell("wrong", at, expected);
+        for (ssize_t i = 0; i < got; ++i, ++at) CHECK(block[static_cast<std::size_t>(i)] == pattern(at));
+    }
+    if (at != expected) tell(which, at, expected);
+    CHECK(at == expected);
+}
+
+void check_ended(pid_t child, int expected) {
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == expected);
+}
+
+test::Check listeners() {
+    const int dual = listening(Kind::mapped, 5), strict = listening(Kind::v4, 3, false);
     std::vector<Pair> plain;
     for (const auto& [kind, listener] :
-         {std::pair{Kind::v4, v4}, {Kind::v6, v6}, {Kind::mapped, dual}, {Kind::v4, strict}}) {
-        const Pair pair = make_pair(kind, listener);
-        put(pair.client, "to the server");
-        put(pair.server, "to the client");
-        plain.push_back(pair);
+         {std::pair{Kind::v4, v4()}, {Kind::v6, v6()}, {Kind::mapped, dual}, {Kind::v4, strict}}) {
+        plain.push_back(make_pair(kind, listener));
+        put(plain.back().client, "to the server");
+        put(plain.back().server, "to the client");
     }
-    const Pair full = make_pair(Kind::v4, v4), narrow = make_pair(Kind::v4, tight);
+    return [=](bool last) {
+        for (const Pair& each : plain) {
+            int count = 0;
+            CHECK(ioctl(each.server, FIONREAD, &count) == 0 && count == 13);
+        }
+        for (const auto& [kind, listener] :
+             {std::pair{Kind::v4, v4()}, {Kind::v6, v6()}, {Kind::mapped, dual}}) {
+            const int more = connected(kind, listener), accepted = accept(listener, nullptr, nullptr);
+            CHECK(accepted >= 0);
+            put(more, "more");
+            check_text(accepted, "more");
+            close(more);
+            close(accepted);
+        }
+        tcp_info info{};
+        socklen_t length = sizeof info;
+        CHECK(getsockopt(v4(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_sacked == 9);
+        CHECK(option(v4(), SOL_SOCKET, SO_REUSEADDR) == 1 && option(strict, SOL_SOCKET, SO_REUSEADDR) == 0);
+        if (!last) return;
+        for (const Pair& each : plain) {
+            CHECK(take(each.server) == "to the server" && take(each.client) == "to the client");
+            put(each.client, "again");
+            check_text(each.server, "again");
+        }
+    };
+}
+
+test::Check full_buffers() {
+    const int tight = listening(Kind::v4, 3, true, 20000);
+    const Pair full = make_pair(Kind::v4, v4()), narrow = make_pair(Kind::v4, tight);
     const std::size_t forth = fill(full.client), back = fill(full.server), into_narrow = fill(narrow.client);
     const int narrow_buffer = option(narrow.server, SOL_SOCKET, SO_RCVBUF);
+    return [=](bool last) {
+        CHECK(option(full.client, SOL_SOCKET, SO_REUSEADDR) == 0);
+        CHECK(option(narrow.server, SOL_SOCKET, SO_RCVBUF) >= narrow_buffer);
+        if (!last) return;
+        drain(full.server, forth);
+        drain(full.client, back);
+        drain(narrow.server, into_narrow);
+    };
+}
 
-    const Pair client_done = make_pair(Kind::v4, v4), server_done = make_pair(Kind::v6, v6),
-               both_done = make_pair(Kind::v4, v4);
+test::Check shut_down() {
+    const Pair client_done = make_pair(Kind::v4, v4()), server_done = make_pair(Kind::v6, v6());
     put(client_done.client, "last words");
     CHECK(shutdown(client_done.client, SHUT_WR) == 0);
     put(server_done.server, "farewell");
     CHECK(shutdown(server_done.server, SHUT_WR) == 0);
-    put(both_done.client, "one");
-    CHECK(shutdown(both_done.client, SHUT_WR) == 0);
-    put(both_done.server, "two");
-    CHECK(shutdown(both_done.server, SHUT_WR) == 0);
-    const Pair full_done = make_pair(Kind::v4, v4);
+    const Pair full_done = make_pair(Kind::v4, v4());
     const std::size_t before_end = fill(full_done.client);
     CHECK(shutdown(full_done.client, SHUT_WR) == 0);
+    return [=](bool last) {
+        pollfd polled{client_done.server, POLLRDHUP, 0};
+        CHECK(poll(&polled, 1, 0) == 1 && (polled.revents & POLLRDHUP) != 0);
+        if (!last) return;
+        CHECK(take(client_done.server) == "last words" && take(client_done.server).empty());
+        CHECK(send(client_done.client, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+        put(client_done.server, "still");
+        test::nap(5);
+        CHECK(take(client_done.client) == "still");
+        CHECK(take(server_done.client) == "farewell" && take(server_done.client).empty());
+        put(server_done.client, "thanks");
+        test::nap(5);
+        CHECK(take(server_done.server) == "thanks");
+        until_end(full_done.server, before_end, "ended, full");
+    };
+}
 
-    const auto lone = [&](Kind kind, int listener) {
-        Pair pair = make_pair(kind, listener);
+test::Check both_shut_down() {
+    const Pair done = make_pair(Kind::v4, v4());
+    all.back().has_peers = false;  // nobody is at the other end any more
+    put(done.client, "one");
+    CHECK(shutdown(done.client, SHUT_WR) == 0);
+    put(done.server, "two");
+    CHECK(shutdown(done.server, SHUT_WR) == 0);
+    return [=](bool last) {
+        if (!last) return;
+        CHECK(take(done.server) == "one" && take(done.client) == "two");
+        CHECK(take(done.server).empty() && take(done.client).empty());
+    };
+}
+
+test::Check peers_gone() {
+    const auto lone = [] {
+        const Pair pair = make_pair(Kind::v4, v4());
         all.pop_back();
         return pair;
     };
-    const Pair gone = lone(Kind::v4, v4), reset = lone(Kind::v4, v4), unfinished = lone(Kind::v4, v4);
+    const Pair gone = lone(), reset = lone(), unfinished = lone();
     put(gone.client, "rest");
     close(gone.client);
     put(reset.client, "lost or not");
@@ -208,9 +308,17 @@ int main() {
     close(reset.client);  // with something unread: a reset
     const std::size_t unfinished_bytes = fill(unfinished.client);
     close(unfinished.client);  // with more than there is room for
+    return [=](bool last) {
+        if (!last) return;
+        CHECK(take(gone.server) == "rest" && take(gone.server).empty());
+        until_end(unfinished.server, unfinished_bytes, "ended, unfinished");
+        CHECK(take(reset.server) == "lost or not" && take(reset.server) == "<reset>");
+    };
+}
 
-    const Pair urgent = make_pair(Kind::v4, v4), among = make_pair(Kind::v4, v4),
-               seen = make_pair(Kind::v4, v4);
+test::Check urgent_data() {
+    const Pair urgent = make_pair(Kind::v4, v4()), among = make_pair(Kind::v4, v4()),
+               seen = make_pair(Kind::v4, v4());
     for (const Pair& each : {urgent, among, seen}) {
         if (each.server == among.server) set_option(each.server, SOL_SOCKET, SO_OOBINLINE, 1);
         put(each.client, "before");
@@ -219,21 +327,49 @@ int main() {
     }
     test::nap(20);
     CHECK(take(seen.server, 1, MSG_OOB) == "!");
+    return [=](bool last) {
+        CHECK(option(among.server, SOL_SOCKET, SO_OOBINLINE) == 1);
+        if (!last) return;
+        CHECK(take(urgent.server, 1, MSG_OOB) == "!" && take(urgent.server) == "before");
+        int at_mark = 0;
+        CHECK(ioctl(urgent.server, SIOCATMARK, &at_mark) == 0 && take(urgent.server) == "after");
+        CHECK(take(among.server) == "before" && take(among.server) == "!after");
+        CHECK(take(seen.server) == "before" && take(seen.server) == "after");
+    };
+}
 
-    // Not accepted yet.
+test::Check not_accepted_yet() {
     const int busy = listening(Kind::v4, 4);
     const int waiting = connected(Kind::v4, busy), finished = connected(Kind::v4, busy);
     CHECK(shutdown(finished, SHUT_WR) == 0);
     const std::string waiting_own = name_of(waiting, false).words();
+    return [=](bool last) {
+        CHECK(name_of(waiting, false).words() == waiting_own);
+        if (!last) return;
+        bool first_is_waiting = false;
+        for (int i = 0; i < 2; ++i) {
+            const int fd = accept(busy, nullptr, nullptr);
+            CHECK(fd >= 0);
+            const bool is_waiting = name_of(fd, true).words() == waiting_own;
+            if (i == 1) CHECK(is_waiting != first_is_waiting);
+            first_is_waiting = is_waiting;
+            put(fd, "hello");
+            check_text(is_waiting ? waiting : finished, "hello");
+            CHECK(take(fd) == (is_waiting ? "<nothing>" : ""));
+        }
+    };
+}
 
-    // Options.
-    const Pair tuned = make_pair(Kind::v6, v6);
-    set_option(tuned.client, IPPROTO_TCP, TCP_NODELAY, 1);
-    set_option(tuned.client, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_option(tuned.client, IPPROTO_TCP, TCP_KEEPIDLE, 77);
-    set_option(tuned.client, IPPROTO_TCP, TCP_KEEPINTVL, 7);
-    set_option(tuned.client, IPPROTO_TCP, TCP_KEEPCNT, 3);
-    set_option(tuned.client, IPPROTO_TCP, TCP_USER_TIMEOUT, 12345);
+struct Option {
+    int level, name, value;
+};
+
+test::Check options() {
+    const Pair tuned = make_pair(Kind::v6, v6());
+    const std::vector<Option> wanted{{IPPROTO_TCP, TCP_NODELAY, 1},   {SOL_SOCKET, SO_KEEPALIVE, 1},
+                                     {IPPROTO_TCP, TCP_KEEPIDLE, 77}, {IPPROTO_TCP, TCP_KEEPINTVL, 7},
+                                     {IPPROTO_TCP, TCP_KEEPCNT, 3},   {IPPROTO_TCP, TCP_USER_TIMEOUT, 12345}};
+    for (const auto& [level, name, value] : wanted) set_option(tuned.client, level, name, value);
     set_option(tuned.client, SOL_SOCKET, SO_RCVBUF, 50000);
     set_option(tuned.client, SOL_SOCKET, SO_SNDBUF, 60000);
     set_option(tuned.server, IPPROTO_TCP, TCP_CORK, 1);
@@ -244,14 +380,40 @@ int main() {
     const int buffers[2] = {option(tuned.client, SOL_SOCKET, SO_RCVBUF),
                             option(tuned.client, SOL_SOCKET, SO_SNDBUF)};
     CHECK(fcntl(tuned.server, F_SETFL, O_NONBLOCK) == 0);
+    return [=](bool last) {
+        for (const auto& [level, name, value] : wanted) CHECK(option(tuned.client, level, name) == value);
+        CHECK(option(tuned.server, IPPROTO_TCP, TCP_NODELAY) == 0);
+        CHECK(option(tuned.server, IPPROTO_TCP, TCP_CORK) == 1);
+        CHECK(option(tuned.client, SOL_SOCKET, SO_RCVBUF) == buffers[0] &&
+              option(tuned.client, SOL_SOCKET, SO_SNDBUF) == buffers[1]);
+        linger now{};
+        socklen_t length = sizeof now;
+        CHECK(getsockopt(tuned.server, SOL_SOCKET, SO_LINGER, &now, &length) == 0 && now.l_onoff == 1 &&
+              now.l_linger == 9);
+        char congestion[16] = "";
+        length = sizeof congestion;
+        CHECK(getsockopt(tuned.server, IPPROTO_TCP, TCP_CONGESTION, congestion, &length) == 0 &&
+              std::strcmp(congestion, "reno") == 0);
+        CHECK((fcntl(tuned.server, F_GETFL) & O_NONBLOCK) != 0);
+        if (!last) return;
+        set_option(tuned.server, IPPROTO_TCP, TCP_CORK, 0);
+        check_text(tuned.client, "corked");
+    };
+}
 
+test::Check never_connected() {
     const int unbound = socket(AF_INET, SOCK_STREAM, 0), bound = socket(AF_INET6, SOCK_STREAM, 0);
     sockaddr_in6 any{};
     any.sin6_family = AF_INET6;
     CHECK(bind(bound, reinterpret_cast<sockaddr*>(&any), sizeof any) == 0);
     const std::string bound_name = name_of(bound, false).words();
+    return [=](bool) {
+        CHECK(name_of(bound, false).words() == bound_name);
+        CHECK(send(unbound, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+    };
+}
 
-    // One sleeps in accept, another in a send that is too long, another in recv.
+test::Check asleep_in_accept() {
     const int sleepy = listening(Kind::v4, 3);
     const pid_t server = fork();
     if (server == 0)
@@ -265,7 +427,19 @@ int main() {
             CHECK(send(fd, text, static_cast<std::size_t>(got), 0) == got);
             close(fd);
         }
-    const Pair stuffed = make_pair(Kind::v4, v4);
+    return [=](bool last) {
+        const int customer = connected(Kind::v4, sleepy);
+        put(customer, "echo");
+        check_text(customer, "echo");
+        close(customer);
+        if (!last) return;
+        close(connected(Kind::v4, sleepy));
+        check_ended(server, 7);
+    };
+}
+
+test::Check asleep_in_send() {
+    const Pair stuffed = make_pair(Kind::v4, v4());
     constexpr std::size_t much = 9000000;
     const pid_t writer = fork();
     if (writer == 0) {
@@ -275,149 +449,62 @@ int main() {
         CHECK(send(stuffed.client, bytes.data(), much, 0) == static_cast<ssize_t>(much));
         _exit(5);
     }
-    const Pair lazy = make_pair(Kind::v6, v6);
-    const pid_t reader = fork();
-    if (reader == 0) {
-        char text[9] = "";
-        close(lazy.client);
-        CHECK(recv(lazy.server, text, 8, MSG_WAITALL) == 8 && std::strcmp(text, "complete") == 0);
-        _exit(6);
-    }
-    put(lazy.client, "comp");
-    test::nap(100);
-
-    test::serve([&](bool last) {
-        for (const Pair& each : all) {
-            CHECK(name_of(each.client, false).words() == each.client_own);
-            CHECK(name_of(each.server, false).words() == each.server_own);
-            // Both ends shut down: nobody is at the other end any more.
-            if (each.client == both_done.client) continue;
-            CHECK(name_of(each.client, true).words() == each.client_peer);
-            CHECK(name_of(each.server, true).words() == each.server_peer);
-        }
-        for (const Pair& each : plain) {
-            int count = 0;
-            CHECK(ioctl(each.server, FIONREAD, &count) == 0 && count == 13);
-        }
-        for (const auto& [kind, listener] : {std::pair{Kind::v4, v4}, {Kind::v6, v6}, {Kind::mapped, dual}}) {
-            const int more = connected(kind, listener), accepted = accept(listener, nullptr, nullptr);
-            CHECK(accepted >= 0);
-            put(more, "more");
-            char text[4];
-            CHECK(recv(accepted, text, 4, MSG_WAITALL) == 4 && std::memcmp(text, "more", 4) == 0);
-            close(more);
-            close(accepted);
-        }
-        tcp_info info{};
-        socklen_t length = sizeof info;
-        CHECK(getsockopt(v4, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_sacked == 9);
-        CHECK(option(v4, SOL_SOCKET, SO_REUSEADDR) == 1 && option(strict, SOL_SOCKET, SO_REUSEADDR) == 0);
-        CHECK(option(full.client, SOL_SOCKET, SO_REUSEADDR) == 0);
-        CHECK(option(tuned.client, IPPROTO_TCP, TCP_NODELAY) == 1 &&
-              option(tuned.server, IPPROTO_TCP, TCP_NODELAY) == 0);
-        CHECK(option(tuned.client, SOL_SOCKET, SO_KEEPALIVE) == 1 &&
-              option(tuned.client, IPPROTO_TCP, TCP_KEEPIDLE) == 77);
-        CHECK(option(tuned.client, IPPROTO_TCP, TCP_KEEPINTVL) == 7 &&
-              option(tuned.client, IPPROTO_TCP, TCP_KEEPCNT) == 3);
-        CHECK(option(tuned.client, IPPROTO_TCP, TCP_USER_TIMEOUT) == 12345 &&
-              option(tuned.server, IPPROTO_TCP, TCP_CORK) == 1);
-        CHECK(option(tuned.client, SOL_SOCKET, SO_RCVBUF) == buffers[0] &&
-              option(tuned.client, SOL_SOCKET, SO_SNDBUF) == buffers[1]);
-        linger now{};
-        length = sizeof now;
-        CHECK(getsockopt(tuned.server, SOL_SOCKET, SO_LINGER, &now, &length) == 0 && now.l_onoff == 1 &&
-              now.l_linger == 9);
-        char congestion[16] = "";
-        length = sizeof congestion;
-        CHECK(getsockopt(tuned.server, IPPROTO_TCP, TCP_CONGESTION, congestion, &length) == 0 &&
-              std::strcmp(congestion, "reno") == 0);
-        CHECK((fcntl(tuned.server, F_GETFL) & O_NONBLOCK) != 0 &&
-              option(among.server, SOL_SOCKET, SO_OOBINLINE) == 1);
-        CHECK(option(narrow.server, SOL_SOCKET, SO_RCVBUF) >= narrow_buffer);
-        CHECK(name_of(waiting, false).words() == waiting_own && name_of(bound, false).words() == bound_name);
-        CHECK(send(unbound, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
-        pollfd polled{client_done.server, POLLRDHUP, 0};
-        CHECK(poll(&polled, 1, 0) == 1 && (polled.revents & POLLRDHUP) != 0);
-        const int customer = connected(Kind::v4, sleepy);
-        put(customer, "echo");
-        char echo[8];
-        CHECK(recv(customer, echo, 4, MSG_WAITALL) == 4 && std::memcmp(echo, "echo", 4) == 0);
-        close(customer);
+    return [=](bool last) {
         if (!last) return;
-
-        for (const Pair& each : plain) {
-            CHECK(take(each.server) == "to the server" && take(each.client) == "to the client");
-            put(each.client, "again");
-            char text[5];
-            CHECK(recv(each.server, text, 5, MSG_WAITALL) == 5 && std::memcmp(text, "again", 5) == 0);
-        }
-        drain(full.server, forth);
-        drain(full.client, back);
-        drain(narrow.server, into_narrow);
-        CHECK(take(client_done.server) == "last words" && take(client_done.server).empty());
-        CHECK(send(client_done.client, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
-        put(client_done.server, "still");
-        test::nap(5);
-        CHECK(take(client_done.client) == "still");
-        CHECK(take(server_done.client) == "farewell" && take(server_done.client).empty());
-        put(server_done.client, "thanks");
-        test::nap(5);
-        CHECK(take(server_done.server) == "thanks");
-        CHECK(take(both_done.server) == "one" && take(both_done.client) == "two");
-        CHECK(take(both_done.server).empty() && take(both_done.client).empty());
         std::vector<char> block(100000);
-        const auto until_end = [&](int fd, std::size_t expected) {
-            std::size_t at = 0;
-            for (;;) {
-                pollfd waits{fd, POLLIN, 0};
-                CHECK(poll(&waits, 1, 5000) == 1);
-                const ssize_t got = recv(fd, block.data(), block.size(), MSG_DONTWAIT);
-                CHECK(got >= 0);
-                if (got == 0) break;
-                if (block[0] != pattern(at)) tell("wrong", at, expected);
-                for (ssize_t i = 0; i < got; ++i, ++at)
-                    CHECK(block[static_cast<std::size_t>(i)] == pattern(at));
-            }
-            if (at != expected)
-                tell(fd == full_done.server ? "ended, full" : "ended, unfinished", at, expected);
-            CHECK(at == expected);
-        };
-        until_end(full_done.server, before_end);
-        CHECK(take(gone.server) == "rest" && take(gone.server).empty());
-        until_end(unfinished.server, unfinished_bytes);
-        CHECK(take(reset.server) == "lost or not" && take(reset.server) == "<reset>");
-
-        CHECK(take(urgent.server, 1, MSG_OOB) == "!" && take(urgent.server) == "before");
-        CHECK(ioctl(urgent.server, SIOCATMARK, echo) == 0 && take(urgent.server) == "after");
-        CHECK(take(among.server) == "before" && take(among.server) == "!after");
-        CHECK(take(seen.server) == "before" && take(seen.server) == "after");
-
-        bool first_is_waiting = false;
-        for (int i = 0; i < 2; ++i) {
-            const int fd = accept(busy, nullptr, nullptr);
-            CHECK(fd >= 0);
-            const bool is_waiting = name_of(fd, true).words() == waiting_own;
-            if (i == 1) CHECK(is_waiting != first_is_waiting);
-            first_is_waiting = is_waiting;
-            put(fd, "hello");
-            char text[5];
-            const int client = is_waiting ? waiting : finished;
-            CHECK(recv(client, text, 5, MSG_WAITALL) == 5 && std::memcmp(text, "hello", 5) == 0);
-            CHECK(take(fd) == (is_waiting ? "<nothing>" : ""));
-        }
-        set_option(tuned.server, IPPROTO_TCP, TCP_CORK, 0);
-        char text[6];
-        CHECK(recv(tuned.client, text, 6, MSG_WAITALL) == 6 && std::memcmp(text, "corked", 6) == 0);
         for (std::size_t at = 0; at < much;) {
             const ssize_t got = recv(stuffed.server, block.data(), block.size(), 0);
             CHECK(got > 0);
             for (ssize_t i = 0; i < got; ++i, ++at) CHECK(block[static_cast<std::size_t>(i)] == pattern(at));
         }
+        check_ended(writer, 5);
+    };
+}
+
+test::Check asleep_in_recv() {
+    const Pair lazy = make_pair(Kind::v6, v6());
+    const pid_t reader = fork();
+    if (reader == 0) {
+        close(lazy.client);
+        check_text(lazy.server, "complete");
+        _exit(6);
+    }
+    put(lazy.client, "comp");
+    test::nap(100);
+    return [=](bool last) {
+        if (!last) return;
         put(lazy.client, "lete");
-        close(connected(Kind::v4, sleepy));
-        int status = 0;
-        CHECK(waitpid(server, &status, 0) == server && WEXITSTATUS(status) == 7);
-        CHECK(waitpid(writer, &status, 0) == writer && WEXITSTATUS(status) == 5);
-        CHECK(waitpid(reader, &status, 0) == reader && WEXITSTATUS(status) == 6);
-    });
+        check_ended(reader, 6);
+    };
+}
+
+// Of all connections that the other cases make; checked before these read the last of them.
+test::Check names() {
+    return [](bool) {
+        for (const Pair& each : all) {
+            CHECK(name_of(each.client, false).words() == each.client_own);
+            CHECK(name_of(each.server, false).words() == each.server_own);
+            if (!each.has_peers) continue;
+            CHECK(name_of(each.client, true).words() == each.client_peer);
+            CHECK(name_of(each.server, true).words() == each.server_peer);
+        }
+    };
+}
+
+}  // namespace
+
+int main() {
+    test::serve({{"names of both ends", names},
+                 {"listeners, and connections with data both ways", listeners},
+                 {"full buffers", full_buffers},
+                 {"shut down one way", shut_down},
+                 {"shut down both ways", both_shut_down},
+                 {"peers that have gone", peers_gone},
+                 {"urgent data", urgent_data},
+                 {"connections not accepted yet", not_accepted_yet},
+                 {"options", options},
+                 {"never connected", never_connected},
+                 {"a server asleep in accept", asleep_in_accept},
+                 {"a writer asleep in send", asleep_in_send},
+                 {"a reader asleep in recv", asleep_in_recv}});
 }

@@ -83,120 +83,33 @@ std::string take(int fd) {
     return std::string(text, static_cast<std::size_t>(got)) + " from " + from.words();
 }
 
-}  // namespace
+sockaddr_in loopback_address() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
 
-int main() {
-    const int a = bound(AF_INET), b = bound(AF_INET), any = bound(AF_INET, true), six = bound(AF_INET6),
-              dual = bound(AF_INET6, true);
-    const int left = bound(AF_INET), right = bound(AF_INET), unbound = socket(AF_INET, SOCK_DGRAM, 0);
+void set_option(int fd, int level, int name, const auto& value) {
+    CHECK(setsockopt(fd, level, name, &value, sizeof value) == 0);
+}
+
+test::Check datagrams() {
+    const int a = bound(AF_INET), b = bound(AF_INET), any = bound(AF_INET, true),
+              unbound = socket(AF_INET, SOCK_DGRAM, 0);
     put(a, name_of(b), "one");
     put(any, name_of(b), "two");
     put(a, name_of(b), "");
     put(b, name_of(b), "to myself");
     put(a, loopback_of(any), "to any");
-    const int six_sender = bound(AF_INET6);
-    put(six_sender, name_of(six), "six");
-    {
-        const int vanished = bound(AF_INET);
-        put(vanished, name_of(b), "vanished");
-        close(vanished);
-    }
-    // To a socket of both worlds, from IPv4.
-    Name to_dual;
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    {
-        const Name own = name_of(dual);
-        sockaddr_in6 six_name{};
-        std::memcpy(&six_name, &own.storage, sizeof six_name);
-        v4.sin_port = six_name.sin6_port;
-        std::memcpy(&to_dual.storage, &v4, sizeof v4);
-        to_dual.length = sizeof v4;
-    }
-    put(a, to_dual, "dual");
-    put(a, name_of(left), "before they were connected");
-    join(left, name_of(right));
-    join(right, name_of(left));
-    for (int i = 0; i < 30; ++i) CHECK(send(left, &i, sizeof i, 0) == sizeof i);
-    const std::string names[] = {name_of(a).words(),     name_of(b).words(),         name_of(any).words(),
-                                 name_of(six).words(),   name_of(dual).words(),      name_of(left).words(),
-                                 name_of(right).words(), name_of(six_sender).words()};
-    const int sockets[] = {a, b, any, six, dual, left, right, six_sender};
-
-    // Multicast over the loopback interface.
-    const int group = socket(AF_INET, SOCK_DGRAM, 0);
-    const int on = 1;
-    CHECK(setsockopt(group, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
-    sockaddr_in here{};
-    here.sin_family = AF_INET;
-    CHECK(bind(group, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0);
-    ip_mreqn membership{};
-    membership.imr_multiaddr.s_addr = inet_addr("239.1.2.3");
-    membership.imr_ifindex = static_cast<int>(if_nametoindex("lo"));
-    CHECK(setsockopt(group, IPPROTO_IP, IP_ADD_MEMBERSHIP, &membership, sizeof membership) == 0);
-    const int announcer = socket(AF_INET, SOCK_DGRAM, 0);
-    // By its address: the kernel doesn't tell of an interface that was chosen by its number.
-    const in_addr loopback{htonl(INADDR_LOOPBACK)};
-    CHECK(setsockopt(announcer, IPPROTO_IP, IP_MULTICAST_IF, &loopback, sizeof loopback) == 0);
-    Name to_group = name_of(group);
-    reinterpret_cast<sockaddr_in*>(&to_group.storage)->sin_addr = membership.imr_multiaddr;
-
-    const int ttl = 7, buffer = 50000;
-    CHECK(setsockopt(a, IPPROTO_IP, IP_TTL, &ttl, sizeof ttl) == 0 &&
-          setsockopt(a, IPPROTO_IP, IP_PKTINFO, &on, sizeof on) == 0);
-    CHECK(setsockopt(a, SOL_SOCKET, SO_BROADCAST, &on, sizeof on) == 0 &&
-          setsockopt(a, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer) == 0);
-    const int size = option(a, SOL_SOCKET, SO_RCVBUF);
-
-    const int route = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
-    sockaddr_nl route_name{};
-    route_name.nl_family = AF_NETLINK;
-    route_name.nl_groups = RTMGRP_LINK;
-    CHECK(bind(route, reinterpret_cast<sockaddr*>(&route_name), sizeof route_name) == 0);
-    socklen_t length = sizeof route_name;
-    CHECK(getsockname(route, reinterpret_cast<sockaddr*>(&route_name), &length) == 0);
-    const int raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP);  // root only
-    if (raw >= 0) CHECK(setsockopt(raw, IPPROTO_IP, IP_TTL, &ttl, sizeof ttl) == 0);
-
-    test::serve([&](bool last) {
-        for (unsigned i = 0; i < 8; ++i) CHECK(name_of(sockets[i]).words() == names[i]);
-        CHECK(name_of(left, true).words() == names[6] && name_of(right, true).words() == names[5]);
-        CHECK(option(a, IPPROTO_IP, IP_TTL) == 7 && option(a, IPPROTO_IP, IP_PKTINFO) == 1);
-        CHECK(option(a, SOL_SOCKET, SO_BROADCAST) == 1 && option(a, SOL_SOCKET, SO_RCVBUF) == size);
-        CHECK(option(group, SOL_SOCKET, SO_REUSEADDR) == 1 && option(a, SOL_SOCKET, SO_REUSEADDR) == 0);
-        if (raw >= 0) CHECK(option(raw, IPPROTO_IP, IP_TTL) == 7);
-        put(announcer, to_group, "news");
-        test::nap(2);
-        CHECK(take(group).starts_with("news from "));
-        put(unbound, name_of(six_sender).storage.ss_family == AF_INET6 ? loopback_of(any) : name_of(a), "hi");
-        sockaddr_nl now{};
-        length = sizeof now;
-        CHECK(getsockname(route, reinterpret_cast<sockaddr*>(&now), &length) == 0 &&
-              now.nl_groups == RTMGRP_LINK && now.nl_pid == route_name.nl_pid);
-        // It still answers.
-        struct {
-            nlmsghdr header;
-            rtgenmsg body;
-        } ask{};
-        ask.header.nlmsg_len = sizeof ask;
-        ask.header.nlmsg_type = RTM_GETLINK;
-        ask.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-        ask.body.rtgen_family = AF_UNSPEC;
-        CHECK(send(route, &ask, sizeof ask, 0) == sizeof ask);
-        for (bool done = false; !done;) {
-            alignas(nlmsghdr) char answer[32768];
-            ssize_t got = recv(route, answer, sizeof answer, 0);
-            CHECK(got > 0);
-            nlmsghdr head{};
-            for (char* at = answer; got >= static_cast<ssize_t>(sizeof head);) {
-                std::memcpy(&head, at, sizeof head);
-                done = done || head.nlmsg_type == NLMSG_DONE;
-                const unsigned step = (head.nlmsg_len + 3U) & ~3U;
-                at += step;
-                got -= static_cast<ssize_t>(step);
-            }
-        }
+    const int vanished = bound(AF_INET);
+    put(vanished, name_of(b), "vanished");
+    close(vanished);
+    const std::string names[] = {name_of(a).words(), name_of(b).words(), name_of(any).words()};
+    return [=](bool last) {
+        CHECK(name_of(a).words() == names[0] && name_of(b).words() == names[1]);
+        CHECK(name_of(any).words() == names[2]);
+        put(unbound, loopback_of(any), "hi");
         if (!last) return;
         CHECK(take(b) == "one from " + names[0]);
         CHECK(take(b) == "two from " + loopback_of(any).words());
@@ -204,15 +117,154 @@ int main() {
         CHECK(take(b) == "to myself from " + names[1]);
         CHECK(take(b).starts_with("vanished from 127.0.0.1 ") && take(b) == "<nothing>");
         CHECK(take(any) == "to any from " + names[0] && take(any).starts_with("hi from 127.0.0.1 "));
-        CHECK(take(six) == "six from " + names[7]);
-        const std::string through = take(dual);
-        CHECK(through.starts_with("dual from ::ffff:127.0.0.1 "));
+    };
+}
+
+test::Check datagrams_over_ipv6() {
+    const int six = bound(AF_INET6), sender = bound(AF_INET6);
+    put(sender, name_of(six), "six");
+    const std::string own = name_of(six).words(), of_sender = name_of(sender).words();
+    return [=](bool last) {
+        CHECK(name_of(six).words() == own && name_of(sender).words() == of_sender);
+        if (last) CHECK(take(six) == "six from " + of_sender);
+    };
+}
+
+test::Check both_worlds() {
+    const int a = bound(AF_INET), dual = bound(AF_INET6, true);
+    const Name own = name_of(dual);
+    sockaddr_in6 six_name{};
+    std::memcpy(&six_name, &own.storage, sizeof six_name);
+    sockaddr_in v4 = loopback_address();
+    v4.sin_port = six_name.sin6_port;
+    Name to_dual;
+    std::memcpy(&to_dual.storage, &v4, sizeof v4);
+    to_dual.length = sizeof v4;
+    put(a, to_dual, "dual");
+    return [=, words = own.words()](bool last) {
+        CHECK(name_of(dual).words() == words);
+        if (last) CHECK(take(dual).starts_with("dual from ::ffff:127.0.0.1 "));
+    };
+}
+
+test::Check connected() {
+    const int a = bound(AF_INET), left = bound(AF_INET), right = bound(AF_INET);
+    put(a, name_of(left), "before they were connected");
+    join(left, name_of(right));
+    join(right, name_of(left));
+    for (int i = 0; i < 30; ++i) CHECK(send(left, &i, sizeof i, 0) == sizeof i);
+    const std::string names[] = {name_of(a).words(), name_of(left).words(), name_of(right).words()};
+    return [=](bool last) {
+        CHECK(name_of(left).words() == names[1] && name_of(right).words() == names[2]);
+        CHECK(name_of(left, true).words() == names[2] && name_of(right, true).words() == names[1]);
+        if (!last) return;
         CHECK(take(left) == "before they were connected from " + names[0]);
         for (int i = 0; i < 30; ++i) {
             int got = -1;
             CHECK(recv(right, &got, sizeof got, MSG_DONTWAIT) == sizeof got && got == i);
         }
-        CHECK(send(right, "back", 4, 0) == 4 && take(left) == "back from " + names[6]);
+        CHECK(send(right, "back", 4, 0) == 4 && take(left) == "back from " + names[2]);
         CHECK(take(right) == "<nothing>");
-    });
+    };
+}
+
+// Over the loopback interface.
+test::Check multicast() {
+    const int group = socket(AF_INET, SOCK_DGRAM, 0);
+    set_option(group, SOL_SOCKET, SO_REUSEADDR, 1);
+    sockaddr_in here{};
+    here.sin_family = AF_INET;
+    CHECK(bind(group, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0);
+    ip_mreqn membership{};
+    membership.imr_multiaddr.s_addr = inet_addr("239.1.2.3");
+    membership.imr_ifindex = static_cast<int>(if_nametoindex("lo"));
+    set_option(group, IPPROTO_IP, IP_ADD_MEMBERSHIP, membership);
+    const int announcer = socket(AF_INET, SOCK_DGRAM, 0);
+    // By its address: the kernel doesn't tell of an interface that was chosen by its number.
+    set_option(announcer, IPPROTO_IP, IP_MULTICAST_IF, loopback_address().sin_addr);
+    Name to_group = name_of(group);
+    reinterpret_cast<sockaddr_in*>(&to_group.storage)->sin_addr = membership.imr_multiaddr;
+    return [=](bool) {
+        CHECK(option(group, SOL_SOCKET, SO_REUSEADDR) == 1);
+        put(announcer, to_group, "news");
+        test::nap(2);
+        CHECK(take(group).starts_with("news from "));
+    };
+}
+
+test::Check options() {
+    const int a = bound(AF_INET);
+    set_option(a, IPPROTO_IP, IP_TTL, 7);
+    set_option(a, IPPROTO_IP, IP_PKTINFO, 1);
+    set_option(a, SOL_SOCKET, SO_BROADCAST, 1);
+    set_option(a, SOL_SOCKET, SO_RCVBUF, 50000);
+    const int size = option(a, SOL_SOCKET, SO_RCVBUF);
+    return [=](bool) {
+        CHECK(option(a, IPPROTO_IP, IP_TTL) == 7 && option(a, IPPROTO_IP, IP_PKTINFO) == 1);
+        CHECK(option(a, SOL_SOCKET, SO_BROADCAST) == 1 && option(a, SOL_SOCKET, SO_RCVBUF) == size);
+        CHECK(option(a, SOL_SOCKET, SO_REUSEADDR) == 0);
+    };
+}
+
+void ask_for_links(int route) {
+    struct {
+        nlmsghdr header;
+        rtgenmsg body;
+    } ask{};
+    ask.header.nlmsg_len = sizeof ask;
+    ask.header.nlmsg_type = RTM_GETLINK;
+    ask.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    ask.body.rtgen_family = AF_UNSPEC;
+    CHECK(send(route, &ask, sizeof ask, 0) == sizeof ask);
+    for (bool done = false; !done;) {
+        alignas(nlmsghdr) char answer[32768];
+        ssize_t got = recv(route, answer, sizeof answer, 0);
+        CHECK(got > 0);
+        nlmsghdr head{};
+        for (char* at = answer; got >= static_cast<ssize_t>(sizeof head);) {
+            std::memcpy(&head, at, sizeof head);
+            done = done || head.nlmsg_type == NLMSG_DONE;
+            const unsigned step = (head.nlmsg_len + 3U) & ~3U;
+            at += step;
+            got -= static_cast<ssize_t>(step);
+        }
+    }
+}
+
+test::Check netlink() {
+    const int route = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+    sockaddr_nl name{};
+    name.nl_family = AF_NETLINK;
+    name.nl_groups = RTMGRP_LINK;
+    CHECK(bind(route, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+    socklen_t size = sizeof name;
+    CHECK(getsockname(route, reinterpret_cast<sockaddr*>(&name), &size) == 0);
+    return [=](bool) {
+        sockaddr_nl now{};
+        socklen_t length = sizeof now;
+        CHECK(getsockname(route, reinterpret_cast<sockaddr*>(&now), &length) == 0 &&
+              now.nl_groups == RTMGRP_LINK && now.nl_pid == name.nl_pid);
+        ask_for_links(route);  // it still answers
+    };
+}
+
+test::Check raw_socket() {
+    const int raw = socket(AF_INET, SOCK_RAW, IPPROTO_UDP);  // root only
+    if (raw >= 0) set_option(raw, IPPROTO_IP, IP_TTL, 7);
+    return [=](bool) {
+        if (raw >= 0) CHECK(option(raw, IPPROTO_IP, IP_TTL) == 7);
+    };
+}
+
+}  // namespace
+
+int main() {
+    test::serve({{"datagrams", datagrams},
+                 {"datagrams over IPv6", datagrams_over_ipv6},
+                 {"a datagram from IPv4 to a socket of both worlds", both_worlds},
+                 {"sockets connected to each other", connected},
+                 {"a multicast group", multicast},
+                 {"options", options},
+                 {"a netlink socket", netlink},
+                 {"a raw socket", raw_socket}});
 }

@@ -12,9 +12,11 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support.h"
@@ -153,54 +155,106 @@ short events(int fd) {
     return polled.revents;
 }
 
-}  // namespace
+using Ends = std::array<int, 2>;
 
-int main() {
-    const std::string unique = std::to_string(getpid());
-    const std::string abstract = std::string(1, 0) + "cairn-test-" + unique;
+Ends pair_of(int style) {
+    Ends ends{};
+    CHECK(socketpair(AF_UNIX, style, 0, ends.data()) == 0);
+    return ends;
+}
+
+const std::string abstract = std::string(1, 0) + "cairn-test-" + std::to_string(getpid());
+
+// Whether the kernel's process ids are those that the program knows.
+bool exact() {
+    const char* mode = std::getenv("CAIRN_TEST_MODE");
+    return geteuid() == 0 && mode != nullptr && std::strcmp(mode, "exact") == 0;
+}
+
+struct Connection {
+    int style;
+    std::string name;
+    int listener, client, server;
+
+    Connection(int wanted, std::string called)
+        : style(wanted),
+          name(std::move(called)),
+          listener(listening(style, name, 5)),
+          client(connected(style, name)),
+          server(accept(listener, nullptr, nullptr)) {
+        CHECK(server >= 0);
+        put(client, "to the server");
+        put(server, "to the");
+        put(server, " client");
+    }
+    void check() const {
+        CHECK(name_of(client, true) == name && name_of(server, false) == name);
+        CHECK(name_of(client, false).empty() && name_of(server, true).empty());
+        CHECK(name_of(listener, false) == name && option<int>(listener, SO_ACCEPTCONN) == 1);
+        int count = 0;
+        CHECK(ioctl(server, FIONREAD, &count) == 0 && count == 13);
+        // Who connects now is served.
+        const int more = connected(style, name);
+        const int accepted = accept(listener, nullptr, nullptr);
+        CHECK(accepted >= 0);
+        put(more, "more");
+        CHECK(take(accepted) == "more");
+        close(more);
+        close(accepted);
+    }
+    void finish() const {
+        CHECK(take(server) == "to the server");
+        CHECK(take(client) == (style == SOCK_STREAM ? "to the client" : "to the"));
+        if (style == SOCK_SEQPACKET) CHECK(take(client) == " client");
+        close(server);
+        CHECK(take(client).empty());
+    }
+};
+
+test::Check connections() {
     char cwd[200];
     CHECK(getcwd(cwd, sizeof cwd) != nullptr);
     const std::string absolute = std::string(cwd) + "/absolute.socket";
-
-    // Connections by path, relative path, abstract name, in both styles.
-    struct Connection {
-        int style;
-        std::string name;
-        int listener, client, server;
-        std::string big;
-    };
-    std::vector<Connection> connections;
+    std::vector<Connection> all;
     for (const int style : {SOCK_STREAM, SOCK_SEQPACKET})
-        for (const std::string& name : {absolute, std::string("relative.socket"), abstract}) {
-            Connection each{style, name + (style == SOCK_STREAM ? ".s" : ".p"), -1, -1, -1, ""};
-            each.listener = listening(style, each.name, 5);
-            each.client = connected(style, each.name);
-            each.server = accept(each.listener, nullptr, nullptr);
-            CHECK(each.server >= 0);
-            put(each.client, "to the server");
-            put(each.server, "to the");
-            put(each.server, " client");
-            connections.push_back(each);
-        }
+        for (const std::string& name : {absolute, std::string("relative.socket"), abstract})
+            all.emplace_back(style, name + (style == SOCK_STREAM ? ".s" : ".p"));
     CHECK(chmod((absolute + ".s").c_str(), 0640) == 0);
     // A client with a name of its own.
     const int own_name = bound(SOCK_STREAM, "client.socket");
     connect_to(own_name, absolute + ".s");
-    const int for_own_name = accept(connections[0].listener, nullptr, nullptr);
+    const int for_own_name = accept(all[0].listener, nullptr, nullptr);
     CHECK(for_own_name >= 0);
-    // The listener has gone, and its file.
-    int orphan_listener = listening(SOCK_STREAM, "gone.socket", 1);
-    const int orphan_client = connected(SOCK_STREAM, "gone.socket");
-    const int orphan_server = accept(orphan_listener, nullptr, nullptr);
-    close(orphan_listener);
-    unlink("gone.socket");
-    put(orphan_client, "still here");
+    return [=, self = getpid()](bool last) {
+        for (const Connection& each : all) each.check();
+        struct stat status {};
+        CHECK(stat((absolute + ".s").c_str(), &status) == 0 && (status.st_mode & 07777) == 0640);
+        CHECK(name_of(own_name, false) == "client.socket" && name_of(for_own_name, true) == "client.socket");
+        if (exact()) CHECK(option<ucred>(all[0].client, SO_PEERCRED).pid == self);
+        if (!last) return;
+        for (const Connection& each : all) each.finish();
+    };
+}
 
-    // Full both ways.
-    int full[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, full) == 0);
-    std::size_t filled[2] = {0, 0};
-    for (int way = 0; way < 2; ++way)
+test::Check listener_gone() {
+    const int listener = listening(SOCK_STREAM, "gone.socket", 1);
+    const int client = connected(SOCK_STREAM, "gone.socket");
+    const int server = accept(listener, nullptr, nullptr);
+    close(listener);
+    unlink("gone.socket");
+    put(client, "still here");
+    return [=](bool last) {
+        struct stat status {};
+        CHECK(stat("gone.socket", &status) != 0);
+        CHECK(name_of(client, true) == "gone.socket" && name_of(server, false) == "gone.socket");
+        if (last) CHECK(take(server) == "still here");
+    };
+}
+
+test::Check full_both_ways() {
+    const Ends full = pair_of(SOCK_STREAM | SOCK_NONBLOCK);
+    std::array<std::size_t, 2> filled{};
+    for (unsigned way = 0; way < 2; ++way)
         for (char block[1000];;) {
             for (std::size_t i = 0; i < sizeof block; ++i)
                 block[i] = static_cast<char>((filled[way] + i) * 7 >> 3);
@@ -208,12 +262,31 @@ int main() {
             if (sent <= 0) break;
             filled[way] += static_cast<std::size_t>(sent);
         }
+    set(full[0], SO_PEEK_OFF, 5);
+    set(full[0], SO_PRIORITY, 3);
+    return [=](bool last) {
+        CHECK(option<int>(full[0], SO_PEEK_OFF) == 5 && option<int>(full[0], SO_PRIORITY) == 3);
+        CHECK((fcntl(full[1], F_GETFL) & O_NONBLOCK) != 0);
+        if (!last) return;
+        for (unsigned way = 0; way < 2; ++way) {
+            std::size_t at = 0;
+            char block[5000];
+            for (;;) {
+                const ssize_t got = recv(full[1 - way], block, sizeof block, MSG_DONTWAIT);
+                if (got <= 0) break;
+                for (ssize_t i = 0; i < got; ++i, ++at) CHECK(block[i] == static_cast<char>(at * 7 >> 3));
+            }
+            CHECK(at == filled[way]);
+        }
+    };
+}
 
-    // Descriptors in flight: a pipe's end, a socket with something in it; plain bytes before and after.
-    int carrier[2], packets[2], pipe_ends[2], nested[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, carrier) == 0 &&
-          socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets) == 0);
-    CHECK(pipe(pipe_ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, nested) == 0);
+// A pipe's end, a socket with something in it; plain bytes before and after.
+test::Check descriptors_in_flight() {
+    const Ends carrier = pair_of(SOCK_STREAM), packets = pair_of(SOCK_SEQPACKET);
+    const Ends nested = pair_of(SOCK_STREAM);
+    Ends pipe_ends{};
+    CHECK(pipe(pipe_ends.data()) == 0);
     CHECK(write(pipe_ends[1], "piped", 5) == 5);
     put(nested[1], "nested");
     put_with(nested[1], "+", {pipe_ends[1]});
@@ -226,172 +299,8 @@ int main() {
     close(pipe_ends[0]);
     close(pipe_ends[1]);
     close(nested[0]);
-
-    // Credentials.
-    int passing[2];
-    CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, passing) == 0);
-    set(passing[1], SO_PASSCRED, 1);
-    put(passing[0], "who am I");
-
-    // Halves.
-    int half[2], gone[2], unread[2], quiet[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, half) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, gone) == 0);
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, unread) == 0 &&
-          socketpair(AF_UNIX, SOCK_SEQPACKET, 0, quiet) == 0);
-    put(half[0], "last words");
-    CHECK(shutdown(half[0], SHUT_WR) == 0);
-    put(half[1], "one way");
-    put(gone[0], "rest");
-    close(gone[0]);
-    put(unread[1], "never read");
-    close(unread[0]);
-    put(quiet[0], "");
-    put(quiet[0], "x");
-    put(quiet[0], "");
-    close(quiet[0]);
-
-    // Not accepted yet: two wait, one of them named, one has gone again.
-    const int busy = listening(SOCK_STREAM, "busy.socket", 7);
-    const int waiting = connected(SOCK_STREAM, "busy.socket");
-    close(connected(SOCK_STREAM, "busy.socket"));
-    const int named_waiting = bound(SOCK_STREAM, abstract + "-waiting");
-    connect_to(named_waiting, "busy.socket");
-    CHECK(shutdown(named_waiting, SHUT_WR) == 0);
-
-    // Datagrams: to a bound one from named, unnamed and vanished senders; a connected one; autobound; removed
-    // path.
-    const int letters = bound(SOCK_DGRAM, "letters.socket");
-    const int by_name = bound(SOCK_DGRAM, abstract + "-sender");
-    const int removed = bound(SOCK_DGRAM, "removed.socket");
-    const int writer = connected(SOCK_DGRAM, "letters.socket");
-    connect_to(by_name, "letters.socket");
-    put(by_name, "named");
-    put(writer, "unnamed");
-    {
-        const int vanished = bound(SOCK_DGRAM, abstract + "-vanished");
-        connect_to(vanished, "letters.socket");
-        put(vanished, "vanished");
-        close(vanished);
-    }
-    const int to_removed = connected(SOCK_DGRAM, "removed.socket");
-    put(to_removed, "no name");
-    unlink("removed.socket");
-    const int automatic = socket(AF_UNIX, SOCK_DGRAM, 0);
-    sockaddr_un family{};
-    family.sun_family = AF_UNIX;
-    CHECK(bind(automatic, reinterpret_cast<sockaddr*>(&family), sizeof(sa_family_t)) == 0);
-    const std::string automatic_name = name_of(automatic, false);
-    CHECK(automatic_name.size() == 6);
-    // Connected to each other, more in it than an unconnected one takes.
-    const int left = bound(SOCK_DGRAM, abstract + "-left"), right = bound(SOCK_DGRAM, abstract + "-right");
-    connect_to(left, abstract + "-right");
-    put(left, "early");
-    connect_to(right, abstract + "-left");
-    for (int i = 0; i < 20; ++i) put(left, "letter " + std::to_string(i));
-    const int lonely_stream = socket(AF_UNIX, SOCK_STREAM, 0),
-              lonely_letters = socket(AF_UNIX, SOCK_DGRAM, 0);
-
-    // Options.
-    set(half[1], SO_RCVBUF, 30000);
-    set(half[1], SO_SNDBUF, 40000);
-    const int receive_buffer = option<int>(half[1], SO_RCVBUF), send_buffer = option<int>(half[1], SO_SNDBUF);
-    const timeval timeout{3, 250000};
-    CHECK(setsockopt(half[1], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
-    const timeval rounded = option<timeval>(half[1], SO_RCVTIMEO);  // to the kernel's ticks
-    set(full[0], SO_PEEK_OFF, 5);
-    set(full[0], SO_PRIORITY, 3);
-    const bool exact = geteuid() == 0 && std::getenv("CAIRN_TEST_MODE") != nullptr &&
-                       std::strcmp(std::getenv("CAIRN_TEST_MODE"), "exact") == 0;
-    const pid_t self = getpid();
-
-    // A child asleep in accept, another in recv.
-    const int sleepy = listening(SOCK_STREAM, "sleepy.socket", 3);
-    int asked[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, asked) == 0);
-    const pid_t server = fork();
-    if (server == 0) {
-        for (int fd = 3; fd < 200; ++fd)
-            if (fd != sleepy && fd != asked[0]) close(fd);
-        for (;;) {
-            const int fd = accept(sleepy, nullptr, nullptr);
-            CHECK(fd >= 0);
-            char text[64];
-            const ssize_t got = recv(fd, text, sizeof text, 0);
-            CHECK(got >= 0);
-            if (got == 0) _exit(7);
-            CHECK(send(fd, text, static_cast<std::size_t>(got), 0) == got);
-            CHECK(recv(asked[0], text, 1, 0) == 1);
-            close(fd);
-        }
-    }
-    close(asked[0]);
-    test::nap(30);
-
-    test::serve([&](bool last) {
-        for (const Connection& each : connections) {
-            CHECK(name_of(each.client, true) == each.name && name_of(each.server, false) == each.name);
-            CHECK(name_of(each.client, false).empty() && name_of(each.server, true).empty());
-            CHECK(name_of(each.listener, false) == each.name &&
-                  option<int>(each.listener, SO_ACCEPTCONN) == 1);
-            int count = 0;
-            CHECK(ioctl(each.server, FIONREAD, &count) == 0 && count == 13);
-            // Who connects now is served.
-            const int more = connected(each.style, each.name);
-            const int accepted = accept(each.listener, nullptr, nullptr);
-            CHECK(accepted >= 0);
-            put(more, "more");
-            CHECK(take(accepted) == "more");
-            close(more);
-            close(accepted);
-        }
-        struct stat status {};
-        CHECK(stat((absolute + ".s").c_str(), &status) == 0 && (status.st_mode & 07777) == 0640);
-        CHECK(stat("gone.socket", &status) != 0 && stat("removed.socket", &status) != 0);
-        CHECK(name_of(own_name, false) == "client.socket" && name_of(for_own_name, true) == "client.socket");
-        CHECK(name_of(orphan_client, true) == "gone.socket" &&
-              name_of(orphan_server, false) == "gone.socket");
-        CHECK(name_of(automatic, false) == automatic_name && name_of(removed, false) == "removed.socket");
-        CHECK(name_of(left, true) == abstract + "-right" && name_of(right, true) == abstract + "-left");
-        CHECK(name_of(writer, true) == "letters.socket" && name_of(by_name, false) == abstract + "-sender");
-        CHECK(name_of(waiting, true) == "busy.socket" && name_of(lonely_letters, false).empty());
-        CHECK(option<int>(half[1], SO_RCVBUF) == receive_buffer &&
-              option<int>(half[1], SO_SNDBUF) == send_buffer);
-        CHECK(option<timeval>(half[1], SO_RCVTIMEO).tv_usec == rounded.tv_usec &&
-              option<int>(full[0], SO_PEEK_OFF) == 5);
-        CHECK(option<int>(full[0], SO_PRIORITY) == 3 && option<int>(passing[1], SO_PASSCRED) == 1);
-        CHECK(option<int>(passing[0], SO_PASSCRED) == 0 && (fcntl(full[1], F_GETFL) & O_NONBLOCK) != 0);
-        CHECK(option<ucred>(passing[0], SO_PEERCRED).uid == geteuid());
-        if (exact) CHECK(option<ucred>(connections[0].client, SO_PEERCRED).pid == self);
-        CHECK((events(unread[1]) & POLLERR) != 0 && (events(gone[1]) & (POLLHUP | POLLRDHUP)) != 0);
-        CHECK((events(half[1]) & POLLRDHUP) != 0 && (events(half[1]) & POLLHUP) == 0);
-        CHECK((events(lonely_stream) & POLLHUP) != 0);
-        // The sleeping child serves.
-        const int customer = connected(SOCK_STREAM, "sleepy.socket");
-        put(customer, "echo");
-        char echo[8];
-        CHECK(recv(customer, echo, 4, MSG_WAITALL) == 4 && std::memcmp(echo, "echo", 4) == 0);
-        put(asked[1], "x");
-        close(customer);
+    return [=](bool last) {
         if (!last) return;
-
-        for (const Connection& each : connections) {
-            CHECK(take(each.server) == "to the server");
-            CHECK(take(each.client) == (each.style == SOCK_STREAM ? "to the client" : "to the"));
-            if (each.style == SOCK_SEQPACKET) CHECK(take(each.client) == " client");
-            close(each.server);
-            CHECK(take(each.client).empty());
-        }
-        CHECK(take(orphan_server) == "still here");
-        for (int way = 0; way < 2; ++way) {
-            std::size_t at = 0;
-            char block[5000];
-            for (;;) {
-                const ssize_t got = recv(full[1 - way], block, sizeof block, MSG_DONTWAIT);
-                if (got <= 0) break;
-                for (ssize_t i = 0; i < got; ++i, ++at) CHECK(block[i] == static_cast<char>(at * 7 >> 3));
-            }
-            CHECK(at == filled[way]);
-        }
         // Descriptors come with the bytes that they were sent with, and not before.
         CHECK(take_with(carrier[1], 6).text == "before");
         Taken taken = take_with(carrier[1], 4);
@@ -411,17 +320,76 @@ int main() {
         CHECK(taken.text == "packet" && taken.rights.size() == 1);
         put(taken.rights[0], "back");
         CHECK(take(nested[1]) == "back" && take(packets[1]) == "plain");
-        taken = take_with(passing[1]);
-        CHECK(taken.text == "who am I" && taken.sender.uid == geteuid() && taken.sender.gid == getegid());
-        if (exact) CHECK(taken.sender.pid == self);
+    };
+}
 
+test::Check credentials() {
+    const Ends passing = pair_of(SOCK_DGRAM);
+    set(passing[1], SO_PASSCRED, 1);
+    put(passing[0], "who am I");
+    return [=, self = getpid()](bool last) {
+        CHECK(option<int>(passing[1], SO_PASSCRED) == 1 && option<int>(passing[0], SO_PASSCRED) == 0);
+        CHECK(option<ucred>(passing[0], SO_PEERCRED).uid == geteuid());
+        if (!last) return;
+        const Taken taken = take_with(passing[1]);
+        CHECK(taken.text == "who am I" && taken.sender.uid == geteuid() && taken.sender.gid == getegid());
+        if (exact()) CHECK(taken.sender.pid == self);
+    };
+}
+
+test::Check half_shut_down() {
+    const Ends half = pair_of(SOCK_STREAM);
+    put(half[0], "last words");
+    CHECK(shutdown(half[0], SHUT_WR) == 0);
+    put(half[1], "one way");
+    set(half[1], SO_RCVBUF, 30000);
+    set(half[1], SO_SNDBUF, 40000);
+    const int receive_buffer = option<int>(half[1], SO_RCVBUF), send_buffer = option<int>(half[1], SO_SNDBUF);
+    const timeval timeout{3, 250000};
+    CHECK(setsockopt(half[1], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0);
+    const timeval rounded = option<timeval>(half[1], SO_RCVTIMEO);  // to the kernel's ticks
+    return [=](bool last) {
+        CHECK(option<int>(half[1], SO_RCVBUF) == receive_buffer &&
+              option<int>(half[1], SO_SNDBUF) == send_buffer);
+        CHECK(option<timeval>(half[1], SO_RCVTIMEO).tv_usec == rounded.tv_usec);
+        CHECK((events(half[1]) & POLLRDHUP) != 0 && (events(half[1]) & POLLHUP) == 0);
+        if (!last) return;
         CHECK(take(half[1]) == "last words" && take(half[1]).empty() && take(half[0]) == "one way");
         CHECK(send(half[0], "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+    };
+}
+
+test::Check peers_gone() {
+    const Ends gone = pair_of(SOCK_STREAM), unread = pair_of(SOCK_STREAM), quiet = pair_of(SOCK_SEQPACKET);
+    put(gone[0], "rest");
+    close(gone[0]);
+    put(unread[1], "never read");
+    close(unread[0]);
+    put(quiet[0], "");
+    put(quiet[0], "x");
+    put(quiet[0], "");
+    close(quiet[0]);
+    return [=](bool last) {
+        CHECK((events(unread[1]) & POLLERR) != 0 && (events(gone[1]) & (POLLHUP | POLLRDHUP)) != 0);
+        if (!last) return;
         CHECK(take(gone[1]) == "rest" && take(gone[1]).empty());
         CHECK(send(gone[1], "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
         CHECK(take(unread[1]) == "<reset>" && take(unread[1]).empty());
         CHECK(take(quiet[1]).empty() && take(quiet[1]) == "x" && take(quiet[1]).empty());
+    };
+}
 
+// Two wait, one of them named, one has gone again.
+test::Check not_accepted_yet() {
+    const int busy = listening(SOCK_STREAM, "busy.socket", 7);
+    const int waiting = connected(SOCK_STREAM, "busy.socket");
+    close(connected(SOCK_STREAM, "busy.socket"));
+    const int named_waiting = bound(SOCK_STREAM, abstract + "-waiting");
+    connect_to(named_waiting, "busy.socket");
+    CHECK(shutdown(named_waiting, SHUT_WR) == 0);
+    return [=](bool last) {
+        CHECK(name_of(waiting, true) == "busy.socket");
+        if (!last) return;
         const int first = accept(busy, nullptr, nullptr);
         put(waiting, "hello");
         CHECK(first >= 0 && take(first) == "hello" && name_of(first, false) == "busy.socket");
@@ -433,22 +401,123 @@ int main() {
         CHECK(take(named_waiting) == "welcome");
         CHECK(fcntl(busy, F_SETFL, O_NONBLOCK) == 0 && accept(busy, nullptr, nullptr) == -1 &&
               errno == EAGAIN);
+    };
+}
 
-        taken = take_with(letters);
+// To a bound one from named, unnamed and vanished senders; to one whose path was removed.
+test::Check datagrams() {
+    const int letters = bound(SOCK_DGRAM, "letters.socket");
+    const int by_name = bound(SOCK_DGRAM, abstract + "-sender");
+    const int removed = bound(SOCK_DGRAM, "removed.socket");
+    const int writer = connected(SOCK_DGRAM, "letters.socket");
+    connect_to(by_name, "letters.socket");
+    put(by_name, "named");
+    put(writer, "unnamed");
+    const int vanished = bound(SOCK_DGRAM, abstract + "-vanished");
+    connect_to(vanished, "letters.socket");
+    put(vanished, "vanished");
+    close(vanished);
+    put(connected(SOCK_DGRAM, "removed.socket"), "no name");
+    unlink("removed.socket");
+    return [=](bool last) {
+        struct stat status {};
+        CHECK(stat("removed.socket", &status) != 0 && name_of(removed, false) == "removed.socket");
+        CHECK(name_of(writer, true) == "letters.socket" && name_of(by_name, false) == abstract + "-sender");
+        if (!last) return;
+        Taken taken = take_with(letters);
         CHECK(taken.text == "named" && taken.from == abstract + "-sender");
         taken = take_with(letters);
         CHECK(taken.text == "unnamed" && taken.from.empty());
         taken = take_with(letters);
         CHECK(taken.text == "vanished" && taken.from == abstract + "-vanished");
         CHECK(take(letters) == "<nothing>" && take(removed) == "no name");
-        CHECK(take(right) == "early");
-        for (int i = 0; i < 20; ++i) CHECK(take(right) == "letter " + std::to_string(i));
         put(writer, "x");
         CHECK(take(letters) == "x");
+    };
+}
+
+test::Check automatic_name() {
+    const int automatic = socket(AF_UNIX, SOCK_DGRAM, 0);
+    sockaddr_un family{};
+    family.sun_family = AF_UNIX;
+    CHECK(bind(automatic, reinterpret_cast<sockaddr*>(&family), sizeof(sa_family_t)) == 0);
+    const std::string name = name_of(automatic, false);
+    CHECK(name.size() == 6);
+    return [=](bool) { CHECK(name_of(automatic, false) == name); };
+}
+
+// More is in it than an unconnected one takes.
+test::Check datagrams_connected() {
+    const int left = bound(SOCK_DGRAM, abstract + "-left"), right = bound(SOCK_DGRAM, abstract + "-right");
+    connect_to(left, abstract + "-right");
+    put(left, "early");
+    connect_to(right, abstract + "-left");
+    for (int i = 0; i < 20; ++i) put(left, "letter " + std::to_string(i));
+    return [=](bool last) {
+        CHECK(name_of(left, true) == abstract + "-right" && name_of(right, true) == abstract + "-left");
+        if (!last) return;
+        CHECK(take(right) == "early");
+        for (int i = 0; i < 20; ++i) CHECK(take(right) == "letter " + std::to_string(i));
         put(right, "answer");
         CHECK(take(left) == "answer");
+    };
+}
+
+test::Check never_bound() {
+    const int stream = socket(AF_UNIX, SOCK_STREAM, 0), letters = socket(AF_UNIX, SOCK_DGRAM, 0);
+    return [=](bool) { CHECK((events(stream) & POLLHUP) != 0 && name_of(letters, false).empty()); };
+}
+
+// Asleep in accept, and after a customer was served in recv.
+test::Check sleeping_server() {
+    const int sleepy = listening(SOCK_STREAM, "sleepy.socket", 3);
+    const Ends asked = pair_of(SOCK_STREAM);
+    const pid_t server = fork();
+    if (server == 0) {
+        for (int fd = 3; fd < 200; ++fd)
+            if (fd != sleepy && fd != asked[0]) close(fd);
+        for (;;) {
+            const int fd = accept(sleepy, nullptr, nullptr);
+            CHECK(fd >= 0);
+            char text[64];
+            const ssize_t got = recv(fd, text, sizeof text, 0);
+            CHECK(got >= 0);
+            if (got == 0) _exit(7);
+            CHECK(send(fd, text, static_cast<std::size_t>(got), 0) == got);
+            CHECK(recv(asked[0], text, 1, 0) == 1);
+            close(fd);
+        }
+    }
+    close(asked[0]);
+    test::nap(30);
+    return [=](bool last) {
+        const int customer = connected(SOCK_STREAM, "sleepy.socket");
+        put(customer, "echo");
+        char echo[8];
+        CHECK(recv(customer, echo, 4, MSG_WAITALL) == 4 && std::memcmp(echo, "echo", 4) == 0);
+        put(asked[1], "x");
+        close(customer);
+        if (!last) return;
         close(connected(SOCK_STREAM, "sleepy.socket"));
         int ended = 0;
         CHECK(waitpid(server, &ended, 0) == server && WEXITSTATUS(ended) == 7);
-    });
+    };
+}
+
+}  // namespace
+
+int main() {
+    test::serve({{"connections by path, relative path and abstract name", connections},
+                 {"a connection whose listener has gone", listener_gone},
+                 {"full both ways", full_both_ways},
+                 {"descriptors in flight", descriptors_in_flight},
+                 {"credentials", credentials},
+                 {"shut down one way", half_shut_down},
+                 {"peers that have gone", peers_gone},
+                 {"connections not accepted yet", not_accepted_yet},
+                 {"datagrams", datagrams},
+                 {"a name that the kernel chose", automatic_name},
+                 {"datagrams between connected sockets", datagrams_connected},
+                 {"neither bound nor connected", never_bound},
+                 {"a server asleep in accept", sleeping_server}});
 }
