@@ -21,22 +21,7 @@ class Sets {
 };
 
 bool ties(const schema::Object& object) {
-    using schema::ObjectKind;
-    switch (object.kind) {
-        case ObjectKind::file:
-        case ObjectKind::fifo:
-        case ObjectKind::terminal:
-            return false;
-        case ObjectKind::pipe_read:
-        case ObjectKind::pipe_write:
-        case ObjectKind::pipe_both:
-        case ObjectKind::pty_master:
-        case ObjectKind::pty_slave:
-        case ObjectKind::memory:
-        case ObjectKind::other:
-            return true;
-    }
-    return true;
+    return !object.is<schema::File>() && !object.is<schema::Fifo>() && !object.is<schema::Terminal>();
 }
 
 }  // namespace
@@ -54,9 +39,10 @@ void make_parts(const std::vector<schema::Process>& processes, const schema::Obj
         if (found == by_id.end() || !ties(*found->second)) return;
         const auto& object = *found->second;
         // both ends of a pipe or pty: one key
-        const auto key = object.pipe >= 0  ? -1000 - object.pipe * 2
-                         : object.pty >= 0 ? -1001 - object.pty * 2
-                                           : id;
+        const auto* terminal = schema::terminal_in(object.what);
+        const auto key = object.pipe >= 0      ? -1000 - object.pipe * 2
+                         : terminal != nullptr ? -1001 - terminal->pair * 2
+                                               : id;
         const auto [first, added] = by_object.emplace(key, process);
         if (!added) sets.unite(first->second, process);
     };
@@ -79,8 +65,7 @@ void make_parts(const std::vector<schema::Process>& processes, const schema::Obj
         auto& part = manifest.parts[static_cast<std::size_t>(number->second - 1)];
         part.pids.push_back(processes[i].pid);
         const auto terminal = by_id.find(processes[i].terminal);
-        if (part.terminal.empty() && terminal != by_id.end() &&
-            terminal->second->kind == schema::ObjectKind::terminal)
+        if (part.terminal.empty() && terminal != by_id.end() && terminal->second->is<schema::Terminal>())
             part.terminal = terminal->second->path;
         for (auto& image : manifest.images)
             if (image.pid == processes[i].pid && !image.uid.empty()) image.part = number->second;

@@ -171,7 +171,8 @@ std::uint64_t verify(Checkpoint& checkpoint) {
     for (const LoadedObjects& each : checkpoint.objects) {
         std::vector<schema::PageRun> runs;
         for (const auto& object : each.objects.objects)
-            runs.insert(runs.end(), object.pages.begin(), object.pages.end());
+            if (const auto* memory = object.get<schema::Memory>())
+                runs.insert(runs.end(), memory->pages.begin(), memory->pages.end());
         check(each.reader, runs);
     }
     return bytes;

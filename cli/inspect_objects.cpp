@@ -14,7 +14,6 @@ namespace cairn::inspect {
 namespace {
 
 using nlohmann::json;
-using schema::ObjectKind;
 
 std::string open_flags(std::int32_t flags) {
     std::string words;
@@ -47,43 +46,55 @@ std::string owner(const schema::Object& object) {
     return object.owner == 0 ? "" : fmt::format(", signals {}", object.owner);
 }
 
+std::string contents_of(const schema::Object& object) {
+    return waiting(std::accumulate(object.contents.begin(), object.contents.end(), std::size_t{0},
+                                   [](std::size_t sum, const auto& each) { return sum + each.size(); }));
+}
+
+// What each kind says of itself; those that aren't here say what they are and their path.
+struct Describe {
+    const schema::Object& object;
+    std::string path = printable(object.path);
+
+    std::string operator()(const schema::File&) const {
+        return fmt::format("{}{} ({}, at {}){}", path, object.deleted ? " (deleted)" : "",
+                           open_flags(object.flags), object.position, owner(object));
+    }
+    std::string operator()(const schema::Pipe&) const {
+        const int access = object.flags & O_ACCMODE;
+        return fmt::format("pipe {}, {}{}{}", object.pipe,
+                           access == O_RDONLY   ? "read end"
+                           : access == O_WRONLY ? "write end"
+                                                : "both ends",
+                           contents_of(object), owner(object));
+    }
+    std::string operator()(const schema::Fifo&) const {
+        return fmt::format("FIFO {} ({}){}", path, open_flags(object.flags), contents_of(object));
+    }
+    std::string operator()(const schema::PtyMaster& saved) const {
+        return fmt::format("pty {}, master{}", saved.terminal.index, waiting(saved.terminal.input.size()));
+    }
+    std::string operator()(const schema::PtySlave& saved) const {
+        return fmt::format("pty {}, slave{}", saved.terminal.index, waiting(saved.terminal.input.size()));
+    }
+    std::string operator()(const schema::Terminal& saved) const {
+        return fmt::format("terminal {} ({}){}", path, open_flags(object.flags),
+                           waiting(saved.terminal.input.size()));
+    }
+    std::string operator()(const schema::Memory& saved) const {
+        return fmt::format("memory {}, {}", saved.name.empty() ? path : "memfd " + printable(saved.name),
+                           human_size(saved.size));
+    }
+    template <class Other>
+    std::string operator()(const Other&) const {
+        return fmt::format("{} {}", Other::kind, path);
+    }
+};
+
 }  // namespace
 
 std::string describe(const schema::Object& object) {
-    const std::size_t inside =
-        std::accumulate(object.contents.begin(), object.contents.end(), std::size_t{0},
-                        [](std::size_t sum, const auto& each) { return sum + each.size(); });
-    const std::string path = printable(object.path);
-    const auto pipe = [&](std::string_view end) {
-        return fmt::format("pipe {}, {}{}{}", object.pipe, end, waiting(inside), owner(object));
-    };
-    switch (object.kind) {
-        case ObjectKind::file:
-            return fmt::format("{}{} ({}, at {}){}", path, object.deleted ? " (deleted)" : "",
-                               open_flags(object.flags), object.position, owner(object));
-        case ObjectKind::pipe_read:
-            return pipe("read end");
-        case ObjectKind::pipe_write:
-            return pipe("write end");
-        case ObjectKind::pipe_both:
-            return pipe("both ends");
-        case ObjectKind::fifo:
-            return fmt::format("FIFO {} ({}){}", path, open_flags(object.flags), waiting(inside));
-        case ObjectKind::pty_master:
-            return fmt::format("pty {}, master{}", object.pty_index, waiting(object.input.size()));
-        case ObjectKind::pty_slave:
-            return fmt::format("pty {}, slave{}", object.pty_index, waiting(object.input.size()));
-        case ObjectKind::terminal:
-            return fmt::format("terminal {} ({}){}", path, open_flags(object.flags),
-                               waiting(object.input.size()));
-        case ObjectKind::memory:
-            return fmt::format("memory {}, {}",
-                               object.name.empty() ? path : "memfd " + printable(object.name),
-                               human_size(object.size));
-        case ObjectKind::other:
-            return fmt::format("{} {}", printable(schema::kind_of(object)), path);
-    }
-    return path;
+    return std::visit(Describe{object}, object.what);
 }
 
 std::string object_list(const LoadedObjects& objects) {
@@ -94,8 +105,9 @@ std::string object_list(const LoadedObjects& objects) {
     table.row({"ID", "KIND", "STORED", "WHAT"});
     for (const schema::Object& object : objects.objects.objects) {
         std::uint64_t stored = 0;
-        for (const auto& run : object.pages) stored += run.length;
-        table.row({fmt::format("{}", object.id), std::string(schema::name_of(object.kind)),
+        if (const auto* memory = object.get<schema::Memory>())
+            for (const auto& run : memory->pages) stored += run.length;
+        table.row({fmt::format("{}", object.id), std::string(schema::kind_of(object)),
                    stored == 0 ? "-" : human_size(stored), describe(object)});
     }
     return text + table.text();

@@ -17,7 +17,9 @@ std::string terminal_name(const Checkpoint& checkpoint, const LoadedProcess& eac
     if (each.process.terminal < 0) return "?";
     const schema::Object* object = checkpoint.object(each.part, each.process.terminal);
     if (object == nullptr) return fmt::format("#{}", each.process.terminal);
-    if (object->path.empty() && object->pty_index >= 0) return fmt::format("pts/{}", object->pty_index);
+    const auto* state = schema::terminal_in(object->what);
+    if (object->path.empty() && state != nullptr && state->index >= 0)
+        return fmt::format("pts/{}", state->index);
     const std::string_view path = object->path;
     return printable(path.starts_with("/dev/") ? path.substr(5) : path);
 }

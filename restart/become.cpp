@@ -20,7 +20,7 @@ void take_foreground(const schema::Process& process, const Arrival& arrival) {
     const auto node = std::ranges::find(arrival.nodes, process.pid, &forest::Node::pid);
     if (node == arrival.nodes.end() || node->group_outside) return;
     const auto object = arrival.index.find(process.terminal);
-    const bool outer = object != arrival.index.end() && object->second->kind == schema::ObjectKind::terminal;
+    const bool outer = object != arrival.index.end() && object->second->is<schema::Terminal>();
     if (outer && !arrival.terminal_foreground) return;
     const Lent terminal = arrival.objects.controlling_terminal(process);
     if (!terminal) return;

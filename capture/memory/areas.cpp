@@ -49,8 +49,9 @@ bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& 
 // Shared memory of huge pages is an object, whose contents are read by a descriptor, and which is made again
 // with pages of that size.
 bool is_known_huge(const schema::Object* object) {
-    return object != nullptr && object->type != "sysv" &&
-           (static_cast<unsigned>(object->memfd_flags) & MFD_HUGETLB) != 0;
+    const auto* memory = object == nullptr ? nullptr : object->get<schema::Memory>();
+    return memory != nullptr && memory->type != schema::MemoryType::sysv &&
+           (static_cast<unsigned>(memory->memfd_flags) & MFD_HUGETLB) != 0;
 }
 
 Result<> refuse(const StoppedProcess& process, const proc::MapLine& line, const schema::Object* object) {

@@ -16,11 +16,16 @@ Result<> step_back(const Setting& setting, Members& members, bool back) {
     return {};
 }
 
+bool is_segment(const schema::Object& object) {
+    const auto* memory = object.get<schema::Memory>();
+    return memory != nullptr && memory->type == schema::MemoryType::sysv;
+}
+
 std::vector<AgentSpan> attached_segments(const StillMap& map, const ObjectTable& objects) {
     std::vector<AgentSpan> spans;
     for (const auto& line : map.lines)
         if (const auto object = map.objects.at(line.start);
-            object >= 0 && objects.object(object).type == "sysv" && spans.size() < max_detached)
+            object >= 0 && is_segment(objects.object(object)) && spans.size() < max_detached)
             spans.push_back({line.start, line.end - line.start});
     return spans;
 }

@@ -77,16 +77,12 @@ json write(const std::map<std::string, V>& map, Style style) {
     return object;
 }
 
-// One of several structs: a map with one key, the struct's `kind`, or none for std::monostate.
+// One of several structs: a map with one key, the struct's `kind`.
 template <class... Each>
 json write(const std::variant<Each...>& value, Style style) {
     json object = json::object();
-    std::visit(
-        [&]<class T>(const T& one) {
-            if constexpr (!std::is_same_v<T, std::monostate>)
-                object.emplace(std::string(T::kind), write(one, style));
-        },
-        value);
+    std::visit([&]<class T>(const T& one) { object.emplace(std::string(T::kind), write(one, style)); },
+               value);
     return object;
 }
 
@@ -252,19 +248,12 @@ void read(const json& from, std::map<std::string, V>& to) {
 template <class... Each>
 void read(const json& from, std::variant<Each...>& to) {
     need_map(from);
-    to = {};
-    if (from.empty() && std::is_same_v<std::variant_alternative_t<0, std::variant<Each...>>, std::monostate>)
-        return;
     if (from.size() != 1) wrong(fmt::format("has {} keys, not one", from.size()));
     const std::string& name = from.begin().key();
     const auto read_if = [&]<class T>(std::type_identity<T>) {
-        if constexpr (std::is_same_v<T, std::monostate>) {
-            return false;
-        } else {
-            if (name != T::kind) return false;
-            inside(name, [&] { read(*from.begin(), to.template emplace<T>()); });
-            return true;
-        }
+        if (name != T::kind) return false;
+        inside(name, [&] { read(*from.begin(), to.template emplace<T>()); });
+        return true;
     };
     if (!(read_if(std::type_identity<Each>()) || ...))
         wrong(fmt::format("is '{}', which this cairn doesn't know", name));

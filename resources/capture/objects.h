@@ -134,7 +134,6 @@ class ObjectTable {
     [[nodiscard]] schema::Objects take();
 
   private:
-    void finish_identities();
     std::unique_ptr<Table> table_;
 };
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "resources/file/schema_identity.h"
+#include "resources/memory/capture.h"
 
 namespace cairn::capture {
 namespace {
@@ -42,10 +42,10 @@ Result<Place> find_place(const Table& table, const std::vector<std::int64_t>& of
 
 }  // namespace
 
-schema::Object& Table::add(schema::ObjectKind kind) {
+schema::Object& Table::add(schema::What what) {
     schema::Object& object = objects.emplace_back();
     object.id = static_cast<std::int64_t>(objects.size()) - 1;
-    object.kind = kind;
+    object.what = std::move(what);
     return object;
 }
 
@@ -54,18 +54,11 @@ void Table::external(const std::string& what, const std::string& fate) {
     note("{}, outside the group: {}", what, fate);
 }
 
-void Table::call(Call whom) {
-    if (options.meet)
-        calls.push_back(std::move(whom));
-    else
-        external(whom.what, whom.fate);
-}
-
 Result<std::int64_t> Table::enter(Description found) {
     auto& of_inode = known[inode_of(found.status)];
     const auto place = TRY(find_place(*this, of_inode, found));
     if (place.object >= 0) return place.object;
-    schema::Object& object = add(schema::ObjectKind::file);
+    schema::Object& object = add(schema::File{});
     object.flags = found.flags;
     read_owner(*this, found, object);
     of_inode.insert(of_inode.begin() + static_cast<std::ptrdiff_t>(place.index), object.id);
@@ -102,7 +95,7 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
         const Locks locks = locks_of(found);
         auto id = TRY(table.enter(std::move(found)));
         if (seen.insert(id).second)
-            add_locks(locks, static_cast<std::size_t>(id) >= before, table.locks[holder.pid]);
+            add_locks(table, holder.pid, locks, static_cast<std::size_t>(id) >= before);
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
         if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;
         result.push_back({number, id, close_on_exec});
@@ -111,25 +104,8 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
     return result;
 }
 
-std::vector<schema::FileLock> ObjectTable::take_locks(const Holder& holder) {
-    return std::exchange(table_->locks[holder.pid], {});
-}
-
 Result<> ObjectTable::capture_contents(ImageWriter& writer) {
-    // First: what is on its way through sockets may be anything.
-    CHECK_OK(capture_unix_sockets(*table_));
-    CHECK_OK(capture_tcp_sockets(*table_));
-    if (table_->options.external == ExternalPolicy::refuse && !table_->externals.empty())
-        return fail_code(ExitCode::refused, "connected to the outside (--external=refuse):\n{}",
-                         fmt::join(table_->externals, "\n"));
-    CHECK_OK(capture_pipes(*table_));
-    CHECK_OK(capture_mqueues(*table_));
-    CHECK_OK(capture_terminals(*table_));
-    CHECK_OK(capture_timerfds(*table_));
-    CHECK_OK(capture_epolls(*table_));
-    finish_pidfds(*table_);
-    watch_open_files(*table_);
-    CHECK_OK(capture_memory(*table_, writer));
+    CHECK_OK(capture_kinds(*table_, writer));
     release();
     return {};
 }
@@ -138,40 +114,11 @@ void ObjectTable::release() {
     table_->duplicates.forget_all();
     table_->descriptions.clear();
     table_->known.clear();
-    table_->memories.clear();
+    table_->of<MemoriesFound>().all.clear();
 }
 
 Result<> ObjectTable::finish() {
-    finish_identities();
-    return finish_watches(*table_);
-}
-
-void ObjectTable::finish_identities() {
-    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> hashes;
-    for (const schema::Object& object : table_->objects)
-        if (object.identity.tail_hash != 0)
-            hashes[{object.identity.device, object.identity.inode}] = object.identity.tail_hash;
-    for (schema::Object& object : table_->objects) {
-        schema::FileIdentity& identity = object.identity;
-        if (object.kind != schema::ObjectKind::file || !S_ISREG(identity.mode) || object.backing >= 0 ||
-            object.deleted || identity.tail_hash != 0 || object.path.starts_with("/proc/") ||
-            table_->leased.contains({identity.device, identity.inode}))
-            continue;
-        std::uint64_t& hash = hashes[{identity.device, identity.inode}];
-        if (hash == 0) {
-            // It may be another file by now, or written to by somebody outside: then there is no hash to be
-            // had.
-            const Fd file(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-            struct stat now {};
-            if (!file || ::fstat(file.get(), &now) != 0) continue;
-            const schema::FileIdentity same = identity_of(now);
-            if (same.device != identity.device || same.inode != identity.inode ||
-                same.size != identity.size || same.mtime_ns != identity.mtime_ns)
-                continue;
-            hash = tail_hash(file.get(), identity.size);
-        }
-        identity.tail_hash = hash;
-    }
+    return finish_kinds(*table_);
 }
 
 const std::vector<std::string>& ObjectTable::notes() const {

@@ -13,6 +13,7 @@
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/socket/capture_calls.h"
 
 namespace cairn::capture {
 namespace {
@@ -126,15 +127,21 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
     saved.peer_name = schema::to_bytes(as_known(table.options.region, peer));
     saved.reuse_address = socket_option<int>(fd, SOL_SOCKET, SO_REUSEADDR);
     saved.options = socket_options_of(fd);
-    if (!peer.empty() && !is_of_this_host(peer))
-        table.call({.to = "udp" + plain_address(peer),
-                    .object = -1,
-                    .what = fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
-                                        address_words(own), address_words(peer)),
-                    .fate = "a restart connects it again"});
+    auto& calls = table.of<CallsFound>();
+    if (!peer.empty() && !is_of_this_host(peer)) {
+        OutgoingCall call{"udp" + plain_address(peer), -1,
+                          fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
+                                      address_words(own), address_words(peer)),
+                          "a restart connects it again"};
+        // To the outside, unless it is a member's on another host.
+        if (table.options.meet)
+            calls.calls.push_back(std::move(call));
+        else
+            table.external(call.what, call.fate);
+    }
     if (table.options.meet && style == SOCK_DGRAM)
         for (const std::string& address : reachable_at(fd, own))
-            table.reached.push_back({"udp" + address, -1});
+            calls.reached.push_back({"udp" + address, -1});
     keep_multicast_interface(table, saved.options);
     saved.groups = memberships(fd, domain);
     if (domain == AF_INET6) saved.groups_v4 = memberships(fd, AF_INET);

@@ -1,5 +1,7 @@
 // fanotify groups: fdinfo has their flags and a line for each mark (fs/notify/fdinfo.c), of an inode, a mount
 // or a whole file system. Events that wait can be read only by taking them away.
+#include "resources/inotify/capture.h"
+
 #include <sys/fanotify.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
@@ -8,7 +10,6 @@
 #include <sstream>
 
 #include "common/proc.h"
-#include "resources/capture/table.h"
 #include "resources/inotify/capture_find_inode.h"
 
 namespace cairn::capture {
@@ -29,8 +30,8 @@ std::string mount_point(Fits fits) {
     return {};
 }
 
-Result<Table::Watch> read_mark(const std::string& line) {
-    Table::Watch mark;
+Result<Watch> read_mark(const std::string& line) {
+    Watch mark;
     unsigned long inode = 0;
     unsigned device = 0, mount = 0;
     if (std::sscanf(line.c_str(), "fanotify ino:%lx sdev:%x mflags:%x mask:%x ignored_mask:%x", &inode,
@@ -77,7 +78,7 @@ Result<> describe_fanotify(Table& table, const Description& found, schema::Objec
             ExitCode::refused,
             "is a fanotify that is asked before files are opened (FAN_CLASS_CONTENT): while it stands still "
             "so would everybody else, who saves it included");
-    Table::Watcher watcher;
+    Watcher watcher;
     watcher.object = object.id;
     watcher.who = found.who();
     object.what =
@@ -90,7 +91,7 @@ Result<> describe_fanotify(Table& table, const Description& found, schema::Objec
     }
     auto cwd = read_link(proc_folder(found.holder) + "cwd");
     if (cwd) watcher.folders.push_back(std::move(*cwd));
-    table.watchers.push_back(std::move(watcher));
+    table.of<WatchersFound>().all.push_back(std::move(watcher));
     return {};
 }
 

@@ -15,6 +15,11 @@
 namespace cairn::capture {
 namespace {
 
+// Files that aren't descriptions: mapped, executed, cwd.
+struct FilesFound {
+    std::map<std::pair<Inode, std::string>, std::int64_t> all;
+};
+
 constexpr std::string_view deleted_mark = " (deleted)";
 
 bool leads_to(const std::string& path, const struct stat& status) {
@@ -46,7 +51,7 @@ bool on(int fd, long magic) {
 void hash_now(const Table& table, const Description& found, schema::FileIdentity& identity) {
     if (!found.is(S_IFREG)) return;
     const bool readable = (found.flags & O_ACCMODE) == O_RDWR;
-    if (!readable && table.leased.contains(inode_of(found.status))) return;
+    if (!readable && has_lease(table, inode_of(found.status))) return;
     const Fd again = readable ? Fd() : reopen(found.fd(), O_RDONLY);
     identity.tail_hash = tail_hash(readable ? found.fd() : again.get(), identity.size);
 }
@@ -80,7 +85,6 @@ std::string program_path(const Table& table, const std::string& path) {
 }
 
 Result<> describe_file(Table& table, const Description& found, schema::Object& object) {
-    object.kind = schema::ObjectKind::file;
     object.identity = identity_of(found.status);
     if (!(found.flags & O_PATH)) {
         const off_t position = ::lseek(found.fd(), 0, SEEK_CUR);
@@ -163,10 +167,10 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
     }
     auto target = read_link(path);
     if (!target) return std::unexpected(std::move(target.error()).in(name_of(holder)));
-    const auto [entry, is_new] = table.files.try_emplace({inode_of(status), *target}, -1);
+    const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode_of(status), *target}, -1);
     const bool executed = link == "exe";
     if (is_new) {
-        schema::Object& object = table.add(schema::ObjectKind::file);
+        schema::Object& object = table.add(schema::File{});
         entry->second = object.id;
         const Located place = locate(*target, status);
         object.path = program_path(table, place.path);
@@ -186,8 +190,9 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
         }
     }
     schema::Object& object = table.objects[static_cast<std::size_t>(entry->second)];
-    object.relied_on = object.relied_on || (executed && object.backing < 0);
-    if (executed && object.relied_on)
+    auto& saved = *object.get<schema::File>();
+    saved.relied_on = saved.relied_on || (executed && object.backing < 0);
+    if (executed && saved.relied_on)
         if (auto kept = keep_contents(table, object, path, status); !kept)
             return std::unexpected(std::move(kept.error()).in(name_of(holder)));
     return object.id;
@@ -196,7 +201,7 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
 Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mapping& mapping) {
     Table& table = *table_;
     const Inode inode{mapping.device, mapping.inode};
-    const auto [entry, is_new] = table.files.try_emplace({inode, mapping.path}, -1);
+    const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode, mapping.path}, -1);
     if (is_new) {
         struct stat status {};
         // On some file systems (overlay, btrfs) the device of a mapping is another than stat(2) tells: the
@@ -205,7 +210,7 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
         std::string path = mapping.path;
         if (!same && path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
         if (!same) {
-            table.files.erase(entry);
+            table.of<FilesFound>().all.erase(entry);
             if (!mapping.deleted && path == mapping.path)
                 table.note(
                     "{}: {}, which it has mapped, is another file by now: the mapped one's contents are "
@@ -215,19 +220,18 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
         }
         // Nobody but the ranks will have it after a restart.
         if (mapping.shared && is_launchers_file(table, holder, path)) {
-            table.files.erase(entry);
+            table.of<FilesFound>().all.erase(entry);
             auto id = shared_memory(holder, mapping);
             if (!id) return id;
             schema::Object& object = table.objects[static_cast<std::size_t>(*id)];
-            object.type = "anonymous";
+            object.get<schema::Memory>()->type = schema::MemoryType::anonymous;
             object.deleted = true;
             return id;
         }
-        schema::Object& object = table.add(schema::ObjectKind::file);
+        schema::Object& object = table.add(schema::File{.relied_on = true});
         entry->second = object.id;
         object.path = path;
         object.identity = identity_of(status);
-        object.relied_on = true;
         if (!mapping.shared)
             if (auto kept = keep_contents(table, object, path, status); !kept)
                 return std::unexpected(std::move(kept.error()).in(name_of(holder)));
@@ -242,6 +246,36 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
         }
     }
     return object.id;
+}
+
+// Hashes of files that no member has open for writing: they may be found when the programs run again.
+Result<> finish_files(Table& table) {
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> hashes;
+    for (const schema::Object& object : table.objects)
+        if (object.identity.tail_hash != 0)
+            hashes[{object.identity.device, object.identity.inode}] = object.identity.tail_hash;
+    for (schema::Object& object : table.objects) {
+        schema::FileIdentity& identity = object.identity;
+        if (!object.is<schema::File>() || !S_ISREG(identity.mode) || object.backing >= 0 || object.deleted ||
+            identity.tail_hash != 0 || object.path.starts_with("/proc/") ||
+            has_lease(table, {identity.device, identity.inode}))
+            continue;
+        std::uint64_t& hash = hashes[{identity.device, identity.inode}];
+        if (hash == 0) {
+            // It may be another file by now, or written to by somebody outside: then there is no hash to be
+            // had.
+            const Fd file(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+            struct stat now {};
+            if (!file || ::fstat(file.get(), &now) != 0) continue;
+            const schema::FileIdentity same = identity_of(now);
+            if (same.device != identity.device || same.inode != identity.inode ||
+                same.size != identity.size || same.mtime_ns != identity.mtime_ns)
+                continue;
+            hash = tail_hash(file.get(), identity.size);
+        }
+        identity.tail_hash = hash;
+    }
+    return {};
 }
 
 }  // namespace cairn::capture

@@ -59,12 +59,12 @@ Result<> set_position(const schema::Object& object, int fd) {
 }  // namespace
 
 bool is_late(const schema::Object& object) {
-    if (object.kind == schema::ObjectKind::other) return object.is<schema::Pidfd>() && !object.outside;
-    return object.kind == schema::ObjectKind::file && (of_process(object.path) || object.path == "/dev/tty");
+    if (object.is<schema::Pidfd>()) return !object.outside;
+    return object.is<schema::File>() && (of_process(object.path) || object.path == "/dev/tty");
 }
 
 bool is_bound_to_memory(const schema::Object& object) {
-    if (object.kind != schema::ObjectKind::file || !is_late(object)) return false;
+    if (!object.is<schema::File>() || !is_late(object)) return false;
     const std::string name = object.path.substr(object.path.rfind('/') + 1);
     for (const char* bound : {"maps", "smaps", "smaps_rollup", "numa_maps", "mem", "environ", "auxv",
                               "pagemap", "clear_refs", "cmdline"})

@@ -13,6 +13,13 @@ struct FileIdentity {  // what a restart compares before it trusts a file's cont
     std::uint64_t rdev = 0;
 };
 
+// A regular file or directory or device by path: an open file description, or a file that is mapped,
+// executed, or somebody's cwd (Object::flags: O_RDWR if mapped shared and writable, else O_RDONLY).
+struct File {
+    static constexpr std::string_view kind = "file";
+    bool relied_on = false;  // mapped or executed, and its contents are not in an image
+};
+
 template <Struct<FileIdentity> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(device);
@@ -22,6 +29,11 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(tail_hash);
     CAIRN_FIELD(mode);
     CAIRN_FIELD(rdev);
+}
+
+template <Struct<File> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(relied_on);
 }
 
 }  // namespace cairn::schema

@@ -1,12 +1,13 @@
 // fdinfo has a line for each watch (fs/notify/fdinfo.c, since Linux 3.8), by inode. Events that wait can be
 // read only by taking them away.
+#include "resources/inotify/capture.h"
+
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 
 #include <cstdio>
 
-#include "resources/capture/table.h"
 #include "resources/inotify/capture_find_inode.h"
 
 namespace cairn::capture {
@@ -39,7 +40,7 @@ Result<> describe_inotify(Table& table, const Description& found, schema::Object
             "is an inotify with {} bytes of events that the program has not read, and nobody else can "
             "without taking them away: try again when it has",
             waiting);
-    Table::Watcher watcher;
+    Watcher watcher;
     watcher.object = object.id;
     watcher.who = found.who();
     std::size_t at = 0;
@@ -51,7 +52,7 @@ Result<> describe_inotify(Table& table, const Description& found, schema::Object
         if (std::sscanf(line.c_str(), "inotify wd:%x ino:%lx sdev:%x mask:%x", &wd, &inode, &device, &mask) !=
             4)
             return fail("has a watch that can't be understood: {}", line);
-        Table::Watch watch;
+        Watch watch;
         watch.number = static_cast<std::int32_t>(wd);
         watch.mask = mask & (IN_ALL_EVENTS | IN_EXCL_UNLINK | IN_ONESHOT);
         watch.wanted.device = superblock_device(device);
@@ -62,19 +63,18 @@ Result<> describe_inotify(Table& table, const Description& found, schema::Object
     auto cwd = read_link(proc_folder(found.holder) + "cwd");
     if (cwd) watcher.folders.push_back(std::move(*cwd));
     object.what = schema::Inotify{};
-    table.watchers.push_back(std::move(watcher));
+    table.of<WatchersFound>().all.push_back(std::move(watcher));
     return {};
 }
 
 // A file that somebody has open, has mapped or executes is known already; one without a name is known in no
 // other way.
-void watch_open_files(Table& table) {
-    for (Table::Watcher& watcher : table.watchers) {
-        for (Table::Watch& watch : watcher.watches) {
+Result<> capture_watches(Table& table) {
+    for (Watcher& watcher : table.of<WatchersFound>().all) {
+        for (Watch& watch : watcher.watches) {
             if (!watch.place.empty()) continue;
             for (const schema::Object& object : table.objects) {
-                if (object.kind != schema::ObjectKind::file || object.identity.inode != watch.wanted.inode)
-                    continue;
+                if (!object.is<schema::File>() || object.identity.inode != watch.wanted.inode) continue;
                 if (object.identity.device != watch.wanted.device) continue;
                 if (object.deleted)
                     watch.object = object.id;
@@ -83,6 +83,7 @@ void watch_open_files(Table& table) {
             }
         }
     }
+    return {};
 }
 
 namespace {
@@ -92,7 +93,7 @@ struct WatchedPlace {
     std::optional<std::string> path;
     std::optional<std::int64_t> object;
 };
-void add_watch(schema::Object& object, const Table::Watch& watch, WatchedPlace place) {
+void add_watch(schema::Object& object, const Watch& watch, WatchedPlace place) {
     if (auto* marks = object.get<schema::Fanotify>())
         marks->watches.push_back(
             {watch.of, watch.mark_flags, watch.mask, watch.ignored, std::move(place.path), place.object});
@@ -103,14 +104,14 @@ void add_watch(schema::Object& object, const Table::Watch& watch, WatchedPlace p
 }  // namespace
 
 Result<> finish_watches(Table& table) {
-    for (const Table::Watcher& watcher : table.watchers) {
+    for (const Watcher& watcher : table.of<WatchersFound>().all) {
         schema::Object& object = table.objects[static_cast<std::size_t>(watcher.object)];
         std::vector<WantedInode> wanted;
-        for (const Table::Watch& watch : watcher.watches)
+        for (const Watch& watch : watcher.watches)
             if (watch.object < 0 && watch.place.empty()) wanted.push_back(watch.wanted);
         find_paths(wanted, watcher.folders);
         auto next = wanted.begin();
-        for (const Table::Watch& watch : watcher.watches) {
+        for (const Watch& watch : watcher.watches) {
             if (!watch.place.empty()) {
                 add_watch(object, watch, {watch.place, {}});
                 continue;

@@ -14,6 +14,12 @@
 namespace cairn::capture {
 namespace {
 
+struct LaunchersFound {
+    std::map<std::int64_t, schema::LauncherRank> ranks;  // by socket
+    std::optional<HeldAbove> above;
+    std::map<pid_t, std::string> folders;  // is_launchers_file()
+};
+
 // In the environment that a process was executed with; "" if it isn't there.
 std::string_view text_in(std::string_view environment, std::string_view name) {
     for (std::size_t at = 0; at < environment.size();) {
@@ -66,7 +72,13 @@ void note_rank(Table& table, const Holder& holder, std::span<const schema::Descr
     if (fd < 0 || found == descriptors.end() || !is_unix(*found)) return;
     const int rank = number_in(*environment, "PMI_RANK"), size = number_in(*environment, "PMI_SIZE");
     if (rank < 0 || rank >= size) return;
-    table.ranks.emplace(found->object, schema::LauncherRank{fd, rank, size, {}, {}});
+    table.of<LaunchersFound>().ranks.emplace(found->object, schema::LauncherRank{fd, rank, size, {}, {}});
+}
+
+const schema::LauncherRank* rank_of(const Table& table, std::int64_t socket) {
+    const auto& ranks = table.of<LaunchersFound>().ranks;
+    const auto found = ranks.find(socket);
+    return found == ranks.end() ? nullptr : &found->second;
 }
 
 bool is_pmix_server(const Holder& holder, const std::string& address) {
@@ -124,7 +136,7 @@ Result<schema::LauncherRank> find_pmix_rank(Table& table, const Description& fou
 }
 
 bool is_launchers_file(Table& table, const Holder& holder, const std::string& path) {
-    const auto [entry, is_new] = table.launchers_folders.try_emplace(holder.pid);
+    const auto [entry, is_new] = table.of<LaunchersFound>().folders.try_emplace(holder.pid);
     if (is_new) {
         // Under a launcher that is a member nobody above it has a server. PMIX_SERVER_TMPDIR is for those
         // below.
@@ -139,9 +151,10 @@ bool is_launchers_file(Table& table, const Holder& holder, const std::string& pa
     return !entry->second.empty() && path.starts_with(entry->second);
 }
 
-const Table::HeldAbove& held_above(Table& table) {
-    if (table.above) return *table.above;
-    auto& found = table.above.emplace();
+const HeldAbove& held_above(Table& table) {
+    auto& above = table.of<LaunchersFound>().above;
+    if (above) return *above;
+    auto& found = above.emplace();
     // A terminal's emulator is no launcher: those begin a session for what they start.
     std::set<pid_t> sessions;
     for (const pid_t member : table.members)

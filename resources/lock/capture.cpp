@@ -10,6 +10,11 @@
 namespace cairn::capture {
 namespace {
 
+struct LocksFound {
+    std::map<pid_t, std::vector<schema::FileLock>> all;  // by process, kernel's id
+    std::set<Inode> leased;                              // opening one of these would break a lease
+};
+
 // "1: POSIX  ADVISORY  WRITE 123 08:01:456 0 EOF"
 struct Line {
     std::string kind, state, type, start, end;
@@ -63,15 +68,24 @@ Locks locks_of(const Description& found) {
     return locks;
 }
 
-void add_locks(const Locks& found, bool new_in_group, std::vector<schema::FileLock>& locks) {
+void add_locks(Table& table, pid_t holder, const Locks& found, bool new_in_group) {
+    auto& locks = table.of<LocksFound>().all[holder];
     for (const schema::FileLock& lock : found)
         if (lock.kind == schema::LockKind::posix || new_in_group) locks.push_back(lock);
+}
+
+std::vector<schema::FileLock> ObjectTable::take_locks(const Holder& holder) {
+    return std::exchange(table_->of<LocksFound>().all[holder.pid], {});
+}
+
+bool has_lease(const Table& table, Inode inode) {
+    return table.of<LocksFound>().leased.contains(inode);
 }
 
 Result<> note_leases(Table& table, const Description& found) {
     for (const Line& line : lock_lines(found.info)) {
         if (line.kind != "LEASE") continue;
-        table.leased.insert(inode_of(found.status));
+        table.of<LocksFound>().leased.insert(inode_of(found.status));
         if (line.state != "ACTIVE")
             return fail_code(ExitCode::refused,
                              "{} has a lease that is being broken: it can be saved once that is over",

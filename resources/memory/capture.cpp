@@ -1,5 +1,7 @@
 // Inodes whose contents are saved: shared anonymous memory, memfd, SysV segments, files that were deleted
 // while somebody had them open or mapped, and files under /dev/shm.
+#include "resources/memory/capture.h"
+
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/memfd.h>
@@ -15,11 +17,12 @@
 
 #include "common/image/hash.h"
 #include "common/proc.h"
-#include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
 
 namespace cairn::capture {
 namespace {
+
+using schema::MemoryType;
 
 constexpr std::string_view deleted_suffix = " (deleted)";
 constexpr std::uint64_t page = image_page;
@@ -29,37 +32,42 @@ std::string without_mark(std::string path) {
     return path;
 }
 
-std::string type_of(const std::string& path) {
-    if (path.starts_with("/memfd:")) return "memfd";
-    if (path.starts_with("/SYSV")) return "sysv";
-    if (path.starts_with("/dev/zero") || path.starts_with("/anon_hugepage")) return "anonymous";
-    return "file";
+MemoryType type_of(const std::string& path) {
+    if (path.starts_with("/memfd:")) return MemoryType::memfd;
+    if (path.starts_with("/SYSV")) return MemoryType::sysv;
+    if (path.starts_with("/dev/zero") || path.starts_with("/anon_hugepage")) return MemoryType::anonymous;
+    return MemoryType::file;
+}
+
+schema::Memory& saved_of(schema::Object& object) {
+    return *object.get<schema::Memory>();
 }
 
 // What only a descriptor tells.
 void describe_memory(schema::Object& object, int fd) {
+    schema::Memory& saved = saved_of(object);
     struct stat status {};
     if (::fstat(fd, &status) == 0) {
         object.identity = identity_of(status);
-        object.size = object.identity.size;
-        if (object.type == "file") object.what = schema::FileOwner{status.st_uid, status.st_gid};
+        saved.size = object.identity.size;
+        if (saved.type == MemoryType::file) saved.owner = {status.st_uid, status.st_gid};
     }
     const int seals = ::fcntl(fd, F_GET_SEALS);
-    if (seals >= 0 && object.type == "memfd") {
-        object.seals = static_cast<std::uint32_t>(seals);
-        object.memfd_flags = MFD_ALLOW_SEALING;
+    if (seals >= 0 && saved.type == MemoryType::memfd) {
+        saved.seals = static_cast<std::uint32_t>(seals);
+        saved.memfd_flags = MFD_ALLOW_SEALING;
     }
     struct statfs system {};
     if (::fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC) {
         const int size_log2 = std::countr_zero(static_cast<unsigned long>(system.f_bsize));
-        object.memfd_flags |= static_cast<std::int32_t>(MFD_HUGETLB) | size_log2 << MFD_HUGE_SHIFT;
+        saved.memfd_flags |= static_cast<std::int32_t>(MFD_HUGETLB) | size_log2 << MFD_HUGE_SHIFT;
     }
 }
 
 // Writes the pages of a piece of an object that aren't all zero.
 class Store {
   public:
-    Store(ImageWriter& writer, schema::Object& object) : writer_(writer), object_(object) {}
+    Store(ImageWriter& writer, schema::Memory& saved) : writer_(writer), saved_(saved) {}
 
     // `data` starts at a page's begin; its last page may be short and is stored with zeros after it.
     Result<> put(std::uint64_t offset, std::span<std::uint8_t> data) {
@@ -94,12 +102,12 @@ class Store {
             data = padded;
         }
         const schema::PageRun run{offset, data.size(), writer_.reserve(data.size()), hash64(data)};
-        object_.pages.push_back(run);
+        saved_.pages.push_back(run);
         return writer_.write_at(run.offset, data);
     }
 
     ImageWriter& writer_;
-    schema::Object& object_;
+    schema::Memory& saved_;
 };
 
 // SEEK_DATA moves a position, and where the file couldn't be opened again it is the program's own.
@@ -115,11 +123,11 @@ class KeptPosition {
     off_t at_;
 };
 
-Result<> read_descriptor(const schema::Object& object, int fd, Store& store) {
+Result<> read_descriptor(const schema::Object& object, std::uint64_t bytes, int fd, Store& store) {
     const KeptPosition position(fd);
     std::vector<std::uint8_t> piece(image_max_run);
     off_t at = 0;
-    const auto size = static_cast<off_t>(object.size);
+    const auto size = static_cast<off_t>(bytes);
     while (at < size) {
         // A file system that doesn't know holes says that all is data.
         const off_t data = ::lseek(fd, at, SEEK_DATA);
@@ -146,7 +154,7 @@ Result<> read_descriptor(const schema::Object& object, int fd, Store& store) {
 }
 
 // A System V segment, as a whole: not all of it need be mapped by anybody.
-Result<> read_segment(int id, const schema::Object& object, Store& store) {
+Result<> read_segment(int id, const schema::Object& object, std::uint64_t size, Store& store) {
     void* const at = ::shmat(id, nullptr, SHM_RDONLY);
     if (at == reinterpret_cast<void*>(-1))
         return fail_errno("System V segment {} can't be attached", object.path);
@@ -161,11 +169,10 @@ Result<> read_segment(int id, const schema::Object& object, Store& store) {
     }
     // For root only, and then its holes aren't filled by our look.
     const Fd file(::open(
-        fmt::format("/proc/self/map_files/{:x}-{:x}", begin, begin + (object.size + page - 1) / page * page)
-            .c_str(),
+        fmt::format("/proc/self/map_files/{:x}-{:x}", begin, begin + (size + page - 1) / page * page).c_str(),
         O_RDONLY | O_CLOEXEC));
-    auto done = file ? read_descriptor(object, file.get(), store)
-                     : store.put(0, {static_cast<std::uint8_t*>(at), object.size});
+    auto done = file ? read_descriptor(object, size, file.get(), store)
+                     : store.put(0, {static_cast<std::uint8_t*>(at), size});
     ::shmdt(at);
     return done;
 }
@@ -259,12 +266,13 @@ class MappingReader {
     std::uint64_t start_ = 0, end_ = 0;  // of `resident_`: address; pages
 };
 
-Result<> read_mappings(Table& table, schema::Object& object, const Memory& memory, Store& store) {
+Result<> read_mappings(Table& table, schema::Memory& saved, const Memory& memory, Store& store) {
     std::vector<bool> stored;
     std::uint64_t beyond = 0;  // end of what could be read
     std::vector<std::uint8_t> piece;
     for (const auto& [holder, mapping] : memory.mappings) {
-        auto reader = TRY(MappingReader::open(holder, mapping, object.type != "file", table.options));
+        auto reader =
+            TRY(MappingReader::open(holder, mapping, saved.type != MemoryType::file, table.options));
         const std::uint64_t end = mapping.offset + (mapping.end - mapping.start);
         stored.resize(std::max<std::size_t>(stored.size(), end / page));
         std::uint64_t begin = mapping.offset;
@@ -293,23 +301,25 @@ Result<> read_mappings(Table& table, schema::Object& object, const Memory& memor
         }
         CHECK_OK(flush());
     }
-    if (object.size == 0) object.size = beyond;
+    if (saved.size == 0) saved.size = beyond;
     return {};
 }
 
 }  // namespace
 
 Memory& memory_of(Table& table, Inode inode, const std::string& path) {
-    const auto [entry, is_new] = table.memories.try_emplace(inode);
+    const auto [entry, is_new] = table.of<MemoriesFound>().all.try_emplace(inode);
     if (is_new) {
-        schema::Object& object = table.add(schema::ObjectKind::memory);
+        schema::Object& object = table.add(schema::Memory{});
         entry->second.object = object.id;
-        object.type = type_of(path);
+        schema::Memory& saved = saved_of(object);
+        saved.type = type_of(path);
         object.path = without_mark(path);
         object.deleted = true;
         object.identity.device = inode.device;
         object.identity.inode = inode.number;
-        if (object.type == "memfd") object.name = object.path.substr(std::string_view("/memfd:").size());
+        if (saved.type == MemoryType::memfd)
+            saved.name = object.path.substr(std::string_view("/memfd:").size());
     }
     return entry->second;
 }
@@ -334,7 +344,7 @@ Result<std::int64_t> back(Table& table, const Description& found, const Located&
 bool ObjectTable::is_shared_memory(const Mapping& mapping) {
     if (!mapping.shared) return false;
     const std::string& path = mapping.path;
-    return mapping.deleted || path.ends_with(deleted_suffix) || type_of(path) != "file" ||
+    return mapping.deleted || path.ends_with(deleted_suffix) || type_of(path) != MemoryType::file ||
            path.starts_with("/dev/shm/");
 }
 
@@ -347,7 +357,8 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
         const std::string link =
             fmt::format("/proc/{}/map_files/{:x}-{:x}", holder.pid, mapping.start, mapping.end);
         memory.readable.reset(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-        if (!memory.readable && object.type == "file" && object.path.starts_with("/dev/shm/"))
+        const bool is_file = saved_of(object).type == MemoryType::file;
+        if (!memory.readable && is_file && object.path.starts_with("/dev/shm/"))
             memory.readable.reset(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
         struct stat status {};
         if (memory.readable &&
@@ -355,7 +366,7 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
             memory.readable.reset();
         if (memory.readable) {
             describe_memory(object, memory.readable.get());
-            if (::fstat(memory.readable.get(), &status) == 0 && object.type == "file" && status.st_nlink > 0)
+            if (::fstat(memory.readable.get(), &status) == 0 && is_file && status.st_nlink > 0)
                 object.deleted = locate(mapping.path, status).deleted;
         }
     }
@@ -365,19 +376,20 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
 }
 
 Result<> capture_memory(Table& table, ImageWriter& writer) {
-    for (auto& [inode, memory] : table.memories) {
+    for (auto& [inode, memory] : table.of<MemoriesFound>().all) {
         schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
-        Store store(writer, object);
-        auto done = memory.readable         ? read_descriptor(object, memory.readable.get(), store)
-                    : object.type == "sysv" ? read_segment(static_cast<int>(inode.number), object, store)
-                                            : read_mappings(table, object, memory, store);
-        if (!done) return done;
-        std::ranges::sort(object.pages, {}, &schema::PageRun::address);
+        schema::Memory& saved = saved_of(object);
+        Store store(writer, saved);
+        CHECK_OK(memory.readable ? read_descriptor(object, saved.size, memory.readable.get(), store)
+                 : saved.type == MemoryType::sysv
+                     ? read_segment(static_cast<int>(inode.number), object, saved.size, store)
+                     : read_mappings(table, saved, memory, store));
+        std::ranges::sort(saved.pages, {}, &schema::PageRun::address);
     }
-    for (const auto& [id, segment] : table.unattached) {
+    for (const auto& [id, segment] : table.of<MemoriesFound>().unattached) {
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
-        Store store(writer, object);
-        CHECK_OK(read_segment(segment, object, store));
+        Store store(writer, saved_of(object));
+        CHECK_OK(read_segment(segment, object, saved_of(object).size, store));
     }
     return {};
 }

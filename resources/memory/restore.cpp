@@ -17,7 +17,13 @@
 namespace cairn::restart {
 namespace {
 
+using schema::MemoryType;
+
 constexpr std::uint32_t late_seals = F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+
+const schema::Memory& saved_of(const schema::Object& object) {
+    return std::get<schema::Memory>(object.what);
+}
 
 class Mapped {
   public:
@@ -57,9 +63,10 @@ Result<std::uint64_t> read_run(const ImageReader& image, const schema::PageRun& 
 // pool for its buffers: it isn't only ours.)
 Result<> take_huge_pages(const schema::Object& object, int fd) {
     constexpr int most_tries = 200;
-    for (const schema::PageRun& run : object.pages) {
-        if (run.address >= object.size) continue;
-        const auto length = static_cast<off_t>(std::min(run.length, object.size - run.address));
+    const schema::Memory& saved = saved_of(object);
+    for (const schema::PageRun& run : saved.pages) {
+        if (run.address >= saved.size) continue;
+        const auto length = static_cast<off_t>(std::min(run.length, saved.size - run.address));
         int failed = 0;
         for (int tries = 0; tries < most_tries; ++tries) {
             failed = ::fallocate(fd, 0, static_cast<off_t>(run.address), length) == 0 ? 0 : errno;
@@ -72,30 +79,31 @@ Result<> take_huge_pages(const schema::Object& object, int fd) {
                 ExitCode::refused,
                 "{}: {} bytes of huge pages can't be had: {} (/proc/sys/vm/nr_hugepages, and those of "
                 "other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)",
-                object.path, object.size, std::strerror(failed));
+                object.path, saved.size, std::strerror(failed));
     }
     return {};
 }
 
 Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
-    if (::ftruncate(fd, static_cast<off_t>(object.size)) != 0)
-        return fail_errno("{}: {} bytes", object.path, object.size);
-    if (object.pages.empty()) return {};
-    const bool huge = (static_cast<unsigned>(object.memfd_flags) & MFD_HUGETLB) != 0;
+    const schema::Memory& saved = saved_of(object);
+    if (::ftruncate(fd, static_cast<off_t>(saved.size)) != 0)
+        return fail_errno("{}: {} bytes", object.path, saved.size);
+    if (saved.pages.empty()) return {};
+    const bool huge = (static_cast<unsigned>(saved.memfd_flags) & MFD_HUGETLB) != 0;
     std::vector<std::uint8_t> piece(huge ? 0 : image_max_run);
     // Huge pages can't be written by write(2); files are not written through a mapping, which would tell a
     // full disk by SIGBUS.
     std::optional<Mapped> mapped;
     if (huge) {
         CHECK_OK(take_huge_pages(object, fd));
-        if (!mapped.emplace(fd, object.size, MAP_NORESERVE).ok())
-            return fail_errno("{}: {} bytes of huge pages", object.path, object.size);
+        if (!mapped.emplace(fd, saved.size, MAP_NORESERVE).ok())
+            return fail_errno("{}: {} bytes of huge pages", object.path, saved.size);
     }
-    for (const schema::PageRun& run : object.pages) {
+    for (const schema::PageRun& run : saved.pages) {
         CHECK_OK(image.check_run(run));
-        if (run.address >= object.size)
+        if (run.address >= saved.size)
             return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
-        const std::uint64_t length = std::min(run.length, object.size - run.address);
+        const std::uint64_t length = std::min(run.length, saved.size - run.address);
         if (huge && length < run.length)
             return fail_code(ExitCode::damaged, "{}: {} ends within a page", image.path(), object.path);
         CHECK_OK(read_run(image, run, huge ? mapped->data() + run.address : piece.data()));
@@ -138,13 +146,13 @@ void set_times(int fd, const schema::FileIdentity& identity) {
 
 // Root's restart of another user's programs.
 void give_owner(const schema::Object& object, int fd) {
-    const auto* owner = object.get<schema::FileOwner>();
-    if (owner != nullptr && ::geteuid() == 0) (void)!::fchown(fd, owner->uid, owner->gid);
+    const auto& owner = saved_of(object).owner;
+    if (owner && ::geteuid() == 0) (void)!::fchown(fd, owner->uid, owner->gid);
 }
 
 std::optional<uid_t> owner_of(const schema::Object& object) {
-    const auto* owner = object.get<schema::FileOwner>();
-    return owner != nullptr ? std::optional<uid_t>(owner->uid) : std::nullopt;
+    const auto& owner = saved_of(object).owner;
+    return owner ? std::optional<uid_t>(owner->uid) : std::nullopt;
 }
 
 // Its name is there: it may be written on by who went on, or be another's. What is in it stays until the
@@ -159,9 +167,9 @@ Result<Fd> take_named(Opening& opening, const schema::Object& object, const std:
         CHECK_OK(refill_memory(opening.image, object, file->get()));
         return file;
     }
-    if (found.status.st_size < static_cast<off_t>(object.size) &&
-        ::ftruncate(file->get(), static_cast<off_t>(object.size)) != 0)
-        return fail_errno("{}: {} bytes", path, object.size);
+    const auto size = static_cast<off_t>(saved_of(object).size);
+    if (found.status.st_size < size && ::ftruncate(file->get(), size) != 0)
+        return fail_errno("{}: {} bytes", path, size);
     Fd later(::fcntl(file->get(), F_DUPFD_CLOEXEC, 0));
     if (!later) return fail_errno("{}", path);
     opening.refills.insert_or_assign(object.id, std::move(later));
@@ -180,7 +188,7 @@ Result<Made> as_made(Result<Fd> file) {
 
 void dress(const schema::Object& object, int fd) {
     if (object.identity.mode != 0) ::fchmod(fd, object.identity.mode & 07777);
-    if (object.type == "file") set_times(fd, object.identity);
+    if (saved_of(object).type == MemoryType::file) set_times(fd, object.identity);
 }
 
 // By a name that nobody has; errno where it can't be.
@@ -202,8 +210,10 @@ Fd make_named(Opening& opening, const std::string& path) {
 
 Result<Made> make(Opening& opening, const schema::Object& object) {
     const Access& access = opening.options.access;
-    if (object.type == "memfd") return as_made(new_memfd(object.name, object.memfd_flags));
-    if (object.type != "file") return as_made(new_memfd(object.type, object.memfd_flags));
+    const schema::Memory& saved = saved_of(object);
+    if (saved.type == MemoryType::memfd) return as_made(new_memfd(saved.name, saved.memfd_flags));
+    if (saved.type != MemoryType::file)
+        return as_made(new_memfd(std::string(schema::name_of(saved.type)), saved.memfd_flags));
     Made made;
     const std::string path = mapped_path(object.path, opening.options);
     if (object.deleted) {
@@ -261,12 +271,13 @@ Result<> refill_memory(const ImageReader& image, const schema::Object& object, i
 }
 
 Result<> seal(const schema::Object& object, int fd, bool mapped) {
-    if (object.seals == 0 || object.type != "memfd") return {};
+    const auto* saved = object.get<schema::Memory>();
+    if (saved == nullptr || saved->seals == 0 || saved->type != MemoryType::memfd) return {};
     // FUTURE_WRITE forbids the writable mappings that were made before it, so it waits for them; WRITE
     // excludes them.
-    const bool wait = (object.seals & F_SEAL_FUTURE_WRITE) != 0;
+    const bool wait = (saved->seals & F_SEAL_FUTURE_WRITE) != 0;
     const std::uint32_t now =
-        mapped ? (wait ? object.seals & late_seals : 0U) : (wait ? object.seals & ~late_seals : object.seals);
+        mapped ? (wait ? saved->seals & late_seals : 0U) : (wait ? saved->seals & ~late_seals : saved->seals);
     if (now == 0) return {};
     const int has = ::fcntl(fd, F_GET_SEALS);
     const auto missing = now & ~static_cast<std::uint32_t>(std::max(has, 0));

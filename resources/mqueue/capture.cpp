@@ -15,6 +15,11 @@
 namespace cairn::capture {
 namespace {
 
+struct QueuesFound {
+    std::map<ino_t, std::vector<std::int64_t>> all;                  // their descriptions
+    std::map<std::pair<pid_t, ino_t>, std::uint64_t> notifications;  // values that mq_notify(3) was given
+};
+
 struct Status {
     pid_t waiting = 0;  // who is to be notified (kernel's id), 0: nobody
     int how = 0, signal = 0;
@@ -149,12 +154,11 @@ Result<std::vector<schema::MqueueMessage>> messages_of(int queue, const mq_attr&
 }  // namespace
 
 Result<> describe_mqueue(Table& table, const Description& found, schema::Object& object) {
-    object.kind = schema::ObjectKind::other;
     object.path = object.path.substr(object.path.rfind('/'));
     object.deleted = found.status.st_nlink == 0;
     mq_attr attributes{};
     if (::mq_getattr(found.fd(), &attributes) != 0) return fail_errno("is the message queue {}", found.link);
-    table.queues[found.status.st_ino].push_back(object.id);
+    table.of<QueuesFound>().all[found.status.st_ino].push_back(object.id);
     object.what = schema::Mqueue{.queue = found.status.st_ino,
                                  .mode = found.status.st_mode & 07777,
                                  .uid = found.status.st_uid,
@@ -169,11 +173,11 @@ Result<> describe_mqueue(Table& table, const Description& found, schema::Object&
 void ObjectTable::notification(const Holder& holder, std::int64_t object, std::uint64_t value) {
     const auto found = table_->descriptions.find(object);
     if (found != table_->descriptions.end())
-        table_->notifications[{holder.pid, found->second.status.st_ino}] = value;
+        table_->of<QueuesFound>().notifications[{holder.pid, found->second.status.st_ino}] = value;
 }
 
 Result<> capture_mqueues(Table& table) {
-    for (const auto& [inode, objects] : table.queues) {
+    for (const auto& [inode, objects] : table.of<QueuesFound>().all) {
         schema::Object& object = table.objects[static_cast<std::size_t>(objects.front())];
         const Description& found = table.descriptions.at(object.id);
         auto& saved = std::get<schema::Mqueue>(object.what);
@@ -195,12 +199,13 @@ Result<> capture_mqueues(Table& table) {
                     "{}: process {} is to be notified of {} by a thread (SIGEV_THREAD), which is libc's "
                     "own business and can't be saved; let it ask for a signal",
                     found.who(), status.waiting, found.link);
-            const auto value = table.notifications.find({status.waiting, inode});
-            if (value == table.notifications.end())
+            const auto& known = table.of<QueuesFound>().notifications;
+            const auto value = known.find({status.waiting, inode});
+            if (value == known.end())
                 table.note("{}: with what value {} is to be notified isn't known: 0 is assumed", found.who(),
                            status.waiting);
             saved.notify = schema::MqueueNotify{table.to_program(status.waiting), status.how, status.signal,
-                                                value == table.notifications.end() ? 0 : value->second};
+                                                value == known.end() ? 0 : value->second};
         }
     }
     return {};

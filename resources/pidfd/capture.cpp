@@ -6,6 +6,13 @@
 #include "resources/capture/table.h"
 
 namespace cairn::capture {
+namespace {
+
+struct PidfdsFound {
+    std::vector<std::pair<std::int64_t, pid_t>> all;  // object, kernel's pid
+};
+
+}  // namespace
 
 Result<> describe_pidfd(Table& table, const Description& found, schema::Object& object) {
     // -1: the process has gone and was waited for.
@@ -19,19 +26,20 @@ Result<> describe_pidfd(Table& table, const Description& found, schema::Object& 
             return fail_code(ExitCode::refused, "is a pidfd of the thread {}, which can't be saved",
                              table.to_program(pid));
     }
-    table.pidfds.emplace_back(object.id, pid);
+    table.of<PidfdsFound>().all.emplace_back(object.id, pid);
     object.what = schema::Pidfd{table.to_program(pid)};
     return {};
 }
 
-void finish_pidfds(Table& table) {
-    for (const auto& [id, pid] : table.pidfds) {
+Result<> capture_pidfds(Table& table) {
+    for (const auto& [id, pid] : table.of<PidfdsFound>().all) {
         if (pid == 0 || table.members.contains(pid)) continue;
         table.objects[static_cast<std::size_t>(id)].outside = true;
         table.note(
             "a pidfd of process {}, which is no member of the group, will be that of a process that has gone",
             pid);
     }
+    return {};
 }
 
 }  // namespace cairn::capture

@@ -18,6 +18,11 @@ bool writes(const schema::Object& object) {
     return (object.flags & O_ACCMODE) != O_RDONLY;
 }
 
+std::int64_t capacity_of(const schema::Object& object) {
+    const auto* fifo = object.get<schema::Fifo>();
+    return fifo != nullptr ? fifo->capacity : std::get<schema::Pipe>(object.what).capacity;
+}
+
 // Copies what is in a pipe without taking it out: tee(2) into a pipe of ours, which is then read.
 // One call: tee always begins at the oldest byte. Buffers are copied as they are, so that ours must have as
 // many.
@@ -52,19 +57,15 @@ struct Ends {
 
 Result<> describe_pipe(Table& table, const Description& found, schema::Object& object) {
     object.identity = identity_of(found.status);
-    object.capacity = ::fcntl(found.fd(), F_GETPIPE_SZ);
-    object.pipe =
-        table.pipes.try_emplace(inode_of(found.status), static_cast<std::int64_t>(table.pipes.size()))
-            .first->second;
+    const std::int64_t capacity = ::fcntl(found.fd(), F_GETPIPE_SZ);
+    object.pipe = table.pipe_of(inode_of(found.status));
     if (found.link.starts_with('/')) {
         const Located place = locate(found.link, found.status);
-        object.kind = schema::ObjectKind::fifo;
+        object.what = schema::Fifo{capacity};
         object.path = place.path;
         object.deleted = place.deleted;
     } else {
-        object.kind = !writes(object)  ? schema::ObjectKind::pipe_read
-                      : !reads(object) ? schema::ObjectKind::pipe_write
-                                       : schema::ObjectKind::pipe_both;
+        object.what = schema::Pipe{capacity};
     }
     return {};
 }
@@ -72,7 +73,7 @@ Result<> describe_pipe(Table& table, const Description& found, schema::Object& o
 Result<> capture_pipes(Table& table) {
     std::map<std::int64_t, Ends> pipes;
     for (const schema::Object& object : table.objects) {
-        if (object.pipe < 0 || object.kind == schema::ObjectKind::other) continue;
+        if (!object.is<schema::Pipe>() && !object.is<schema::Fifo>()) continue;
         Ends& ends = pipes[object.pipe];
         ends.objects.push_back(object.id);
         ends.reader = ends.reader || reads(object);
@@ -80,7 +81,7 @@ Result<> capture_pipes(Table& table) {
         ends.packets = ends.packets || (object.flags & O_DIRECT);
     }
     for (const auto& [pipe, ends] : pipes) {
-        schema::Object& first = table.objects[static_cast<std::size_t>(ends.objects.front())];
+        const schema::Object& first = table.objects[static_cast<std::size_t>(ends.objects.front())];
         const Description& found = table.descriptions.at(first.id);
         // Without a reader (writer) among us: the kernel says whether there is one elsewhere.
         if (!ends.reader || !ends.writer) {
@@ -89,13 +90,13 @@ Result<> capture_pipes(Table& table) {
             const bool other_end_closed = (ask.revents & (ends.reader ? POLLHUP : POLLERR)) != 0;
             for (const std::int64_t id : ends.objects)
                 table.objects[static_cast<std::size_t>(id)].outside = !other_end_closed;
-            if (!other_end_closed && first.kind != schema::ObjectKind::fifo)
+            if (!other_end_closed && !first.is<schema::Fifo>())
                 table.note("{} is a pipe whose {} end is held outside the group", found.who(),
                            ends.reader ? "writing" : "reading");
         }
         // A launcher that doesn't close what it has opened for one program before it starts the next: its
         // reading end of the one's standard output is in the other, too, who doesn't know of it.
-        if (ends.reader && ends.writer && first.kind != schema::ObjectKind::fifo) {
+        if (ends.reader && ends.writer && !first.is<schema::Fifo>()) {
             bool output = false, input = false;
             for (const std::int64_t id : ends.objects) {
                 const schema::Object& object = table.objects[static_cast<std::size_t>(id)];
@@ -117,7 +118,7 @@ Result<> capture_pipes(Table& table) {
             schema::Object& object = table.objects[static_cast<std::size_t>(id)];
             if (!reads(object)) continue;
             const Description& end = table.descriptions.at(id);
-            auto contents = peek(end.fd(), object.capacity, ends.packets);
+            auto contents = peek(end.fd(), capacity_of(object), ends.packets);
             if (!contents) return std::unexpected(std::move(contents.error()).in(end.who()));
             object.contents = std::move(*contents);
             break;

@@ -15,7 +15,6 @@ namespace cairn::restart {
 namespace {
 
 using schema::Object;
-using schema::ObjectKind;
 
 bool reads(const Object& object) {
     return (object.flags & O_ACCMODE) != O_WRONLY;
@@ -33,7 +32,7 @@ struct Pipe {
 
 Result<Pipe> make_pipe(const Object& first) {
     Pipe pipe;
-    if (first.kind != ObjectKind::fifo) {
+    if (!first.is<schema::Fifo>()) {
         int ends[2];
         if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe2");
         pipe.reader.reset(ends[0]);
@@ -127,7 +126,7 @@ Result<> fill(const Object& object, int writer) {
 
 Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
     const Object& first = *ends.front();
-    const bool fifo = first.kind == ObjectKind::fifo;
+    const bool fifo = first.is<schema::Fifo>();
     const Object* full = nullptr;
     bool packets = false;
     for (const Object* end : ends) {
@@ -147,9 +146,12 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
         pipe.writer = std::move(both.both);
     }
     const int filler = pipe.writer.get();
-    if (::fcntl(filler, F_GETPIPE_SZ) != first.capacity &&
-        ::fcntl(filler, F_SETPIPE_SZ, static_cast<int>(first.capacity)) < 0)
-        opening.note("a pipe's capacity of {} bytes can't be set ({})", first.capacity, std::strerror(errno));
+    const auto* named = first.get<schema::Fifo>();
+    const std::int64_t capacity =
+        named != nullptr ? named->capacity : std::get<schema::Pipe>(first.what).capacity;
+    if (::fcntl(filler, F_GETPIPE_SZ) != capacity &&
+        ::fcntl(filler, F_SETPIPE_SZ, static_cast<int>(capacity)) < 0)
+        opening.note("a pipe's capacity of {} bytes can't be set ({})", capacity, std::strerror(errno));
     if (full) {
         // Who has a FIFO open outside the group has kept its contents.
         int already = 0;

@@ -85,7 +85,7 @@ Result<> Access::allow_root(const schema::Object& object, const std::string& pat
             fmt::format("root's rights are for checkpoints that only root can have written, and {}: copy "
                         "the checkpoint to a folder of root's (cp -r), or give the user the right",
                         doubt_));
-    if (object.kind == schema::ObjectKind::terminal)
+    if (object.is<schema::Terminal>())
         return no("it has the same name and inode whoever has logged in there");
     if (same_file(status, object.identity)) return {};
     const std::string who = who_else_can_write(path.substr(0, path.rfind('/') + 1), 0);

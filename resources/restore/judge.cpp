@@ -45,6 +45,11 @@ bool begins_as_before(const FoundFile& found, const schema::FileIdentity& before
     return file && tail_hash(file.get(), before.size) == before.tail_hash;
 }
 
+bool is_relied_on(const schema::Object& object) {
+    const auto* file = object.get<schema::File>();
+    return file != nullptr && file->relied_on;
+}
+
 // Time and size of another file can be made to look alike. What is executed or mapped is taken from another
 // inode only if none but root and those who had it can have put it there.
 Verdict judge_exchanged(const schema::Object& object, const std::string& path, const FoundFile& found,
@@ -54,7 +59,7 @@ Verdict judge_exchanged(const schema::Object& object, const std::string& path, c
         return {Action::refuse, fmt::format("{} is another file than at the checkpoint, with other contents, "
                                             "though of the same size and time",
                                             path)};
-    if (!object.relied_on) return {};
+    if (!is_relied_on(object)) return {};
     for (const Rights& rights : access.of(object.id))
         if (const std::string who = who_else_can_write(path, rights.user); !who.empty())
             return {
@@ -81,7 +86,7 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
     const std::string change =
         growth != 0 ? fmt::format("had {} bytes and has {}", before.size, now.size)
                     : std::string(same_begin ? "was written to (its time differs)" : "has other contents");
-    if (object.relied_on && !writing)
+    if (is_relied_on(object) && !writing)
         return {Action::refuse,
                 fmt::format(
                     "{} has changed since the checkpoint: it {}; it is executed or mapped, and the image "
@@ -124,7 +129,7 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
 }  // namespace
 
 Verdict judge(const schema::Object& object, const ObjectSetOptions& options, FoundFile* found_too) {
-    if (object.kind != schema::ObjectKind::file && object.kind != schema::ObjectKind::fifo) return {};
+    if (!object.is<schema::File>() && !object.is<schema::Fifo>()) return {};
     if (object.deleted || object.backing >= 0 || is_late(object)) return {};
     const std::string path = mapped_path(object.path, options);
     auto looked = options.access.find(object, path);
@@ -155,7 +160,7 @@ void ObjectSet::prefer_files(schema::Objects& objects, const ObjectSetOptions& o
     std::set<std::int64_t> spared, needed;
     for (schema::Object& object : objects.objects) {
         if (object.backing < 0) continue;
-        if (object.kind == schema::ObjectKind::file && object.relied_on && !object.deleted) {
+        if (is_relied_on(object) && !object.deleted) {
             const std::int64_t copy = std::exchange(object.backing, -1);
             // A copy that has a name is for a file that is gone (keep_written), not for one that has changed.
             const auto contents = std::ranges::find(objects.objects, copy, &schema::Object::id);

@@ -16,9 +16,9 @@ struct Opening {
     const ImageReader& image;
     const ObjectSetOptions& options;
     std::vector<std::string>& notes;
-    std::int64_t
-        main_terminal;  // Object::pty of the terminal that ObjectSetOptions::terminal replaces, -1: none
-    Holding opened;     // by object id
+    std::int64_t main_terminal;  // TerminalState::pair of the terminal that ObjectSetOptions::terminal
+                                 // replaces, -1: none
+    Holding opened;              // by object id
     std::map<std::int64_t, Fd> launchers;  // other ends of connections to MPI launchers, by object id
     std::vector<Cut> cuts;                 // ObjectSet::change_files()
     std::map<std::int64_t, Fd> refills;    // files of memory objects that were there, for writing: likewise

@@ -1,4 +1,4 @@
-// Kinds of ObjectKind::other: the restore.cpp of a room each.
+// The rooms' functions for kinds.cpp and ObjectSet.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,6 @@
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
-
-// Dispatches by what the object is. Sockets come all together: open_unix_sockets.
-[[nodiscard]] bool is_socket(const schema::Object& object);
-[[nodiscard]] Result<> open_other(Opening& opening, const schema::Object& object);
 
 [[nodiscard]] Result<Fd> open_eventfd(const schema::Eventfd& saved);
 [[nodiscard]] Result<Fd> open_signalfd(const schema::Signalfd& saved);

@@ -10,15 +10,14 @@
 #include <cstring>
 #include <set>
 
+#include "resources/restore/kinds.h"
 #include "resources/restore/other.h"
 #include "resources/restore/set_state.h"
 #include "resources/schema/fields.h"
-#include "resources/system_v/restore.h"
 
 namespace cairn::restart {
 
 using schema::Object;
-using schema::ObjectKind;
 
 int reopen_flags(std::int32_t flags) {
     return (flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_ASYNC | O_CLOEXEC | O_NOFOLLOW)) | O_NOCTTY;
@@ -80,72 +79,12 @@ namespace {
 std::int64_t find_main_terminal(const schema::Objects& objects) {
     std::int64_t main = -1;
     for (const Object& object : objects.objects) {
-        if (object.kind != ObjectKind::terminal) continue;
-        if (object.session != 0) return object.pty;
-        if (main < 0 && object.standard >= 0) main = object.pty;
+        const auto* saved = object.get<schema::Terminal>();
+        if (saved == nullptr) continue;
+        if (saved->terminal.session != 0) return saved->terminal.pair;
+        if (main < 0 && object.standard >= 0) main = saved->terminal.pair;
     }
     return main;
-}
-
-// The ends of each pipe (or terminal) together.
-template <class Id>
-std::map<std::int64_t, std::vector<const Object*>> grouped(const schema::Objects& objects, Id id) {
-    std::map<std::int64_t, std::vector<const Object*>> groups;
-    for (const Object& object : objects.objects)
-        if (id(object) >= 0) groups[id(object)].push_back(&object);
-    return groups;
-}
-
-// Deleted executables can't be executed as long as anybody has them open for writing.
-Result<> make_read_only(Opening& opening) {
-    for (const Object& object : opening.objects.objects) {
-        if (object.kind != ObjectKind::memory || (object.flags & O_ACCMODE) != O_RDONLY ||
-            is_system_v(object))
-            continue;
-        const int fd = opening.opened.here(object.id);
-        const Fd again(::open(fd_path(fd).c_str(), O_RDONLY | O_CLOEXEC));
-        if (!again) return fail_errno("{}", object.path);
-        CHECK_OK(opening.keep_copy(object, again.get()));
-    }
-    return {};
-}
-
-Result<> open_each(Opening& opening) {
-    const auto with_name = [](const Object& object, Result<> done) -> Result<> {
-        if (done) return done;
-        return std::unexpected(
-            std::move(done.error()).in(object.path.empty() ? schema::name_of(object.kind) : object.path));
-    };
-    for (const Object& object : opening.objects.objects)
-        if (object.kind == ObjectKind::memory && !is_system_v(object))
-            CHECK_OK(with_name(object, open_memory(opening, object)));
-    const auto open_files = [&](bool backed) -> Result<> {
-        for (const Object& object : opening.objects.objects)
-            if (object.kind == ObjectKind::file && (object.backing >= 0) == backed)
-                CHECK_OK(open_file(opening, object));
-        return {};
-    };
-    CHECK_OK(open_files(true));
-    CHECK_OK(make_read_only(opening));
-    // Nothing is made of another one's memory any more.
-    opening.opened.open_doors();
-    CHECK_OK(open_files(false));
-    for (const auto& [id, ends] :
-         grouped(opening.objects, [](const Object& object) { return object.pipe; })) {
-        if (ends.front()->kind == ObjectKind::other) continue;
-        CHECK_OK(open_pipe(opening, ends));
-    }
-    for (const Object& object : opening.objects.objects)
-        if (object.kind == ObjectKind::other && !is_system_v(object))
-            CHECK_OK(with_name(object, open_other(opening, object)));
-    for (const auto& [id, ends] : grouped(opening.objects, [](const Object& object) { return object.pty; }))
-        CHECK_OK(open_terminal(opening, ends));
-    // All of a kind are open at once.
-    for (const auto open_sockets : {open_tcp_sockets, open_datagram_sockets, open_unix_sockets}) {
-        CHECK_OK(opening.opened.hand_over());
-        CHECK_OK(open_sockets(opening));
-    }
-    return {};
 }
 
 }  // namespace
@@ -166,7 +105,7 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
             : Holding(static_cast<std::size_t>(std::clamp(options.floor - own, 1, most)), options.avoid);
     Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding),
                     {},      {},    {},      {}};
-    CHECK_OK(open_each(opening));
+    CHECK_OK(open_kinds(opening));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
     state->launchers = std::move(opening.launchers);
@@ -180,7 +119,8 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
     state->later = std::make_unique<SharedArray<std::int32_t>>(static_cast<std::size_t>(highest) + 1);
     for (const Object& object : objects.objects) {
         Object small = object;
-        if (!state->refills.contains(object.id)) small.pages.clear();
+        if (auto* memory = small.get<schema::Memory>(); memory && !state->refills.contains(object.id))
+            memory->pages.clear();
         small.contents.clear();
         state->objects.emplace(object.id, std::move(small));
     }
@@ -245,13 +185,12 @@ std::vector<Notification> ObjectSet::notifications(const schema::Process& proces
 
 Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
                                  std::vector<std::string>& notes) {
-    std::set<std::int64_t> terminals;
+    AfterForest after{state_->options, ahead, notes, {}};
     for (const auto& [id, object] : state_->objects) {
         const auto held = TRY(lend(id));
         const int fd = held.get();
         if (fd < 0) continue;
-        CHECK_OK(seal(object, fd, true));
-        if (const auto* timer = object.get<schema::Timerfd>()) CHECK_OK(arm_timerfd(*timer, fd, ahead));
+        CHECK_OK(set_up_kind(object, fd, after));
         if (object.owner != 0) {
             f_owner_ex owner{};
             owner.type = static_cast<decltype(owner.type)>(object.owner_type);
@@ -264,9 +203,6 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
             return fail_errno("{}: signal {} (F_SETSIG)", object.path, object.owner_signal);
         if ((object.flags & O_ASYNC) && ::fcntl(fd, F_SETFL, object.flags) != 0)
             return fail_errno("{}: O_ASYNC", object.path);
-        if (object.kind == ObjectKind::terminal && state_->options.terminal_modes && ::isatty(fd) &&
-            terminals.insert(object.pty).second)
-            if (auto done = set_up_terminal(object, fd); !done) notes.push_back(done.error().what);
     }
     return {};
 }
@@ -289,29 +225,17 @@ Result<> ObjectSet::change_files(const ImageReader& image, std::vector<std::stri
 // The processes have everything in place: the last that this tool opens or closes is over before anybody
 // watches.
 Result<> ObjectSet::start_watching() {
-    const auto is_watcher = [&](std::int64_t id) {
-        const auto object = state_->objects.find(id);
-        return object != state_->objects.end() &&
-               (object->second.is<schema::Inotify>() || object->second.is<schema::Fanotify>());
-    };
-    const auto is_watched_nameless = [&](std::int64_t id) {
-        const auto object = state_->objects.find(id);
-        return object != state_->objects.end() && object->second.kind == ObjectKind::file &&
-               object->second.deleted;
-    };
-    if (std::ranges::none_of(state_->objects, [&](const auto& each) { return is_watcher(each.first); }))
+    if (std::ranges::none_of(state_->objects, [](const auto& each) { return is_watcher(each.second); }))
         return {};
-    auto kept =
-        state_->opened.keep_only([&](std::int64_t id) { return is_watcher(id) || is_watched_nameless(id); });
-    if (!kept) return kept;
+    CHECK_OK(state_->opened.keep_only([&](std::int64_t id) {
+        const Object* object = state_->find(id);
+        return object != nullptr && (is_watcher(*object) || (object->is<schema::File>() && object->deleted));
+    }));
     for (const auto& [id, watcher] : state_->objects) {
         const int fd = fd_of(id);
-        if (!is_watcher(id) || fd < 0) continue;
-        const auto find = [this](std::int64_t object) { return fd_of(object); };
-        if (const auto* inotify = watcher.get<schema::Inotify>())
-            CHECK_OK(watch_files(watcher, *inotify, fd, state_->options, find));
-        if (const auto* fanotify = watcher.get<schema::Fanotify>())
-            CHECK_OK(mark_files(watcher, *fanotify, fd, state_->options, find));
+        if (!is_watcher(watcher) || fd < 0) continue;
+        CHECK_OK(begin_watching(watcher, fd, state_->options,
+                                [this](std::int64_t object) { return fd_of(object); }));
     }
     return {};
 }

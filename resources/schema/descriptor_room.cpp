@@ -14,7 +14,6 @@ namespace cairn {
 namespace {
 
 using schema::Object;
-using schema::ObjectKind;
 using schema::Process;
 
 constexpr std::uint64_t own = 16;  // the tool's: region, image, terminal, connections
@@ -52,7 +51,7 @@ bool waits_for_others(const Object& object) {
 std::uint64_t held_at_once(const schema::Objects& objects) {
     std::uint64_t sockets = 0, memory = 0;
     for (const Object& object : objects.objects) {
-        if (object.kind == ObjectKind::memory || object.backing >= 0) ++memory;
+        if (object.is<schema::Memory>() || object.backing >= 0) ++memory;
         if (waits_for_others(object)) ++sockets;
     }
     return std::max(sockets, memory);
@@ -105,9 +104,8 @@ std::uint64_t raise_descriptor_limit() {
 }
 
 bool opened_by_each(const Object& object) {
-    if (object.kind == ObjectKind::other) return object.is<schema::Pidfd>() && !object.outside;
-    return object.kind == ObjectKind::file &&
-           (object.path.starts_with("/proc/") || object.path == "/dev/tty");
+    if (object.is<schema::Pidfd>()) return !object.outside;
+    return object.is<schema::File>() && (object.path.starts_with("/proc/") || object.path == "/dev/tty");
 }
 
 std::vector<std::int64_t> needed_to_rebuild(const Process& process) {

@@ -7,9 +7,11 @@ namespace {
 
 Result<> check_objects(const ImageReader& reader, const schema::Objects& objects) {
     for (const schema::Object& object : objects.objects) {
+        const auto* memory = object.get<schema::Memory>();
+        if (memory == nullptr) continue;
         // The last page of a memory object may be a part of one.
-        const std::uint64_t whole = object.size + (image_page - object.size % image_page) % image_page;
-        if (auto good = check_runs(reader, object.pages, 0, whole); !good)
+        const std::uint64_t whole = memory->size + (image_page - memory->size % image_page) % image_page;
+        if (auto good = check_runs(reader, memory->pages, 0, whole); !good)
             return std::unexpected(std::move(good).error().in(fmt::format("object {}", object.id)));
     }
     return {};

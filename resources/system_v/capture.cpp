@@ -1,14 +1,14 @@
 // System V shared memory, semaphores and message queues: those that members have asked for (the region says
 // which), and segments that they have attached. They belong to nobody, and live on when all who use them have
 // gone.
+#include "resources/memory/capture.h"
+
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
 
 #include <algorithm>
 #include <cstring>
-
-#include "resources/capture/table.h"
 
 namespace cairn::capture {
 namespace {
@@ -32,33 +32,39 @@ bool is_gone(int problem) {
     return problem == EINVAL || problem == EIDRM;
 }
 
+bool is_attached_segment(const Table& table, const Memory& memory) {
+    const schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
+    return object.get<schema::Memory>()->type == schema::MemoryType::sysv;
+}
+
 Result<> capture_segment(Table& table, std::int32_t program_id, int real) {
     shmid_ds about{};
     if (::shmctl(real, IPC_STAT, &about) != 0) {
         if (is_gone(errno)) return {};
         return fail_errno("System V segment {}", program_id);
     }
-    const auto attached = std::ranges::find_if(table.memories, [&](const auto& each) {
-        return each.first.number == static_cast<ino_t>(real) &&
-               table.objects[static_cast<std::size_t>(each.second.object)].type == "sysv";
+    auto& memories = table.of<MemoriesFound>();
+    const auto attached = std::ranges::find_if(memories.all, [&](const auto& each) {
+        return each.first.number == static_cast<ino_t>(real) && is_attached_segment(table, each.second);
     });
     std::size_t attached_here = 0;
     schema::Object* object = nullptr;
-    if (attached != table.memories.end()) {
+    if (attached != memories.all.end()) {
         object = &table.objects[static_cast<std::size_t>(attached->second.object)];
         attached_here = attached->second.mappings.size();
     } else {
-        object = &table.add(schema::ObjectKind::memory);
-        object->type = "sysv";
+        object = &table.add(schema::Memory{});
         object->path = fmt::format("/SYSV{:08x}", static_cast<std::uint32_t>(about.shm_perm.__key));
-        table.unattached.emplace_back(object->id, real);
+        memories.unattached.emplace_back(object->id, real);
     }
-    object->size = about.shm_segsz;
+    auto& saved = *object->get<schema::Memory>();
+    saved.type = schema::MemoryType::sysv;
+    saved.size = about.shm_segsz;
     if ((about.shm_perm.mode & segment_huge) != 0)
         return fail_code(ExitCode::refused,
                          "System V segment {} is made of huge pages (SHM_HUGETLB), which can't be saved",
                          program_id);
-    object->what =
+    saved.segment =
         schema::Segment{permissions(about.shm_perm, program_id), (about.shm_perm.mode & segment_removed) != 0,
                         (about.shm_perm.mode & segment_locked) != 0};
     object->outside = about.shm_nattch > attached_here;
@@ -83,9 +89,9 @@ Result<> capture_semaphores(Table& table, std::int32_t program_id, int real) {
     argument.array = values.data();
     if (::semctl(real, 0, GETALL, argument) != 0)
         return fail_errno("System V semaphores {}: values", program_id);
-    schema::Object& object = table.add(schema::ObjectKind::other);
+    schema::Object& object =
+        table.add(schema::Semaphores{permissions(about.sem_perm, program_id), std::move(values)});
     object.path = fmt::format("System V semaphores {}", program_id);
-    object.what = schema::Semaphores{permissions(about.sem_perm, program_id), std::move(values)};
     return {};
 }
 
@@ -107,10 +113,9 @@ Result<> capture_queue(Table& table, std::int32_t program_id, int real) {
         const auto* text = reinterpret_cast<const std::uint8_t*>(buffer.data() + 1);
         messages.push_back({buffer[0], schema::Bytes(text, text + size)});
     }
-    schema::Object& object = table.add(schema::ObjectKind::other);
+    schema::Object& object = table.add(
+        schema::MessageQueue{permissions(about.msg_perm, program_id), about.msg_qbytes, std::move(messages)});
     object.path = fmt::format("System V message queue {}", program_id);
-    object.what =
-        schema::MessageQueue{permissions(about.msg_perm, program_id), about.msg_qbytes, std::move(messages)};
     return {};
 }
 
@@ -141,8 +146,8 @@ Result<> ObjectTable::system_v(IpcMap& map) {
         if (const std::uint64_t known = entry.known.load(); known != 0)
             all.emplace(ipc_kind(known), entry.real.load());
     // The inode of an attached segment is its id.
-    for (const auto& [inode, memory] : table.memories)
-        if (table.objects[static_cast<std::size_t>(memory.object)].type == "sysv")
+    for (const auto& [inode, memory] : table.of<MemoriesFound>().all)
+        if (is_attached_segment(table, memory))
             all.emplace(IpcKind::memory, static_cast<std::int32_t>(inode.number));
     for (const auto& [kind, real] : all)
         CHECK_OK(capture_one(table, kind, ipc_to_program(map, kind, real), real));

@@ -95,19 +95,20 @@ void clear(std::uint8_t* begin, std::uint64_t from, std::uint64_t to) {
 
 Result<> fill_attached(const ImageReader& image, const schema::Object& object, std::uint8_t* begin,
                        bool fresh) {
-    auto runs = object.pages;
+    const auto& saved = *object.get<schema::Memory>();
+    auto runs = saved.pages;
     std::ranges::sort(runs, {}, &schema::PageRun::address);
     std::uint64_t end = 0;
     for (const schema::PageRun& run : runs) {
         CHECK_OK(image.check_run(run));
-        if (run.address >= object.size || run.address < end)
+        if (run.address >= saved.size || run.address < end)
             return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
         if (!fresh) clear(begin, end, run.address);
         auto piece = TRY(read_run(image, run));
-        std::memcpy(begin + run.address, piece.data(), std::min(run.length, object.size - run.address));
+        std::memcpy(begin + run.address, piece.data(), std::min(run.length, saved.size - run.address));
         end = run.address + run.length;
     }
-    if (!fresh) clear(begin, end, object.size);
+    if (!fresh) clear(begin, end, saved.size);
     return {};
 }
 
@@ -133,7 +134,8 @@ bool is_attached(int id) {
 }  // namespace
 
 bool is_system_v(const schema::Object& object) {
-    return object.is<schema::Segment>() || object.is<schema::Semaphores>() ||
+    const auto* memory = object.get<schema::Memory>();
+    return (memory != nullptr && memory->segment) || object.is<schema::Semaphores>() ||
            object.is<schema::MessageQueue>();
 }
 
@@ -142,19 +144,19 @@ struct SystemV::Opening {
     IpcMap& map;
     std::vector<std::string>& notes;
 
-    Result<One> segment(const schema::Object& object, const schema::Segment& saved) {
+    Result<One> segment(const schema::Object& object, std::uint64_t size, const schema::Segment& saved) {
         schema::IpcPermissions wanted = saved.permissions;
         if (saved.removed) wanted.key = IPC_PRIVATE;
-        One made{IpcKind::memory, wanted.id, wanted.id, false, saved.removed, object.id, object.size};
+        One made{IpcKind::memory, wanted.id, wanted.id, false, saved.removed, object.id, size};
         shmid_ds about{};
         const auto is_it = [&](int id) {
             return ::shmctl(id, IPC_STAT, &about) == 0 && about.shm_perm.__key == wanted.key &&
-                   about.shm_segsz == object.size && (about.shm_perm.mode & segment_removed) == 0 &&
+                   about.shm_segsz == size && (about.shm_perm.mode & segment_removed) == 0 &&
                    // another copy of the program may be running on it
                    (wanted.key != IPC_PRIVATE || !is_attached(id));
         };
         const auto get = [&](key_t key, int flags) {
-            return ::shmget(key, (flags & IPC_CREAT) != 0 ? object.size : 0, flags);
+            return ::shmget(key, (flags & IPC_CREAT) != 0 ? size : 0, flags);
         };
         auto found = find_or_make("segment", "shm", wanted, map, made.kind, is_it, get, saved.removed);
         if (!found) return std::unexpected(std::move(found.error()));
@@ -251,7 +253,8 @@ struct SystemV::Opening {
     }
 
     Result<One> open(const schema::Object& object) {
-        if (const auto* saved = object.get<schema::Segment>()) return segment(object, *saved);
+        if (const auto* saved = object.get<schema::Memory>())
+            return segment(object, saved->size, *saved->segment);
         if (const auto* saved = object.get<schema::Semaphores>()) return semaphores(object, *saved);
         return queue(object, std::get<schema::MessageQueue>(object.what));
     }

@@ -15,8 +15,7 @@ struct IpcPermissions {
     std::uint32_t gid = 0;
 };
 
-struct Segment {
-    static constexpr std::string_view kind = "sysv";
+struct Segment {  // a Memory's
     IpcPermissions permissions;
     bool removed = false;  // goes when the last has detached it
     bool locked = false;   // SHM_LOCK

@@ -16,11 +16,16 @@
 #include "common/socket_names.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/socket/capture_calls.h"
 #include "resources/tcp/capture_links.h"
 #include "resources/tcp/capture_queue.h"
 
 namespace cairn::capture {
 namespace {
+
+struct TcpSocketsFound {
+    std::vector<std::int64_t> all;
+};
 
 constexpr int tcp_new_syn_received = 12;  // linux: include/net/tcp_states.h
 
@@ -46,10 +51,10 @@ struct Socket {
 
 class TcpSockets {
   public:
-    explicit TcpSockets(Table& table) : table_(table) {}
+    explicit TcpSockets(Table& table) : table_(table), found_(table.of<CallsFound>()) {}
 
     Result<> capture() {
-        for (const std::int64_t id : table_.tcp_sockets) {
+        for (const std::int64_t id : table_.of<TcpSocketsFound>().all) {
             Socket& socket = sockets_[id];
             socket.object = &table_.objects[static_cast<std::size_t>(id)];
             socket.found = &table_.descriptions.at(id);
@@ -161,15 +166,15 @@ class TcpSockets {
             if (socket.state == TCP_SYN_SENT) {
                 const auto known = all_by_inode_.find(socket.found->status.st_ino);
                 if (known == all_by_inode_.end() || listener_of(known->second->peer) >= 0) continue;
-                table_.calls.push_back({"tcp" + plain_address(known->second->peer), id, "", ""});
+                found_.calls.push_back({"tcp" + plain_address(known->second->peer), id, "", ""});
             } else if (socket.state == TCP_LISTEN) {
                 for (const std::string& address : reachable_at(socket.fd(), socket.own))
-                    table_.reached.push_back({"tcp" + address, id});
+                    found_.reached.push_back({"tcp" + address, id});
             }
         }
         Calls calls;
-        for (const Table::Call& each : table_.calls) calls.to.push_back(each.to);
-        for (const Table::Reached& each : table_.reached) calls.at.push_back(each.at);
+        for (const OutgoingCall& each : found_.calls) calls.to.push_back(each.to);
+        for (const ReachableAt& each : found_.reached) calls.at.push_back(each.at);
         return calls;
     }
 
@@ -178,13 +183,13 @@ class TcpSockets {
         std::set<std::size_t> answered;
         for (const auto& [index, link] : calls.answered) {
             answered.insert(index);
-            if (const std::int64_t id = table_.calls[index].object; id >= 0) calls_elsewhere_[id] = link;
+            if (const std::int64_t id = found_.calls[index].object; id >= 0) calls_elsewhere_[id] = link;
         }
-        for (std::size_t i = 0; i < table_.calls.size(); ++i)
-            if (!answered.contains(i) && table_.calls[i].object < 0)
-                table_.external(table_.calls[i].what, table_.calls[i].fate);
+        for (std::size_t i = 0; i < found_.calls.size(); ++i)
+            if (!answered.contains(i) && found_.calls[i].object < 0)
+                table_.external(found_.calls[i].what, found_.calls[i].fate);
         for (const auto& [index, link] : calls.awaited)
-            if (const std::int64_t id = table_.reached[index].object; id >= 0) awaited_[id].push_back(link);
+            if (const std::int64_t id = found_.reached[index].object; id >= 0) awaited_[id].push_back(link);
         bool pending = false;
         for (const LooseEnd& end : loose) {
             if (end.link < 0 || end.listener < 0) continue;
@@ -232,8 +237,7 @@ class TcpSockets {
         if (partner_id < id) return {};
         const Inode pair{socket.found->status.st_dev,
                          std::min(socket.found->status.st_ino, partner.found->status.st_ino)};
-        socket.object->pipe = partner.object->pipe =
-            table_.pipes.try_emplace(pair, static_cast<std::int64_t>(table_.pipes.size())).first->second;
+        socket.object->pipe = partner.object->pipe = table_.pipe_of(pair);
         const auto all_there = [&] { return in_between(socket.fd(), partner.fd()) == 0; };
         if (all_there()) return {};
         for (auto [sender, receiver] : {std::pair{&socket, &partner}, {&partner, &socket}}) {
@@ -457,6 +461,7 @@ class TcpSockets {
     }
 
     Table& table_;
+    CallsFound& found_;
     std::map<std::int64_t, Socket> sockets_;
     std::map<std::string, std::int64_t> by_connection_;
     std::map<std::int64_t, LinkEnd> links_;                 // by object: whose partner is on another host
@@ -482,12 +487,12 @@ Result<> describe_tcp_socket(Table& table, const Description& found, schema::Obj
     saved.domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
     saved.reuse_address = socket_option<int>(found.fd(), SOL_SOCKET, SO_REUSEADDR);
     saved.options = socket_options_of(found.fd());
-    table.tcp_sockets.push_back(object.id);
+    table.of<TcpSocketsFound>().all.push_back(object.id);
     return {};
 }
 
 Result<> capture_tcp_sockets(Table& table) {
-    if (table.tcp_sockets.empty() && !table.options.meet) return {};
+    if (table.of<TcpSocketsFound>().all.empty() && !table.options.meet) return {};
     return TcpSockets(table).capture();
 }
 

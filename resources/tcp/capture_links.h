@@ -49,7 +49,7 @@ struct LooseEnd {
 
 // What the hosts have told each other of who calls whom.
 struct Calls {
-    std::vector<std::string> to, at;  // Table::Call, Table::Reached
+    std::vector<std::string> to, at;  // OutgoingCall, ReachableAt
     // What is found out: index in `to`, `at` and the number of the connection.
     std::vector<std::pair<std::size_t, std::int64_t>> answered, awaited;
 };

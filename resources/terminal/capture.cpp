@@ -13,6 +13,11 @@
 namespace cairn::capture {
 namespace {
 
+struct TerminalsFound {
+    std::map<dev_t, std::int64_t> all;    // device -> its object
+    std::map<dev_t, std::int64_t> pairs;  // device of the slave -> TerminalState::pair
+};
+
 constexpr unsigned pts_major = 136, pts_majors = 8;  // UNIX98_PTY_SLAVE_MAJOR of the kernel's major.h
 
 bool is_pts(dev_t device) {
@@ -28,46 +33,48 @@ schema::Bytes ask(int fd, unsigned long what) {
     return bytes;
 }
 
-void read_settings(schema::Object& object, int fd) {
-    object.termios = ask<termios2>(fd, TCGETS2);
-    object.winsize = ask<winsize>(fd, TIOCGWINSZ);
+void read_settings(schema::TerminalState& state, int fd) {
+    state.termios = ask<termios2>(fd, TCGETS2);
+    state.winsize = ask<winsize>(fd, TIOCGWINSZ);
 }
 
 // Pairs have ids of their own; the device number of the slave tells them apart.
 std::int64_t pair_of(Table& table, dev_t slave) {
-    return table.pairs.try_emplace(slave, static_cast<std::int64_t>(table.pairs.size())).first->second;
+    auto& pairs = table.of<TerminalsFound>().pairs;
+    return pairs.try_emplace(slave, static_cast<std::int64_t>(pairs.size())).first->second;
 }
 
-void name_terminal(Table& table, schema::Object& object, dev_t device) {
-    object.kind = schema::ObjectKind::terminal;
-    object.pty = pair_of(table, device);
-    if (is_pts(device)) object.pty_index = static_cast<std::int32_t>(minor(device));
-    table.terminals.try_emplace(device, object.id);
+// That its master is inside is known only when all descriptors are.
+schema::TerminalState& name_terminal(Table& table, schema::Object& object, dev_t device) {
+    auto& state = object.what.emplace<schema::Terminal>().terminal;
+    state.pair = pair_of(table, device);
+    if (is_pts(device)) state.index = static_cast<std::int32_t>(minor(device));
+    table.of<TerminalsFound>().all.try_emplace(device, object.id);
+    return state;
 }
 
 }  // namespace
 
 Result<> describe_pty_master(Table& table, const Description& found, schema::Object& object) {
-    object.kind = schema::ObjectKind::pty_master;
+    auto& saved = object.what.emplace<schema::PtyMaster>();
     object.path = found.link;
     object.identity = identity_of(found.status);
     unsigned index = 0;
     if (::ioctl(found.fd(), TIOCGPTN, &index) != 0)
         return fail_errno("is a pseudo-terminal without a number");
-    object.pty_index = static_cast<std::int32_t>(index);
-    object.pty = pair_of(table, makedev(pts_major, index));
+    saved.terminal.index = static_cast<std::int32_t>(index);
+    saved.terminal.pair = pair_of(table, makedev(pts_major, index));
     int on = 0;
-    object.packet_mode = ::ioctl(found.fd(), TIOCGPKT, &on) == 0 && on;
-    object.locked = ::ioctl(found.fd(), TIOCGPTLCK, &on) == 0 && on;
-    read_settings(object, found.fd());
+    saved.packet_mode = ::ioctl(found.fd(), TIOCGPKT, &on) == 0 && on;
+    saved.locked = ::ioctl(found.fd(), TIOCGPTLCK, &on) == 0 && on;
+    read_settings(saved.terminal, found.fd());
     return {};
 }
 
 Result<> describe_terminal(Table& table, const Description& found, schema::Object& object) {
     object.path = found.link;
     object.identity = identity_of(found.status);
-    name_terminal(table, object, found.status.st_rdev);
-    read_settings(object, found.fd());
+    read_settings(name_terminal(table, object, found.status.st_rdev), found.fd());
     return {};
 }
 
@@ -77,10 +84,11 @@ Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, 
     // new_encode_dev() of the kernel: proc(5), tty_nr.
     const auto bits = static_cast<unsigned>(tty_nr);
     const dev_t device = makedev((bits >> 8) & 0xfff, (bits & 0xff) | ((bits >> 12) & 0xfff00));
-    auto known = table.terminals.find(device);
-    if (known == table.terminals.end()) {
-        schema::Object& object = table.add(schema::ObjectKind::terminal);
-        name_terminal(table, object, device);
+    const auto& terminals = table.of<TerminalsFound>().all;
+    auto known = terminals.find(device);
+    if (known == terminals.end()) {
+        schema::Object& object = table.add(schema::Terminal{});
+        auto& state = name_terminal(table, object, device);
         if (is_pts(device)) {
             object.path = fmt::format("/dev/pts/{}", minor(device));
         } else {
@@ -92,16 +100,17 @@ Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, 
         struct stat status {};
         if (terminal && ::fstat(terminal.get(), &status) == 0 && status.st_rdev == device) {
             object.identity = identity_of(status);
-            read_settings(object, terminal.get());
+            read_settings(state, terminal.get());
         } else {
             table.note("{}: its controlling terminal {} can't be opened: its settings are not saved",
                        name_of(holder), object.path);
         }
-        known = table.terminals.find(device);
+        known = terminals.find(device);
     }
     schema::Object& object = table.objects[static_cast<std::size_t>(known->second)];
-    object.session = table.to_program(session);
-    object.foreground = tpgid > 0 ? table.to_program(tpgid) : 0;
+    auto& state = object.get<schema::Terminal>()->terminal;
+    state.session = table.to_program(session);
+    state.foreground = tpgid > 0 ? table.to_program(tpgid) : 0;
     return object.id;
 }
 
@@ -111,7 +120,8 @@ namespace {
 Result<> capture_queues(Table& table, schema::Object& master, schema::Object& slave) {
     const Description& found = table.descriptions.at(master.id);
     int waiting = 0;
-    if (master.packet_mode) {
+    auto& saved = *master.get<schema::PtyMaster>();
+    if (saved.packet_mode) {
         if (::ioctl(table.descriptions.at(slave.id).fd(), FIONREAD, &waiting) == 0 && waiting > 0)
             table.note(
                 "{} is a pseudo-terminal in packet mode: {} bytes typed into it and not read yet are not "
@@ -133,8 +143,8 @@ Result<> capture_queues(Table& table, schema::Object& master, schema::Object& sl
         return std::unexpected(std::move(done.error()).in(found.who()));
     if (!typed) return std::unexpected(std::move(typed.error()).in(found.who()));
     if (!back) return std::unexpected(Error(back.error()).in(found.who()));
-    master.input = std::move(*printed);
-    slave.input = std::move(*typed);
+    saved.terminal.input = std::move(*printed);
+    slave.get<schema::PtySlave>()->terminal.input = std::move(*typed);
     return {};
 }
 
@@ -143,24 +153,24 @@ Result<> capture_queues(Table& table, schema::Object& master, schema::Object& sl
 Result<> capture_terminals(Table& table) {
     std::map<std::int64_t, schema::Object*> masters;
     for (schema::Object& object : table.objects)
-        if (object.kind == schema::ObjectKind::pty_master) masters[object.pty] = &object;
+        if (const auto* saved = object.get<schema::PtyMaster>()) masters[saved->terminal.pair] = &object;
     std::set<std::int64_t> done_with;
     for (schema::Object& object : table.objects) {
-        if (object.kind != schema::ObjectKind::terminal) continue;
-        const auto master = masters.find(object.pty);
-        if (master != masters.end()) object.kind = schema::ObjectKind::pty_slave;
+        if (!object.is<schema::Terminal>()) continue;
+        const schema::TerminalState state = object.get<schema::Terminal>()->terminal;
+        const auto master = masters.find(state.pair);
+        if (master != masters.end()) object.what = schema::PtySlave{state};
         // mpirun makes one for the standard output of each rank. It goes with mpirun, and its number may be
         // another terminal's when the programs come back.
-        const bool standard_only = object.standard >= 0 && object.session <= 0 && object.pty_index >= 0;
-        if (master == masters.end() && standard_only &&
-            held_above(table).terminals.contains(object.pty_index)) {
+        const bool standard_only = object.standard >= 0 && state.session <= 0 && state.index >= 0;
+        if (master == masters.end() && standard_only && held_above(table).terminals.contains(state.index)) {
             object.outside = true;
             table.note("{} is a terminal of a launcher outside the group",
                        table.descriptions.at(object.id).who());
         }
         const auto found = table.descriptions.find(object.id);
         // A controlling terminal that nobody has open; or another description of the same slave was first.
-        if (found == table.descriptions.end() || !done_with.insert(object.pty).second) continue;
+        if (found == table.descriptions.end() || !done_with.insert(state.pair).second) continue;
         int waiting = 0;
         if (master != masters.end()) {
             CHECK_OK(capture_queues(table, *master->second, object));

@@ -15,7 +15,6 @@ namespace cairn::restart {
 namespace {
 
 using schema::Object;
-using schema::ObjectKind;
 
 constexpr const char* multiplexer = "/dev/ptmx";
 
@@ -47,15 +46,20 @@ Result<Fd> open_master(int wanted, int flags) {
     return first;
 }
 
+const schema::TerminalState& state_of(const Object& object) {
+    return *schema::terminal_in(object.what);
+}
+
 Result<> fill_queues(std::span<const Object* const> ends, int master) {
-    const Object *typed = nullptr, *printed = nullptr;
+    const schema::Bytes *typed = nullptr, *printed = nullptr;
     for (const Object* end : ends)
-        if (!end->input.empty()) (end->kind == ObjectKind::pty_master ? printed : typed) = end;
+        if (const auto& input = state_of(*end).input; !input.empty())
+            (end->is<schema::PtyMaster>() ? printed : typed) = &input;
     if (!typed && !printed) return {};
     const Fd slave(::ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
     if (!slave) return fail_errno("the slave of a pseudo-terminal can't be opened");
-    if (typed) CHECK_OK(put_typed(master, slave.get(), typed->input));
-    if (printed) CHECK_OK(put_printed(master, slave.get(), printed->input));
+    if (typed) CHECK_OK(put_typed(master, slave.get(), *typed));
+    if (printed) CHECK_OK(put_printed(master, slave.get(), *printed));
     return {};
 }
 
@@ -63,19 +67,19 @@ Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
     Fd first_master;
     std::vector<const Object*> slaves;
     for (const Object* end : ends) {
-        if (end->kind != ObjectKind::pty_master) {
+        if (!end->is<schema::PtyMaster>()) {
             slaves.push_back(end);
             continue;
         }
+        const int wanted = state_of(*end).index;
         // More than one description of a master can't be: each open of /dev/ptmx makes a new pair.
         if (first_master)
-            return fail_code(ExitCode::damaged, "two masters of the pseudo-terminal /dev/pts/{}",
-                             end->pty_index);
-        auto master = TRY(open_master(end->pty_index, reopen_flags(end->flags) | O_CLOEXEC));
+            return fail_code(ExitCode::damaged, "two masters of the pseudo-terminal /dev/pts/{}", wanted);
+        auto master = TRY(open_master(wanted, reopen_flags(end->flags) | O_CLOEXEC));
         const int index = index_of(master.get());
-        if (index != end->pty_index)
+        if (index != wanted)
             opening.note("the pseudo-terminal /dev/pts/{} comes back as /dev/pts/{}: its number is taken",
-                         end->pty_index, index);
+                         wanted, index);
         int off = 0;
         ::ioctl(master.get(), TIOCSPTLCK, &off);
         CHECK_OK(set_up_terminal(*end, master.get()));
@@ -90,9 +94,9 @@ Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
     CHECK_OK(fill_queues(ends, first_master.get()));
     for (const Object* end : ends) {
         int on = 1;
-        if (end->kind == ObjectKind::pty_master && end->packet_mode)
-            ::ioctl(first_master.get(), TIOCPKT, &on);
-        if (end->kind == ObjectKind::pty_master && end->locked) ::ioctl(first_master.get(), TIOCSPTLCK, &on);
+        const auto* saved = end->get<schema::PtyMaster>();
+        if (saved != nullptr && saved->packet_mode) ::ioctl(first_master.get(), TIOCPKT, &on);
+        if (saved != nullptr && saved->locked) ::ioctl(first_master.get(), TIOCSPTLCK, &on);
     }
     return {};
 }
@@ -136,8 +140,8 @@ Result<> open_outer(Opening& opening, const Object& object, bool main) {
 Result<> open_terminal(Opening& opening, std::span<const Object* const> ends) {
     bool master = false, main = false;
     for (const Object* end : ends) {
-        master = master || end->kind == ObjectKind::pty_master;
-        main = main || end->pty == opening.main_terminal;
+        master = master || end->is<schema::PtyMaster>();
+        main = main || state_of(*end).pair == opening.main_terminal;
     }
     if (master) return open_pair(opening, ends);
     for (const Object* end : ends) CHECK_OK(open_outer(opening, *end, main));
@@ -145,15 +149,16 @@ Result<> open_terminal(Opening& opening, std::span<const Object* const> ends) {
 }
 
 Result<> set_up_terminal(const Object& object, int fd) {
-    if (object.termios.size() == sizeof(termios2)) {
+    const schema::TerminalState& saved = state_of(object);
+    if (saved.termios.size() == sizeof(termios2)) {
         termios2 settings{};
-        std::memcpy(&settings, object.termios.data(), sizeof settings);
+        std::memcpy(&settings, saved.termios.data(), sizeof settings);
         if (::ioctl(fd, TCSETS2, &settings) != 0) return fail_errno("{}: settings (TCSETS2)", object.path);
     }
     // The size of a terminal that somebody looks at is his, not the image's.
-    if (object.winsize.size() == sizeof(winsize) && object.kind != ObjectKind::terminal) {
+    if (saved.winsize.size() == sizeof(winsize) && !object.is<schema::Terminal>()) {
         winsize size{};
-        std::memcpy(&size, object.winsize.data(), sizeof size);
+        std::memcpy(&size, saved.winsize.data(), sizeof size);
         if (::ioctl(fd, TIOCSWINSZ, &size) != 0) return fail_errno("{}: size (TIOCSWINSZ)", object.path);
     }
     return {};

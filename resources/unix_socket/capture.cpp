@@ -18,6 +18,14 @@
 namespace cairn::capture {
 namespace {
 
+struct UnixFound {
+    std::int64_t object = -1;
+    UnixDiagnosis diagnosis;
+};
+struct UnixSocketsFound {
+    std::map<ino_t, UnixFound> all;
+};
+
 schema::Credentials credentials_of(const Table& table, const ucred& who) {
     return {table.to_program(who.pid), who.uid, who.gid};
 }
@@ -83,12 +91,12 @@ bool has_urgent_byte(int fd) {
 
 // Clients whose connection waits to be accepted: inode -> it. What such a client has sent already can't be
 // seen by anybody before the connection is accepted.
-Result<> capture_pending(Table& table, const Table::UnixSocket& listener, const Description& found,
+Result<> capture_pending(Table& table, const UnixFound& listener, const Description& found,
                          schema::UnixSocket& saved, std::set<ino_t>& embryos) {
     std::vector<std::int64_t>& pending = saved.listening->pending;
     for (const ino_t client : listener.diagnosis.pending) {
-        const auto member = table.unix_sockets.find(client);
-        if (client == 0 || member == table.unix_sockets.end()) {
+        const auto member = table.of<UnixSocketsFound>().all.find(client);
+        if (client == 0 || member == table.of<UnixSocketsFound>().all.end()) {
             pending.push_back(-1);
             if (client != 0)
                 table.note(
@@ -125,15 +133,14 @@ Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& dia
         saved.connected = true;
     }
     const bool datagrams = saved.style == SOCK_DGRAM;
-    const auto peer =
-        diagnosis.peer == 0 ? table.unix_sockets.end() : table.unix_sockets.find(diagnosis.peer);
-    if (peer != table.unix_sockets.end()) {
+    const auto peer = diagnosis.peer == 0 ? table.of<UnixSocketsFound>().all.end()
+                                          : table.of<UnixSocketsFound>().all.find(diagnosis.peer);
+    if (peer != table.of<UnixSocketsFound>().all.end()) {
         saved.peer = peer->second.object;
         if (peer->second.diagnosis.peer != inode) return {};  // datagrams in one direction
         // Sockets and pipes share one number space; sockfs has a device of its own.
         const Inode pair{found.status.st_dev, std::min(inode, diagnosis.peer)};
-        object.pipe =
-            table.pipes.try_emplace(pair, static_cast<std::int64_t>(table.pipes.size())).first->second;
+        object.pipe = table.pipe_of(pair);
         return {};
     }
     if (!saved.connected) return {};
@@ -154,10 +161,10 @@ Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& dia
     }
     object.outside = true;
     if (object.standard >= 0) return {};
-    if (const auto rank = table.ranks.find(object.id); rank != table.ranks.end() && !datagrams) {
-        saved.launcher = rank->second;
+    if (const auto* rank = rank_of(table, object.id); rank != nullptr && !datagrams) {
+        saved.launcher = *rank;
         table.external(fmt::format("{} is the connection of an MPI program (rank {} of {}) to its launcher",
-                                   found.who(), rank->second.rank, rank->second.size),
+                                   found.who(), rank->rank, rank->size),
                        "the restart answers in its place");
         return {};
     }
@@ -191,17 +198,17 @@ Result<> describe_unix_socket(Table& table, const Description& found, schema::Ob
     }
     if (listening) saved.listening.emplace().backlog = diagnosis->backlog;
     saved.options = socket_options_of(found.fd());
-    table.unix_sockets[found.status.st_ino] = {object.id, std::move(*diagnosis)};
+    table.of<UnixSocketsFound>().all[found.status.st_ino] = {object.id, std::move(*diagnosis)};
     return {};
 }
 
 Result<> capture_unix_sockets(Table& table) {
     // Descriptors in flight may be sockets in which others are.
     std::set<ino_t> done;
-    for (std::size_t before = 0; before != table.unix_sockets.size();) {
-        before = table.unix_sockets.size();
+    for (std::size_t before = 0; before != table.of<UnixSocketsFound>().all.size();) {
+        before = table.of<UnixSocketsFound>().all.size();
         std::vector<std::int64_t> fresh;  // looking at them may add to the map
-        for (const auto& [inode, socket] : table.unix_sockets)
+        for (const auto& [inode, socket] : table.of<UnixSocketsFound>().all)
             if (done.insert(inode).second) fresh.push_back(socket.object);
         for (const std::int64_t id : fresh) {
             schema::Object& object = table.objects[static_cast<std::size_t>(id)];
@@ -211,7 +218,7 @@ Result<> capture_unix_sockets(Table& table) {
     }
     std::set<ino_t> embryos;
     for (const bool listening : {true, false})
-        for (const auto& [inode, socket] : table.unix_sockets) {
+        for (const auto& [inode, socket] : table.of<UnixSocketsFound>().all) {
             schema::Object& object = table.objects[static_cast<std::size_t>(socket.object)];
             auto& saved = *object.get<schema::UnixSocket>();
             const Description& found = table.descriptions.at(socket.object);

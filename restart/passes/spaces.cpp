@@ -47,7 +47,7 @@ Result<> choose_terminal(const Computation& computation, const Plan& plan, int f
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
         const auto object = objects.find(process.terminal);
-        if (object == objects.end() || object->second->kind != schema::ObjectKind::terminal) continue;
+        if (object == objects.end() || !object->second->is<schema::Terminal>()) continue;
         image = object->second;
         const auto node = std::ranges::find(plan.nodes, process.pid, &forest::Node::pid);
         if (node != plan.nodes.end() && !node->session_outside) leader_is_ours = true;

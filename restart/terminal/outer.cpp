@@ -77,7 +77,8 @@ Result<OuterTerminal> OuterTerminal::choose(const schema::Object* image, bool le
         outer.terminal_ = std::move(named);
         return outer;
     }
-    auto relay = Relay::create(0, 1, image->termios, image->winsize);
+    const schema::TerminalState& state = *schema::terminal_in(image->what);
+    auto relay = Relay::create(0, 1, state.termios, state.winsize);
     if (!relay) return std::unexpected(std::move(relay.error()).in("terminal for the restored session"));
     outer.relay_.emplace(std::move(*relay));
     outer.foreground_ = true;

@@ -14,10 +14,10 @@ def objects_of(t, folder):
     """(ipcrm's option, id) of all in a checkpoint."""
     code, out, err = t.command("inspect", "--json", folder)
     check(code == 0, err)
-    options = {"semaphores": "-s", "messages": "-q", "sysv": "-m"}
+    options = {"semaphores": "-s", "messages": "-q", "segment": "-m"}
     return [(options[kind], saved["permissions"]["id"])
             for image in json.loads(out)["objects"] for entry in image["objects"]
-            for kind, saved in entry["what"].items() if kind in options]
+            for kind, saved in (entry["what"] | entry["what"].get("memory", {})).items() if kind in options]
 
 
 def test(t):

@@ -55,7 +55,7 @@ class Image:
         magic, version, order, machine, self.kind, page, number = struct.unpack_from("<8sIIIIQQ", self.data, 0)
         check(magic == b"\x89CRN\r\n\x1a\n" and order == 0x01020304, f"{path}: magic {magic}, byte order {order:#x}")
         check(struct.unpack_from("<Q", self.data, 56)[0] == digest(self.data[:56]), f"{path}: checksum of the header")
-        check((version, machine, page) == (2, 62, 4096), f"{path}: version {version}, machine {machine}, page {page}")
+        check((version, machine, page) == (3, 62, 4096), f"{path}: version {version}, machine {machine}, page {page}")
         foot = len(self.data) - 64
         end = struct.unpack_from("<8sQQQIIQQQ", self.data, foot)
         check(end[0] == b"CRNfoot1" and end[1] == number and end[6] == len(self.data), f"{path}: footer {end}")
@@ -145,7 +145,7 @@ def test(t):
 
     descriptor = next(d for d in saved["descriptors"] if d["fd"] == 77)
     opened = objects[descriptor["object"]]
-    check((opened["kind"], opened["path"], opened["identity"]["size"]) == ("file", path, 11), f"descriptor 77: {opened}")
+    check((list(opened["what"]), opened["path"], opened["identity"]["size"]) == (["file"], path, 11), f"descriptor 77: {opened}")
     check(opened["identity"]["inode"] == os.stat(path).st_ino, f"descriptor 77: {opened['identity']}")
     check(objects[saved["executable"]]["path"] == os.path.realpath("/usr/bin/python3"), "executable")
     registers = struct.unpack("<27Q", saved["threads"][0]["registers"])

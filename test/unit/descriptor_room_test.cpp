@@ -10,10 +10,9 @@ struct Group {
     std::vector<schema::Process> processes;
     schema::Objects objects;
 
-    std::int64_t object(schema::ObjectKind kind = schema::ObjectKind::file) {
+    std::int64_t object() {
         auto& fresh = objects.objects.emplace_back();
         fresh.id = static_cast<std::int64_t>(objects.objects.size()) - 1;
-        fresh.kind = kind;
         fresh.path = "/file";
         return fresh.id;
     }
@@ -99,7 +98,6 @@ TEST(DescriptorRoom, TooMuchIsRefused) {
     sockets.fill(sockets.process(), 0, 3000);
     ASSERT_TRUE(sockets.room(4096));
     for (auto& object : sockets.objects.objects) {
-        object.kind = schema::ObjectKind::other;
         object.what = schema::UnixSocket{};
     }
     const auto many = sockets.room(4096);

@@ -118,10 +118,10 @@ class ImageInspect : public testing::Test {
         schema::Objects objects;
         objects.objects.resize(3);
         objects.objects[0].id = 9;
-        objects.objects[0].kind = schema::ObjectKind::terminal;
+        objects.objects[0].what = schema::Terminal{};
         objects.objects[0].path = "/dev/pts/7";
         objects.objects[1].id = 1;
-        objects.objects[1].kind = schema::ObjectKind::pipe_read;
+        objects.objects[1].what = schema::Pipe{};
         objects.objects[1].pipe = 5;
         objects.objects[1].contents = {{1, 2, 3}};
         objects.objects[2].id = 2;

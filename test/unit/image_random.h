@@ -74,7 +74,6 @@ class RandomStruct {
         value.reset();
         if (engine_() % 2 == 0) fill(value.emplace());
     }
-    void fill(std::monostate&) {}
     template <class... Each>
     void fill(std::variant<Each...>& value) {
         std::size_t left = engine_() % sizeof...(Each);

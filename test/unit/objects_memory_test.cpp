@@ -60,7 +60,7 @@ TEST(ObjectsMemory, SharedAnonymousThroughTheMappings) {
     checkpoint.finish(table);
     const auto objects = checkpoint.objects();
     std::uint64_t stored = 0;
-    for (const schema::PageRun& run : objects.objects[0].pages) stored += run.length;
+    for (const schema::PageRun& run : objects.objects[0].get<schema::Memory>()->pages) stored += run.length;
     EXPECT_EQ(stored, 2U * 4096);
     auto set = checkpoint.open();
     ASSERT_TRUE(set) << set.error().what;
@@ -162,7 +162,7 @@ TEST(ObjectsMemory, ExecutableCwdAndMappedFile) {
          root = table.file(process.holder(), "root");
     ASSERT_TRUE(exe && cwd && root);
     EXPECT_EQ(*root, -1);
-    EXPECT_TRUE(table.object(*exe).relied_on);
+    EXPECT_TRUE(table.object(*exe).get<schema::File>()->relied_on);
     EXPECT_EQ(table.object(*cwd).path, folder.path());
     const Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     auto gone = table.file({child, pidfd.get(), 0}, "exe");

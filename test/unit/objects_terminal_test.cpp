@@ -140,7 +140,7 @@ TEST(ObjectsTerminal, OuterTerminalIsReplaced) {
     ASSERT_TRUE(stat);
     auto terminal = table.terminal_of(process.holder(), stat->tty_nr, stat->session, stat->tpgid);
     ASSERT_TRUE(terminal) << terminal.error().what;
-    EXPECT_EQ(table.object(*terminal).foreground, process.pid());
+    EXPECT_EQ(table.object(*terminal).get<schema::Terminal>()->terminal.foreground, process.pid());
     checkpoint.processes[0].terminal = *terminal;
     checkpoint.finish(table);
     process.end();
