@@ -11,6 +11,7 @@
 
 #include "common/human.h"
 #include "common/ipc_map.h"
+#include "common/wire/state.h"
 #include "coordinator/relay.h"
 #include "coordinator/root.h"
 
@@ -239,28 +240,26 @@ void Coordinator::load_state() {
     std::ifstream file(state_path(session_));
     std::stringstream text;
     text << file.rdbuf();
-    const Json state = Json::parse(text.str(), nullptr, false);
-    if (!state.is_object()) return;
-    role_->recall({get_string(state, "cid", Group::no_cid), state.value("last", Json())});
-    if (!settings_.interval_given)
-        settings_.interval = std::chrono::milliseconds(get_number(state, "interval_ms"));
-    if (!settings_.keep_given)
-        settings_.keep = static_cast<std::uint32_t>(get_number(state, "keep", settings_.keep));
-    if (!settings_.self_contained_given) settings_.self_contained = get_flag(state, "self_contained");
-    if (!settings_.external_given && external_policy(get_string(state, "external")))
-        settings_.external = get_string(state, "external");
-    if (!settings_.ckptdir_given) settings_.ckptdir = get_string(state, "ckptdir", settings_.ckptdir);
+    const Json said = Json::parse(text.str(), nullptr, false);
+    if (!said.is_object()) return;
+    const auto state = wire::glean<wire::SavedState>(said);
+    role_->recall({state.cid, state.last});
+    if (!settings_.interval_given) settings_.interval = std::chrono::milliseconds(state.interval_ms);
+    if (!settings_.keep_given) settings_.keep = state.keep.value_or(settings_.keep);
+    if (!settings_.self_contained_given) settings_.self_contained = state.self_contained;
+    if (!settings_.external_given && external_policy(state.external)) settings_.external = state.external;
+    if (!settings_.ckptdir_given && !state.ckptdir.empty()) settings_.ckptdir = state.ckptdir;
 }
 
 void Coordinator::save_state() {
-    const Role::Memory memory = role_->memory();
-    std::string text = text_of({{"cid", memory.cid},
-                                {"interval_ms", settings_.interval.count()},
-                                {"keep", settings_.keep},
-                                {"self_contained", settings_.self_contained},
-                                {"external", settings_.external},
-                                {"ckptdir", settings_.ckptdir},
-                                {"last", memory.last}},
+    Role::Memory memory = role_->memory();
+    std::string text = text_of(pack(wire::SavedState{.cid = memory.cid,
+                                                     .external = settings_.external,
+                                                     .ckptdir = settings_.ckptdir,
+                                                     .interval_ms = settings_.interval.count(),
+                                                     .keep = settings_.keep,
+                                                     .self_contained = settings_.self_contained,
+                                                     .last = std::move(memory.last)}),
                                1) +
                        "\n";
     // A rename over a file waits for the disk on ext4, and every launch asks for one.
@@ -325,9 +324,8 @@ void Coordinator::console_asks(const Json& request) {
         if (verb == "kill")
             console_.show(
                 {{"event", "note"},
-                 {"text",
-                  fmt::format("{} ended", human_count(static_cast<std::uint64_t>(get_number(event, "killed")),
-                                                      "process", "processes"))}});
+                 {"text", fmt::format("{} ended", human_count(wire::glean<wire::Killed>(event).killed,
+                                                              "process", "processes"))}});
         if (verb == "interval")
             console_.show(
                 {{"event", "note"},

@@ -24,7 +24,7 @@ constexpr auto preparing = 10'000ms, publishing = 60'000ms, finishing = 30'000ms
 }  // namespace
 
 JointCheckpoint::JointCheckpoint(asio::io_context& io, JointOrder order, Tell tell)
-    : io_(io), order_(std::move(order)), tell_(std::move(tell)), wake_(io) {}
+    : order_(std::move(order)), tell_(std::move(tell)), wake_(io) {}
 
 std::size_t JointCheckpoint::add(Site site) {
     State& state = sites_.emplace_back();

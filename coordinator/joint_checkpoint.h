@@ -90,7 +90,6 @@ class JointCheckpoint {
     boost::asio::awaitable<Result<>> publish(wire::CheckpointDone& done);
     boost::asio::awaitable<void> finish(wire::CheckpointDone& done);
 
-    boost::asio::io_context& io_;
     JointOrder order_;
     Tell tell_;
     boost::asio::steady_timer wake_;

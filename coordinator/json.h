@@ -67,17 +67,9 @@ using Reply = std::function<void(const Json& event)>;
     const double value = found->get<double>();
     return value > -9e18 && value < 9e18 ? static_cast<std::int64_t>(value) : fallback;
 }
-// What can't be negative.
-[[nodiscard]] inline std::uint64_t get_count(const Json& json, const char* key) {
-    return static_cast<std::uint64_t>(std::max<std::int64_t>(get_number(json, key), 0));
-}
 [[nodiscard]] inline double get_real(const Json& json, const char* key, double fallback = 0) {
     const auto found = json.find(key);
     return found != json.end() && found->is_number() ? found->get<double>() : fallback;
-}
-[[nodiscard]] inline bool get_flag(const Json& json, const char* key, bool fallback = false) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_boolean() ? found->get<bool>() : fallback;
 }
 
 // The last event of a request that wasn't done.

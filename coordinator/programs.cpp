@@ -70,48 +70,44 @@ void Programs::expected(pid_t pid) {
     if (starting_.erase(pid) != 0) listener_.starting();
 }
 
-void Programs::list(const Reply& heard) {
+std::vector<wire::Process> Programs::list() {
+    std::vector<wire::Process> list;
     const std::uint64_t now = boottime_ns();
     const auto age = [now](std::uint64_t since) {
         return since < now ? static_cast<double>(now - since) / 1e9 : 0.0;
+    };
+    const auto add = [&list](pid_t pid, const ProcessInfo& info) -> wire::Process& {
+        return list.emplace_back(wire::Process{.real = pid,
+                                               .parent = info.parent,
+                                               .comm = info.name,
+                                               .command = command_line(pid),
+                                               .terminal = terminal_path(info.terminal)});
     };
     for (const auto& [place, member] : registry_.members()) {
         const Slot& slot = regions_.slot(place);
         const auto info = process_info(member.pid);
         if (!info) continue;
+        wire::Process& process = add(member.pid, *info);
+        process.pid = member.virtual_pid;
+        process.uid = member.uid;
+        process.state = name_of(slot.state.load());
+        process.foreign = registry_.foreign(member);
         // Restored processes carry the time stamp of their first life, maybe of another boot: their start
         // counts.
-        const bool restored = (slot.flags.load() & slot_restored) != 0;
-        heard({{"event", "process"},
-               {"pid", member.virtual_pid},
-               {"real", member.pid},
-               {"parent", info->parent},
-               {"uid", member.uid},
-               {"name", info->name},
-               {"command", command_line(member.pid)},
-               {"terminal", terminal_path(info->terminal)},
-               {"state", name_of(slot.state.load())},
-               {"foreign", registry_.foreign(member)},
-               {"restored", restored},
-               {"started_s", age(restored ? info->started_ns : member.born_ns)}});
+        process.restored = (slot.flags.load() & slot_restored) != 0;
+        process.started_s = age(process.restored ? info->started_ns : member.born_ns);
     }
     for (const Registry::Unplaced& each : registry_.unplaced()) {
         const auto info = process_info(each.pid);
         if (!info) continue;
-        heard({{"event", "process"},
-               {"pid", to_virtual(regions_.owners().ids, each.pid)},
-               {"real", each.pid},
-               {"parent", info->parent},
-               {"uid", ""},
-               {"name", info->name},
-               {"command", command_line(each.pid)},
-               {"terminal", terminal_path(info->terminal)},
-               {"state", "unregistered"},
-               {"foreign", fmt::format("no place in the session's table of {} processes",
-                                       slots_of(regions_[each.number]))},
-               {"restored", false},
-               {"started_s", age(info->started_ns)}});
+        wire::Process& process = add(each.pid, *info);
+        process.pid = to_virtual(regions_.owners().ids, each.pid);
+        process.state = "unregistered";
+        process.foreign =
+            fmt::format("no place in the session's table of {} processes", slots_of(regions_[each.number]));
+        process.started_s = age(info->started_ns);
     }
+    return list;
 }
 
 asio::awaitable<std::size_t> Programs::kill_all() {
@@ -145,7 +141,7 @@ void Programs::kill(const Reply& reply) {
             const std::size_t killed = co_await self.kill_all();
             const std::size_t left = self.registry_.members().size();
             if (left == 0)
-                answer({{"event", "done"}, {"code", 0}, {"killed", killed}});
+                answer(pack(wire::Killed{.killed = killed}));
             else
                 answer(failed(ExitCode::timed_out,
                               fmt::format("{} still there after 5 s, {} for one (stuck in the kernel?)",

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/session.h"
 #include "coordinator/json.h"
@@ -39,8 +40,7 @@ class Programs {
     [[nodiscard]] bool is_starting(pid_t pid) const { return starting_.contains(pid); }
     void forget_starting() { starting_.clear(); }
 
-    // An event `process` for each.
-    void list(const Reply& heard);
+    [[nodiscard]] std::vector<wire::Process> list();
     // SIGKILL until nobody is left, 5 s long. How many it were.
     [[nodiscard]] boost::asio::awaitable<std::size_t> kill_all();
     // The same; then `done` or `failed`.

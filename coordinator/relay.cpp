@@ -189,9 +189,9 @@ void Relay::ordered(std::uint64_t conversation, const Json& order) {
     const Reply report = [this, conversation](const Json& event) { uplink_->report(conversation, event); };
     if (what == "list") {
         registry_.scan();
-        Json processes = Json::array();
-        s_.programs.list([&processes](const Json& event) { processes.push_back(event); });
-        return report({{"event", "done"}, {"processes", processes}});
+        wire::HostList list;
+        for (const wire::Process& process : s_.programs.list()) list.processes.push_back(pack(process));
+        return report(pack(list));
     }
     if (what == "kill") {
         give_up("the group is being ended");

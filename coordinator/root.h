@@ -64,7 +64,7 @@ class Root final : public Role {
     void host_asks(Host& host, std::uint64_t client, const Json& request);
     // Asks every other host; `heard` gets what each says, `done` is called once when all have said done or
     // failed, or were late.
-    void ask_hosts(const Json& order, std::function<void(const Host&, const Json&)> heard,
+    void ask_hosts(const Json& order, const std::function<void(const Host&, const Json&)>& heard,
                    std::function<void()> done);
 
     Office s_;

@@ -66,7 +66,7 @@ void Root::host_asks(Host& host, std::uint64_t client, const Json& request) {
         sink(failed(ExitCode::usage, "there is no such verb"), false);
 }
 
-void Root::ask_hosts(const Json& order, std::function<void(const Host&, const Json&)> heard,
+void Root::ask_hosts(const Json& order, const std::function<void(const Host&, const Json&)>& heard,
                      std::function<void()> done) {
     struct Round {
         std::size_t left = 0;

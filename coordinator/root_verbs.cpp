@@ -136,20 +136,19 @@ wire::Status Root::status() const {
 
 void Root::list(const Sink& sink) {
     const bool several = !hosts_.all().empty();
-    s_.programs.list([this, several, &sink](const Json& event) {
-        Json named = event;
-        if (several) named["host"] = s_.settings.host;
-        sink(named, false);
-    });
+    for (wire::Process& process : s_.programs.list()) {
+        if (several) process.host = s_.settings.host;
+        sink(pack(process), false);
+    }
     Json done = {{"event", "done"}, {"code", 0}, {"cid", group_.cid()}, {"np", registry_.members().size()}};
     if (!several) return sink(done, false);
     ask_hosts(
         {{"do", "list"}},
         [sink](const Host& host, const Json& event) {
-            for (const Json& process : event.value("processes", Json::array())) {
-                Json named = process;
-                named["host"] = host.name;
-                sink(named, false);
+            for (const Json& one : wire::glean<wire::HostList>(event).processes) {
+                auto process = wire::glean<wire::Process>(one);
+                process.host = host.name;
+                sink(pack(process), false);
             }
         },
         [this, sink, done]() mutable {
@@ -162,24 +161,25 @@ void Root::kill(const Sink& sink) {
     checkpointer_.give_up("the group is being ended");
     const Reply reply = [sink](const Json& event) { sink(event, false); };
     if (hosts_.all().empty()) return s_.programs.kill(reply);
-    const auto total = std::make_shared<std::int64_t>(0);
+    const auto total = std::make_shared<std::uint64_t>(0);
     const auto problem = std::make_shared<std::string>();
     ask_hosts(
         {{"do", "kill"}},
         [total, problem](const Host& host, const Json& event) {
-            *total += get_number(event, "killed");
-            if (get_string(event, "event") == "failed" || get_string(event, "event") == "lost")
-                *problem = fmt::format("host {}: {}", host.name, get_string(event, "reason"));
+            *total += wire::glean<wire::Killed>(event).killed;
+            const std::string kind = get_string(event, "event");
+            if (kind == wire::Failed::name.value || kind == "lost")
+                *problem = fmt::format("host {}: {}", host.name, wire::glean<wire::Failed>(event).reason);
         },
         [this, reply, total, problem] {
             hosts_.forget_lost();
             checkpointer_.give_up("the group is being ended");
             s_.programs.kill([reply, total, problem](const Json& event) {
-                if (get_string(event, "event") != "done") return reply(event);
+                if (get_string(event, "event") != wire::Killed::name.value) return reply(event);
                 if (!problem->empty()) return reply(failed(ExitCode::failed, *problem));
-                Json sum = event;
-                sum["killed"] = get_number(event, "killed") + *total;
-                reply(sum);
+                auto sum = wire::glean<wire::Killed>(event);
+                sum.killed += *total;
+                reply(pack(sum));
             });
         });
 }

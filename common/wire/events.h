@@ -109,6 +109,17 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(directory);
 }
 
+struct Killed {
+    static constexpr Name name{"event", "done"};
+    int code = 0;
+    std::uint64_t killed = 0;
+};
+template <Struct<Killed> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_OR(code);
+    CAIRN_FIELD_OR(killed);
+}
+
 // A process of the session, in `list`.
 struct Process {
     static constexpr Name name{"event", "process"};

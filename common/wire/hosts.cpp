@@ -1,8 +1,9 @@
-// Messages between coordinators, and between one and its capture, as JSON.
+// Messages between coordinators, between one and its capture, and from one to its successor, as JSON.
 #include "common/wire/hosts.h"
 
 #include "common/wire/capture.h"
 #include "common/wire/pack.h"
+#include "common/wire/state.h"
 
 namespace cairn::wire {
 
@@ -30,6 +31,8 @@ CAIRN_MESSAGE(Published);
 CAIRN_MESSAGE(Finish);
 CAIRN_MESSAGE(Finished);
 CAIRN_MESSAGE(GiveUp);
+CAIRN_MESSAGE(HostList);
+CAIRN_MESSAGE(SavedState);
 CAIRN_MESSAGE(CaptureRequest);
 CAIRN_MESSAGE(CaptureDone);
 CAIRN_MESSAGE(Barrier);

@@ -99,6 +99,16 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OBJECT(event);
 }
 
+// The answer to the order `list`.
+struct HostList {
+    static constexpr Name name{"event", "done"};
+    std::vector<Json> processes{};  // events `process`
+};
+template <Struct<HostList> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_OR(processes);
+}
+
 // --- root to relay
 
 struct Welcome {
