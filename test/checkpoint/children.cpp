@@ -39,22 +39,67 @@ siginfo_t peek(pid_t pid, int options) {
     CHECK(waitid(P_PID, static_cast<id_t>(pid), &info, options | WNOHANG | WNOWAIT) == 0);
     return info;
 }
-}  // namespace
 
-int main() {
-    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+void wait_for_state(pid_t pid, char wanted) {
+    while (state(pid) != wanted) test::nap(1);
+}
+// It has just been restored: on a busy machine it takes it a moment to fall asleep again.
+void check_sleeps(pid_t pid) {
+    for (int i = 0; i < 10000 && state(pid) != 'S'; ++i) test::nap(1);
+    CHECK(state(pid) == 'S');
+}
+int status_of(pid_t pid, int options = 0) {
+    int status = 0;
+    CHECK(waitpid(pid, &status, options) == pid);
+    return status;
+}
+
+test::Check zombies() {
     const pid_t exited = born([] { _exit(42); });
     const pid_t killed = born([] { raise(SIGKILL); });
     const pid_t segv = born([] {
         prctl(PR_SET_DUMPABLE, 0);
         raise(SIGSEGV);
     });
+    for (const pid_t pid : {exited, killed, segv}) wait_for_state(pid, 'Z');
+    return [=](bool last) {
+        for (const pid_t pid : {exited, killed, segv}) CHECK(state(pid) == 'Z');
+        siginfo_t info = peek(exited, WEXITED);
+        CHECK(info.si_pid == exited && info.si_code == CLD_EXITED && info.si_status == 42);
+        info = peek(killed, WEXITED);
+        CHECK(info.si_pid == killed && info.si_code == CLD_KILLED && info.si_status == SIGKILL);
+        info = peek(segv, WEXITED);
+        CHECK(info.si_pid == segv && info.si_status == SIGSEGV);
+        CHECK(kill(exited, 0) == 0);  // a zombie is still there
+        if (!last) return;
+        CHECK(WEXITSTATUS(status_of(exited)) == 42);
+        CHECK(WTERMSIG(status_of(killed)) == SIGKILL);
+        CHECK(WTERMSIG(status_of(segv)) == SIGSEGV);
+    };
+}
+
+// One that its parent has been told of, and one not yet.
+test::Check stopped_ones() {
     const pid_t stopped = born(sleep_for_ever);
     const pid_t told = born(sleep_for_ever);
     CHECK(kill(stopped, SIGSTOP) == 0 && kill(told, SIGSTOP) == 0);
-    int status = 0;
-    CHECK(waitpid(told, &status, WUNTRACED) == told && WSTOPSIG(status) == SIGSTOP);
-    // A group of its own, whose leader is a zombie; a member lives.
+    CHECK(WSTOPSIG(status_of(told, WUNTRACED)) == SIGSTOP);
+    wait_for_state(stopped, 'T');
+    return [=](bool last) {
+        CHECK(state(stopped) == 'T' && state(told) == 'T');
+        const siginfo_t info = peek(stopped, WSTOPPED);
+        CHECK(info.si_pid == stopped && info.si_code == CLD_STOPPED && info.si_status == SIGSTOP);
+        CHECK(peek(told, WSTOPPED).si_pid == 0);  // already told
+        if (!last) return;
+        CHECK(WIFSTOPPED(status_of(stopped, WUNTRACED)));
+        CHECK(kill(stopped, SIGCONT) == 0 && WIFCONTINUED(status_of(stopped, WCONTINUED)));
+        CHECK(kill(told, SIGKILL) == 0 && WTERMSIG(status_of(told)) == SIGKILL);
+        CHECK(kill(stopped, SIGKILL) == 0 && status_of(stopped) != 0);
+    };
+}
+
+// A group whose leader is a zombie and its only member, and one of which a member lives.
+test::Check leaderless_groups() {
     const pid_t leader = born([] { _exit(1); });
     CHECK(setpgid(leader, leader) == 0 || errno == EACCES || errno == ESRCH);
     const pid_t group_leader = born(sleep_for_ever);
@@ -62,7 +107,23 @@ int main() {
     const pid_t member = born(sleep_for_ever);
     CHECK(setpgid(member, group_leader) == 0);
     CHECK(kill(group_leader, SIGTERM) == 0);
-    // A session whose leader has gone: its member is our child because we are the subreaper.
+    for (const pid_t pid : {leader, group_leader}) wait_for_state(pid, 'Z');
+    return [=](bool last) {
+        for (const pid_t pid : {leader, group_leader}) CHECK(state(pid) == 'Z');
+        check_sleeps(member);
+        CHECK(peek(member, WEXITED).si_pid == 0);
+        CHECK(getpgid(member) == group_leader && getsid(member) == getsid(0));
+        CHECK(kill(-group_leader, 0) == 0);
+        if (!last) return;
+        CHECK(WEXITSTATUS(status_of(leader)) == 1);
+        int status = 0;
+        CHECK(waitpid(-group_leader, &status, 0) == group_leader && WTERMSIG(status) == SIGTERM);
+        CHECK(kill(-group_leader, SIGKILL) == 0 && waitpid(member, &status, 0) == member);
+    };
+}
+
+// Its member is our child because we are the subreaper.
+test::Check leaderless_session() {
     int tell[2];
     CHECK(pipe(tell) == 0);
     const pid_t session = fork();
@@ -77,12 +138,30 @@ int main() {
     CHECK(read(tell[0], &orphan, sizeof orphan) == sizeof orphan);
     close(tell[0]);
     close(tell[1]);
-    CHECK(waitpid(session, &status, 0) == session && status == 0);
+    CHECK(status_of(session) == 0);
+    return [=](bool last) {
+        check_sleeps(orphan);
+        CHECK(getsid(orphan) == session && getpgid(orphan) == session && getpgid(0) != session);
+        CHECK(kill(-session, 0) == 0);
+        if (last) CHECK(kill(-session, SIGUSR1) == 0 && WTERMSIG(status_of(orphan)) == SIGUSR1);
+    };
+}
+
+test::Check session_of_its_own() {
     const pid_t own_session = born([] {
         CHECK(setsid() == getpid());
         sleep_for_ever();
     });
-    // One that sleeps in waitpid for a child of its own.
+    while (getsid(own_session) != own_session) test::nap(1);
+    return [=](bool last) {
+        check_sleeps(own_session);
+        CHECK(getsid(own_session) == own_session && getpgid(own_session) == own_session);
+        if (last) CHECK(kill(own_session, SIGHUP) == 0 && status_of(own_session) != 0);
+    };
+}
+
+// For a child of its own.
+test::Check asleep_in_waitpid() {
     auto* const grandchild = static_cast<volatile pid_t*>(
         mmap(nullptr, sizeof(pid_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     CHECK(grandchild != MAP_FAILED);
@@ -91,58 +170,33 @@ int main() {
         *grandchild = born([] {
             while (getppid() != 1) test::nap(10);
         });
-        int how = 0;
-        CHECK(waitpid(*grandchild, &how, 0) == *grandchild);
+        const int how = status_of(*grandchild);
         _exit(WIFSIGNALED(how) ? WTERMSIG(how) : 99);
     }
     test::nap(100);
-    for (const pid_t pid : {exited, killed, segv, leader, group_leader}) {
-        while (state(pid) != 'Z') test::nap(1);
-    }
-    while (state(stopped) != 'T' || *grandchild == 0 || getsid(own_session) != own_session) test::nap(1);
-
-    test::serve([&](bool last) {
-        for (const pid_t pid : {exited, killed, segv, leader, group_leader}) CHECK(state(pid) == 'Z');
-        CHECK(state(stopped) == 'T' && state(told) == 'T');
-        // They have just been restored: on a busy machine it takes them a moment to fall asleep again.
-        for (const pid_t pid : {member, orphan, own_session, waiting}) {
-            for (int i = 0; i < 10000 && state(pid) != 'S'; ++i) test::nap(1);
-            CHECK(state(pid) == 'S');
-        }
-        siginfo_t info = peek(exited, WEXITED);
-        CHECK(info.si_pid == exited && info.si_code == CLD_EXITED && info.si_status == 42);
-        info = peek(killed, WEXITED);
-        CHECK(info.si_pid == killed && info.si_code == CLD_KILLED && info.si_status == SIGKILL);
-        info = peek(segv, WEXITED);
-        CHECK(info.si_pid == segv && info.si_status == SIGSEGV);
-        info = peek(stopped, WSTOPPED);
-        CHECK(info.si_pid == stopped && info.si_code == CLD_STOPPED && info.si_status == SIGSTOP);
-        info = peek(told, WSTOPPED);
-        CHECK(info.si_pid == 0);  // already told
-        info = peek(member, WEXITED);
-        CHECK(info.si_pid == 0);
-        CHECK(getpgid(member) == group_leader && getsid(member) == getsid(0));
-        CHECK(getsid(orphan) == session && getpgid(orphan) == session && getpgid(0) != session);
-        CHECK(getsid(own_session) == own_session && getpgid(own_session) == own_session);
-        CHECK(kill(-group_leader, 0) == 0 && kill(-session, 0) == 0);
-        CHECK(kill(exited, 0) == 0);  // a zombie is still there
+    while (*grandchild == 0) test::nap(1);
+    return [=](bool last) {
+        check_sleeps(waiting);
         if (!last) return;
-        CHECK(waitpid(exited, &status, 0) == exited && WEXITSTATUS(status) == 42);
-        CHECK(waitpid(killed, &status, 0) == killed && WTERMSIG(status) == SIGKILL);
-        CHECK(waitpid(segv, &status, 0) == segv && WTERMSIG(status) == SIGSEGV);
-        CHECK(waitpid(leader, &status, 0) == leader && WEXITSTATUS(status) == 1);
-        CHECK(waitpid(-group_leader, &status, 0) == group_leader && WTERMSIG(status) == SIGTERM);
-        CHECK(waitpid(stopped, &status, WUNTRACED) == stopped && WIFSTOPPED(status));
-        CHECK(kill(stopped, SIGCONT) == 0 && waitpid(stopped, &status, WCONTINUED) == stopped &&
-              WIFCONTINUED(status));
-        CHECK(kill(told, SIGKILL) == 0 && waitpid(told, &status, 0) == told && WTERMSIG(status) == SIGKILL);
-        CHECK(kill(-group_leader, SIGKILL) == 0 && waitpid(member, &status, 0) == member);
-        CHECK(kill(-session, SIGUSR1) == 0 && waitpid(orphan, &status, 0) == orphan &&
-              WTERMSIG(status) == SIGUSR1);
-        CHECK(kill(stopped, SIGKILL) == 0 && waitpid(stopped, &status, 0) == stopped);
-        CHECK(kill(own_session, SIGHUP) == 0 && waitpid(own_session, &status, 0) == own_session);
         CHECK(kill(*grandchild, SIGKILL) == 0);
-        CHECK(waitpid(waiting, &status, 0) == waiting && WEXITSTATUS(status) == SIGKILL);
-        CHECK(waitpid(-1, &status, 0) == -1 && errno == ECHILD);
-    });
+        CHECK(WEXITSTATUS(status_of(waiting)) == SIGKILL);
+    };
+}
+
+test::Check no_others() {
+    return [](bool last) {
+        if (last) CHECK(waitpid(-1, nullptr, 0) == -1 && errno == ECHILD);
+    };
+}
+}  // namespace
+
+int main() {
+    CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    test::serve({{"zombies", zombies},
+                 {"stopped ones", stopped_ones},
+                 {"groups without a living leader", leaderless_groups},
+                 {"a session whose leader has gone", leaderless_session},
+                 {"a session of its own", session_of_its_own},
+                 {"asleep in waitpid", asleep_in_waitpid},
+                 {"no other children", no_others}});
 }

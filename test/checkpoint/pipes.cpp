@@ -7,8 +7,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <initializer_list>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "support.h"
@@ -19,57 +20,143 @@ int in_pipe(int fd) {
     CHECK(ioctl(fd, FIONREAD, &count) == 0);
     return count;
 }
-}  // namespace
 
-int main() {
-    signal(SIGPIPE, SIG_IGN);
-    int plain[2], full[2], packets[2], empty[2], broken[2], ended[2];
-    CHECK(pipe(plain) == 0 && pipe2(full, O_NONBLOCK) == 0 && pipe2(packets, O_DIRECT) == 0 &&
-          pipe2(empty, O_CLOEXEC) == 0);
-    CHECK(pipe(broken) == 0 && pipe(ended) == 0);
-    CHECK(write(plain[1], "xxhello pipe", 12) == 12);
+using Ends = std::array<int, 2>;
+
+Ends made(int flags = 0) {
+    Ends ends{};
+    CHECK(pipe2(ends.data(), flags) == 0);
+    return ends;
+}
+
+void check_read(int fd, std::string_view expected) {
     char text[65536];
+    CHECK(read(fd, text, sizeof text) == static_cast<ssize_t>(expected.size()));
+    CHECK(expected == std::string_view(text, expected.size()));
+}
+
+// Reads as many bytes as it says, of which each has the value that `value` says.
+template <class Value>
+void drain(int fd, int count, Value value) {
+    char text[65536];
+    for (int at = 0; at < count;) {
+        const ssize_t got = read(fd, text, sizeof text);
+        CHECK(got > 0);
+        for (ssize_t i = 0; i < got; ++i, ++at) CHECK(text[i] == value(at));
+    }
+}
+
+test::Check partly_read() {
+    const Ends plain = made();
+    CHECK(write(plain[1], "xxhello pipe", 12) == 12);
+    char text[2];
     CHECK(read(plain[0], text, 2) == 2);
+    return [=](bool last) {
+        CHECK(in_pipe(plain[0]) == 10 && fcntl(plain[0], F_GETPIPE_SZ) == 65536);
+        CHECK((fcntl(plain[0], F_GETFL) & O_ACCMODE) == O_RDONLY &&
+              (fcntl(plain[1], F_GETFL) & O_ACCMODE) == O_WRONLY);
+        CHECK(fcntl(plain[0], F_GETFD) == 0);
+        if (last) check_read(plain[0], "hello pipe");
+    };
+}
+
+test::Check full_and_large() {
+    const Ends full = made(O_NONBLOCK);
     CHECK(fcntl(full[1], F_SETPIPE_SZ, 131072) == 131072);
+    const auto value = [](int at) { return static_cast<char>(static_cast<size_t>(at) * 7 >> 3); };
     int filled = 0;
     std::vector<char> block(4096);
     for (;;) {
-        for (size_t i = 0; i < block.size(); ++i)
-            block[i] = static_cast<char>((static_cast<size_t>(filled) + i) * 7 >> 3);
+        for (size_t i = 0; i < block.size(); ++i) block[i] = value(filled + static_cast<int>(i));
         const ssize_t wrote = write(full[1], block.data(), block.size());
         if (wrote < 0) break;
         filled += static_cast<int>(wrote);
     }
+    return [=](bool last) {
+        CHECK(in_pipe(full[0]) == filled && fcntl(full[0], F_GETPIPE_SZ) == 131072);
+        CHECK((fcntl(full[1], F_GETFL) & O_NONBLOCK) != 0);
+        CHECK(write(full[1], "x", 1) == -1 && errno == EAGAIN);
+        if (last) drain(full[0], filled, value);
+    };
+}
+
+test::Check packets() {
+    const Ends ends = made(O_DIRECT);
     for (const char* packet : {"one", "two two", "three three three"})
-        CHECK(write(packets[1], packet, std::strlen(packet)) == static_cast<ssize_t>(std::strlen(packet)));
+        CHECK(write(ends[1], packet, std::strlen(packet)) == static_cast<ssize_t>(std::strlen(packet)));
+    return [=](bool last) {
+        CHECK((fcntl(ends[1], F_GETFL) & O_DIRECT) != 0);
+        if (!last) return;
+        for (const char* packet : {"one", "two two", "three three three"}) check_read(ends[0], packet);
+    };
+}
+
+test::Check empty() {
+    const Ends ends = made(O_CLOEXEC);
+    return [=](bool) { CHECK(in_pipe(ends[0]) == 0 && fcntl(ends[0], F_GETFD) == FD_CLOEXEC); };
+}
+
+test::Check without_a_reader() {
+    const Ends broken = made();
     close(broken[0]);
+    return [=](bool) { CHECK(write(broken[1], "x", 1) == -1 && errno == EPIPE); };
+}
+
+test::Check without_a_writer() {
+    const Ends ended = made();
     CHECK(write(ended[1], "last words", 10) == 10);
     close(ended[1]);
+    return [=](bool last) {
+        CHECK(in_pipe(ended[0]) == 10);
+        if (!last) return;
+        check_read(ended[0], "last words");
+        check_read(ended[0], "");
+    };
+}
 
+test::Check fifo() {
     unlink("fifo");
     CHECK(mkfifo("fifo", 0600) == 0);
-    const int fifo_both = open("fifo", O_RDWR);
-    const int fifo_read = open("fifo", O_RDONLY | O_NONBLOCK);
-    CHECK(fifo_both >= 0 && fifo_read >= 0 && write(fifo_both, "in the fifo", 11) == 11);
+    const int both = open("fifo", O_RDWR);
+    const int reader = open("fifo", O_RDONLY | O_NONBLOCK);
+    CHECK(both >= 0 && reader >= 0 && write(both, "in the fifo", 11) == 11);
+    return [=](bool last) {
+        CHECK(in_pipe(reader) == 11);
+        struct stat here {
+        }, there{};
+        CHECK(fstat(both, &here) == 0 && stat("fifo", &there) == 0 && here.st_ino == there.st_ino);
+        if (last) check_read(reader, "in the fifo");
+    };
+}
 
-    // A child sleeps in a write into a full pipe, another in a read from an empty one.
-    int stuffed[2], asked[2], answer[2];
-    CHECK(pipe(stuffed) == 0 && pipe(asked) == 0 && pipe(answer) == 0);
+test::Check writer_asleep() {
+    const Ends stuffed = made();
     constexpr int much = 300000;
+    const auto value = [](int at) { return static_cast<char>(at * 13 >> 4); };
     const pid_t writer = fork();
     if (writer == 0) {
         close(stuffed[0]);
-        close(asked[1]);
-        close(answer[0]);
         std::vector<char> bytes(much);
-        for (int i = 0; i < much; ++i) bytes[static_cast<size_t>(i)] = static_cast<char>(i * 13 >> 4);
+        for (int i = 0; i < much; ++i) bytes[static_cast<size_t>(i)] = value(i);
         CHECK(write(stuffed[1], bytes.data(), much) == much);
         _exit(5);
     }
     close(stuffed[1]);
+    test::nap(50);
+    return [=](bool last) {
+        CHECK(in_pipe(stuffed[0]) == 65536);
+        if (!last) return;
+        drain(stuffed[0], much, value);
+        check_read(stuffed[0], "");
+        int status = 0;
+        CHECK(waitpid(writer, &status, 0) == writer && WEXITSTATUS(status) == 5);
+    };
+}
+
+test::Check reader_asleep() {
+    const Ends asked = made(), answer = made();
     const pid_t reader = fork();
     if (reader == 0) {
-        close(stuffed[0]);
         close(asked[1]);
         close(answer[0]);
         char word[64] = "";
@@ -83,45 +170,26 @@ int main() {
     close(asked[0]);
     close(answer[1]);
     test::nap(50);
-
-    test::serve([&](bool last) {
-        CHECK(in_pipe(plain[0]) == 10 && in_pipe(full[0]) == filled && in_pipe(empty[0]) == 0);
-        CHECK(fcntl(full[0], F_GETPIPE_SZ) == 131072 && fcntl(plain[0], F_GETPIPE_SZ) == 65536);
-        CHECK((fcntl(full[1], F_GETFL) & O_NONBLOCK) != 0 && (fcntl(packets[1], F_GETFL) & O_DIRECT) != 0);
-        CHECK((fcntl(plain[0], F_GETFL) & O_ACCMODE) == O_RDONLY &&
-              (fcntl(plain[1], F_GETFL) & O_ACCMODE) == O_WRONLY);
-        CHECK(fcntl(empty[0], F_GETFD) == FD_CLOEXEC && fcntl(plain[0], F_GETFD) == 0);
-        CHECK(write(full[1], "x", 1) == -1 && errno == EAGAIN);
-        CHECK(write(broken[1], "x", 1) == -1 && errno == EPIPE);
-        CHECK(in_pipe(ended[0]) == 10 && in_pipe(fifo_read) == 11);
-        struct stat here {
-        }, there{};
-        CHECK(fstat(fifo_both, &here) == 0 && stat("fifo", &there) == 0 && here.st_ino == there.st_ino);
-        CHECK(in_pipe(stuffed[0]) == 65536);
-        CHECK(write(asked[1], "question", 8) == 8 && read(answer[0], text, sizeof text) == 8);
-        CHECK(std::memcmp(text, "question", 8) == 0);
+    return [=](bool last) {
+        CHECK(write(asked[1], "question", 8) == 8);
+        check_read(answer[0], "question");
         if (!last) return;
-        CHECK(read(plain[0], text, sizeof text) == 10 && std::memcmp(text, "hello pipe", 10) == 0);
-        for (int at = 0; at < filled;) {
-            const ssize_t got = read(full[0], text, sizeof text);
-            CHECK(got > 0);
-            for (ssize_t i = 0; i < got; ++i, ++at)
-                CHECK(text[i] == static_cast<char>(static_cast<size_t>(at) * 7 >> 3));
-        }
-        CHECK(read(packets[0], text, sizeof text) == 3 && std::memcmp(text, "one", 3) == 0);
-        CHECK(read(packets[0], text, sizeof text) == 7 && std::memcmp(text, "two two", 7) == 0);
-        CHECK(read(packets[0], text, sizeof text) == 17);
-        CHECK(read(ended[0], text, sizeof text) == 10 && read(ended[0], text, sizeof text) == 0);
-        CHECK(read(fifo_read, text, sizeof text) == 11 && std::memcmp(text, "in the fifo", 11) == 0);
-        for (int at = 0; at < much;) {
-            const ssize_t got = read(stuffed[0], text, sizeof text);
-            CHECK(got > 0);
-            for (ssize_t i = 0; i < got; ++i, ++at) CHECK(text[i] == static_cast<char>(at * 13 >> 4));
-        }
-        CHECK(read(stuffed[0], text, sizeof text) == 0);
-        int status = 0;
-        CHECK(waitpid(writer, &status, 0) == writer && WEXITSTATUS(status) == 5);
         close(asked[1]);
+        int status = 0;
         CHECK(waitpid(reader, &status, 0) == reader && WEXITSTATUS(status) == 6);
-    });
+    };
+}
+}  // namespace
+
+int main() {
+    signal(SIGPIPE, SIG_IGN);
+    test::serve({{"partly read", partly_read},
+                 {"full, and of another size", full_and_large},
+                 {"packets", packets},
+                 {"empty", empty},
+                 {"without a reader", without_a_reader},
+                 {"without a writer", without_a_writer},
+                 {"a FIFO", fifo},
+                 {"a writer asleep", writer_asleep},
+                 {"a reader asleep", reader_asleep}});
 }

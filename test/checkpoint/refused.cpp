@@ -17,16 +17,16 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <iterator>
 #include <string>
-#include <string_view>
 
 #include "support.h"
 
 namespace {
-std::string_view kind;
-std::atomic<bool> ready{false};
+std::atomic<bool> ready{false};  // the thread or child has done what can't be saved
 int segment = -1;
 
 // A filter that answers so to one call and allows the others. Its listener, if it has one, stays open.
@@ -48,21 +48,209 @@ void* sleeps_without_restart(void*) {
     for (;;) syscall(SYS_nanosleep, &long_time, nullptr);
 }
 
-void* thread_of_its_own_kind(void*) {
-    if (kind == "thread-files") CHECK(unshare(CLONE_FILES) == 0);
-    if (kind == "thread-directory") CHECK(unshare(CLONE_FS) == 0);
-    if (kind == "thread-user") CHECK(syscall(SYS_setresuid, 1234, 1234, 1234) == 0);
-    if (kind == "thread-seccomp") seccomp(SYS_setsid, SECCOMP_RET_KILL_PROCESS);
-    if (kind == "thread-network" && unshare(CLONE_NEWNET) != 0) test::skip("unshare is not allowed");
-    ready = true;
-    for (;;) pause();
+void start_thread(void* (*life)(void*)) {
+    pthread_t made;
+    CHECK(pthread_create(&made, nullptr, life, nullptr) == 0);
+    while (!ready) test::nap(1);
+}
+
+// A thread that is not like the others.
+template <void (*differ)()>
+pid_t thread_that() {
+    start_thread([](void*) -> void* {
+        differ();
+        ready = true;
+        for (;;) pause();
+    });
+    return 0;
 }
 
 int shares_memory(void*) {
     ready = true;
     for (;;) syscall(SYS_pause);
 }
-}  // namespace
+pid_t seccomp_of_its_own() {
+    seccomp(SYS_vhangup, SECCOMP_RET_ERRNO);
+    return 0;
+}
+
+pid_t seccomp_restart() {
+    start_thread(sleeps_without_restart);
+    return 0;
+}
+
+pid_t seccomp_listener() {
+    seccomp(SYS_vhangup, SECCOMP_RET_USER_NOTIF);
+    return 0;
+}
+
+pid_t seccomp_privileges_gone() {
+    sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+    const sock_fprog program = {1, code};
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) test::skip("root may do this");
+    const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct capabilities[2] = {};
+    CHECK(syscall(SYS_capset, &header, capabilities) == 0);
+    return 0;
+}
+
+pid_t seccomp_strict() {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
+        char byte = 0;
+        for (;;) syscall(SYS_read, ends[0], &byte, 1);
+    }
+    test::nap(100);
+    return child;
+}
+
+template <int space>
+pid_t namespace_of_its_own() {
+    if (unshare(space) != 0) test::skip("unshare is not allowed");
+    return 0;
+}
+
+pid_t shared_memory() {
+    static char stack[65536];
+    const pid_t child = clone(shares_memory, stack + sizeof stack, CLONE_VM | SIGCHLD, nullptr);
+    CHECK(child > 0);
+    while (!ready) test::nap(1);
+    return child;
+}
+
+// A grandchild that doesn't exec: its parent, our child, sleeps in the kernel.
+pid_t asleep_in_vfork() {
+    const pid_t child = fork();
+    if (child == 0) {
+        if (vfork() == 0)  // NOLINT(bugprone-unsafe-functions): it is what is tested
+            for (;;) syscall(SYS_pause);
+        _exit(0);
+    }
+    test::nap(100);
+    return child;
+}
+
+template <unsigned flags>
+pid_t io_uring() {
+    io_uring_params parameters = {};
+    parameters.flags = flags;
+    if (syscall(SYS_io_uring_setup, 4, &parameters) < 0) test::skip("io_uring is not allowed");
+    return 0;
+}
+
+pid_t pidfd_of_a_thread() {
+    static std::atomic<pid_t> tid{0};
+    start_thread([](void*) -> void* {
+        tid = gettid();
+        ready = true;
+        for (;;) pause();
+    });
+    constexpr unsigned of_a_thread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
+    if (syscall(SYS_pidfd_open, tid.load(), of_a_thread) < 0) test::skip("no pidfds of threads");
+    return 0;
+}
+
+pid_t queue_that_notifies_a_thread() {
+    const std::string name = "/cairn-test-" + std::to_string(getpid());
+    const mqd_t queue = mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600, nullptr);
+    if (queue < 0) test::skip("no POSIX message queues");
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD;
+    event.sigev_notify_function = [](sigval) {};
+    CHECK(mq_unlink(name.c_str()) == 0 && mq_notify(queue, &event) == 0);
+    return 0;
+}
+
+// Nothing is touched: no page of the pool is needed.
+pid_t huge_pages() {
+    void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) test::skip("no huge pages");
+    return 0;
+}
+
+pid_t huge_memfd() {
+    const int file = memfd_create("huge", MFD_HUGETLB);
+    if (file < 0) test::skip("no huge pages");
+    // A private view of one: the program's own pages of it.
+    void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+    if (memory == MAP_FAILED) test::skip("no huge pages");
+    return 0;
+}
+
+pid_t huge_segment() {
+    segment = shmget(IPC_PRIVATE, 1 << 21, IPC_CREAT | SHM_HUGETLB | SHM_NORESERVE | 0600);
+    if (segment < 0) test::skip("no huge pages in System V segments for this user");
+    return 0;
+}
+
+pid_t packet_ring() {
+    const int fd = socket(AF_PACKET, SOCK_DGRAM, 0);
+    if (fd < 0) test::skip("packet sockets are not allowed");
+    const tpacket_req ring = {4096, 2, 2048, 4};
+    CHECK(setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring) == 0);
+    return 0;
+}
+
+pid_t socket_of_another_family() {
+    if (socket(AF_ALG, SOCK_SEQPACKET, 0) < 0 && socket(AF_VSOCK, SOCK_STREAM, 0) < 0)
+        test::skip("neither AF_ALG nor AF_VSOCK is there");
+    return 0;
+}
+
+pid_t userfaultfd() {
+    constexpr int user_mode_only = 1;
+    if (syscall(SYS_userfaultfd, user_mode_only) < 0) test::skip("userfaultfd is not allowed");
+    return 0;
+}
+
+pid_t traced() {
+    const pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) test::skip("ptrace is not allowed");
+    return child;
+}
+
+// Does what can't be saved, and gives back the child that it needs, or 0.
+struct Kind {
+    const char* name;
+    pid_t (*set_up)();
+};
+
+constexpr Kind kinds[] = {
+    {"thread-files", thread_that<[] { CHECK(unshare(CLONE_FILES) == 0); }>},
+    {"thread-directory", thread_that<[] { CHECK(unshare(CLONE_FS) == 0); }>},
+    {"thread-user", thread_that<[] { CHECK(syscall(SYS_setresuid, 1234, 1234, 1234) == 0); }>},
+    {"thread-seccomp", thread_that<[] { seccomp(SYS_setsid, SECCOMP_RET_KILL_PROCESS); }>},
+    {"thread-network", thread_that<[] { namespace_of_its_own<CLONE_NEWNET>(); }>},
+    {"seccomp", seccomp_of_its_own},
+    {"seccomp, restart", seccomp_restart},
+    {"seccomp listener", seccomp_listener},
+    {"seccomp, privileges gone", seccomp_privileges_gone},
+    {"seccomp strict", seccomp_strict},
+    {"network", namespace_of_its_own<CLONE_NEWNET>},
+    {"hostname", namespace_of_its_own<CLONE_NEWUTS>},
+    {"mounts", namespace_of_its_own<CLONE_NEWNS>},
+    {"ipc", namespace_of_its_own<CLONE_NEWIPC>},
+    {"users", namespace_of_its_own<CLONE_NEWUSER>},
+    {"memory", shared_memory},
+    {"vfork", asleep_in_vfork},
+    {"io-uring-thread", io_uring<IORING_SETUP_SQPOLL>},
+    {"io-uring", io_uring<0>},
+    {"thread pidfd", pidfd_of_a_thread},
+    {"queue", queue_that_notifies_a_thread},
+    {"huge pages", huge_pages},
+    {"huge memfd", huge_memfd},
+    {"huge segment", huge_segment},
+    {"packet ring", packet_ring},
+    {"socket of another family", socket_of_another_family},
+    {"userfaultfd", userfaultfd},
+    {"traced", traced},
+};
 
 // Asleep in a call that nobody makes again when a signal or a stop has ended it: it must not notice.
 pid_t start_sleeper() {
@@ -75,134 +263,16 @@ pid_t start_sleeper() {
     CHECK(epoll_wait(epoll_create1(EPOLL_CLOEXEC), &event, 1, -1) == 1);
     _exit(1);
 }
+}  // namespace
 
 int main(int argc, char** argv) {
     CHECK(argc == 2);
-    kind = argv[1];
+    test::case_name = argv[1];
+    const auto* kind =
+        std::ranges::find_if(kinds, [&](const Kind& each) { return std::strcmp(each.name, argv[1]) == 0; });
+    if (kind == std::end(kinds)) test::failed(__FILE__, __LINE__, "unknown kind");
     const pid_t sleeper = start_sleeper();
-    pid_t child = 0;
-    if (kind.starts_with("thread-")) {
-        pthread_t made;
-        CHECK(pthread_create(&made, nullptr, thread_of_its_own_kind, nullptr) == 0);
-    } else if (kind == "seccomp") {
-        seccomp(SYS_vhangup, SECCOMP_RET_ERRNO);
-        ready = true;
-    } else if (kind == "seccomp, restart") {
-        pthread_t made;
-        CHECK(pthread_create(&made, nullptr, sleeps_without_restart, nullptr) == 0);
-    } else if (kind == "seccomp listener") {
-        seccomp(SYS_vhangup, SECCOMP_RET_USER_NOTIF);
-        ready = true;
-    } else if (kind == "seccomp, privileges gone") {
-        sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
-        const sock_fprog program = {1, code};
-        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) test::skip("root may do this");
-        const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-        __user_cap_data_struct capabilities[2] = {};
-        CHECK(syscall(SYS_capset, &header, capabilities) == 0);
-        ready = true;
-    } else if (kind == "seccomp strict") {
-        int ends[2];
-        CHECK(pipe(ends) == 0);
-        child = fork();
-        if (child == 0) {
-            CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
-            char byte = 0;
-            for (;;) syscall(SYS_read, ends[0], &byte, 1);
-        }
-        test::nap(100);
-        ready = true;
-    } else if (kind == "network" || kind == "hostname" || kind == "mounts" || kind == "ipc" ||
-               kind == "users") {
-        if (unshare(kind == "network"    ? CLONE_NEWNET
-                    : kind == "hostname" ? CLONE_NEWUTS
-                    : kind == "mounts"   ? CLONE_NEWNS
-                    : kind == "ipc"      ? CLONE_NEWIPC
-                                         : CLONE_NEWUSER) != 0)
-            test::skip("unshare is not allowed");
-        ready = true;
-    } else if (kind == "memory") {
-        static char stack[65536];
-        child = clone(shares_memory, stack + sizeof stack, CLONE_VM | SIGCHLD, nullptr);
-        CHECK(child > 0);
-    } else if (kind == "vfork") {
-        // a grandchild that doesn't exec: its parent, our child, sleeps in the kernel
-        child = fork();
-        if (child == 0) {
-            if (vfork() == 0)  // NOLINT(bugprone-unsafe-functions): it is what is tested
-                for (;;) syscall(SYS_pause);
-            _exit(0);
-        }
-        test::nap(100);
-        ready = true;
-    } else if (kind.starts_with("io-uring")) {
-        io_uring_params parameters = {};
-        if (kind == "io-uring-thread") parameters.flags = IORING_SETUP_SQPOLL;
-        if (syscall(SYS_io_uring_setup, 4, &parameters) < 0) test::skip("io_uring is not allowed");
-        ready = true;
-    } else if (kind == "thread pidfd") {
-        static std::atomic<pid_t> tid{0};
-        pthread_t made;
-        const auto sleep = [](void*) -> void* {
-            tid = gettid();
-            for (;;) pause();
-        };
-        CHECK(pthread_create(&made, nullptr, sleep, nullptr) == 0);
-        while (tid == 0) test::nap(1);
-        constexpr unsigned of_a_thread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
-        if (syscall(SYS_pidfd_open, tid.load(), of_a_thread) < 0) test::skip("no pidfds of threads");
-        ready = true;
-    } else if (kind == "queue") {
-        const std::string name = "/cairn-test-" + std::to_string(getpid());
-        const mqd_t queue = mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600, nullptr);
-        if (queue < 0) test::skip("no POSIX message queues");
-        sigevent event{};
-        event.sigev_notify = SIGEV_THREAD;
-        event.sigev_notify_function = [](sigval) {};
-        CHECK(mq_unlink(name.c_str()) == 0 && mq_notify(queue, &event) == 0);
-        ready = true;
-    } else if (kind == "huge pages") {
-        // Nothing is touched: no page of the pool is needed.
-        void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) test::skip("no huge pages");
-        ready = true;
-    } else if (kind == "huge memfd") {
-        const int file = memfd_create("huge", MFD_HUGETLB);
-        if (file < 0) test::skip("no huge pages");
-        // A private view of one: the program's own pages of it.
-        void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
-        if (memory == MAP_FAILED) test::skip("no huge pages");
-        ready = true;
-    } else if (kind == "huge segment") {
-        const int id = shmget(IPC_PRIVATE, 1 << 21, IPC_CREAT | SHM_HUGETLB | SHM_NORESERVE | 0600);
-        if (id < 0) test::skip("no huge pages in System V segments for this user");
-        segment = id;
-        ready = true;
-    } else if (kind == "packet ring") {
-        const int fd = socket(AF_PACKET, SOCK_DGRAM, 0);
-        if (fd < 0) test::skip("packet sockets are not allowed");
-        const tpacket_req ring = {4096, 2, 2048, 4};
-        CHECK(setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring) == 0);
-        ready = true;
-    } else if (kind == "socket of another family") {
-        if (socket(AF_ALG, SOCK_SEQPACKET, 0) < 0 && socket(AF_VSOCK, SOCK_STREAM, 0) < 0)
-            test::skip("neither AF_ALG nor AF_VSOCK is there");
-        ready = true;
-    } else if (kind == "userfaultfd") {
-        constexpr int user_mode_only = 1;
-        if (syscall(SYS_userfaultfd, user_mode_only) < 0) test::skip("userfaultfd is not allowed");
-        ready = true;
-    } else if (kind == "traced") {
-        child = fork();
-        if (child == 0)
-            for (;;) pause();
-        if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) test::skip("ptrace is not allowed");
-        ready = true;
-    } else {
-        test::failed(__FILE__, __LINE__, "unknown kind");
-    }
-    while (!ready) test::nap(1);
+    const pid_t child = kind->set_up();
     test::serve([&](bool last) {
         if (child > 0) CHECK(waitpid(child, nullptr, WNOHANG) == 0);
         CHECK(waitpid(sleeper, nullptr, WNOHANG) == 0);

@@ -52,7 +52,6 @@ void* blocked_thread(void*) {
     CHECK(sigtimedwait(&wanted, &info, &none) == -1 && errno == EAGAIN);
     return nullptr;
 }
-}  // namespace
 
 // A process that ignores SIGTRAP, which a restart uses.
 pid_t deaf_to_traps() {
@@ -74,13 +73,25 @@ bool ignores_trap(pid_t pid) {
     return (ignored >> (SIGTRAP - 1) & 1) != 0;
 }
 
-int main() {
-    const pid_t deaf = deaf_to_traps();
-    while (!ignores_trap(deaf)) test::nap(1);
-    stack_t alternate{};
-    alternate.ss_sp = altstack;
-    alternate.ss_size = sizeof altstack;
-    CHECK(sigaltstack(&alternate, nullptr) == 0);
+// The numbers that libc keeps for itself aside.
+template <class Expected>
+void check_set(const sigset_t& set, Expected expected) {
+    for (int signal = 1; signal < 65; ++signal)
+        if (signal < 32 || signal > 33) CHECK(sigismember(&set, signal) == expected(signal));
+}
+
+// Takes one that is pending, which has to be there.
+siginfo_t taken(int signal) {
+    siginfo_t info{};
+    const timespec none{0, 0};
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    CHECK(sigtimedwait(&one, &info, &none) == signal);
+    return info;
+}
+
+test::Check handlers() {
     struct sigaction action {};
     action.sa_sigaction = handler;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
@@ -94,25 +105,7 @@ int main() {
     struct sigaction ignore {};
     ignore.sa_handler = SIG_IGN;
     CHECK(sigaction(SIGPIPE, &ignore, nullptr) == 0);
-
-    sigset_t mask;
-    sigemptyset(&mask);
-    for (const int signal : {SIGTERM, SIGQUIT, SIGTRAP, SIGRTMIN + 1, SIGRTMIN + 2, SIGRTMAX})
-        sigaddset(&mask, signal);
-    CHECK(pthread_sigmask(SIG_SETMASK, &mask, nullptr) == 0);
-    // Three queued ones of one number keep their order and values; a standard one is there once.
-    for (int i = 0; i < 3; ++i) CHECK(sigqueue(getpid(), SIGRTMIN + 1, sigval{.sival_int = 100 + i}) == 0);
-    CHECK(sigqueue(getpid(), SIGRTMAX, sigval{.sival_ptr = &last_info}) == 0);
-    CHECK(kill(getpid(), SIGTERM) == 0);
-    CHECK(raise(SIGQUIT) == 0);
-    CHECK(raise(SIGTRAP) == 0);
-
-    pthread_t thread;
-    CHECK(pthread_create(&thread, nullptr, blocked_thread, nullptr) == 0);
-    while (thread_id == 0) test::nap(1);
-    CHECK(pthread_sigqueue(thread, SIGRTMIN + 5, sigval{.sival_int = 4711}) == 0);
-
-    test::serve([&](bool last) {
+    return [](bool) {
         struct sigaction now {};
         CHECK(sigaction(SIGUSR1, nullptr, &now) == 0 && now.sa_sigaction == handler);
         CHECK((now.sa_flags & (SA_SIGINFO | SA_ONSTACK | SA_NODEFER)) ==
@@ -123,18 +116,62 @@ int main() {
         CHECK(sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_IGN);
         CHECK(sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_DFL);
         CHECK(sigaction(SIGTRAP, nullptr, &now) == 0 && now.sa_sigaction == handler);
-        CHECK(ignores_trap(deaf) && (!last || kill(deaf, SIGKILL) == 0));
+    };
+}
+
+test::Check ignored_trap() {
+    const pid_t deaf = deaf_to_traps();
+    while (!ignores_trap(deaf)) test::nap(1);
+    return [=](bool last) { CHECK(ignores_trap(deaf) && (!last || kill(deaf, SIGKILL) == 0)); };
+}
+
+test::Check blocked() {
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (const int signal : {SIGTERM, SIGQUIT, SIGTRAP, SIGRTMIN + 1, SIGRTMIN + 2, SIGRTMAX})
+        sigaddset(&mask, signal);
+    CHECK(pthread_sigmask(SIG_SETMASK, &mask, nullptr) == 0);
+    return [=](bool) {
         sigset_t is;
         CHECK(pthread_sigmask(SIG_SETMASK, nullptr, &is) == 0);
-        for (int signal = 1; signal < 65; ++signal)
-            if (signal < 32 || signal > 33) CHECK(sigismember(&is, signal) == sigismember(&mask, signal));
-        sigset_t pending;
-        CHECK(sigpending(&pending) == 0);
-        for (int signal = 1; signal < 65; ++signal)
-            if (signal < 32 || signal > 33)
-                CHECK(sigismember(&pending, signal) == (signal == SIGTERM || signal == SIGQUIT ||
-                                                        signal == SIGTRAP || signal == SIGRTMIN + 1 ||
-                                                        signal == SIGRTMAX));
+        check_set(is, [&](int signal) { return sigismember(&mask, signal); });
+    };
+}
+
+// Three queued ones of one number keep their order and values; a standard one is there once.
+test::Check pending() {
+    for (int i = 0; i < 3; ++i) CHECK(sigqueue(getpid(), SIGRTMIN + 1, sigval{.sival_int = 100 + i}) == 0);
+    CHECK(sigqueue(getpid(), SIGRTMAX, sigval{.sival_ptr = &last_info}) == 0);
+    CHECK(kill(getpid(), SIGTERM) == 0);
+    CHECK(raise(SIGQUIT) == 0);
+    CHECK(raise(SIGTRAP) == 0);
+    return [](bool last) {
+        sigset_t waiting;
+        CHECK(sigpending(&waiting) == 0);
+        check_set(waiting, [](int signal) {
+            return signal == SIGTERM || signal == SIGQUIT || signal == SIGTRAP || signal == SIGRTMIN + 1 ||
+                   signal == SIGRTMAX;
+        });
+        if (!last) return;
+        for (int i = 0; i < 3; ++i) {
+            const siginfo_t info = taken(SIGRTMIN + 1);
+            CHECK(info.si_code == SI_QUEUE);
+            CHECK(info.si_value.sival_int == 100 + i && info.si_pid == getpid() && info.si_uid == getuid());
+        }
+        CHECK(sigpending(&waiting) == 0 && sigismember(&waiting, SIGRTMIN + 1) == 0);
+        CHECK(taken(SIGRTMAX).si_value.sival_ptr == &last_info);
+        const siginfo_t info = taken(SIGTERM);
+        CHECK(info.si_code == SI_USER && info.si_pid == getpid());
+        CHECK(taken(SIGQUIT).si_pid == getpid());
+    };
+}
+
+test::Check alternate_stack() {
+    stack_t alternate{};
+    alternate.ss_sp = altstack;
+    alternate.ss_size = sizeof altstack;
+    CHECK(sigaltstack(&alternate, nullptr) == 0);
+    return [](bool) {
         stack_t stack{};
         CHECK(sigaltstack(nullptr, &stack) == 0 && stack.ss_sp == altstack &&
               stack.ss_size == sizeof altstack);
@@ -143,28 +180,27 @@ int main() {
         for (int i = 0; i < 100 && handled == before; ++i) test::nap(1);
         CHECK(handled == before + 1 && on_altstack && last_info.si_value.sival_int == 5 &&
               last_info.si_pid == getpid());
+    };
+}
+
+test::Check pending_for_a_thread() {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, nullptr, blocked_thread, nullptr) == 0);
+    while (thread_id == 0) test::nap(1);
+    CHECK(pthread_sigqueue(thread, SIGRTMIN + 5, sigval{.sival_int = 4711}) == 0);
+    return [=](bool last) {
         if (!last) return;
-        siginfo_t info{};
-        const timespec none{0, 0};
-        sigset_t one;
-        for (int i = 0; i < 3; ++i) {
-            sigemptyset(&one);
-            sigaddset(&one, SIGRTMIN + 1);
-            CHECK(sigtimedwait(&one, &info, &none) == SIGRTMIN + 1 && info.si_code == SI_QUEUE);
-            CHECK(info.si_value.sival_int == 100 + i && info.si_pid == getpid() && info.si_uid == getuid());
-        }
-        CHECK(sigtimedwait(&one, &info, &none) == -1);
-        sigemptyset(&one);
-        sigaddset(&one, SIGRTMAX);
-        CHECK(sigtimedwait(&one, &info, &none) == SIGRTMAX && info.si_value.sival_ptr == &last_info);
-        sigemptyset(&one);
-        sigaddset(&one, SIGTERM);
-        CHECK(sigtimedwait(&one, &info, &none) == SIGTERM && info.si_code == SI_USER &&
-              info.si_pid == getpid());
-        sigemptyset(&one);
-        sigaddset(&one, SIGQUIT);
-        CHECK(sigtimedwait(&one, &info, &none) == SIGQUIT && info.si_pid == getpid());
         stop = true;
         CHECK(pthread_join(thread, nullptr) == 0);
-    });
+    };
+}
+}  // namespace
+
+int main() {
+    test::serve({{"an ignored SIGTRAP", ignored_trap},
+                 {"handlers", handlers},
+                 {"the mask", blocked},
+                 {"pending", pending},
+                 {"the alternate stack", alternate_stack},
+                 {"pending for a thread", pending_for_a_thread}});
 }
