@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 
 #include <atomic>
-#include <initializer_list>
 #include <thread>
 
 #include "support.h"
@@ -43,49 +42,21 @@ pid_t start(int status, bool at_once = false) {
     _exit(status);
 }
 
-}  // namespace
+constexpr auto by_pidfd = static_cast<idtype_t>(3);  // P_PIDFD
 
-int main() {
-    sigset_t answer;
-    sigemptyset(&answer);
-    sigaddset(&answer, SIGUSR1);
-    CHECK(sigprocmask(SIG_BLOCK, &answer, nullptr) == 0);
+// SIGUSR1: what the asker answers with.
+sigset_t answers() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    return set;
+}
+
+// Of oneself; passed on by fork to a child, which asks it as well.
+test::Check of_oneself() {
+    const sigset_t answer = answers();
     const int self = pidfd(getpid());
     CHECK(self >= 0);
-    pid_t child = start(11), zombie = start(12, true), slept_for = start(13);
-    const pid_t gone = start(0, true);
-    int of_child = pidfd(child, O_NONBLOCK), of_zombie = pidfd(zombie);
-    const int of_gone = pidfd(gone);
-    CHECK(waitpid(gone, nullptr, 0) == gone);
-    siginfo_t info{};
-    CHECK(waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT) == 0);
-    const int epoll = epoll_create1(0);
-    epoll_event event{EPOLLIN, {.u64 = 5}};
-    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, of_child, &event) == 0);
-
-    const int of_thread = pidfd(getpid(), of_a_thread);  // -1 on older kernels
-
-    // Asleep until the process ends.
-    static std::atomic<int> slept{pidfd(slept_for)}, polled_status{0};
-    static std::atomic<bool> waited{false};
-    const auto sleepers = [] {
-        waited = false;
-        polled_status = 0;
-        const int in = slept;
-        std::thread([in] {
-            pollfd polled{in, POLLIN, 0};
-            CHECK(poll(&polled, 1, -1) == 1);
-            waited = true;
-        }).detach();
-        std::thread([in] {
-            siginfo_t end{};
-            // P_PIDFD. A process that has been waited for in poll first is still there for this.
-            CHECK(waitid(static_cast<idtype_t>(3), static_cast<id_t>(in), &end, WEXITED) == 0);
-            polled_status = end.si_status;
-        }).detach();
-    };
-    sleepers();
-    // Of a parent, passed on by fork: the child asks it, not we.
     const pid_t asker = fork();
     if (asker == 0) {
         for (int signal;;) {
@@ -94,47 +65,113 @@ int main() {
             kill(getppid(), SIGUSR1);
         }
     }
-
-    test::serve([&](bool last) {
-        CHECK(send(self, 0) == 0 && !ready(self));
-        CHECK((fcntl(of_child, F_GETFL) & O_NONBLOCK) != 0 && (fcntl(self, F_GETFL) & O_NONBLOCK) == 0);
-        CHECK(ready(of_gone) && send(of_gone, 0) == -1 && errno == ESRCH);
-        if (of_thread >= 0) CHECK(send(of_thread, 0) == 0 && !ready(of_thread));
-
+    return [=](bool last) {
+        CHECK(send(self, 0) == 0 && !ready(self) && (fcntl(self, F_GETFL) & O_NONBLOCK) == 0);
         CHECK(kill(asker, SIGUSR1) == 0);
         const timespec patience{20, 0};
         CHECK(sigtimedwait(&answer, nullptr, &patience) == SIGUSR1);
+        if (last) CHECK(kill(asker, SIGKILL) == 0 && waitpid(asker, nullptr, 0) == asker);
+    };
+}
 
-        // A child that has ended, and was not waited for.
+test::Check of_one_that_has_gone() {
+    const pid_t gone = start(0, true);
+    const int of_gone = pidfd(gone);
+    CHECK(waitpid(gone, nullptr, 0) == gone);
+    return [=](bool) { CHECK(ready(of_gone) && send(of_gone, 0) == -1 && errno == ESRCH); };
+}
+
+test::Check of_the_main_thread() {
+    const int of_thread = pidfd(getpid(), of_a_thread);  // -1 on older kernels
+    return [=](bool) {
+        if (of_thread >= 0) CHECK(send(of_thread, 0) == 0 && !ready(of_thread));
+    };
+}
+
+// A child that has ended, and was not waited for.
+test::Check of_a_zombie() {
+    siginfo_t info{};
+    pid_t zombie = start(12, true);
+    int of_zombie = pidfd(zombie);
+    CHECK(waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT) == 0);
+    return [=](bool) mutable {
         siginfo_t end{};
-        CHECK(ready(of_zombie) &&
-              waitid(static_cast<idtype_t>(3), static_cast<id_t>(of_zombie), &end, WEXITED) == 0);
+        CHECK(ready(of_zombie) && waitid(by_pidfd, static_cast<id_t>(of_zombie), &end, WEXITED) == 0);
         CHECK(end.si_pid == zombie && end.si_code == CLD_EXITED && end.si_status == 12);
         close(of_zombie);
         zombie = start(12, true);
         of_zombie = pidfd(zombie);
         CHECK(waitid(P_PID, static_cast<id_t>(zombie), &end, WEXITED | WNOWAIT) == 0);
+    };
+}
 
+test::Check of_a_child() {
+    pid_t child = start(11);
+    int of_child = pidfd(child, O_NONBLOCK);
+    const int epoll = epoll_create1(0);
+    epoll_event event{EPOLLIN, {.u64 = 5}};
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, of_child, &event) == 0);
+    return [=](bool last) mutable {
+        CHECK((fcntl(of_child, F_GETFL) & O_NONBLOCK) != 0);
         epoll_event got{};
         CHECK(!ready(of_child) && epoll_wait(epoll, &got, 1, 0) == 0);
-        CHECK(waitid(static_cast<idtype_t>(3), static_cast<id_t>(of_child), &end, WEXITED) == -1 &&
-              errno == EAGAIN);
+        siginfo_t end{};
+        CHECK(waitid(by_pidfd, static_cast<id_t>(of_child), &end, WEXITED) == -1 && errno == EAGAIN);
         CHECK(send(of_child, SIGTERM) == 0 && epoll_wait(epoll, &got, 1, 20000) == 1 && got.data.u64 == 5);
         CHECK(waitpid(child, nullptr, 0) == child && epoll_ctl(epoll, EPOLL_CTL_DEL, of_child, nullptr) == 0);
         close(of_child);
         child = start(11);
         of_child = pidfd(child, O_NONBLOCK);
         CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, of_child, &event) == 0);
+        if (last) CHECK(kill(child, SIGKILL) == 0 && waitpid(child, nullptr, 0) == child);
+    };
+}
 
+std::atomic<int> polled_status{0};
+std::atomic<bool> waited{false};
+
+// Two threads sleep until the process ends.
+void start_sleepers(int in) {
+    waited = false;
+    polled_status = 0;
+    std::thread([in] {
+        pollfd polled{in, POLLIN, 0};
+        CHECK(poll(&polled, 1, -1) == 1);
+        waited = true;
+    }).detach();
+    std::thread([in] {
+        siginfo_t end{};
+        // A process that has been waited for in poll first is still there for this.
+        CHECK(waitid(by_pidfd, static_cast<id_t>(in), &end, WEXITED) == 0);
+        polled_status = end.si_status;
+    }).detach();
+}
+
+test::Check slept_for() {
+    pid_t child = start(13);
+    int slept = pidfd(child);
+    start_sleepers(slept);
+    return [=](bool last) mutable {
         CHECK(!waited && polled_status == 0 && send(slept, SIGTERM) == 0);
         for (int i = 0; i < 2000 && (!waited || polled_status == 0); ++i) test::nap(5);
         CHECK(waited && polled_status == 13);
         close(slept);
-        slept_for = start(13);
-        slept = pidfd(slept_for);
-        sleepers();
-        if (!last) return;
-        for (const pid_t pid : {asker, child, slept_for}) CHECK(kill(pid, SIGKILL) == 0);
-        CHECK(waitpid(asker, nullptr, 0) == asker && waitpid(child, nullptr, 0) == child);
-    });
+        child = start(13);
+        slept = pidfd(child);
+        start_sleepers(slept);
+        if (last) CHECK(kill(child, SIGKILL) == 0);
+    };
+}
+
+}  // namespace
+
+int main() {
+    const sigset_t answer = answers();  // blocked in every thread
+    CHECK(sigprocmask(SIG_BLOCK, &answer, nullptr) == 0);
+    test::serve({{"of a child that has gone", of_one_that_has_gone},
+                 {"of a child that has ended", of_a_zombie},
+                 {"of a child", of_a_child},
+                 {"of the main thread", of_the_main_thread},
+                 {"slept for", slept_for},
+                 {"of oneself", of_oneself}});
 }

@@ -36,32 +36,6 @@ int operate(int set, unsigned short number, short amount, short flags = 0) {
 int value(int set, int number) {
     return semctl(set, number, GETVAL);
 }
-// Takes the lock with a promise to give it back, and one that SETVAL makes void; keeps both over an exec.
-pid_t start_holder(const char* self, int set) {
-    const pid_t child = fork();
-    if (child > 0) return child;
-    const std::string id = std::to_string(set);
-    CHECK(child == 0);
-    execl(self, self, "promise", id.c_str(), nullptr);
-    CHECK(!"execl");
-    return 0;
-}
-
-// Takes and gives all the time, with promises: wherever a checkpoint finds it, the promise must be known to
-// the last one.
-pid_t start_busy(int set, long* counters) {
-    const pid_t child = fork();
-    CHECK(child >= 0);
-    if (child > 0) return child;
-    for (;;) {
-        CHECK(operate(set, busy, -1, SEM_UNDO) == 0);
-        CHECK(counters[0] == counters[1]);
-        ++counters[0];
-        ++counters[1];
-        CHECK(operate(set, busy, 1, SEM_UNDO) == 0);
-    }
-}
-
 struct Segments {
     int whole, keyed, removed;
     key_t key;
@@ -161,38 +135,76 @@ struct Queue {
     }
 };
 
-}  // namespace
+// What the cases share.
+const char* program = nullptr;
+key_t own_key = 0;
+int semaphores = -1;
+Segments segments{};
+Queue queue{};
+std::atomic<bool> over{false};  // the objects are being removed
 
-int main(int argc, char** argv) {
-    if (argc == 3) {
-        // Knows the set by its arguments.
-        const int set = std::atoi(argv[2]);
-        if (std::strcmp(argv[1], "promise") == 0) {
-            CHECK(operate(set, lock, -1, SEM_UNDO) == 0 && operate(set, voided, 3, SEM_UNDO) == 0);
-            execl(argv[0], argv[0], "hold", argv[2], nullptr);
-            CHECK(!"execl");
-        }
-        CHECK(operate(set, holding, 1) == 0);
-        for (;;) pause();
-    }
-    const key_t key =
-        0x43000000 | static_cast<key_t>(static_cast<long>(test::now(CLOCK_REALTIME) * 1e6) & 0xffffff);
-    Segments segments{};
-    segments.set_up(key);
-    Queue queue{};
-    queue.set_up(key);
-    const int set = semget(IPC_PRIVATE, set_size, IPC_CREAT | 0600), keyed = semget(key, 1, IPC_CREAT | 0600);
-    CHECK(set >= 0 && keyed >= 0);
-    unsigned short values[set_size] = {5, 1, 0, 0, 0, 0, 1, 0};
-    CHECK(semctl(set, 0, SETALL, values) == 0 && semctl(keyed, 0, SETVAL, 77) == 0);
+void end(pid_t pid) {
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, nullptr, 0) == pid);
+}
 
+test::Check shared_memory() {
+    segments.set_up(own_key);
+    return [turn = 0L](bool last) mutable {
+        segments.check(turn++, 5);
+        if (!last) return;
+        CHECK(shmctl(segments.whole, IPC_RMID, nullptr) == 0 &&
+              shmctl(segments.keyed, IPC_RMID, nullptr) == 0);
+    };
+}
+
+test::Check semaphores_by_key() {
+    const int keyed = semget(own_key, 1, IPC_CREAT | 0600);
+    CHECK(keyed >= 0 && semctl(keyed, 0, SETVAL, 77) == 0);
+    return [=](bool last) {
+        CHECK(value(keyed, 0) == 77 && semget(own_key, 0, 0) == keyed);
+        if (last) CHECK(semctl(keyed, 0, IPC_RMID) == 0);
+    };
+}
+
+// A child that writes into the segment when it is asked to.
+test::Check asleep_in_semop() {
     const pid_t worker = fork();
     if (worker == 0)
         for (;;) {
-            CHECK(operate(set, asked, -1) == 0);
+            CHECK(operate(semaphores, asked, -1) == 0);
             std::strcpy(segments.at + page, "by the child");
-            CHECK(operate(set, answered, 1) == 0);
+            CHECK(operate(semaphores, answered, 1) == 0);
         }
+    return [=](bool last) {
+        segments.at[page] = 0;
+        CHECK(operate(semaphores, asked, 1) == 0 && operate(semaphores, answered, -1) == 0);
+        CHECK(std::strcmp(segments.at + page, "by the child") == 0);
+        if (last) end(worker);
+    };
+}
+
+test::Check asleep_in_semtimedop() {
+    static std::atomic<int> woken{0};
+    std::thread([] {
+        for (;;) {
+            sembuf operation{timed, -1, 0};
+            const timespec long_time{1'000'000, 0};
+            const int done = semtimedop(semaphores, &operation, 1, &long_time);
+            if (over) return;
+            CHECK(done == 0);
+            ++woken;
+        }
+    }).detach();
+    return [turn = 0](bool) mutable {
+        CHECK(woken == turn++);
+        CHECK(operate(semaphores, timed, 1) == 0);
+        while (woken != turn) test::nap(1);
+    };
+}
+
+// A child that is asleep in msgrcv, and a thread that is in msgsnd.
+test::Check queues() {
+    queue.set_up(own_key);
     const pid_t listener = fork();
     if (listener == 0)
         for (;;) {
@@ -200,19 +212,7 @@ int main(int argc, char** argv) {
             for (char& letter : text) letter = static_cast<char>(std::toupper(letter));
             Queue::send(text.c_str(), 9, queue.id);
         }
-    static std::atomic<int> woken{0};
-    static std::atomic<bool> over{false};  // the objects are being removed
-    std::thread([&] {
-        for (;;) {
-            sembuf operation{timed, -1, 0};
-            const timespec long_time{1'000'000, 0};
-            const int done = semtimedop(set, &operation, 1, &long_time);
-            if (over) return;
-            CHECK(done == 0);
-            ++woken;
-        }
-    }).detach();
-    std::thread([&] {
+    std::thread([] {
         for (;;) {
             Message message{1, ""};
             std::memset(message.text, 'x', 60);
@@ -221,54 +221,110 @@ int main(int argc, char** argv) {
             CHECK(done == 0);
         }
     }).detach();
-    // what this process itself has promised, and a little of it back
-    CHECK(operate(set, counting, -4, SEM_UNDO) == 0 && operate(set, counting, 2, SEM_UNDO) == 0);
+    return [listener, turn = 0L](bool last) mutable {
+        queue.check(turn++);
+        if (last) end(listener);
+    };
+}
+
+// What this process itself has promised, and a little of it back.
+test::Check own_promises() {
+    CHECK(operate(semaphores, counting, -4, SEM_UNDO) == 0 &&
+          operate(semaphores, counting, 2, SEM_UNDO) == 0);
+    return [](bool) { CHECK(value(semaphores, counting) == 3); };
+}
+
+// They take and give all the time, with promises: wherever a checkpoint finds it, the promise must be known
+// to the last one.
+test::Check promises_all_the_time() {
     void* const shared = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(shared != MAP_FAILED);
     auto* counters = static_cast<long*>(shared);
-    pid_t busy_ones[2] = {};
-    const auto start_busy_ones = [&] {
-        for (pid_t& one : busy_ones) one = start_busy(set, counters);
+    const auto start = [=] {
+        const pid_t child = fork();
+        CHECK(child >= 0);
+        if (child > 0) return child;
+        for (;;) {
+            CHECK(operate(semaphores, busy, -1, SEM_UNDO) == 0);
+            CHECK(counters[0] == counters[1]);
+            ++counters[0];
+            ++counters[1];
+            CHECK(operate(semaphores, busy, 1, SEM_UNDO) == 0);
+        }
     };
-    start_busy_ones();
-    pid_t holder = start_holder(argv[0], set);
-    // Until it has gone on after its last promise: one that is made void by somebody who is faster than the
-    // note of it would be remembered (docs/moments.md).
-    CHECK(operate(set, holding, -1) == 0 && value(set, voided) == 3);
-    CHECK(semctl(set, voided, SETVAL, 1) == 0);
-
-    long turn = 0;
-    test::serve([&](bool last) {
-        segments.check(turn, 5);
+    return [=, ones = std::array{start(), start()}](bool last) mutable {
         const long counted = counters[0];
         while (counters[0] == counted) test::nap(1);
-        for (const pid_t one : busy_ones) CHECK(kill(one, SIGKILL) == 0 && waitpid(one, nullptr, 0) == one);
-        CHECK(value(set, busy) == 1);
+        for (const pid_t one : ones) end(one);
+        CHECK(value(semaphores, busy) == 1);
         counters[1] = counters[0];
-        CHECK(value(set, counting) == 3 && value(keyed, 0) == 77 && semget(key, 0, 0) == keyed);
-        CHECK(value(set, lock) == 0 && value(set, voided) == 1 && woken == turn);
-        segments.at[page] = 0;
-        CHECK(operate(set, asked, 1) == 0 && operate(set, answered, -1) == 0);
-        CHECK(std::strcmp(segments.at + page, "by the child") == 0);
-        CHECK(operate(set, timed, 1) == 0);
-        queue.check(turn);
-        ++turn;
-        while (woken != turn) test::nap(1);
+        if (!last) ones = {start(), start()};
+    };
+}
+
+// Takes the lock with a promise to give it back, and one that SETVAL makes void; keeps both over an exec.
+pid_t start_holder(int voided_value) {
+    const pid_t child = fork();
+    const std::string id = std::to_string(semaphores);
+    CHECK(child >= 0);
+    if (child == 0) {
+        execl(program, program, "promise", id.c_str(), nullptr);
+        CHECK(!"execl");
+    }
+    // Until it has gone on after its last promise: one that is made void by somebody who is faster than the
+    // note of it would be remembered (docs/moments.md).
+    CHECK(operate(semaphores, holding, -1) == 0 && value(semaphores, voided) == voided_value);
+    CHECK(value(semaphores, lock) == 0 && semctl(semaphores, voided, SETVAL, 1) == 0);
+    return child;
+}
+
+test::Check promises_over_an_exec() {
+    return [holder = start_holder(3)](bool last) mutable {
+        CHECK(value(semaphores, lock) == 0 && value(semaphores, voided) == 1);
         // The kernel keeps the promise; the one that is void isn't kept.
-        CHECK(kill(holder, SIGKILL) == 0 && waitpid(holder, nullptr, 0) == holder);
-        CHECK(value(set, lock) == 1 && value(set, voided) == 1);
-        if (!last) {
-            start_busy_ones();
-            holder = start_holder(argv[0], set);
-            CHECK(operate(set, holding, -1) == 0 && value(set, voided) == 4);
-            CHECK(value(set, lock) == 0 && semctl(set, voided, SETVAL, 1) == 0);
-            return;
-        }
+        end(holder);
+        CHECK(value(semaphores, lock) == 1 && value(semaphores, voided) == 1);
+        if (!last) holder = start_holder(4);
+    };
+}
+
+test::Check removal() {
+    return [](bool last) {
+        if (!last) return;
         over = true;
-        CHECK(kill(worker, SIGKILL) == 0 && kill(listener, SIGKILL) == 0);
-        CHECK(semctl(set, 0, IPC_RMID) == 0 && semctl(keyed, 0, IPC_RMID) == 0);
+        CHECK(semctl(semaphores, 0, IPC_RMID) == 0);
         CHECK(msgctl(queue.id, IPC_RMID, nullptr) == 0 && msgctl(queue.full, IPC_RMID, nullptr) == 0);
-        CHECK(shmctl(segments.whole, IPC_RMID, nullptr) == 0 &&
-              shmctl(segments.keyed, IPC_RMID, nullptr) == 0);
-    });
+    };
+}
+
+// The holder of the promises, which knows the set by its arguments.
+[[noreturn]] void promise_or_hold(char** argv) {
+    const int known = std::atoi(argv[2]);
+    if (std::strcmp(argv[1], "promise") == 0) {
+        CHECK(operate(known, lock, -1, SEM_UNDO) == 0 && operate(known, voided, 3, SEM_UNDO) == 0);
+        execl(argv[0], argv[0], "hold", argv[2], nullptr);
+        CHECK(!"execl");
+    }
+    CHECK(operate(known, holding, 1) == 0);
+    for (;;) pause();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc == 3) promise_or_hold(argv);
+    program = argv[0];
+    own_key = 0x43000000 | static_cast<key_t>(static_cast<long>(test::now(CLOCK_REALTIME) * 1e6) & 0xffffff);
+    semaphores = semget(IPC_PRIVATE, set_size, IPC_CREAT | 0600);
+    unsigned short values[set_size] = {5, 1, 0, 0, 0, 0, 1, 0};
+    CHECK(semaphores >= 0 && semctl(semaphores, 0, SETALL, values) == 0);
+    test::serve({{"shared memory", shared_memory},
+                 {"semaphores by a key", semaphores_by_key},
+                 {"a child asleep in semop", asleep_in_semop},
+                 {"message queues", queues},
+                 {"a thread asleep in semtimedop", asleep_in_semtimedop},
+                 {"promises of one's own", own_promises},
+                 {"promises made and kept all the time", promises_all_the_time},
+                 {"promises over an exec", promises_over_an_exec},
+                 {"removal", removal}});
 }
