@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <initializer_list>
+#include <array>
 #include <string>
 
 #include "support.h"
@@ -38,14 +38,29 @@ std::string field(const char* name) {
     CHECK(at != std::string::npos);
     return status.substr(at + 1, status.find('\n', at + 1) - at - 1);
 }
-}  // namespace
 
-int main(int, char** argv) {
-    // A child is the subject, so that its parent can be asked as well: parent-death signal.
+test::Check identity() {
+    const pid_t pid = getpid(), group = getpgrp(), session = getsid(0);
+    return [=](bool) {
+        // The parent is a new one: the restart's shell is not in the image.
+        CHECK(getpid() == pid && getpgrp() == group && getsid(0) == session);
+        CHECK(field("Threads") == "Threads:\t1");
+    };
+}
+
+test::Check directory_and_umask() {
     CHECK(mkdir("inside", 0755) == 0 || errno == EEXIST);
     const std::string before_cwd = link("/proc/self/cwd");
     CHECK(chdir("inside") == 0);
     umask(0137);
+    return [=](bool) {
+        CHECK(link("/proc/self/cwd") == before_cwd + "/inside");
+        const mode_t mask = umask(0137);
+        CHECK(mask == 0137);
+    };
+}
+
+test::Check limits() {
     rlimit limit{};
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     limit.rlim_cur = 333;
@@ -59,6 +74,16 @@ int main(int, char** argv) {
     CHECK(getrlimit(RLIMIT_STACK, &limit) == 0);
     limit.rlim_cur = 4 << 20;
     CHECK(setrlimit(RLIMIT_STACK, &limit) == 0);
+    return [all = file("/proc/self/limits")](bool) {
+        if (file("/proc/self/limits") != all) {
+            test::say(all.c_str());
+            test::say(file("/proc/self/limits").c_str());
+        }
+        CHECK(file("/proc/self/limits") == all);
+    };
+}
+
+test::Check scheduling() {
     CHECK(setpriority(PRIO_PROCESS, 0, 7) == 0);
     sched_param param{};
     CHECK(sched_setscheduler(0, SCHED_BATCH, &param) == 0);
@@ -66,7 +91,25 @@ int main(int, char** argv) {
     CPU_ZERO(&cpus);
     CPU_SET(0, &cpus);
     CHECK(sched_setaffinity(0, sizeof cpus, &cpus) == 0);
+    return [](bool) {
+        errno = 0;
+        CHECK(getpriority(PRIO_PROCESS, 0) == 7 && errno == 0);
+        CHECK(sched_getscheduler(0) == SCHED_BATCH);
+        cpu_set_t now;
+        CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_COUNT(&now) == 1 && CPU_ISSET(0, &now));
+    };
+}
+
+test::Check name() {
     CHECK(prctl(PR_SET_NAME, "new (na) me") == 0);
+    return [](bool) {
+        char now[16];
+        CHECK(prctl(PR_GET_NAME, now) == 0 && std::strcmp(now, "new (na) me") == 0);
+        CHECK(file("/proc/self/comm") == "new (na) me\n");
+    };
+}
+
+test::Check settings_of_prctl() {
     CHECK(prctl(PR_SET_PDEATHSIG, SIGUSR2) == 0);
     CHECK(prctl(PR_SET_TIMERSLACK, 123456) == 0);
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
@@ -75,42 +118,7 @@ int main(int, char** argv) {
     CHECK(prctl(PR_SET_DUMPABLE, dumpable) == 0);
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
-    // As daemons do: what ps shows is overwritten in place.
-    const size_t length = std::strlen(argv[0]);
-    std::memset(argv[0], 'z', length);
-    CHECK(setenv("SET_LATER", "yes", 1) == 0);
-    const std::string executable = link("/proc/self/exe"), environment = file("/proc/self/environ"),
-                      limits = file("/proc/self/limits"), auxv = file("/proc/self/auxv");
-    const unsigned long page = getauxval(AT_PAGESZ), random = getauxval(AT_RANDOM);
-    unsigned char random_bytes[16];
-    std::memcpy(random_bytes, reinterpret_cast<void*>(random), 16);
-    void* break_now = sbrk(0);
-    const pid_t pid = getpid(), parent = getppid(), group = getpgrp(), session = getsid(0);
-    const std::string oom = "321\n";
-    const int oom_fd = open("/proc/self/oom_score_adj", O_WRONLY);
-    const bool with_oom =
-        oom_fd >= 0 && write(oom_fd, oom.data(), oom.size()) == static_cast<ssize_t>(oom.size());
-    close(oom_fd);
-
-    test::serve([&](bool) {
-        CHECK(getpid() == pid && getpgrp() == group && getsid(0) == session);
-        static_cast<void>(parent);  // a new one: the restart's shell is not in the image
-        CHECK(link("/proc/self/cwd") == before_cwd + "/inside");
-        const mode_t mask = umask(0137);
-        CHECK(mask == 0137);
-        if (file("/proc/self/limits") != limits) {
-            test::say(limits.c_str());
-            test::say(file("/proc/self/limits").c_str());
-        }
-        CHECK(file("/proc/self/limits") == limits);
-        errno = 0;
-        CHECK(getpriority(PRIO_PROCESS, 0) == 7 && errno == 0);
-        CHECK(sched_getscheduler(0) == SCHED_BATCH);
-        cpu_set_t now;
-        CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_COUNT(&now) == 1 && CPU_ISSET(0, &now));
-        char name[16];
-        CHECK(prctl(PR_GET_NAME, name) == 0 && std::strcmp(name, "new (na) me") == 0);
-        CHECK(file("/proc/self/comm") == "new (na) me\n");
+    return [=](bool) {
         int value = 0;
         CHECK(prctl(PR_GET_PDEATHSIG, &value) == 0 && value == SIGUSR2);
         CHECK(prctl(PR_GET_TIMERSLACK) == 123456);
@@ -118,14 +126,56 @@ int main(int, char** argv) {
         CHECK(prctl(PR_GET_DUMPABLE) == dumpable);
         CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
         CHECK(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1);
-        if (with_oom) CHECK(file("/proc/self/oom_score_adj") == oom);
+    };
+}
+
+// As daemons do: what ps shows is overwritten in place.
+test::Check arguments_and_environment(char** argv) {
+    const size_t length = std::strlen(argv[0]);
+    std::memset(argv[0], 'z', length);
+    CHECK(setenv("SET_LATER", "yes", 1) == 0);
+    return [=, environment = file("/proc/self/environ")](bool) {
         CHECK(file("/proc/self/cmdline") == std::string(length, 'z') + '\0');
-        CHECK(file("/proc/self/environ") == environment && file("/proc/self/auxv") == auxv);
-        CHECK(link("/proc/self/exe") == executable);
+        CHECK(file("/proc/self/environ") == environment);
         CHECK(std::strcmp(getenv("SET_LATER"), "yes") == 0);
+    };
+}
+
+test::Check executable_and_vector() {
+    const unsigned long page = getauxval(AT_PAGESZ), random = getauxval(AT_RANDOM);
+    std::array<unsigned char, 16> random_bytes{};
+    std::memcpy(random_bytes.data(), reinterpret_cast<void*>(random), 16);
+    return [=, executable = link("/proc/self/exe"), auxv = file("/proc/self/auxv")](bool) {
+        CHECK(link("/proc/self/exe") == executable && file("/proc/self/auxv") == auxv);
         CHECK(getauxval(AT_PAGESZ) == page && getauxval(AT_RANDOM) == random);
-        CHECK(std::memcmp(random_bytes, reinterpret_cast<void*>(random), 16) == 0);
-        CHECK(sbrk(0) == break_now);
-        CHECK(field("Threads") == "Threads:\t1");
-    });
+        CHECK(std::memcmp(random_bytes.data(), reinterpret_cast<void*>(random), 16) == 0);
+    };
+}
+
+test::Check oom_score() {
+    const std::string oom = "321\n";
+    const int fd = open("/proc/self/oom_score_adj", O_WRONLY);
+    const bool with_oom = fd >= 0 && write(fd, oom.data(), oom.size()) == static_cast<ssize_t>(oom.size());
+    close(fd);
+    return [=](bool) {
+        if (with_oom) CHECK(file("/proc/self/oom_score_adj") == oom);
+    };
+}
+
+test::Check end_of_the_heap() {
+    return [before = sbrk(0)](bool) { CHECK(sbrk(0) == before); };
+}
+}  // namespace
+
+int main(int, char** argv) {
+    test::serve({{"ids", identity},
+                 {"working directory and umask", directory_and_umask},
+                 {"limits", limits},
+                 {"scheduling", scheduling},
+                 {"name", name},
+                 {"settings of prctl", settings_of_prctl},
+                 {"arguments and environment", [=] { return arguments_and_environment(argv); }},
+                 {"executable and auxiliary vector", executable_and_vector},
+                 {"OOM score", oom_score},
+                 {"the end of the heap", end_of_the_heap}});
 }

@@ -51,12 +51,7 @@ int add(int fd, const char* name, std::uint32_t mask) {
     return wd;
 }
 
-}  // namespace
-
-int main() {
-    // A folder of its own: the test's driver works in the one that we are started in.
-    CHECK(mkdir("inotify", 0700) == 0 && chdir("inotify") == 0);
-    CHECK(mkdir("folder", 0700) == 0 && mkdir("folder/deep", 0700) == 0 && mkdir("other", 0700) == 0);
+test::Check watches() {
     touch("folder/file");
     touch("gone");
     const int nameless = open("gone", O_RDWR);
@@ -69,38 +64,12 @@ int main() {
               of_file = add(fd, "folder/file", IN_MODIFY | IN_ATTRIB),
               of_nameless = add(fd, "gone", IN_MODIFY);
     int once = add(fd, "other", IN_CREATE | IN_ONESHOT);
-    // Of what the restart itself opens.
-    const int everything = inotify_init1(IN_NONBLOCK);
-    const int here = add(everything, ".", IN_CLOSE_WRITE | IN_CREATE | IN_DELETE);
-    const int program = add(everything, "/proc/self/exe", IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF);
     CHECK(unlink("gone") == 0);
     (void)events(fd);
-    (void)events(everything);
-
-    static std::atomic<int> heard{0};
-    const int slept_in = inotify_init1(0);
-    const int signalled = add(slept_in, "folder", IN_CREATE);
-    std::thread([=] {
-        for (;;) {
-            alignas(inotify_event) char data[4096];
-            const ssize_t got = read(slept_in, data, sizeof data);
-            CHECK(got > 0 && reinterpret_cast<inotify_event*>(data)->wd == signalled);
-            for (ssize_t at = 0; at < got; ++heard)
-                at += static_cast<ssize_t>(sizeof(inotify_event) +
-                                           reinterpret_cast<inotify_event*>(data + at)->len);
-        }
-    }).detach();
-
-    int turn = 0, all_heard = 0;
-    test::serve([&](bool) {
+    return [=, turn = 0](bool) mutable {
         ++turn;
         int waiting = -1;
         CHECK(ioctl(fd, FIONREAD, &waiting) == 0 && waiting == 0 && events(fd).empty());
-        for (const Event& event : events(everything)) {
-            std::printf("event of watch %d: %#x %s\n", event.wd, event.mask, event.name.c_str());
-            std::fflush(stdout);
-            CHECK(!"no event of the restart's own");
-        }
         CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
         const std::string name = "new" + std::to_string(turn), path = "folder/" + name;
         touch(path.c_str());
@@ -123,14 +92,57 @@ int main() {
         once = fresh;
         // The same file has the same number, and its mask can be changed.
         CHECK(add(fd, "folder", IN_CREATE | IN_DELETE | IN_MOVE) == in_folder);
+    };
+}
+
+// Of what the restart itself opens: nothing is told.
+test::Check of_a_restart() {
+    const int everything = inotify_init1(IN_NONBLOCK);
+    const int here = add(everything, ".", IN_CLOSE_WRITE | IN_CREATE | IN_DELETE);
+    const int program = add(everything, "/proc/self/exe", IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF);
+    return [=](bool) {
+        for (const Event& event : events(everything)) {
+            std::printf("event of watch %d: %#x %s\n", event.wd, event.mask, event.name.c_str());
+            std::fflush(stdout);
+            CHECK(!"no event of the restart's own");
+        }
+        CHECK(add(everything, "/proc/self/exe", IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF) == program);
+        touch("in-here");
+        CHECK(events(everything) ==
+              (std::vector<Event>{{here, IN_CREATE, "in-here"}, {here, IN_CLOSE_WRITE, "in-here"}}));
+        CHECK(unlink("in-here") == 0 &&
+              events(everything) == (std::vector<Event>{{here, IN_DELETE, "in-here"}}));
+    };
+}
+
+// It hears of the one file that the watches' case makes in the folder each time.
+test::Check reader_asleep() {
+    static std::atomic<int> heard{0};
+    const int slept_in = inotify_init1(0);
+    const int signalled = add(slept_in, "folder", IN_CREATE);
+    std::thread([=] {
+        for (;;) {
+            alignas(inotify_event) char data[4096];
+            const ssize_t got = read(slept_in, data, sizeof data);
+            CHECK(got > 0 && reinterpret_cast<inotify_event*>(data)->wd == signalled);
+            for (ssize_t at = 0; at < got; ++heard)
+                at += static_cast<ssize_t>(sizeof(inotify_event) +
+                                           reinterpret_cast<inotify_event*>(data + at)->len);
+        }
+    }).detach();
+    return [all_heard = 0](bool) mutable {
         ++all_heard;
         for (int i = 0; i < 2000 && heard < all_heard; ++i) test::nap(5);
         CHECK(heard == all_heard);
-        CHECK(add(everything, "/proc/self/exe", IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF) == program);
-        touch("in-here");
-        found = events(everything);
-        CHECK(has({here, IN_CREATE, "in-here"}) && has({here, IN_CLOSE_WRITE, "in-here"}) && found.empty());
-        CHECK(unlink("in-here") == 0 &&
-              events(everything) == (std::vector<Event>{{here, IN_DELETE, "in-here"}}));
-    });
+    };
+}
+
+}  // namespace
+
+int main() {
+    // A folder of its own: the test's driver works in the one that we are started in.
+    CHECK(mkdir("inotify", 0700) == 0 && chdir("inotify") == 0);
+    CHECK(mkdir("folder", 0700) == 0 && mkdir("folder/deep", 0700) == 0 && mkdir("other", 0700) == 0);
+    test::serve(
+        {{"watches", watches}, {"what a restart opens", of_a_restart}, {"a reader asleep", reader_asleep}});
 }
