@@ -7,7 +7,7 @@
 #include <sys/time.h>
 
 #include <atomic>
-#include <initializer_list>
+#include <vector>
 
 #include "support.h"
 
@@ -52,9 +52,33 @@ double left(timer_t timer) {
     CHECK(timer_gettime(timer, &value) == 0);
     return static_cast<double>(value.it_value.tv_sec) + static_cast<double>(value.it_value.tv_nsec) / 1e9;
 }
-}  // namespace
 
-int main() {
+timer_t made(clockid_t clock, sigevent event) {
+    timer_t timer = nullptr;
+    CHECK(timer_create(clock, &event, &timer) == 0);
+    return timer;
+}
+sigevent silent() {
+    sigevent event{};
+    event.sigev_notify = SIGEV_NONE;
+    return event;
+}
+sigevent to_process() {
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGRTMIN + 3;
+    event.sigev_value.sival_int = 99;
+    return event;
+}
+void set(timer_t timer, const itimerspec& value) {
+    CHECK(timer_settime(timer, 0, &value, nullptr) == 0);
+}
+
+constexpr itimerspec often{{0, 40000000}, {0, 40000000}}, in_an_hour{{0, 0}, {3600, 0}};
+std::vector<timer_t> known;
+
+// To the process, to a thread, by setitimer, of computing time.
+test::Check periodic() {
     handle(SIGALRM, on_alarm, nullptr);
     handle(SIGVTALRM, on_profile, nullptr);
     handle(SIGRTMIN + 3, nullptr, on_queued);
@@ -63,40 +87,19 @@ int main() {
     CHECK(setitimer(ITIMER_REAL, &every, nullptr) == 0);
     const itimerval computing{{0, 20000}, {0, 20000}};
     CHECK(setitimer(ITIMER_VIRTUAL, &computing, nullptr) == 0);
-    const itimerval far{{0, 0}, {5000, 0}};
-    CHECK(setitimer(ITIMER_PROF, &far, nullptr) == 0);
-
-    timer_t first = nullptr, deleted = nullptr, disarmed = nullptr, distant = nullptr, threaded = nullptr,
-            silent = nullptr;
-    sigevent event{};
-    event.sigev_notify = SIGEV_SIGNAL;
-    event.sigev_signo = SIGRTMIN + 3;
-    event.sigev_value.sival_int = 99;
-    CHECK(timer_create(CLOCK_REALTIME, &event, &deleted) == 0 &&
-          timer_create(CLOCK_MONOTONIC, &event, &first) == 0);
-    CHECK(timer_create(CLOCK_MONOTONIC, &event, &disarmed) == 0 &&
-          timer_create(CLOCK_BOOTTIME, &event, &distant) == 0);
-    CHECK(timer_delete(deleted) == 0);  // a hole in the ids
-    const itimerspec often{{0, 40000000}, {0, 40000000}};
-    CHECK(timer_settime(first, 0, &often, nullptr) == 0);
-    const itimerspec in_an_hour{{0, 0}, {3600, 0}};
-    CHECK(timer_settime(distant, 0, &in_an_hour, nullptr) == 0);
-    event.sigev_notify = SIGEV_NONE;
-    CHECK(timer_create(CLOCK_MONOTONIC, &event, &silent) == 0 &&
-          timer_settime(silent, 0, &in_an_hour, nullptr) == 0);
+    const timer_t first = made(CLOCK_MONOTONIC, to_process());
+    set(first, often);
     pthread_t thread;
-    sigset_t set;
-    sigemptyset(&set);
     CHECK(pthread_create(&thread, nullptr, sleeper, nullptr) == 0);
     while (tid == 0) test::nap(1);
+    sigevent event{};
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = SIGRTMIN + 4;
     event._sigev_un._tid = tid;
-    CHECK(timer_create(CLOCK_MONOTONIC, &event, &threaded) == 0 &&
-          timer_settime(threaded, 0, &often, nullptr) == 0);
-    double distant_before = left(distant), silent_before = left(silent);
-
-    test::serve([&](bool last) {
+    const timer_t threaded = made(CLOCK_MONOTONIC, event);
+    set(threaded, often);
+    known.insert(known.end(), {first, threaded});
+    return [=](bool last) {
         const int a = alarms, q = queued, t = to_thread, p = profile;
         // On a busy machine time passes without us, and a thread that sleeps is woken late.
         const double begun = test::now(), patience = begun + 20;
@@ -117,30 +120,71 @@ int main() {
         itimerval is{};
         CHECK(getitimer(ITIMER_REAL, &is) == 0 && is.it_interval.tv_usec == 50000 &&
               is.it_value.tv_usec <= 50000);
-        CHECK(getitimer(ITIMER_PROF, &is) == 0 && is.it_value.tv_sec > 4900 && is.it_interval.tv_sec == 0);
-        itimerspec value{};
-        CHECK(timer_gettime(disarmed, &value) == 0 && value.it_value.tv_sec == 0 &&
-              value.it_value.tv_nsec == 0);
-        // Time goes on: never more is left than before, and nobody has slept for a minute.
-        CHECK(left(distant) < distant_before && left(distant) > distant_before - 60);
-        CHECK(left(silent) < silent_before && left(silent) > silent_before - 60);
-        distant_before = left(distant);
-        silent_before = left(silent);
-        CHECK(timer_gettime(deleted, &value) == -1 && errno == EINVAL);
-        // A new one works and has an id of its own.
-        timer_t fresh = nullptr;
-        event.sigev_notify = SIGEV_NONE;
-        CHECK(timer_create(CLOCK_MONOTONIC, &event, &fresh) == 0);
-        for (timer_t other : {first, disarmed, distant, threaded, silent}) CHECK(fresh != other);
-        CHECK(timer_delete(fresh) == 0);
         if (!last) return;
         stop = true;
         CHECK(pthread_join(thread, nullptr) == 0);
+    };
+}
+
+// Time goes on: never more is left than before, and nobody has slept for a minute.
+test::Check far_away() {
+    const itimerval far{{0, 0}, {5000, 0}};
+    CHECK(setitimer(ITIMER_PROF, &far, nullptr) == 0);
+    const timer_t distant = made(CLOCK_BOOTTIME, to_process()), quiet = made(CLOCK_MONOTONIC, silent());
+    set(distant, in_an_hour);
+    set(quiet, in_an_hour);
+    known.insert(known.end(), {distant, quiet});
+    return [=, distant_before = left(distant), quiet_before = left(quiet)](bool) mutable {
+        itimerval is{};
+        CHECK(getitimer(ITIMER_PROF, &is) == 0 && is.it_value.tv_sec > 4900 && is.it_interval.tv_sec == 0);
+        CHECK(left(distant) < distant_before && left(distant) > distant_before - 60);
+        CHECK(left(quiet) < quiet_before && left(quiet) > quiet_before - 60);
+        distant_before = left(distant);
+        quiet_before = left(quiet);
+    };
+}
+
+test::Check disarmed() {
+    const timer_t timer = made(CLOCK_MONOTONIC, to_process());
+    known.push_back(timer);
+    return [=](bool) {
+        itimerspec value{};
+        CHECK(timer_gettime(timer, &value) == 0 && value.it_value.tv_sec == 0 && value.it_value.tv_nsec == 0);
+    };
+}
+
+// It leaves a hole in the ids. A new one works and has an id of its own.
+test::Check deleted_and_new() {
+    const timer_t deleted = made(CLOCK_REALTIME, to_process());
+    known.push_back(made(CLOCK_MONOTONIC, silent()));  // behind the hole
+    CHECK(timer_delete(deleted) == 0);
+    return [=](bool) {
+        itimerspec value{};
+        CHECK(timer_gettime(deleted, &value) == -1 && errno == EINVAL);
+        const timer_t fresh = made(CLOCK_MONOTONIC, silent());
+        for (timer_t other : known) CHECK(fresh != other);
+        CHECK(timer_delete(fresh) == 0);
+    };
+}
+
+// At the end, in place of the periodic one.
+test::Check new_alarm() {
+    return [](bool last) {
+        if (!last) return;
         const unsigned long_alarm = alarm(0);
         CHECK(long_alarm <= 1);
         alarms = 0;
         alarm(1);
         for (int i = 0; i < 300 && alarms == 0; ++i) test::nap(10);
         CHECK(alarms == 1);
-    });
+    };
+}
+}  // namespace
+
+int main() {
+    test::serve({{"a timer that was deleted, and a new one", deleted_and_new},
+                 {"periodic timers", periodic},
+                 {"timers far away", far_away},
+                 {"a timer that isn't armed", disarmed},
+                 {"alarm", new_alarm}});
 }
