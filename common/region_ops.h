@@ -274,13 +274,6 @@ inline std::int32_t to_real(const IdMap& ids, std::int32_t virtual_id) {
     return id_map::get(ids.by_real, virtual_id) != 0 ? nobody : virtual_id;
 }
 
-// What the program calls the id that the kernel knows; the id itself if the map doesn't know it.
-inline std::int32_t to_virtual(const IdMap& ids, std::int32_t real_id) {
-    if (ids.used.load(std::memory_order_acquire) == 0 || real_id <= 0) return real_id;
-    const std::int32_t known = id_map::get(ids.by_real, real_id);
-    return known != 0 ? known : real_id;
-}
-
 // The number at the end of the chain of those who have each other's numbers, beginning with `real_id`.
 inline std::int32_t newcomers_name(const IdMap& ids, std::int32_t real_id) {
     std::int32_t name = real_id;
@@ -290,6 +283,15 @@ inline std::int32_t newcomers_name(const IdMap& ids, std::int32_t real_id) {
         name = other;
     }
     return name;
+}
+
+// What the program calls the id that the kernel knows. Whom the map doesn't know goes by his own number, but
+// where that is somebody else's virtual id: a stranger (the restart tool, a shell outside) is never taken for
+// a member, and a newcomer gets the name that name_newcomer() is about to give it.
+inline std::int32_t to_virtual(const IdMap& ids, std::int32_t real_id) {
+    if (ids.used.load(std::memory_order_acquire) == 0 || real_id <= 0) return real_id;
+    const std::int32_t known = id_map::get(ids.by_real, real_id);
+    return known != 0 ? known : newcomers_name(ids, real_id);
 }
 
 // Called once for each new process or thread, before anybody translates its real id. An entry for this id is

@@ -71,11 +71,13 @@ bool slot_is_alive(const Slot& slot, const FileKey& region) {
     const pid_t pid = slot.pid.load(std::memory_order_relaxed);
     if (pid <= 0 || has_ended(pid)) return false;
     const MappedAt at = find_mapping(pid, region);
-    if (at.mapped == Mapped::yes) return true;
+    if (at.mapped == Mapped::yes && at.library) return true;
+    // Who has registered has both. This coordinator, a restart, a capture have the region alone: one of them
+    // has got the number of a process that is dead.
+    if (at.mapped != Mapped::unknown && slot.state.load(std::memory_order_relaxed) == SlotState::running)
+        return false;
     // In an exec the mapping has gone before the new image makes its own; maps of a process with another uid
     // can't be read. Then the start time decides whether the pid has been given to a stranger.
-    if (at.mapped == Mapped::no && slot.state.load(std::memory_order_relaxed) == SlotState::running)
-        return false;
     const auto info = process_info(pid);
     return info && !started_after(slot, *info);
 }
