@@ -66,6 +66,23 @@ void* compute(void*) {
     return nullptr;
 }
 
+// An echo for the parent beside everything else: a thread reads numbers and sends them back.
+void start_echo(int from, int to) {
+    static int ends[2];
+    ends[0] = from;
+    ends[1] = to;
+    pthread_t echo;
+    MUST(pthread_create(
+             &echo, nullptr,
+             [](void*) -> void* {
+                 long number = 0;
+                 while (read(ends[0], &number, sizeof number) == sizeof number)
+                     MUST(write(ends[1], &number, sizeof number) == sizeof number);
+                 return nullptr;
+             },
+             nullptr) == 0);
+}
+
 // A process goes on until its parent looks after it no more: the tree ends from its root.
 void live(int depth, pid_t expected_parent, const std::atomic<bool>& told_to_end) {
     const pid_t pid = getpid(), parent = getppid(), group = getpgrp(), session = getsid(0);
@@ -85,20 +102,7 @@ void live(int depth, pid_t expected_parent, const std::atomic<bool>& told_to_end
                 me = numbers[i];
                 close(to_child[1]);
                 close(from_child[0]);
-                // An echo for the parent beside everything else: a thread reads numbers and sends them back.
-                static int ends[2];
-                ends[0] = to_child[0];
-                ends[1] = from_child[1];
-                pthread_t echo;
-                MUST(pthread_create(
-                         &echo, nullptr,
-                         [](void*) -> void* {
-                             long number = 0;
-                             while (read(ends[0], &number, sizeof number) == sizeof number)
-                                 MUST(write(ends[1], &number, sizeof number) == sizeof number);
-                             return nullptr;
-                         },
-                         nullptr) == 0);
+                start_echo(to_child[0], from_child[1]);
                 live(depth + 1, pid, board->left[parent_me]);
                 _exit(0);
             }
