@@ -273,6 +273,29 @@ void* run_untimed(void* argument) {
     ++untimed_woken;
     return nullptr;
 }
+
+// Each is woken for its own reason, one after the other.
+void wake(const pthread_t* untimed) {
+    char block[4096] = {};
+    pthread_kill(untimed[11], SIGRTMIN + 1);
+    pthread_kill(untimed[12], SIGRTMIN + 2);
+    pthread_kill(untimed[13], SIGUSR1);
+    pthread_mutex_unlock(&wake_mutex);
+    pthread_rwlock_unlock(&wake_rw);
+    sem_post(&wake_semaphore);
+    pthread_mutex_lock(&condition_mutex);
+    condition_met = true;
+    pthread_cond_signal(&wake_condition);
+    pthread_mutex_unlock(&condition_mutex);
+    pthread_barrier_wait(&wake_barrier);
+    kill(wake_child, SIGKILL);
+    CHECK(read(full_pipe[0], block, sizeof block) == sizeof block);
+    const int fifo = open("wake-fifo", O_WRONLY);
+    CHECK(fifo >= 0);
+    CHECK(write(wake_pipe[1], block, 1) == 1);
+    test::nap(50);
+    CHECK(write(wake_pipe[1], block, 3) == 3);
+}
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -333,25 +356,7 @@ int main(int argc, char** argv) {
     pthread_join(endless, nullptr);
     std::printf("worst %ld us in %ld calls\n", worst_us.load(), calls.load());
     std::fflush(stdout);
-    // Each is woken for its own reason, one after the other.
-    pthread_kill(untimed[11], SIGRTMIN + 1);
-    pthread_kill(untimed[12], SIGRTMIN + 2);
-    pthread_kill(untimed[13], SIGUSR1);
-    pthread_mutex_unlock(&wake_mutex);
-    pthread_rwlock_unlock(&wake_rw);
-    sem_post(&wake_semaphore);
-    pthread_mutex_lock(&condition_mutex);
-    condition_met = true;
-    pthread_cond_signal(&wake_condition);
-    pthread_mutex_unlock(&condition_mutex);
-    pthread_barrier_wait(&wake_barrier);
-    kill(wake_child, SIGKILL);
-    CHECK(read(full_pipe[0], block, sizeof block) == sizeof block);
-    const int fifo = open("wake-fifo", O_WRONLY);
-    CHECK(fifo >= 0);
-    CHECK(write(wake_pipe[1], block, 1) == 1);
-    test::nap(50);
-    CHECK(write(wake_pipe[1], block, 3) == 3);
+    wake(untimed);
     for (auto& thread : untimed) pthread_join(thread, nullptr);
     CHECK(untimed_woken == untimed_count);
     test::say("EXIT-SUCCESS");
