@@ -1,3 +1,4 @@
+// `cairn inspect --fds`: what each descriptor of an image is.
 #include <fcntl.h>
 #include <fmt/format.h>
 

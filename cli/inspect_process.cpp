@@ -1,3 +1,4 @@
+// `cairn inspect PID`: one process of an image, with its threads, areas and descriptors.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/user.h>

@@ -1,3 +1,4 @@
+// `cairn inspect`: the processes of a checkpoint as a tree.
 #include <fmt/format.h>
 
 #include <algorithm>

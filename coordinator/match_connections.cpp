@@ -1,3 +1,4 @@
+// Of a checkpoint over several hosts: which ends of connections belong together.
 #include <algorithm>
 #include <limits>
 #include <map>

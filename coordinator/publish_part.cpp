@@ -1,3 +1,4 @@
+// A host's part of a checkpoint over several hosts is written into the folder that all share, or beside it.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

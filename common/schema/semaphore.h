@@ -1,3 +1,4 @@
+// What a process owes to System V semaphores.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Packet sockets (packet(7)) made again.
 #include "resources/socket/restore.h"
 
 #include <linux/if_packet.h>

@@ -1,3 +1,4 @@
+// All objects of a part of a computation, opened in the order in which they need each other.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
