@@ -103,6 +103,24 @@ struct TraceShape {
     std::uint32_t lines = 4;  // of source
 };
 
+// In which order the members of a collective operation come: its root first, last or anywhere.
+inline std::vector<causality::Process> collective_order(Random& random, causality::Shape what,
+                                                        causality::Process root, causality::Process members) {
+    using causality::Process;
+    using causality::Shape;
+    std::vector<Process> order;
+    for (Process k = 0; k < members; ++k) order.push_back(k);
+    for (Process k = members; k > 1; --k) std::swap(order[k - 1], order[random.below(k)]);
+    for (Process k = 0; k < members; ++k) {
+        const bool first = (what == Shape::from_root) == (order[k] == root);
+        if (first) std::swap(order[k], order[what == Shape::from_root ? 0 : k]);
+    }
+    if (what == Shape::to_root)
+        for (Process k = 0; k + 1 < members; ++k)
+            if (order[k] == root) std::swap(order[k], order[members - 1]);
+    return order;
+}
+
 // A run of a made-up program. Times grow along causes.
 inline causality::MemoryTrace random_trace(Random& random, const TraceShape& shape) {
     using namespace causality;
@@ -143,16 +161,7 @@ inline causality::MemoryTrace random_trace(Random& random, const TraceShape& sha
             const Process root = what == Shape::all ? none : random.below(members);
             // In the middle of a rooted one others may go on: left out here but for its beginning.
             const bool whole = !shape.unfinished || i + 4 < shape.events || random.chance(50);
-            std::vector<Process> order;
-            for (Process k = 0; k < members; ++k) order.push_back(k);
-            for (Process k = members; k > 1; --k) std::swap(order[k - 1], order[random.below(k)]);
-            for (Process k = 0; k < members; ++k) {
-                const bool first = (what == Shape::from_root) == (order[k] == root);
-                if (first) std::swap(order[k], order[what == Shape::from_root ? 0 : k]);
-            }
-            if (what == Shape::to_root)
-                for (Process k = 0; k + 1 < members; ++k)
-                    if (order[k] == root) std::swap(order[k], order[members - 1]);
+            const auto order = collective_order(random, what, root, members);
             const Process count = whole ? members : 1 + random.below(members);
             for (Process k = 0; k < count; ++k)
                 add(order[k], {.kind = Kind::collective, .shape = what, .peer = root, .communicator = id});

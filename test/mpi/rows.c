@@ -71,11 +71,36 @@ static void blocking(MPI_Comm comm) {
 
 enum { WAIT, TEST, WAITANY, TESTANY, WAITALL, TESTALL, WAITSOME, TESTSOME, GET_STATUS, WAYS };
 
+/* MPI_Waitsome and MPI_Testsome. */
+static void complete_some(int how, int n, MPI_Request *requests, int *values, int ignore) {
+    MPI_Status *statuses = malloc(sizeof(MPI_Status) * (size_t)n);
+    MPI_Status *all = ignore ? MPI_STATUSES_IGNORE : statuses;
+    int *indices = malloc(sizeof(int) * (size_t)n);
+    int done;
+    for (int left = n; left > 0; left -= done) {
+        if (how == WAITSOME)
+            MPI_Waitsome(n, requests, &done, indices, all);
+        else
+            MPI_Testsome(n, requests, &done, indices, all);
+        learn(done);
+        for (int i = 0; i < done; ++i) {
+            learn(indices[i]);
+            learn(values[indices[i]]);
+            if (!ignore) learn_status(&statuses[i]);
+        }
+    }
+    MPI_Waitsome(n, requests, &done, indices, all);
+    CHECK(done == MPI_UNDEFINED);
+    MPI_Testsome(n, requests, &done, indices, all);
+    CHECK(done == MPI_UNDEFINED);
+    free(statuses);
+    free(indices);
+}
+
 static void complete(int how, int n, MPI_Request *requests, int *values, int ignore) {
     MPI_Status *statuses = malloc(sizeof(MPI_Status) * (size_t)n);
-    int *indices = malloc(sizeof(int) * (size_t)n);
     MPI_Status *one = ignore ? MPI_STATUS_IGNORE : statuses, *all = ignore ? MPI_STATUSES_IGNORE : statuses;
-    int left = n, flag = 0, index, done;
+    int left = n, flag = 0, index;
     switch (how) {
         case WAIT:
             for (int i = 0; i < n; ++i) {
@@ -127,23 +152,7 @@ static void complete(int how, int n, MPI_Request *requests, int *values, int ign
             break;
         case WAITSOME:
         case TESTSOME:
-            while (left > 0) {
-                if (how == WAITSOME)
-                    MPI_Waitsome(n, requests, &done, indices, all);
-                else
-                    MPI_Testsome(n, requests, &done, indices, all);
-                learn(done);
-                for (int i = 0; i < done; ++i) {
-                    learn(indices[i]);
-                    learn(values[indices[i]]);
-                    if (!ignore) learn_status(&statuses[i]);
-                }
-                left -= done;
-            }
-            MPI_Waitsome(n, requests, &done, indices, all);
-            CHECK(done == MPI_UNDEFINED);
-            MPI_Testsome(n, requests, &done, indices, all);
-            CHECK(done == MPI_UNDEFINED);
+            complete_some(how, n, requests, values, ignore);
             break;
         default:
             for (int i = 0; i < n; ++i) {
@@ -157,7 +166,6 @@ static void complete(int how, int n, MPI_Request *requests, int *values, int ign
     }
     for (int i = 0; i < n; ++i) learn(values[i]);
     free(statuses);
-    free(indices);
 }
 
 static void nonblocking(MPI_Comm comm, int persistent) {

@@ -72,6 +72,34 @@ std::int64_t arrival(const Computation& c, Process p, Position cut) {
     return cut == 0 ? begun : c.event(c.first(p) + cut - 1).time;
 }
 
+// The shortest wait of all places but the first and the full one, at any time.
+void compare_best(const Computation& c, const Places& places, const std::set<Cut>& all) {
+    if (all.size() <= 2) return;
+    const auto wait = [&](const Cut& cut) {
+        std::int64_t least = INT64_MAX, most = INT64_MIN;
+        for (Process p = 0; p < c.processes(); ++p) {
+            least = std::min(least, arrival(c, p, cut[p]));
+            most = std::max(most, arrival(c, p, cut[p]));
+        }
+        return std::pair(most - least, most);
+    };
+    const auto best = places.best(4, 0);
+    std::set<Cut> distinct;
+    std::int64_t before = INT64_MIN;
+    for (const auto& each : best) {
+        EXPECT_TRUE(all.contains(each.cut));
+        EXPECT_TRUE(distinct.insert(each.cut).second);
+        EXPECT_EQ(wait(each.cut), std::pair(each.wait, each.time));
+        EXPECT_GT(each.time, before);
+        before = each.time;
+        // No other place with its last arrival at that time is better, unless it is part of the very
+        // last.
+        for (const Cut& cut : all)
+            EXPECT_TRUE(cut == *places.first() || wait(*places.last()).second == each.time ||
+                        wait(cut).second != each.time || each.wait <= wait(cut).first);
+    }
+}
+
 void compare(const Computation& c, bool with_oracle) {
     const Places places(c);
     std::set<Cut> all;
@@ -109,32 +137,7 @@ void compare(const Computation& c, bool with_oracle) {
         EXPECT_EQ(places.earliest_after(e), early);
         EXPECT_EQ(places.latest_before(e), late);
     }
-    // The shortest wait of all places but the first and the full one, at any time.
-    if (all.size() > 2) {
-        const auto wait = [&](const Cut& cut) {
-            std::int64_t least = INT64_MAX, most = INT64_MIN;
-            for (Process p = 0; p < c.processes(); ++p) {
-                least = std::min(least, arrival(c, p, cut[p]));
-                most = std::max(most, arrival(c, p, cut[p]));
-            }
-            return std::pair(most - least, most);
-        };
-        const auto best = places.best(4, 0);
-        std::set<Cut> distinct;
-        std::int64_t before = INT64_MIN;
-        for (const auto& each : best) {
-            EXPECT_TRUE(all.contains(each.cut));
-            EXPECT_TRUE(distinct.insert(each.cut).second);
-            EXPECT_EQ(wait(each.cut), std::pair(each.wait, each.time));
-            EXPECT_GT(each.time, before);
-            before = each.time;
-            // No other place with its last arrival at that time is better, unless it is part of the very
-            // last.
-            for (const Cut& cut : all)
-                EXPECT_TRUE(cut == *places.first() || wait(*places.last()).second == each.time ||
-                            wait(cut).second != each.time || each.wait <= wait(cut).first);
-        }
-    }
+    compare_best(c, places, all);
     for (const auto& line : places.lines()) {
         EXPECT_TRUE(all.contains(line.cut));
         for (Process p = 0; p < c.processes(); ++p) {

@@ -105,6 +105,24 @@ struct Definition {
     }
 };
 
+// Theorems 10 and 11.
+void compare_dates(const Zigzag& graph, const Definition& definition, bool cycle) {
+    const auto dates = graph.dates();
+    ASSERT_EQ(dates.has_value(), !cycle);
+    if (dates) {
+        for (const Checkpoint b : definition.all) {
+            std::uint32_t expected = 0;
+            for (const Checkpoint a : definition.all)
+                if (definition.zigzag.at(a).at(b))
+                    expected = std::max(expected, (*dates)[graph.date_index(a)] + 1);
+            ASSERT_EQ((*dates)[graph.date_index(b)], expected);
+            const GlobalCheckpoint global = graph.of_date(*dates, expected);
+            ASSERT_EQ(global[b.process], b.number);
+            ASSERT_TRUE(definition.consistent(global));
+        }
+    }
+}
+
 void compare(const Pattern& pattern, Random& random) {
     const Definition definition(pattern);
     const Zigzag graph(pattern);
@@ -155,21 +173,7 @@ void compare(const Pattern& pattern, Random& random) {
         ASSERT_EQ(graph.largest(set), most);
     }
 
-    // Theorems 10 and 11.
-    const auto dates = graph.dates();
-    ASSERT_EQ(dates.has_value(), !cycle);
-    if (dates) {
-        for (const Checkpoint b : definition.all) {
-            std::uint32_t expected = 0;
-            for (const Checkpoint a : definition.all)
-                if (definition.zigzag.at(a).at(b))
-                    expected = std::max(expected, (*dates)[graph.date_index(a)] + 1);
-            ASSERT_EQ((*dates)[graph.date_index(b)], expected);
-            const GlobalCheckpoint global = graph.of_date(*dates, expected);
-            ASSERT_EQ(global[b.process], b.number);
-            ASSERT_TRUE(definition.consistent(global));
-        }
-    }
+    ASSERT_NO_FATAL_FAILURE(compare_dates(graph, definition, cycle));
 
     // The recovery line: the largest of the consistent ones that leave out what is lost.
     for (std::uint32_t failed = 0; failed < 1U << definition.n; ++failed) {
