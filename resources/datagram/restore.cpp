@@ -1,7 +1,6 @@
 // UDP and raw sockets: bound again, filled with the datagrams that waited, connected.
 #include "resources/socket/restore.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -10,7 +9,7 @@
 
 #include <cstring>
 
-#include "common/socket_names.h"
+#include "resources/ports/restore_stand_ins.h"
 #include "resources/restore/other.h"
 #include "resources/socket/restore_addresses.h"
 
@@ -30,7 +29,9 @@ struct DatagramEnd {
 
 class DatagramSockets {
   public:
-    explicit DatagramSockets(Opening& opening) : opening_(opening) {}
+    explicit DatagramSockets(Opening& opening)
+        : opening_(opening),
+          stand_ins_(opening.options.region == nullptr ? nullptr : &opening.options.region->sockets) {}
 
     Result<> open() {
         for (const Object& object : opening_.objects.objects) {
@@ -111,7 +112,7 @@ class DatagramSockets {
             Fd temporary;
             int sender = member_at(from);
             if (sender < 0 && !from.empty()) {
-                temporary = speak_for(from.in_domain(AF_INET));
+                temporary = stand_ins_.speak_for(from.in_domain(AF_INET));
                 sender = temporary ? temporary.get() : -1;
             }
             int sender_domain = from.domain();
@@ -133,51 +134,6 @@ class DatagramSockets {
             opening_.note(
                 "{}: {} datagrams that waited in it came from where nobody can send from now: left out",
                 end.words(), left_out);
-        return {};
-    }
-
-    // A socket whose datagrams come from there: on this host, or (of another, which can't be asked: its
-    // sender may have gone) by root's privilege to say so. Without it they come from an address of loopback
-    // that nobody else uses, and programs are told the one that it stands for.
-    [[nodiscard]] Fd speak_for(const Address& from) {
-        Fd fd(::socket(from.domain(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        if (!fd) return fd;
-        set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-        if (::bind(fd.get(), from.name(), from.length()) == 0) return fd;
-        const bool four = from.domain() == AF_INET;
-        // IPv6 asks nobody who he is when he sends, if only he may be bound (IPV6_FREEBIND, since
-        // Linux 4.15).
-        const int on = 1;
-        if (::setsockopt(fd.get(), four ? IPPROTO_IP : IPPROTO_IPV6,
-                         four ? IP_TRANSPARENT : schema::ipv6_freebind, &on, sizeof on) == 0)
-            return ::bind(fd.get(), from.name(), from.length()) == 0 ? std::move(fd) : Fd();
-        if (!four) return {};
-        const Address instead = stand_in(from);
-        return !instead.empty() && ::bind(fd.get(), instead.name(), instead.length()) == 0 ? std::move(fd)
-                                                                                           : Fd();
-    }
-
-    // 127.202.0.0/16 with the same port; empty: there are too many.
-    [[nodiscard]] Address stand_in(const Address& from) {
-        if (opening_.options.region == nullptr) return {};
-        SocketNames& names = opening_.options.region->sockets;
-        const std::string host = from.with_port(0).words();
-        if (const auto known = stand_ins_.find(host); known != stand_ins_.end())
-            return known->second.with_port(from.port());
-        // What programs call this address, if it is that of a host that has moved.
-        const auto bytes = from.host_bytes().first;
-        std::array<std::uint8_t, 4> called{};
-        const MovedHost* moved = find_known_host(names, AF_INET, bytes.data(), 4);
-        std::copy_n(moved != nullptr ? moved->known : bytes.data(), 4, called.begin());
-        for (std::uint32_t n = 1; n < 0xffff; ++n) {
-            const std::array<std::uint8_t, 4> now = {127, 202, static_cast<std::uint8_t>(n >> 8),
-                                                     static_cast<std::uint8_t>(n)};
-            if (find_known_host(names, AF_INET, now.data(), 4) != nullptr) continue;
-            if (!add_moved_host(names, AF_INET | only_seen, called.data(), now.data(), 4)) return {};
-            char text[INET_ADDRSTRLEN] = "";
-            ::inet_ntop(AF_INET, now.data(), text, sizeof text);
-            return stand_ins_.emplace(host, Address::parse(text, 0)).first->second.with_port(from.port());
-        }
         return {};
     }
 
@@ -243,7 +199,7 @@ class DatagramSockets {
 
     Opening& opening_;
     std::map<std::int64_t, DatagramEnd> ends_;  // by object
-    std::map<std::string, Address> stand_ins_;  // by the host that each speaks for
+    StandIns stand_ins_;
 };
 
 }  // namespace

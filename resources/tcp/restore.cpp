@@ -17,13 +17,13 @@
 #include <thread>
 
 #include "common/socket_names.h"
+#include "resources/ports/restore_time_wait.h"
 #include "resources/restore/other.h"
 #include "resources/socket/restore_addresses.h"
 #include "resources/tcp/restore_call.h"
 #include "resources/tcp/restore_fill.h"
 #include "resources/tcp/restore_links.h"
 #include "resources/tcp/restore_pending.h"
-#include "resources/tcp/restore_time_wait.h"
 
 namespace cairn::restart {
 namespace {

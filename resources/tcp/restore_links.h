@@ -14,8 +14,8 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/schema/process.h"
+#include "resources/ports/restore_time_wait.h"
 #include "resources/socket/restore_addresses.h"
-#include "resources/tcp/restore_time_wait.h"
 #include "resources/tcp/schema.h"
 
 namespace cairn::restart {

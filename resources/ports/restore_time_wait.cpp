@@ -1,4 +1,4 @@
-#include "resources/tcp/restore_time_wait.h"
+#include "resources/ports/restore_time_wait.h"
 
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>

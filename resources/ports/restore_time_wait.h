@@ -1,4 +1,5 @@
-// What the kernel keeps of TCP connections that have ended (TIME_WAIT, a minute long).
+// What the kernel keeps of TCP connections that have ended (TIME_WAIT, a minute long). docs/ports.md draws
+// what is tried in which order.
 #pragma once
 
 #include <chrono>
