@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -304,4 +304,4 @@ Result<Birth> find_births(const Metadata& metadata) {
     return Births(metadata).run();
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -11,7 +11,7 @@
 
 #include "restart/forest/metadata.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 // Indices of processes in a plan: [0] the tool, [1 + i] node i, then one placeholder for each session whose
 // leader is dead, in the order of Metadata::sessions.
@@ -38,4 +38,4 @@ struct Birth {
 // sessions.
 [[nodiscard]] Result<Birth> find_births(const Metadata& metadata);
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

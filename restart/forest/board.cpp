@@ -9,7 +9,7 @@
 #include <ctime>
 #include <new>
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -94,4 +94,4 @@ void Board::stop() {
     pulse();
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "restart/forest/plan.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 enum class Stage : std::uint32_t {
     unborn,
@@ -86,4 +86,4 @@ class Board {
     std::atomic<std::uint32_t>* barriers_;
 };
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

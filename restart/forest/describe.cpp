@@ -3,7 +3,7 @@
 
 #include "restart/forest/plan.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 std::string describe(const Plan& plan, const Step& step) {
     const auto who = [&] { return plan.processes[static_cast<std::size_t>(step.process)].name; };
@@ -43,4 +43,4 @@ std::string describe(const Plan& plan) {
     return text;
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

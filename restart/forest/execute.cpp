@@ -13,7 +13,7 @@
 #include "common/proc.h"
 #include "restart/forest/live.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -412,4 +412,4 @@ std::vector<pid_t> Forest::kill_all() {
     return left;
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -13,7 +13,7 @@
 
 #include "restart/forest/plan.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 struct Execution {
     // Exact: each process gets its old pid (clone3(2) set_tid, since Linux 5.5: needs CAP_CHECKPOINT_RESTORE
@@ -66,4 +66,4 @@ class Forest {
 // the error names the step, the process, and who has a pid that is taken.
 [[nodiscard]] Result<Forest> execute(const Plan& plan, const Execution& how);
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

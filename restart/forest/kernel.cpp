@@ -1,6 +1,6 @@
 #include "restart/forest/kernel.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -147,4 +147,4 @@ void Kernel::release(Id pid) {
     tasks_.erase(found);
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -9,7 +9,7 @@
 #include "common/error.h"
 #include "restart/forest/node.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 class Kernel {
   public:
@@ -51,4 +51,4 @@ class Kernel {
     std::map<Id, int> groups_, sessions_;  // id -> number of members
 };
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <csignal>
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -264,4 +264,4 @@ bool status_fits(const Shared& shared, int process, int status) {
     return false;
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -12,7 +12,7 @@
 #include "restart/forest/board.h"
 #include "restart/forest/execute.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 struct Shared {
     Shared(const Plan& the_plan, const Execution& the_way) : plan(the_plan), how(the_way) {}
@@ -44,4 +44,4 @@ struct Exit {
 // Does the zombie show the status that it should? Notes a core flag that couldn't be had.
 [[nodiscard]] bool status_fits(const Shared& shared, int process, int status);
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

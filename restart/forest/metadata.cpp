@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -189,4 +189,4 @@ Result<Metadata> relate(std::vector<Node> nodes) {
     return Relating(std::move(nodes)).run();
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "restart/forest/node.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 inline constexpr int parent_tool = -1;      // the node is a child of the restart tool
 inline constexpr int parent_adoptive = -2;  // of whoever adopts the tool's orphans
@@ -48,4 +48,4 @@ struct Metadata {
 // exit gives.
 [[nodiscard]] Result<Metadata> relate(std::vector<Node> nodes);
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -2,7 +2,7 @@
 
 #include <set>
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -62,4 +62,4 @@ std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
     return nodes;
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

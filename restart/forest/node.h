@@ -10,7 +10,7 @@
 
 #include "common/schema/process.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 using Id = std::int32_t;  // as the program knows it: of a process, process group or session
 
@@ -44,4 +44,4 @@ struct Node {
 // one: it comes back as a child of the tool.
 [[nodiscard]] std::vector<Node> nodes_of(std::span<const schema::Process> processes);
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -6,7 +6,7 @@
 
 #include "restart/forest/birth.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -332,4 +332,4 @@ Result<Plan> make_plan(std::vector<Node> nodes) {
     return Planning(std::move(metadata), std::move(birth)).run();
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

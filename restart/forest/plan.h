@@ -21,7 +21,7 @@
 #include "common/error.h"
 #include "restart/forest/node.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 enum class Role {
     tool,  // process [0]: the restart tool, it takes its steps itself
@@ -82,4 +82,4 @@ struct Plan {
 [[nodiscard]] std::string describe(const Plan& plan);
 [[nodiscard]] std::string describe(const Plan& plan, const Step& step);
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 namespace {
 
@@ -229,4 +229,4 @@ Result<> check(const Plan& plan, const Simulation& how) {
         {.tool = done.tool, .tool_sid = tool.sid, .tool_pgid = tool.pgid, .adoptive = Kernel::init});
 }
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

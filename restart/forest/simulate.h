@@ -7,7 +7,7 @@
 #include "restart/forest/kernel.h"
 #include "restart/forest/plan.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 
 struct Simulation {
     bool exact_ids = true;
@@ -45,4 +45,4 @@ struct Surroundings {
 // simulate, compare, and check that nothing is left of the helpers.
 [[nodiscard]] Result<> check(const Plan& plan, const Simulation& how);
 
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

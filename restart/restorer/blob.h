@@ -7,7 +7,7 @@
 #include "common/raw.h"
 #include "restart/restorer/params.h"
 
-namespace cairn::restorer {
+namespace cairn::restart::restorer {
 
 using raw::call;
 
@@ -47,4 +47,4 @@ using Entry = void (*)(void*);
 [[gnu::visibility("hidden")]] std::uint64_t hash_wide(const void* data, std::size_t size);
 [[gnu::visibility("hidden")]] std::uint64_t hash_plain(const void* data, std::size_t size);
 
-}  // namespace cairn::restorer
+}  // namespace cairn::restart::restorer

@@ -8,10 +8,10 @@
 
 #include "restart/restorer/blob.h"
 
-namespace cairn::restorer {
+namespace cairn::restart::restorer {
 
 std::uint64_t CAIRN_HASH(const void* data, std::size_t size) {
     return XXH3_64bits(data, size);
 }
 
-}  // namespace cairn::restorer
+}  // namespace cairn::restart::restorer

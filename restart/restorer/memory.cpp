@@ -11,7 +11,7 @@
 
 #include "restart/restorer/blob.h"
 
-namespace cairn::restorer {
+namespace cairn::restart::restorer {
 namespace {
 
 // Newer than Debian 12's headers: linux/mman.h of 6.13, linux/userfaultfd.h of 6.8.
@@ -323,4 +323,4 @@ void restore_memory(Params* params) {
     hand_over_lazy(params);
 }
 
-}  // namespace cairn::restorer
+}  // namespace cairn::restart::restorer

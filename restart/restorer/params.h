@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace cairn::restorer {
+namespace cairn::restart::restorer {
 
 struct Span {
     std::uint64_t start, length;
@@ -241,4 +241,4 @@ struct Entries {
     std::uint64_t size;  // of the blob, bytes
 };
 
-}  // namespace cairn::restorer
+}  // namespace cairn::restart::restorer

@@ -33,7 +33,7 @@ extern "C" {
 }
 }
 
-namespace cairn::restorer {
+namespace cairn::restart::restorer {
 
 constexpr std::uint64_t thread_flags =
     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
@@ -474,4 +474,4 @@ asm(R"(
     .popsection
 )");
 
-}  // namespace cairn::restorer
+}  // namespace cairn::restart::restorer

@@ -26,7 +26,7 @@
 #include "restart/forest/simulate.h"
 #include "test/unit/forest_history.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 namespace {
 
 using test::History;
@@ -529,4 +529,4 @@ TEST_F(ForestExecute, nobodyOutlivesAToolThatIsKilledMeanwhile) {
 }
 
 }  // namespace
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest

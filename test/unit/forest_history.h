@@ -9,7 +9,7 @@
 #include "restart/forest/kernel.h"
 #include "restart/forest/node.h"
 
-namespace cairn::forest::test {
+namespace cairn::restart::forest::test {
 
 struct Manner {
     int steps = 60;
@@ -174,4 +174,4 @@ class History {
     Id next_ = 500;
 };
 
-}  // namespace cairn::forest::test
+}  // namespace cairn::restart::forest::test

@@ -5,7 +5,7 @@
 #include "restart/forest/simulate.h"
 #include "test/unit/forest_history.h"
 
-namespace cairn::forest {
+namespace cairn::restart::forest {
 namespace {
 
 using test::History;
@@ -267,4 +267,4 @@ TEST(ForestNodes, whoseLauncherHasEndedAreLaunchedAll) {
 }
 
 }  // namespace
-}  // namespace cairn::forest
+}  // namespace cairn::restart::forest
