@@ -1,8 +1,10 @@
 // What a capture does for each kind of object. To add a kind: a room in resources/, and a line here.
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "resources/capture/table.h"
@@ -105,6 +107,14 @@ bool is_terminal(const Looked& it) {
     return it.opened(S_IFCHR) && !it.is_device(5, 0) && ::isatty(it.found.fd()) == 1;
 }
 
+// The kernel's name for it is its type: "net:[4026531840]". One that is mounted somewhere has a path, and is
+// opened again by that as a file.
+bool is_namespace(const Looked& it) {
+    struct statfs system {};
+    return !it.name.empty() && it.opened(S_IFREG) && ::fstatfs(it.found.fd(), &system) == 0 &&
+           system.f_type == NSFS_MAGIC;
+}
+
 bool is_file(const Looked& it) {
     return it.name.empty() && !it.found.link.starts_with("/secretmem") &&
            (it.found.is(S_IFREG) || it.found.is(S_IFDIR) || it.found.is(S_IFCHR) || it.found.is(S_IFBLK) ||
@@ -141,6 +151,7 @@ constexpr Kind kinds[] = {
     {.name = "inotify", .describe = describe_inotify, .contents = capture_watches, .finish = finish_watches},
     // What it watches is found with what an inotify does.
     {.name = "fanotify", .describe = describe_fanotify},
+    {.is = is_namespace, .describe = describe_namespace},
     {.is = is_file, .describe = describe_file, .finish = finish_files},
 };
 

@@ -77,7 +77,7 @@ using Contents = Result<>(Table&);
 Describe describe_unix_socket, describe_tcp_socket, describe_datagram_socket, describe_netlink_socket,
     describe_packet_socket, describe_pty_master, describe_terminal, describe_pipe, describe_timerfd,
     describe_epoll, describe_eventfd, describe_signalfd, describe_pidfd, describe_inotify, describe_fanotify,
-    describe_mqueue, describe_file;
+    describe_mqueue, describe_namespace, describe_file;
 Contents capture_unix_sockets, capture_tcp_sockets, capture_pipes, capture_mqueues, capture_terminals,
     capture_timerfds, capture_epolls, capture_pidfds, capture_watches, finish_watches, finish_files;
 [[nodiscard]] Result<> capture_memory(Table& table, ImageWriter& writer);

@@ -157,6 +157,7 @@ constexpr Kind kinds[] = {
          return mark_files(object, *object.get<schema::Fanotify>(), fd, options, find);
      }},
     {which<schema::Mqueue>, one_by_one<schema::Mqueue, open_mqueue>},
+    {which<schema::Namespace>, one_by_one<schema::Namespace, open_namespace>},
     {which<schema::Netlink>, one_by_one<schema::Netlink, open_netlink>},
     {which<schema::Packet>, one_by_one<schema::Packet, open_packet_socket>},
     {which<schema::Semaphores>},    // system_v/restore.h

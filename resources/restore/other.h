@@ -9,6 +9,7 @@
 namespace cairn::restart {
 
 [[nodiscard]] Result<Fd> open_eventfd(const schema::Eventfd& saved);
+[[nodiscard]] Result<Fd> open_namespace(const schema::Namespace& saved);
 [[nodiscard]] Result<Fd> open_signalfd(const schema::Signalfd& saved);
 
 [[nodiscard]] Result<Fd> open_timerfd(const schema::Timerfd& saved);

@@ -13,6 +13,7 @@
 #include "resources/inotify/schema.h"
 #include "resources/memory/schema.h"
 #include "resources/mqueue/schema.h"
+#include "resources/namespace/schema.h"
 #include "resources/netlink/schema.h"
 #include "resources/packet/schema.h"
 #include "resources/pidfd/schema.h"
@@ -28,8 +29,8 @@ namespace cairn::schema {
 
 // What an object is, and what its kind says of it: each in its room's schema.h.
 using What = std::variant<File, Pipe, Fifo, PtyMaster, PtySlave, Terminal, Memory, Datagram, Epoll, Eventfd,
-                          Fanotify, Inotify, MessageQueue, Mqueue, Netlink, Packet, Pidfd, Semaphores,
-                          Signalfd, Tcp, Timerfd, UnixSocket>;
+                          Fanotify, Inotify, MessageQueue, Mqueue, Namespace, Netlink, Packet, Pidfd,
+                          Semaphores, Signalfd, Tcp, Timerfd, UnixSocket>;
 
 struct Object {
     std::int64_t id = -1;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 
 #include <array>
@@ -148,6 +149,13 @@ void* run(void* argument) {
     }
     return nullptr;
 }
+
+// Leads this descriptor to the time namespace that the process is in? A restart makes a new one.
+bool is_own_time(int fd) {
+    struct stat held = {}, own = {};
+    CHECK(fstat(fd, &held) == 0 && stat("/proc/self/ns/time", &own) == 0);
+    return held.st_dev == own.st_dev && held.st_ino == own.st_ino;
+}
 }  // namespace
 
 int main() {
@@ -160,7 +168,9 @@ int main() {
         pthread_t thread;
         CHECK(pthread_create(&thread, nullptr, run, &waiter) == 0);
     }
-    test::serve([last = test::now(), boot = test::now(CLOCK_BOOTTIME)](bool) mutable {
+    const int own_time = open("/proc/self/ns/time", O_RDONLY | O_CLOEXEC);
+    test::serve([=, last = test::now(), boot = test::now(CLOCK_BOOTTIME)](bool) mutable {
+        CHECK(own_time < 0 || is_own_time(own_time));
         // No clock of the program's has jumped, back or forth.
         CHECK(test::now() >= last && test::now() < last + 60);
         CHECK(test::now(CLOCK_BOOTTIME) >= boot && test::now(CLOCK_BOOTTIME) < boot + 60);

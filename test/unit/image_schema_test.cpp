@@ -39,11 +39,12 @@ using Structs = testing::Types<
     schema::EpollTarget, schema::Eventfd, schema::Fanotify, schema::FanotifyMark, schema::Fifo, schema::File,
     schema::FileOwner, schema::Inotify, schema::InotifyWatch, schema::IpcMessage, schema::IpcPermissions,
     schema::LauncherRank, schema::MessageQueue, schema::Memory, schema::Mqueue, schema::MqueueMessage,
-    schema::MqueueNotify, schema::MulticastGroup, schema::Netlink, schema::Packet, schema::PacketMembership,
-    schema::Pidfd, schema::Pipe, schema::PtyMaster, schema::PtySlave, schema::Segment, schema::Semaphores,
-    schema::Signalfd, schema::Tcp, schema::TcpLink, schema::TcpListening, schema::Terminal,
-    schema::TerminalState, schema::Timerfd, schema::UnixFile, schema::UnixListening, schema::UnixMessage,
-    schema::UnixSocket, schema::UrgentMark, schema::ManifestImage, schema::ManifestPart, schema::Manifest>;
+    schema::MqueueNotify, schema::MulticastGroup, schema::Namespace, schema::Netlink, schema::Packet,
+    schema::PacketMembership, schema::Pidfd, schema::Pipe, schema::PtyMaster, schema::PtySlave,
+    schema::Segment, schema::Semaphores, schema::Signalfd, schema::Tcp, schema::TcpLink, schema::TcpListening,
+    schema::Terminal, schema::TerminalState, schema::Timerfd, schema::UnixFile, schema::UnixListening,
+    schema::UnixMessage, schema::UnixSocket, schema::UrgentMark, schema::ManifestImage, schema::ManifestPart,
+    schema::Manifest>;
 TYPED_TEST_SUITE(EveryStruct, Structs);
 
 // A member that is added to a struct and forgotten in fields.h would be lost in silence.
