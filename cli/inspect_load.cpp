@@ -103,7 +103,7 @@ std::uint64_t LoadedProcess::stored() const {
 }
 
 std::string LoadedProcess::command() const {
-    const std::string brackets = "[" + process.name + "]";
+    std::string brackets = "[" + process.name + "]";
     if (process.run == schema::Run::zombie) return process.name + " <defunct>";
     const auto& layout = process.layout;
     if (layout.arg_end <= layout.arg_start) return brackets;

@@ -18,7 +18,7 @@ std::vector<std::jthread> helper_threads(std::size_t wanted, const Work& work) {
     try {
         while (helpers.size() < wanted) helpers.emplace_back([&work] { work(); });
     } catch (const std::system_error&) {
-        // with those that there are
+        return helpers;  // with those that there are
     }
     return helpers;
 }

@@ -168,8 +168,8 @@ void* run_timed(void* argument) {
     const auto& mine = timed[index % timed_count];
     // In steps that poll's milliseconds can express.
     for (long i = 0; !stop; ++i) {
-        const double seconds =
-            static_cast<double>(longest_ms / 2 + (index * 37 + i * 61) % (longest_ms / 2)) / 1000;
+        const long milliseconds = longest_ms / 2 + (index * 37 + i * 61) % (longest_ms / 2);
+        const double seconds = static_cast<double>(milliseconds) / 1000;
         const double began = test::now();
         const bool good = mine.call(seconds);
         const double took = test::now() - began;

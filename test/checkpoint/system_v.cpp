@@ -269,7 +269,7 @@ pid_t start_holder(int voided_value) {
     CHECK(child >= 0);
     if (child == 0) {
         execl(program, program, "promise", id.c_str(), nullptr);
-        CHECK(!"execl");
+        CHECK(false && "execl");
     }
     // Until it has gone on after its last promise: one that is made void by somebody who is faster than the
     // note of it would be remembered (docs/moments.md).
@@ -303,7 +303,7 @@ test::Check removal() {
     if (std::strcmp(argv[1], "promise") == 0) {
         CHECK(operate(known, lock, -1, SEM_UNDO) == 0 && operate(known, voided, 3, SEM_UNDO) == 0);
         execl(argv[0], argv[0], "hold", argv[2], nullptr);
-        CHECK(!"execl");
+        CHECK(false && "execl");
     }
     CHECK(operate(known, holding, 1) == 0);
     for (;;) pause();

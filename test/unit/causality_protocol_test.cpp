@@ -46,8 +46,8 @@ class Execution {
     Execution(ProtocolKind kind, Process n, Encoding encoding) : kind_(kind), pattern(n) {
         for (Process p = 0; p < n; ++p) {
             parts.push_back(make_protocol(kind, p, n, encoding));
-            dates.push_back({});
-            logs.push_back({});
+            dates.emplace_back();
+            logs.emplace_back();
             note(p);
         }
         buffer_.resize(parts[0]->most_piggyback());

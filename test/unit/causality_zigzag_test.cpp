@@ -71,7 +71,7 @@ struct Definition {
         };
         for (std::size_t m = 0; m < messages.size(); ++m)
             if (messages[m].from == a.process && messages[m].sent_in > a.number) end_with(m);
-        for (std::size_t i = 0; i < ends.size(); ++i) {
+        for (std::size_t i = 0; i < ends.size(); ++i) {  // NOLINT(modernize-loop-convert): it grows
             const Message last = messages[ends[i]];
             for (const Checkpoint b : all)
                 if (b.process == last.to && last.received_in <= b.number) found[b] = true;

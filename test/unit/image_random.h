@@ -64,7 +64,7 @@ class RandomStruct {
         schema::fields(value, [](std::string_view, auto&, auto...) {});
     }
     void fill(T& value) {
-        schema::fields(value, [this](std::string_view, auto& member, auto... range) {
+        schema::fields(value, [&](std::string_view, auto& member, auto... range) {
             fill(member);
             (force(member, range), ...);
         });
