@@ -11,7 +11,7 @@
 
 namespace cairn::wire {
 
-// --- relay to root
+// What a relay says to the root.
 
 struct HostMember {
     std::string uid{}, comm{};
@@ -109,7 +109,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(processes);
 }
 
-// --- root to relay
+// What the root says to a relay.
 
 struct Welcome {
     static constexpr Name name{"type", "welcome"};
@@ -167,7 +167,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OBJECT(order);
 }
 
-// --- orders of a checkpoint, and what a host reports of its part
+// Orders of a checkpoint, and what a host reports of its part.
 
 struct Prepare {
     static constexpr Name name{"do", "prepare"};

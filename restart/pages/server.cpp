@@ -96,8 +96,6 @@ class Server {
         for (const auto id : complete) finish(id);
     }
 
-    // --- messages
-
     std::vector<SpaceId> with_messages() {
         std::vector<pollfd> polled;
         std::vector<SpaceId> ids;
@@ -138,8 +136,6 @@ class Server {
         }
         follow_changes(id, nullptr);
     }
-
-    // --- changes
 
     // All changes that are under way, until nobody makes one. `first`: has been read already.
     void follow_changes(SpaceId id, const uffd_msg* first) {
@@ -243,8 +239,6 @@ class Server {
         }
         give_up("a change of memory that has begun doesn't end");
     }
-
-    // --- pages
 
     enum class Done { yes, later, gone };
 
