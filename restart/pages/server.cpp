@@ -73,7 +73,7 @@ class Server {
   private:
     // Whoever isn't there yet when the tool dies, dies with it.
     void adopt() {
-        const bool tool_lives = ::getppid() == tool_;
+        const bool tool_lives = ::getppid() == work_.tool;
         for (SpaceId id = 0; id < work_.processes.size(); ++id)
             if (const auto found = spaces_.find(id); found != spaces_.end() && found->second.fd < 0) {
                 found->second.fd = shared_.user_fault(id).load();
@@ -361,7 +361,6 @@ class Server {
 
     const Work& work_;
     const Shared& shared_;
-    const pid_t tool_ = ::getppid();
     std::map<SpaceId, Space> spaces_;
     SpaceId next_ = 0, last_prefetched_ = 0;
     std::vector<Fault> faults_;

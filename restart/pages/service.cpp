@@ -23,6 +23,7 @@ Result<std::unique_ptr<Service>> Service::start(Work work, const std::string& lo
         if (!service->images_.back()) return fail_errno("descriptor for {}", process.image);
         process.image_fd = service->images_.back().get();
     }
+    service->work_.tool = ::getpid();
     service->work_.lock = service->lock_.get();
     service->server_ = fork_with_descriptors();
     if (service->server_ == 0) serve(service->work_, service->shared_);

@@ -33,6 +33,7 @@ struct ServedRegion {
 };
 
 struct Work {
+    pid_t tool = 0;  // the restart tool; said by itself, for a helper may find it dead when it first runs
     std::vector<Served> processes;
     std::vector<ServedRegion> regions;  // whose programs end when pages can't be had
     int lock = -1;                      // what a capture waits for; how much is left is written to it

@@ -43,6 +43,18 @@ def kill_when_seen(t, name):
     check(False, f"{name} was never seen")
 
 
+def kill_with_young_child(tool):
+    """A helper that is born then finds another parent at its first step: the tool and its children share a processor, so that the
+    child waits for its turn while the tool goes on."""
+    end = time.monotonic() + 30
+    os.sched_setaffinity(tool, {min(os.sched_getaffinity(0))})
+    with open(f"/proc/{tool}/task/{tool}/children") as file:
+        while not file.read().strip():
+            check(time.monotonic() < end, "the restart tool has had no child")
+            file.seek(0)
+    os.kill(tool, signal.SIGKILL)
+
+
 def nobody_is_left(t, program):
     t.wait_until(lambda: not named("lazy_memory", *HELPERS), "nobody to be left of the restart")
     t.pull_the_plug()
@@ -96,8 +108,15 @@ def test(t):
             break
     check(killed, "the keeper had always gone before it was killed")
 
+    for number in range(20 if t.soak else 8):
+        program = lazily(t, f"tool killed {number} at the birth of a helper")
+        kill_with_young_child(program.pid)
+        nobody_is_left(t, program)
+        program = t.restart("--eager", name=f"eagerly behind tool {number}")
+        ask(t, program, f"behind tool {number}")
+
     program = lazily(t, "tool killed")
-    t.wait_until(lambda: (t.status() or {}).get("state") == "running" or not named(*HELPERS), "the programs to run")
+    t.wait_until(lambda: (t.status() or {}).get("state") == "running", "the programs to run")
     os.kill(program.pid, signal.SIGKILL)
     nobody_is_left(t, program)
     program = t.restart("--lazy", name="the tool lives")
