@@ -1,8 +1,9 @@
-// The tables of docs/image-format.md are made of the schemas: which structs there are, which fields each has,
-// and of which type. Sentences in the third column are the document's own. CAIRN_WRITE_DOCUMENT=1 in the
-// environment makes the tables anew.
+// Every struct of an image is described whole by its fields(). The tables of docs/image-format.md are made of
+// that: which structs there are, which fields each has, and of which type. Sentences in the third column are
+// the document's own. CAIRN_WRITE_DOCUMENT=1 in the environment makes the tables anew.
 #include <gtest/gtest.h>
 
+#include <boost/pfr/tuple_size.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -44,7 +45,8 @@ std::string struct_name() {
 class Tables {
   public:
     std::map<std::string, std::vector<Row>> all;
-    std::set<std::string> values;  // of enumerations, which sentences explain
+    std::map<std::string, std::size_t> forgotten;  // members of structs that fields() doesn't list
+    std::set<std::string> values;                  // of enumerations, which sentences explain
 
     template <class T>
     std::string type_of() {
@@ -80,12 +82,17 @@ class Tables {
         const std::string name = struct_name<T>();
         if (!all.emplace(name, std::vector<Row>()).second) return name;
         std::vector<Row> rows;
+        std::size_t listed = 0;  // as aggregate initialisation counts: each element of an array
         T value{};
         schema::fields(value, [&]<class M>(std::string_view field, M&, auto... range) {
             std::string type = type_of<M>();
             ((type += fmt::format(", {} to {}", range.least, range.most)), ...);
             rows.push_back({{std::string(field)}, std::move(type), ""});
+            listed += std::is_array_v<M> ? std::extent_v<M> : 1;
         });
+        // Its members are lists, in which each socket option has its place.
+        if constexpr (!std::is_same_v<T, schema::SocketOptions>)
+            if (listed != boost::pfr::tuple_size_v<T>) forgotten[name] = boost::pfr::tuple_size_v<T> - listed;
         all[name] = std::move(rows);
         return name;
     }
@@ -169,11 +176,22 @@ std::vector<std::string> made_anew(const std::vector<std::string>& lines,
     return result;
 }
 
-TEST(ImageDocument, TablesAreTheSchemas) {
+Tables all_tables() {
     Tables tables;
     tables.add<schema::Process>();
     tables.add<schema::Objects>();
     tables.add<schema::Manifest>();
+    return tables;
+}
+
+// A member that is added to a struct and forgotten in its fields() would be lost in silence.
+TEST(ImageDocument, FieldsForgetNoMember) {
+    for (const auto& [name, count] : all_tables().forgotten)
+        ADD_FAILURE() << "fields() leaves out " << count << " of the members of " << name;
+}
+
+TEST(ImageDocument, TablesAreTheSchemas) {
+    const Tables tables = all_tables();
     const auto lines = lines_of(format_page);
     std::set<std::string> there;
     const auto wanted = made_anew(lines, tables.all, there);

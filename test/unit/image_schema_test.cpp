@@ -1,8 +1,6 @@
 // Schema structs to MessagePack and JSON and back.
 #include <gtest/gtest.h>
 
-#include <boost/pfr/tuple_size.hpp>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "common/schema/json.h"
@@ -15,42 +13,6 @@ namespace {
 using nlohmann::json;
 using test::RandomStruct;
 using test::same;
-
-// Each member of an aggregate, an array counting as its elements (as aggregate initialisation sees it).
-template <class T>
-std::size_t listed_fields() {
-    std::size_t count = 0;
-    T value{};
-    schema::fields(value, [&]<class M>(std::string_view, M&, auto...) {
-        if constexpr (std::is_array_v<M>)
-            count += std::extent_v<M>;
-        else
-            ++count;
-    });
-    return count;
-}
-
-template <class T>
-class EveryStruct : public testing::Test {};
-using Structs = testing::Types<
-    schema::Thread, schema::SignalAction, schema::Area, schema::Descriptor, schema::PosixTimer,
-    schema::IntervalTimer, schema::Limit, schema::MemoryLayout, schema::Process, schema::FileIdentity,
-    schema::Object, schema::Objects, schema::Credentials, schema::Datagram, schema::Epoll,
-    schema::EpollTarget, schema::Eventfd, schema::Fanotify, schema::FanotifyMark, schema::Fifo, schema::File,
-    schema::FileOwner, schema::Inotify, schema::InotifyWatch, schema::IpcMessage, schema::IpcPermissions,
-    schema::LauncherRank, schema::MessageQueue, schema::Memory, schema::Mqueue, schema::MqueueMessage,
-    schema::MqueueNotify, schema::MulticastGroup, schema::Namespace, schema::Netlink, schema::Packet,
-    schema::PacketMembership, schema::Pidfd, schema::Pipe, schema::PtyMaster, schema::PtySlave,
-    schema::Segment, schema::Semaphores, schema::Signalfd, schema::Tcp, schema::TcpLink, schema::TcpListening,
-    schema::Terminal, schema::TerminalState, schema::Timerfd, schema::UnixFile, schema::UnixListening,
-    schema::UnixMessage, schema::UnixSocket, schema::UrgentMark, schema::ManifestImage, schema::ManifestPart,
-    schema::Manifest>;
-TYPED_TEST_SUITE(EveryStruct, Structs);
-
-// A member that is added to a struct and forgotten in fields.h would be lost in silence.
-TYPED_TEST(EveryStruct, ListsAllItsMembers) {
-    EXPECT_EQ(listed_fields<TypeParam>(), boost::pfr::tuple_size_v<TypeParam>);
-}
 
 TEST(ImageSchema, RandomProcessesComeBack) {
     RandomStruct random(1);
