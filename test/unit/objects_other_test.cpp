@@ -1,39 +1,15 @@
 // Kinds of descriptors with small schemas, captured and restored without a checkpoint.
 #include <linux/netlink.h>
-#include <poll.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
 
 #include "test/unit/objects_support.h"
 
 namespace cairn::test {
 namespace {
-
-bool readable(int fd, int ms = 0) {
-    pollfd polled{fd, POLLIN, 0};
-    return ::poll(&polled, 1, ms) == 1;
-}
-
-TEST(ObjectsOther, EventfdWithItsCount) {
-    Stopped process([] {
-        at(120, ::eventfd(7, EFD_NONBLOCK));
-        at(121, ::eventfd(2, EFD_SEMAPHORE));
-    });
-    Checkpoint checkpoint;
-    checkpoint.take(process);
-    checkpoint.restore([](std::size_t) {
-        std::uint64_t count = 0;
-        CHILD_CHECK(::read(120, &count, 8) == 8 && count == 7 && ::read(120, &count, 8) == -1 &&
-                    errno == EAGAIN);
-        CHILD_CHECK(::read(121, &count, 8) == 8 && count == 1 && ::read(121, &count, 8) == 8 && count == 1);
-        CHILD_CHECK(!readable(121) && (::fcntl(121, F_GETFL) & O_NONBLOCK) == 0);
-    });
-}
 
 TEST(ObjectsOther, SignalfdTakesItsSignals) {
     Stopped process([] {
@@ -139,61 +115,6 @@ TEST(ObjectsOther, PidfdOfAMemberAndOfOneThatHasGone) {
             CHILD_CHECK(::syscall(SYS_pidfd_send_signal, gone, 0, nullptr, 0) == -1 && errno == ESRCH &&
                         readable(gone));
     });
-}
-
-TEST(ObjectsOther, NamespaceOfTheProcess) {
-    Stopped process([] {
-        at(120, ::open("/proc/self/ns/net", O_RDONLY));
-        at(121, ::open("/proc/self/ns/time_for_children", O_RDONLY));
-        at(122, ::fcntl(120, F_DUPFD, 123));
-    });
-    Checkpoint checkpoint;
-    checkpoint.take(process);
-    checkpoint.restore([](std::size_t) {
-        for (const auto& [fd, path] : {std::pair{120, "/proc/self/ns/net"}, {121, "/proc/self/ns/time"}}) {
-            struct stat held = {}, own = {};
-            CHILD_CHECK(::fstat(fd, &held) == 0 && ::stat(path, &own) == 0);
-            CHILD_CHECK(held.st_dev == own.st_dev && held.st_ino == own.st_ino);
-        }
-        CHILD_CHECK(same_description(120, 122) && !same_description(120, 121));
-    });
-}
-
-// A descriptor is refused so, if it is the one at 120 in a process that has run `set_up`.
-void expect_refused(const std::function<void()>& set_up, const std::string& words) {
-    Stopped process(set_up);
-    capture::ObjectTable table;
-    const auto descriptors = table.descriptors(process.holder());
-    ASSERT_FALSE(descriptors);
-    EXPECT_EQ(descriptors.error().code, ExitCode::refused);
-    EXPECT_EQ(descriptors.error().what,
-              fmt::format("{}: descriptor 120: {}", proc::label(process.pid()), words));
-}
-
-TEST(ObjectsOther, NamespaceOfOthersIsRefused) {
-    const auto another = [] {
-        int told[2];
-        CHILD_CHECK(::pipe(told) == 0);
-        const pid_t child = ::fork();
-        if (child == 0) {
-            // An ordinary user is given one of this type, too.
-            const bool done = ::unshare(CLONE_NEWUSER) == 0;
-            CHILD_CHECK(done && ::write(told[1], "x", 1) == 1);
-            for (;;) ::pause();
-        }
-        char byte = 0;
-        ::close(told[1]);
-        CHILD_CHECK(::read(told[0], &byte, 1) == 1);
-        const int fd = ::open(fmt::format("/proc/{}/ns/user", child).c_str(), O_RDONLY);
-        ::kill(child, SIGKILL);
-        ::waitpid(child, nullptr, 0);
-        at(120, fd);
-    };
-    expect_refused(another,
-                   "is a namespace of type user, and not the one that the process is in (unshare, setns), "
-                   "which can't be saved; close it before a checkpoint");
-    expect_refused([] { at(120, ::open("/proc/self/ns/net", O_PATH)); },
-                   "is a net: this can't be saved yet; close it before a checkpoint");
 }
 
 class ObjectsUnixSocket : public ::testing::TestWithParam<int> {};

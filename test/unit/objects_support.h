@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,6 +184,22 @@ struct Checkpoint {
         }
     }
 };
+
+// A descriptor is refused so, if it is the one at 120 in a process that has run `set_up`.
+inline void expect_refused(const std::function<void()>& set_up, const std::string& words) {
+    Stopped process(set_up);
+    capture::ObjectTable table;
+    const auto descriptors = table.descriptors(process.holder());
+    ASSERT_FALSE(descriptors);
+    EXPECT_EQ(descriptors.error().code, ExitCode::refused);
+    EXPECT_EQ(descriptors.error().what,
+              fmt::format("{}: descriptor 120: {}", proc::label(process.pid()), words));
+}
+
+inline bool readable(int fd, int ms = 0) {
+    pollfd polled{fd, POLLIN, 0};
+    return ::poll(&polled, 1, ms) == 1;
+}
 
 inline bool same_description(int a, int b) {
     return ::syscall(SYS_kcmp, ::getpid(), ::getpid(), 0, a, b) == 0;
