@@ -1,10 +1,12 @@
-// Every struct of an image is described whole by its fields(). The tables of docs/image-format.md are made of
-// that: which structs there are, which fields each has, and of which type. Sentences in the third column are
-// the document's own. CAIRN_WRITE_DOCUMENT=1 in the environment makes the tables anew.
+// Every struct of an image is described whole by its fields(). The pages on the format are made of that,
+// which structs there are, which fields each has and of which type: resources/ROOM/format.md has those of the
+// room's schemas, docs/image-format.md has the others. Sentences, as in the third column, are the pages' own.
+// CAIRN_WRITE_DOCUMENT=1 in the environment makes anew what is made, and headings that are missing.
 #include <gtest/gtest.h>
 
 #include <boost/pfr/tuple_size.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -22,7 +24,8 @@ using schema::convert::IsOptional;
 using schema::convert::IsVector;
 using schema::convert::Listed;
 
-constexpr const char* format_page = CAIRN_SOURCE_DIR "/docs/image-format.md";
+namespace fs = std::filesystem;
+const fs::path source_folder = CAIRN_SOURCE_DIR;
 
 struct Row {
     std::vector<std::string> names;
@@ -46,6 +49,7 @@ class Tables {
   public:
     std::map<std::string, std::vector<Row>> all;
     std::map<std::string, std::size_t> forgotten;  // members of structs that fields() doesn't list
+    std::map<std::string, std::string> kinds;      // of structs that are one
     std::set<std::string> values;                  // of enumerations, which sentences explain
 
     template <class T>
@@ -100,9 +104,7 @@ class Tables {
   private:
     template <class... Each>
     std::string special(std::variant<Each...>*) {
-        std::vector<Row> rows;
-        (rows.push_back({{std::string(Each::kind)}, add<Each>(), ""}), ...);
-        all["What"] = std::move(rows);
+        (kinds.emplace(add<Each>(), Each::kind), ...);
         return "What";
     }
     template <class V>
@@ -111,7 +113,7 @@ class Tables {
     }
 };
 
-std::vector<std::string> lines_of(const std::string& path) {
+std::vector<std::string> lines_of(const fs::path& path) {
     std::vector<std::string> lines;
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) lines.push_back(line);
@@ -155,24 +157,67 @@ std::vector<Row> merged(const std::vector<Row>& schema, const std::vector<Row>& 
     return rows;
 }
 
-// The document as it has to be.
-std::vector<std::string> made_anew(const std::vector<std::string>& lines,
-                                   const std::map<std::string, std::vector<Row>>& tables,
-                                   std::set<std::string>& there) {
-    std::vector<std::string> result;
-    std::string section;
-    for (std::size_t i = 0; i < lines.size();) {
-        if (lines[i].starts_with("## ")) section.clear();
-        if (lines[i].starts_with("### ")) section = lines[i].substr(4);
-        const auto table = tables.find(section);
-        result.push_back(lines[i]);
-        if (!lines[i++].starts_with("|---") || table == tables.end()) continue;
-        there.insert(section);
-        std::vector<Row> old;
-        for (; i < lines.size() && lines[i].starts_with("|"); ++i) old.push_back(read_row(lines[i]));
-        for (const Row& row : merged(table->second, old)) result.push_back(row.text());
-        section.clear();
+using Pages = std::map<std::string, fs::path>;  // by struct
+
+// The room's page for structs that a schema of a room declares.
+Pages pages_of(const Tables& tables) {
+    Pages pages;
+    for (const auto& [name, rows] : tables.all) pages[name] = source_folder / "docs/image-format.md";
+    for (const auto& file : fs::recursive_directory_iterator(source_folder / "resources")) {
+        if (!file.path().filename().string().starts_with("schema") || file.path().extension() != ".h")
+            continue;
+        for (const std::string& line : lines_of(file.path())) {
+            const auto declared =
+                line.starts_with("struct ") ? pages.find(line.substr(7, line.find(' ', 7) - 7)) : pages.end();
+            if (declared != pages.end()) declared->second = file.path().parent_path() / "format.md";
+        }
     }
+    return pages;
+}
+
+// "list of Credentials": with a link if that struct is on another page.
+std::string linked(const std::string& type, const fs::path& page, const Pages& pages) {
+    const std::string last = type.substr(type.rfind(' ') + 1);
+    const auto other = pages.find(last);
+    if (other == pages.end() || other->second == page) return type;
+    std::string anchor = last;
+    for (char& c : anchor) c = static_cast<char>(std::tolower(c));
+    return fmt::format("{}[{}]({}#{})", type.substr(0, type.size() - last.size()), last,
+                       other->second.lexically_relative(page.parent_path()).string(), anchor);
+}
+
+// A page as it has to be: the rows of each table made anew, and a section for each struct that has none.
+std::vector<std::string> made_anew(const fs::path& page, const Tables& tables, const Pages& pages) {
+    std::vector<std::string> lines = lines_of(page), result;
+    if (lines.empty())
+        lines = {"# What an image says of " + page.parent_path().filename().string(),
+                 "The types are those of [image-format.md](../../docs/image-format.md#contents)."};
+    std::set<std::string> missing;
+    for (const auto& [name, where] : pages)
+        if (where == page) missing.insert(name);
+    const auto read_or_make = [&] {
+        std::string section;
+        for (std::size_t i = 0; i < lines.size();) {
+            if (lines[i].starts_with('#')) section = lines[i].substr(lines[i].find(' ') + 1);
+            result.push_back(lines[i]);
+            if (!lines[i++].starts_with("|---") || missing.erase(section) == 0) continue;
+            std::vector<Row> old;
+            for (; i < lines.size() && lines[i].starts_with("|"); ++i) old.push_back(read_row(lines[i]));
+            for (Row& row : merged(tables.all.at(section), old)) {
+                row.type = linked(row.type, page, pages);
+                result.push_back(row.text());
+            }
+        }
+    };
+    read_or_make();
+    lines.clear();
+    for (const std::string& name : missing) {
+        lines.insert(lines.end(), {"", "## " + name});
+        if (const auto kind = tables.kinds.find(name); kind != tables.kinds.end())
+            lines.insert(lines.end(), {"The kind `" + kind->second + "`.", ""});
+        lines.insert(lines.end(), {"| field | type | what |", "|---|---|---|"});
+    }
+    read_or_make();
     return result;
 }
 
@@ -190,25 +235,26 @@ TEST(ImageDocument, FieldsForgetNoMember) {
         ADD_FAILURE() << "fields() leaves out " << count << " of the members of " << name;
 }
 
-TEST(ImageDocument, TablesAreTheSchemas) {
+TEST(ImageDocument, PagesAreTheSchemas) {
     const Tables tables = all_tables();
-    const auto lines = lines_of(format_page);
-    std::set<std::string> there;
-    const auto wanted = made_anew(lines, tables.all, there);
-    for (const auto& [name, rows] : tables.all)
-        EXPECT_TRUE(there.contains(name)) << "docs/image-format.md has no table below '### " << name << "'";
-    for (const std::string& value : tables.values)
-        EXPECT_TRUE(std::ranges::any_of(
-            lines,
-            [&](const std::string& line) { return line.find("`" + value + "`") != std::string::npos; }))
-            << value << " is not in docs/image-format.md";
-    if (std::getenv("CAIRN_WRITE_DOCUMENT") != nullptr) {
-        std::ofstream file(format_page);
-        for (const std::string& line : wanted) file << line << '\n';
-        return;
+    const Pages pages = pages_of(tables);
+    std::set<fs::path> each;
+    for (const auto& [name, page] : pages) each.insert(page);
+    std::string all;
+    for (const fs::path& page : each) {
+        const auto wanted = fmt::format("{}\n", fmt::join(made_anew(page, tables, pages), "\n"));
+        all += wanted;
+        if (std::getenv("CAIRN_WRITE_DOCUMENT") != nullptr)
+            std::ofstream(page) << wanted;
+        else
+            EXPECT_EQ(fmt::format("{}\n", fmt::join(lines_of(page), "\n")), wanted)
+                << page << ": CAIRN_WRITE_DOCUMENT=1 makes its headings and tables anew";
     }
-    ASSERT_EQ(lines.size(), wanted.size()) << "CAIRN_WRITE_DOCUMENT=1 makes the tables of the document anew";
-    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i], wanted[i]) << "line " << i + 1;
+    const auto expect = [&](const std::string& words, const std::string& where) {
+        EXPECT_NE(all.find(words), std::string::npos) << words << " isn't in " << where;
+    };
+    for (const std::string& value : tables.values) expect("`" + value + "`", "any page on the format");
+    for (const auto& [name, kind] : tables.kinds) expect("The kind `" + kind + "`", pages.at(name));
 }
 
 }  // namespace
