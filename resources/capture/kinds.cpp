@@ -1,11 +1,9 @@
-// What a capture does for each kind of object. To add a kind: a room in resources/, and a line here.
-#include <fcntl.h>
-#include <linux/magic.h>
+// What a capture does with the kinds of objects that resources/kinds.h lists, and the refusal of all others.
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
-#include <unistd.h>
+
+#include <algorithm>
+#include <ranges>
 
 #include "resources/capture/table.h"
 #include "resources/socket/capture.h"
@@ -55,105 +53,33 @@ std::string socket_name(int fd) {
     return fmt::format("socket of family {}, type {}", domain, style);
 }
 
-// What tells of which kind a description is.
-struct Looked {
-    const Description& found;
-    std::string name;                            // the kernel's, of what has no file: "eventfd"
-    int domain = -1, style = -1, protocol = -1;  // of a socket
-
-    explicit Looked(const Description& description) : found(description), name(nameless(description)) {
-        if (!found.is(S_IFSOCK) || name.empty()) return;
-        domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
-        style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
-        protocol = socket_option<int>(found.fd(), SOL_SOCKET, SO_PROTOCOL);
-    }
-    [[nodiscard]] bool internet() const { return domain == AF_INET || domain == AF_INET6; }
-    [[nodiscard]] bool is_device(unsigned number, unsigned second) const {
-        return major(found.status.st_rdev) == number && minor(found.status.st_rdev) == second;
-    }
-    [[nodiscard]] bool opened(mode_t format) const { return found.is(format) && !(found.flags & O_PATH); }
-};
-
-bool is_unix(const Looked& it) {
-    return it.domain == AF_UNIX;
-}
-
-bool is_tcp(const Looked& it) {
-    return it.internet() && it.protocol == IPPROTO_TCP;
-}
-
-bool is_datagram(const Looked& it) {
-    return it.internet() && (it.style == SOCK_DGRAM || it.style == SOCK_RAW);
-}
-
-bool is_netlink(const Looked& it) {
-    return it.domain == AF_NETLINK;
-}
-
-bool is_packet(const Looked& it) {
-    return it.domain == AF_PACKET;
-}
-
-bool is_pipe(const Looked& it) {
-    return it.opened(S_IFIFO);
-}
-
-bool is_pty_master(const Looked& it) {
-    return it.opened(S_IFCHR) && it.is_device(5, 2);
-}
-
-bool is_terminal(const Looked& it) {
-    // /dev/tty (5:0) is no terminal of its own: it is opened again by its path, in the process.
-    return it.opened(S_IFCHR) && !it.is_device(5, 0) && ::isatty(it.found.fd()) == 1;
-}
-
-// The kernel's name for it is its type: "net:[4026531840]". One that is mounted somewhere has a path, and is
-// opened again by that as a file.
-bool is_namespace(const Looked& it) {
-    struct statfs system {};
-    return !it.name.empty() && it.opened(S_IFREG) && ::fstatfs(it.found.fd(), &system) == 0 &&
-           system.f_type == NSFS_MAGIC;
-}
-
-bool is_file(const Looked& it) {
-    return it.name.empty() && !it.found.link.starts_with("/secretmem") &&
-           (it.found.is(S_IFREG) || it.found.is(S_IFDIR) || it.found.is(S_IFCHR) || it.found.is(S_IFBLK) ||
-            (it.found.flags & O_PATH) != 0);
-}
-
-// Everything that a capture does for a kind, but for its room's answers to ObjectTable: the first line whose
-// name or is() fits describes the description. Then, while all stand still, the contents of all kinds are
-// captured in this order: what is on its way through sockets may be anything. What takes long and needs
-// nobody to stand still is finished when the programs run again.
+// A description is described by the first kind that it fits. Then, while all still stand, the contents of all
+// kinds are captured: what is on its way through sockets may be anything. What takes long and needs nobody to
+// stand still is finished when the programs run again.
 struct Kind {
     const char* name = nullptr;  // the kernel's, of what has no file; null: is() tells
-    bool (*is)(const Looked&) = nullptr;
+    Recognize* is = nullptr;
     Describe* describe = nullptr;
     Contents* contents = nullptr;
     Contents* finish = nullptr;
 };
-constexpr Kind kinds[] = {
-    {.is = is_unix, .describe = describe_unix_socket, .contents = capture_unix_sockets},
-    {.is = is_tcp, .describe = describe_tcp_socket, .contents = capture_tcp_sockets},
-    {.is = is_datagram, .describe = describe_datagram_socket},
-    {.is = is_netlink, .describe = describe_netlink_socket},
-    {.is = is_packet, .describe = describe_packet_socket},
-    {.is = is_pipe, .describe = describe_pipe, .contents = capture_pipes},
-    // A queue shows itself as a file: describe_file() knows it.
-    {.describe = describe_mqueue, .contents = capture_mqueues},
-    {.is = is_pty_master, .describe = describe_pty_master},
-    {.is = is_terminal, .describe = describe_terminal, .contents = capture_terminals},
-    {.name = "timerfd", .describe = describe_timerfd, .contents = capture_timerfds},
-    {.name = "eventpoll", .describe = describe_epoll, .contents = capture_epolls},
-    {.name = "eventfd", .describe = describe_eventfd},
-    {.name = "signalfd", .describe = describe_signalfd},
-    {.name = "pidfd", .describe = describe_pidfd, .contents = capture_pidfds},
-    {.name = "inotify", .describe = describe_inotify, .contents = capture_watches, .finish = finish_watches},
-    // What it watches is found with what an inotify does.
-    {.name = "fanotify", .describe = describe_fanotify},
-    {.is = is_namespace, .describe = describe_namespace},
-    {.is = is_file, .describe = describe_file, .finish = finish_files},
-};
+#define CAIRN_KIND(saved, capture, restore) {capture},
+#define NAMED(kernels) .name = kernels,
+#define IS(function) .is = function,
+#define DESCRIBE(function) .describe = function,
+#define CONTENTS(function) .contents = function,
+#define FINISH(function) .finish = function,
+constexpr Kind kind_lines[] = {CAIRN_KINDS(CAIRN_KIND)};
+#undef CAIRN_KIND
+#undef NAMED
+#undef IS
+#undef DESCRIBE
+#undef CONTENTS
+#undef FINISH
+constexpr auto kinds = std::views::reverse(kind_lines);  // why so, resources/kinds.h tells
+static_assert(std::ranges::none_of(kind_lines, [](const Kind& kind) {
+    return (kind.name != nullptr || kind.is != nullptr) && kind.describe == nullptr;
+}));
 
 bool fits(const Kind& kind, const Looked& it) {
     return kind.name != nullptr ? it.name == kind.name : kind.is != nullptr && kind.is(it);
@@ -177,6 +103,13 @@ Result<> refuse_kind(const Looked& it) {
 }
 
 }  // namespace
+
+Looked::Looked(const Description& description) : found(description), name(nameless(description)) {
+    if (!found.is(S_IFSOCK) || name.empty()) return;
+    domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
+    style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
+    protocol = socket_option<int>(found.fd(), SOL_SOCKET, SO_PROTOCOL);
+}
 
 Result<> describe_object(Table& table, const Description& found, schema::Object& object) {
     const Looked it(found);

@@ -1,5 +1,5 @@
 // What ObjectTable is made of. Each kind of object has a room of its own, whose capture.cpp fills
-// schema::Object from a Description; kinds.cpp has a line for each.
+// schema::Object from a Description; resources/kinds.h has a line for each.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@
 #include <span>
 #include <typeindex>
 
-#include "resources/capture/description.h"
+#include "resources/capture/looked.h"
 #include "resources/socket/capture_diag.h"
 
 namespace cairn::capture {
@@ -64,22 +64,31 @@ struct Table {
     }
 };
 
-// kinds.cpp: one line for each kind.
+// Of all kinds (kinds.cpp).
 // Fills everything but id, flags, owner, standard.
 [[nodiscard]] Result<> describe_object(Table& table, const Description& found, schema::Object& object);
-// Of all kinds: what only stands still now; what takes long, when the programs run again.
+// What only stands still now; what takes long, when the programs run again.
 [[nodiscard]] Result<> capture_kinds(Table& table, ImageWriter& writer);
 [[nodiscard]] Result<> finish_kinds(Table& table);
 
-// The rooms' functions for it.
+// The rooms' functions that resources/kinds.h names.
+using Recognize = bool(const Looked&);
 using Describe = Result<>(Table&, const Description&, schema::Object&);
 using Contents = Result<>(Table&);
-Describe describe_unix_socket, describe_tcp_socket, describe_datagram_socket, describe_netlink_socket,
-    describe_packet_socket, describe_pty_master, describe_terminal, describe_pipe, describe_timerfd,
-    describe_epoll, describe_eventfd, describe_signalfd, describe_pidfd, describe_inotify, describe_fanotify,
-    describe_mqueue, describe_namespace, describe_file;
-Contents capture_unix_sockets, capture_tcp_sockets, capture_pipes, capture_mqueues, capture_terminals,
-    capture_timerfds, capture_epolls, capture_pidfds, capture_watches, finish_watches, finish_files;
+#define CAIRN_KIND(saved, capture, restore) capture
+#define NAMED(kernels)
+#define IS(function) Recognize function;
+#define DESCRIBE(function) Describe function;
+#define CONTENTS(function) Contents function;
+#define FINISH(function) Contents function;
+CAIRN_KINDS(CAIRN_KIND)
+#undef CAIRN_KIND
+#undef NAMED
+#undef IS
+#undef DESCRIBE
+#undef CONTENTS
+#undef FINISH
+
 [[nodiscard]] Result<> capture_memory(Table& table, ImageWriter& writer);
 
 // file/capture.cpp

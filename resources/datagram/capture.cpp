@@ -114,6 +114,10 @@ bool is_of_this_host(const std::string& address) {
 
 }  // namespace
 
+bool is_datagram_socket(const Looked& it) {
+    return it.internet() && (it.style == SOCK_DGRAM || it.style == SOCK_RAW);
+}
+
 Result<> describe_datagram_socket(Table& table, const Description& found, schema::Object& object) {
     const int fd = found.fd(), domain = socket_option<int>(fd, SOL_SOCKET, SO_DOMAIN);
     const int style = socket_option<int>(fd, SOL_SOCKET, SO_TYPE);

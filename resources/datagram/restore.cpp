@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "resources/ports/restore_stand_ins.h"
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 #include "resources/socket/restore_addresses.h"
 
 namespace cairn::restart {
@@ -205,6 +205,7 @@ class DatagramSockets {
 }  // namespace
 
 Result<> open_datagram_sockets(Opening& opening) {
+    CHECK_OK(opening.opened.hand_over());  // the sockets are open at once
     return DatagramSockets(opening).open();
 }
 

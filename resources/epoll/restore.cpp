@@ -87,7 +87,7 @@ Result<> add_spent(int epoll, int number, int from, epoll_event event) {
 
 }  // namespace
 
-Result<Fd> open_epoll() {
+Result<Fd> open_epoll(Opening&, const schema::Object&, const schema::Epoll&) {
     Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
     if (!epoll) return fail_errno("epoll");
     return epoll;

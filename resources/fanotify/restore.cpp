@@ -5,7 +5,7 @@
 
 #include <ranges>
 
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 
 namespace cairn::restart {
 namespace {
@@ -29,18 +29,19 @@ Result<> add_mark(int fd, const schema::FanotifyMark& mark, const std::string& p
 
 }  // namespace
 
-Result<Fd> open_fanotify(const schema::Fanotify& saved) {
+Result<Fd> open_fanotify(Opening&, const schema::Object&, const schema::Fanotify& saved) {
     Fd fd(::fanotify_init(saved.flags | FAN_CLOEXEC | FAN_NONBLOCK, saved.event_flags));
     if (!fd) return fail_errno("fanotify (as root, or with CAP_SYS_ADMIN, it is allowed)");
     return fd;
 }
 
-Result<> mark_files(const schema::Object& object, const schema::Fanotify& saved, int fd,
-                    const ObjectSetOptions& options, const std::function<int(std::int64_t)>& fd_of) {
+Result<> mark_files(const schema::Object& object, int fd, const ObjectSetOptions& options,
+                    const FindObject& find) {
+    const auto& saved = *object.get<schema::Fanotify>();
     // The kernel tells the newest first.
     for (const schema::FanotifyMark& mark : saved.watches | std::views::reverse) {
         if (!mark.path) {
-            CHECK_OK(add_mark(fd, mark, fd_path(fd_of(mark.object.value_or(-1)))));
+            CHECK_OK(add_mark(fd, mark, fd_path(find(mark.object.value_or(-1)))));
             continue;
         }
         const auto mapped = mapped_path(*mark.path, options);

@@ -84,6 +84,12 @@ std::string program_path(const Table& table, const std::string& path) {
     return result;
 }
 
+bool is_file(const Looked& it) {
+    return it.name.empty() && !it.found.link.starts_with("/secretmem") &&
+           (it.found.is(S_IFREG) || it.found.is(S_IFDIR) || it.found.is(S_IFCHR) || it.found.is(S_IFBLK) ||
+            (it.found.flags & O_PATH) != 0);
+}
+
 Result<> describe_file(Table& table, const Description& found, schema::Object& object) {
     object.identity = identity_of(found.status);
     if (!(found.flags & O_PATH)) {

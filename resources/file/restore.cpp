@@ -105,6 +105,8 @@ Result<Fd> open_late(const schema::Object& object, const schema::Process& proces
     return file;
 }
 
+namespace {
+
 Result<> open_file(Opening& opening, const schema::Object& object) {
     if (is_late(object)) return {};
     const int flags = reopen_flags(object.flags);
@@ -155,6 +157,23 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
     if (!file) return std::unexpected(std::move(file.error()).in("can't be opened as it was"));
     CHECK_OK(set_position(object, file->get()));
     return opening.keep(object, std::move(*file));
+}
+
+Result<> open_some(Opening& opening, bool backed) {
+    for (const schema::Object& object : opening.objects.objects)
+        if (object.is<schema::File>() && (object.backing >= 0) == backed)
+            CHECK_OK(open_file(opening, object));
+    return {};
+}
+
+}  // namespace
+
+Result<> open_backed_files(Opening& opening) {
+    return open_some(opening, true);
+}
+
+Result<> open_files(Opening& opening) {
+    return open_some(opening, false);
 }
 
 }  // namespace cairn::restart

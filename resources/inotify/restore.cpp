@@ -25,7 +25,7 @@ struct Watch {
 };
 
 std::vector<Watch> watches_of(const schema::Inotify& saved, const ObjectSetOptions& options,
-                              const std::function<int(std::int64_t)>& fd_of) {
+                              const FindObject& fd_of) {
     std::vector<Watch> watches;
     for (const schema::InotifyWatch& each : saved.watches) {
         Watch watch{each.wd, each.mask, "", each.path.has_value()};
@@ -54,7 +54,7 @@ Result<> add(int fd, const Watch& watch, const std::string& path) {
 
 }  // namespace
 
-Result<Fd> open_inotify() {
+Result<Fd> open_inotify(Opening&, const schema::Object&, const schema::Inotify&) {
     Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (!fd) return fail_errno("inotify");
     return fd;
@@ -80,9 +80,9 @@ std::vector<std::string> missing_watched(const schema::Object& object, const Obj
     return missing;
 }
 
-Result<> watch_files(const schema::Object& object, const schema::Inotify& saved, int fd,
-                     const ObjectSetOptions& options, const std::function<int(std::int64_t)>& fd_of) {
-    for (const Watch& watch : watches_of(saved, options, fd_of)) {
+Result<> watch_files(const schema::Object& object, int fd, const ObjectSetOptions& options,
+                     const FindObject& find) {
+    for (const Watch& watch : watches_of(*object.get<schema::Inotify>(), options, find)) {
         // Watched is what those who watch may read.
         Fd place;
         if (watch.named) {

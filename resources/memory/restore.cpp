@@ -1,4 +1,6 @@
 // Inodes whose contents are in the image: shared memory, memfd, deleted files.
+#include "resources/system_v/restore.h"
+
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
@@ -249,27 +251,6 @@ Result<Made> make(Opening& opening, const schema::Object& object) {
     return made;
 }
 
-}  // namespace
-
-Result<> open_memory(Opening& opening, const schema::Object& object) {
-    auto made = make(opening, object);
-    if (!made) return std::unexpected(std::move(made.error()));
-    const int fd = made->file.get();
-    if (!made->file_was_there) {
-        CHECK_OK(fill(opening.image, object, fd));
-        dress(object, fd);
-    }
-    CHECK_OK(seal(object, fd, false));
-    return opening.keep(object, std::move(made->file));
-}
-
-Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd) {
-    if (::ftruncate(fd, 0) != 0) return fail_errno("{}: can't be cut", object.path);
-    CHECK_OK(fill(image, object, fd));
-    set_times(fd, object.identity);
-    return {};
-}
-
 Result<> seal(const schema::Object& object, int fd, bool mapped) {
     const auto* saved = object.get<schema::Memory>();
     if (saved == nullptr || saved->seals == 0 || saved->type != MemoryType::memfd) return {};
@@ -283,6 +264,56 @@ Result<> seal(const schema::Object& object, int fd, bool mapped) {
     const auto missing = now & ~static_cast<std::uint32_t>(std::max(has, 0));
     if (missing != 0 && ::fcntl(fd, F_ADD_SEALS, missing) != 0)
         return fail_errno("{}: seals {:#x}", object.path, missing);
+    return {};
+}
+
+Result<> open_memory(Opening& opening, const schema::Object& object) {
+    auto made = make(opening, object);
+    if (!made) return std::unexpected(std::move(made.error()));
+    const int fd = made->file.get();
+    if (!made->file_was_there) {
+        CHECK_OK(fill(opening.image, object, fd));
+        dress(object, fd);
+    }
+    CHECK_OK(seal(object, fd, false));
+    return opening.keep(object, std::move(made->file));
+}
+
+// Deleted executables can't be executed as long as anybody has them open for writing.
+Result<> make_read_only(Opening& opening) {
+    for (const schema::Object& object : opening.objects.objects) {
+        if (!object.is<schema::Memory>() || (object.flags & O_ACCMODE) != O_RDONLY || is_system_v(object))
+            continue;
+        const int fd = opening.opened.here(object.id);
+        const Fd again(::open(fd_path(fd).c_str(), O_RDONLY | O_CLOEXEC));
+        if (!again) return fail_errno("{}", object.path);
+        CHECK_OK(opening.keep_copy(object, again.get()));
+    }
+    return {};
+}
+
+}  // namespace
+
+// And what is made of it: files that it backs.
+Result<> open_memories(Opening& opening) {
+    for (const schema::Object& object : opening.objects.objects)
+        if (object.is<schema::Memory>() && !is_system_v(object))
+            CHECK_OK(with_name(object, open_memory(opening, object)));
+    CHECK_OK(open_backed_files(opening));
+    CHECK_OK(make_read_only(opening));
+    // Nothing is made of another one's memory any more.
+    opening.opened.open_doors();
+    return {};
+}
+
+Result<> seal_mapped_memory(const schema::Object& object, int fd, AfterForest&) {
+    return seal(object, fd, true);
+}
+
+Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd) {
+    if (::ftruncate(fd, 0) != 0) return fail_errno("{}: can't be cut", object.path);
+    CHECK_OK(fill(image, object, fd));
+    set_times(fd, object.identity);
     return {};
 }
 

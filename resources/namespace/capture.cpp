@@ -1,11 +1,21 @@
 // Descriptors of namespaces: ioctl(NS_GET_NSTYPE) tells the type, since Linux 4.11 (ioctl_ns(2)). Two of them
 // are of one namespace if device and inode are the same (namespaces(7)).
+#include <linux/magic.h>
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>
+#include <sys/vfs.h>
 
 #include "resources/capture/table.h"
 
 namespace cairn::capture {
+
+// The kernel's name for it is its type: "net:[4026531840]". One that is mounted somewhere has a path, and is
+// opened again by that as a file.
+bool is_namespace(const Looked& it) {
+    struct statfs system {};
+    return !it.name.empty() && it.opened(S_IFREG) && ::fstatfs(it.found.fd(), &system) == 0 &&
+           system.f_type == NSFS_MAGIC;
+}
 
 Result<> describe_namespace(Table&, const Description& found, schema::Object& object) {
     const int answer = ::ioctl(found.fd(), NS_GET_NSTYPE);

@@ -54,6 +54,10 @@ bool answer_is_due(const Description& found, const std::string& own_name, bool g
 
 }  // namespace
 
+bool is_netlink_socket(const Looked& it) {
+    return it.domain == AF_NETLINK;
+}
+
 Result<> describe_netlink_socket(Table& table, const Description& found, schema::Object& object) {
     const int fd = found.fd(), protocol = socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL);
     // Others hold rules or tables for their program in the kernel.

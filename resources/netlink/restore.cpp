@@ -5,11 +5,11 @@
 
 #include <cstring>
 
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 
 namespace cairn::restart {
 
-Result<Fd> open_netlink(Opening& opening, const schema::Netlink& saved) {
+Result<Fd> open_netlink_socket(Opening& opening, const schema::Object&, const schema::Netlink& saved) {
     Fd fd(::socket(AF_NETLINK, saved.style | SOCK_CLOEXEC, saved.protocol));
     if (!fd) return fail_errno("netlink socket");
     sockaddr_nl name{};

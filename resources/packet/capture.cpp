@@ -25,6 +25,10 @@ std::string interface_name(unsigned index) {
 
 }  // namespace
 
+bool is_packet_socket(const Looked& it) {
+    return it.domain == AF_PACKET;
+}
+
 Result<> describe_packet_socket(Table& table, const Description& found, schema::Object& object) {
     const int fd = found.fd();
     auto known = SockDiag().packet_socket(found.status.st_ino);

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 
 namespace cairn::restart {
 
@@ -40,7 +40,7 @@ void join_memberships(Opening& opening, int fd, const schema::Packet& saved) {
 }  // namespace
 
 // It gets packets from the moment on at which it has a protocol: its filter must be there by then.
-Result<Fd> open_packet_socket(Opening& opening, const schema::Packet& saved) {
+Result<Fd> open_packet_socket(Opening& opening, const schema::Object&, const schema::Packet& saved) {
     Fd fd(::socket(AF_PACKET, saved.style | SOCK_CLOEXEC, 0));
     if (!fd && (errno == EPERM || errno == EACCES))
         return fail_code(ExitCode::refused,

@@ -15,16 +15,7 @@ Fd pidfd_of(pid_t pid, std::int32_t flags) {
     return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, wanted)));
 }
 
-}  // namespace
-
-Result<Fd> open_pidfd(const schema::Object& object, const schema::Pidfd& saved, const Translate& to_kernel) {
-    if (saved.pid == 0) return open_dead_pidfd(object);
-    Fd process = pidfd_of(to_kernel ? to_kernel(saved.pid) : saved.pid, object.flags);
-    if (!process) return fail_errno("pidfd of process {}", saved.pid);
-    return process;
-}
-
-Result<Fd> open_dead_pidfd(const schema::Object& object) {
+Result<Fd> pidfd_of_the_dead(const schema::Object& object) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(0);
     if (child < 0) return fail_errno("fork");
@@ -34,6 +25,19 @@ Result<Fd> open_dead_pidfd(const schema::Object& object) {
     errno = problem;
     if (!process) return fail_errno("pidfd");
     return process;
+}
+
+}  // namespace
+
+Result<Fd> open_pidfd(const schema::Object& object, const schema::Pidfd& saved, const Translate& to_kernel) {
+    if (saved.pid == 0) return pidfd_of_the_dead(object);
+    Fd process = pidfd_of(to_kernel ? to_kernel(saved.pid) : saved.pid, object.flags);
+    if (!process) return fail_errno("pidfd of process {}", saved.pid);
+    return process;
+}
+
+Result<Fd> open_dead_pidfd(Opening&, const schema::Object& object, const schema::Pidfd&) {
+    return pidfd_of_the_dead(object);
 }
 
 }  // namespace cairn::restart

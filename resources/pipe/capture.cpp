@@ -55,6 +55,10 @@ struct Ends {
 
 }  // namespace
 
+bool is_pipe(const Looked& it) {
+    return it.opened(S_IFIFO);
+}
+
 Result<> describe_pipe(Table& table, const Description& found, schema::Object& object) {
     object.identity = identity_of(found.status);
     const std::int64_t capacity = ::fcntl(found.fd(), F_GETPIPE_SZ);

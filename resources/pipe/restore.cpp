@@ -88,7 +88,7 @@ Result<Fifo> open_fifo(Opening& opening, const Object& first) {
 }
 
 // Each end as those who had it may open it; before anything is written into a FIFO that isn't theirs.
-Result<> open_fifo_ends(Opening& opening, std::span<const Object* const> ends, const Fifo& fifo) {
+Result<> open_fifo_ends(Opening& opening, const Group& ends, const Fifo& fifo) {
     for (const Object* end : ends) {
         if (opening.opened.contains(end->id)) continue;
         const int flags = reopen_flags(end->flags) | O_NONBLOCK;
@@ -122,9 +122,8 @@ Result<> fill(const Object& object, int writer) {
     return {};
 }
 
-}  // namespace
-
-Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
+// All objects of one pipe or FIFO.
+Result<> open_pipe(Opening& opening, const Group& ends) {
     const Object& first = *ends.front();
     const bool fifo = first.is<schema::Fifo>();
     const Object* full = nullptr;
@@ -191,6 +190,16 @@ Result<> open_pipe(Opening& opening, std::span<const Object* const> ends) {
             return fail_errno("F_SETFL of a pipe");
         CHECK_OK(opening.keep(*end, std::move(opened)));
     }
+    return {};
+}
+
+}  // namespace
+
+Result<> open_pipes(Opening& opening) {
+    const auto id_of = [](const Object& object) {
+        return object.is<schema::Pipe>() || object.is<schema::Fifo>() ? object.pipe : -1;
+    };
+    for (const auto& [id, ends] : groups(opening.objects, id_of)) CHECK_OK(open_pipe(opening, ends));
     return {};
 }
 

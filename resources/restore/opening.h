@@ -1,10 +1,12 @@
-// What the kinds' files share while objects are opened.
+// What the rooms share while objects are opened.
 #pragma once
 
 #include <array>
 #include <map>
+#include <set>
 
 #include "common/fd.h"
+#include "common/proc.h"
 #include "resources/restore/cut.h"
 #include "resources/restore/holding.h"
 #include "resources/restore/objects.h"
@@ -39,6 +41,9 @@ struct Opening {
     }
 };
 
+// An error of what is done for this object, with its name.
+[[nodiscard]] Result<> with_name(const schema::Object& object, Result<> done);
+
 // Flags that open(2) may be given again: those that make, cut or claim something are left out.
 [[nodiscard]] int reopen_flags(std::int32_t flags);
 [[nodiscard]] std::string fd_path(
@@ -63,19 +68,46 @@ struct Verdict {
 // In the process that will have it.
 [[nodiscard]] Result<Fd> open_late(const schema::Object& object, const schema::Process& process,
                                    const Access& access, const Translate& to_kernel);
-[[nodiscard]] Result<> open_file(Opening& opening, const schema::Object& object);
+// Those of the image whose contents are in a memory object, which is open.
+[[nodiscard]] Result<> open_backed_files(Opening& opening);
 
-// memory/restore.cpp: must come before files, which may be backed by it
-[[nodiscard]] Result<> open_memory(Opening& opening, const schema::Object& object);
+// memory/restore.cpp
 // The contents of a file that was there when the restart began.
 [[nodiscard]] Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd);
-[[nodiscard]] Result<> seal(const schema::Object& object, int fd, bool mapped);
 
-// pipe/restore.cpp: all objects of one pipe or FIFO
-[[nodiscard]] Result<> open_pipe(Opening& opening, std::span<const schema::Object* const> ends);
+// The objects of each pipe (or terminal), which are opened together: those for which `id_of` gives one id.
+// -1: the object is of none.
+using Group = std::vector<const schema::Object*>;
+[[nodiscard]] std::map<std::int64_t, Group> groups(const schema::Objects& objects,
+                                                   std::int64_t (*id_of)(const schema::Object&));
 
-// terminal/restore.cpp: all objects of one terminal
-[[nodiscard]] Result<> open_terminal(Opening& opening, std::span<const schema::Object* const> ends);
-[[nodiscard]] Result<> set_up_terminal(const schema::Object& object, int fd);
+// When the processes are there.
+struct AfterForest {
+    const ObjectSetOptions& options;
+    const proc::ClockOffsets& ahead;  // what the programs' clocks show more than the tool's
+    std::vector<std::string>& notes;
+    std::set<std::int64_t> terminals;  // set up already, by TerminalState::pair
+};
+// An object's descriptor in the tool; -1: it has none.
+using FindObject = std::function<int(std::int64_t object)>;
+
+// The rooms' functions that resources/kinds.h names. A description that OpenOne returns gets its flags
+// (F_SETFL) from its caller, and is put where processes find it.
+template <class Saved>
+using OpenOne = Result<Fd>(Opening&, const schema::Object&, const Saved&);
+using OpenAll = Result<>(Opening&);
+using SetUp = Result<>(const schema::Object&, int fd, AfterForest&);
+using BeginWatching = Result<>(const schema::Object&, int fd, const ObjectSetOptions&, const FindObject&);
+#define CAIRN_KIND(saved, capture, restore) restore
+#define OPEN(saved, function) OpenOne<schema::saved> function;
+#define OPEN_ALL(function) OpenAll function;
+#define SET_UP(function) SetUp function;
+#define WATCH(function) BeginWatching function;
+CAIRN_KINDS(CAIRN_KIND)
+#undef CAIRN_KIND
+#undef OPEN
+#undef OPEN_ALL
+#undef SET_UP
+#undef WATCH
 
 }  // namespace cairn::restart

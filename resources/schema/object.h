@@ -5,32 +5,18 @@
 #include <variant>
 
 #include "common/schema/process.h"
-#include "resources/datagram/schema.h"
-#include "resources/epoll/schema.h"
-#include "resources/eventfd/schema.h"
-#include "resources/fanotify/schema.h"
-#include "resources/file/schema.h"
-#include "resources/inotify/schema.h"
-#include "resources/memory/schema.h"
-#include "resources/mqueue/schema.h"
-#include "resources/namespace/schema.h"
-#include "resources/netlink/schema.h"
-#include "resources/packet/schema.h"
-#include "resources/pidfd/schema.h"
-#include "resources/pipe/schema.h"
-#include "resources/signalfd/schema.h"
-#include "resources/system_v/schema.h"
-#include "resources/tcp/schema.h"
-#include "resources/terminal/schema.h"
-#include "resources/timerfd/schema.h"
-#include "resources/unix_socket/schema.h"
+#include "resources/kinds.h"
 
 namespace cairn::schema {
 
+template <class None, class... Each>
+struct VariantOf {
+    using Type = std::variant<Each...>;
+};
 // What an object is, and what its kind says of it: each in its room's schema.h.
-using What = std::variant<File, Pipe, Fifo, PtyMaster, PtySlave, Terminal, Memory, Datagram, Epoll, Eventfd,
-                          Fanotify, Inotify, MessageQueue, Mqueue, Namespace, Netlink, Packet, Pidfd,
-                          Semaphores, Signalfd, Tcp, Timerfd, UnixSocket>;
+#define CAIRN_KIND(saved, capture, restore) , saved
+using What = VariantOf<void CAIRN_KINDS(CAIRN_KIND)>::Type;
+#undef CAIRN_KIND
 
 struct Object {
     std::int64_t id = -1;
@@ -47,7 +33,7 @@ struct Object {
     // The same: what is in them, a packet or a message each; else one.
     std::vector<Bytes> contents;
 
-    What what;
+    What what = File{};
 
     template <class T>
     [[nodiscard]] bool is() const {

@@ -4,11 +4,11 @@
 #include <csignal>
 #include <cstring>
 
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 
 namespace cairn::restart {
 
-Result<Fd> open_signalfd(const schema::Signalfd& saved) {
+Result<Fd> open_signalfd(Opening&, const schema::Object&, const schema::Signalfd& saved) {
     // The kernel's sigset_t: bit n-1 for signal n; libc's begins with it.
     sigset_t mask;
     ::sigemptyset(&mask);

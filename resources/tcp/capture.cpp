@@ -476,6 +476,10 @@ class TcpSockets {
 
 }  // namespace
 
+bool is_tcp_socket(const Looked& it) {
+    return it.internet() && it.protocol == IPPROTO_TCP;
+}
+
 Result<> describe_tcp_socket(Table& table, const Description& found, schema::Object& object) {
     char layer[16] = "";
     socklen_t length = sizeof layer;

@@ -18,7 +18,7 @@
 
 #include "common/socket_names.h"
 #include "resources/ports/restore_time_wait.h"
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 #include "resources/socket/restore_addresses.h"
 #include "resources/tcp/restore_call.h"
 #include "resources/tcp/restore_fill.h"
@@ -570,6 +570,7 @@ class TcpSockets {
 }  // namespace
 
 Result<> open_tcp_sockets(Opening& opening) {
+    CHECK_OK(opening.opened.hand_over());  // the sockets are open at once
     return TcpSockets(opening).open();
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -55,6 +56,10 @@ schema::TerminalState& name_terminal(Table& table, schema::Object& object, dev_t
 
 }  // namespace
 
+bool is_pty_master(const Looked& it) {
+    return it.opened(S_IFCHR) && it.is_device(5, 2);
+}
+
 Result<> describe_pty_master(Table& table, const Description& found, schema::Object& object) {
     auto& saved = object.what.emplace<schema::PtyMaster>();
     object.path = found.link;
@@ -69,6 +74,11 @@ Result<> describe_pty_master(Table& table, const Description& found, schema::Obj
     saved.locked = ::ioctl(found.fd(), TIOCGPTLCK, &on) == 0 && on;
     read_settings(saved.terminal, found.fd());
     return {};
+}
+
+bool is_terminal(const Looked& it) {
+    // /dev/tty (5:0) is no terminal of its own: it is opened again by its path, in the process.
+    return it.opened(S_IFCHR) && !it.is_device(5, 0) && ::isatty(it.found.fd()) == 1;
 }
 
 Result<> describe_terminal(Table& table, const Description& found, schema::Object& object) {

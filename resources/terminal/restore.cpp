@@ -50,7 +50,23 @@ const schema::TerminalState& state_of(const Object& object) {
     return *schema::terminal_in(object.what);
 }
 
-Result<> fill_queues(std::span<const Object* const> ends, int master) {
+Result<> set_up_terminal(const Object& object, int fd) {
+    const schema::TerminalState& saved = state_of(object);
+    if (saved.termios.size() == sizeof(termios2)) {
+        termios2 settings{};
+        std::memcpy(&settings, saved.termios.data(), sizeof settings);
+        if (::ioctl(fd, TCSETS2, &settings) != 0) return fail_errno("{}: settings (TCSETS2)", object.path);
+    }
+    // The size of a terminal that somebody looks at is his, not the image's.
+    if (saved.winsize.size() == sizeof(winsize) && !object.is<schema::Terminal>()) {
+        winsize size{};
+        std::memcpy(&size, saved.winsize.data(), sizeof size);
+        if (::ioctl(fd, TIOCSWINSZ, &size) != 0) return fail_errno("{}: size (TIOCSWINSZ)", object.path);
+    }
+    return {};
+}
+
+Result<> fill_queues(const Group& ends, int master) {
     const schema::Bytes *typed = nullptr, *printed = nullptr;
     for (const Object* end : ends)
         if (const auto& input = state_of(*end).input; !input.empty())
@@ -63,7 +79,7 @@ Result<> fill_queues(std::span<const Object* const> ends, int master) {
     return {};
 }
 
-Result<> open_pair(Opening& opening, std::span<const Object* const> ends) {
+Result<> open_pair(Opening& opening, const Group& ends) {
     Fd first_master;
     std::vector<const Object*> slaves;
     for (const Object* end : ends) {
@@ -135,9 +151,8 @@ Result<> open_outer(Opening& opening, const Object& object, bool main) {
     return opening.keep(object, std::move(again));
 }
 
-}  // namespace
-
-Result<> open_terminal(Opening& opening, std::span<const Object* const> ends) {
+// All objects of one terminal.
+Result<> open_terminal(Opening& opening, const Group& ends) {
     bool master = false, main = false;
     for (const Object* end : ends) {
         master = master || end->is<schema::PtyMaster>();
@@ -148,19 +163,22 @@ Result<> open_terminal(Opening& opening, std::span<const Object* const> ends) {
     return {};
 }
 
-Result<> set_up_terminal(const Object& object, int fd) {
-    const schema::TerminalState& saved = state_of(object);
-    if (saved.termios.size() == sizeof(termios2)) {
-        termios2 settings{};
-        std::memcpy(&settings, saved.termios.data(), sizeof settings);
-        if (::ioctl(fd, TCSETS2, &settings) != 0) return fail_errno("{}: settings (TCSETS2)", object.path);
-    }
-    // The size of a terminal that somebody looks at is his, not the image's.
-    if (saved.winsize.size() == sizeof(winsize) && !object.is<schema::Terminal>()) {
-        winsize size{};
-        std::memcpy(&size, saved.winsize.data(), sizeof size);
-        if (::ioctl(fd, TIOCSWINSZ, &size) != 0) return fail_errno("{}: size (TIOCSWINSZ)", object.path);
-    }
+}  // namespace
+
+Result<> open_terminals(Opening& opening) {
+    const auto id_of = [](const Object& object) {
+        const auto* terminal = schema::terminal_in(object.what);
+        return terminal == nullptr ? -1 : terminal->pair;
+    };
+    for (const auto& [id, ends] : groups(opening.objects, id_of)) CHECK_OK(open_terminal(opening, ends));
+    return {};
+}
+
+// Once for all descriptions of a terminal.
+Result<> set_up_outer_terminal(const Object& object, int fd, AfterForest& after) {
+    const std::int64_t pair = state_of(object).pair;
+    if (!after.options.terminal_modes || ::isatty(fd) == 0 || !after.terminals.insert(pair).second) return {};
+    if (auto done = set_up_terminal(object, fd); !done) after.notes.push_back(done.error().what);
     return {};
 }
 

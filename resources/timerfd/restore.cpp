@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 
 namespace cairn::restart {
 namespace {
@@ -18,13 +18,15 @@ timespec time_of(std::int64_t nanoseconds) {
 
 }  // namespace
 
-Result<Fd> open_timerfd(const schema::Timerfd& saved) {
+Result<Fd> open_timerfd(Opening&, const schema::Object&, const schema::Timerfd& saved) {
     Fd timer(::timerfd_create(saved.clock, TFD_CLOEXEC));
     if (!timer) return fail_errno("timerfd of clock {}", saved.clock);
     return timer;
 }
 
-Result<> arm_timerfd(const schema::Timerfd& saved, int fd, const proc::ClockOffsets& ahead) {
+Result<> arm_timerfd(const schema::Object& object, int fd, AfterForest& after) {
+    const auto& saved = *object.get<schema::Timerfd>();
+    const proc::ClockOffsets& ahead = after.ahead;
     auto at = saved.at_ns.value_or(0);
     if (at != 0 && saved.clock == CLOCK_MONOTONIC) at = std::max<std::int64_t>(at - ahead.monotonic, 1);
     if (at != 0 && (saved.clock == CLOCK_BOOTTIME || saved.clock == CLOCK_BOOTTIME_ALARM))

@@ -176,6 +176,10 @@ Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& dia
 
 }  // namespace
 
+bool is_unix_socket(const Looked& it) {
+    return it.domain == AF_UNIX;
+}
+
 Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object) {
     const int style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
     const bool listening = socket_option<int>(found.fd(), SOL_SOCKET, SO_ACCEPTCONN) != 0;

@@ -13,7 +13,7 @@
 #include <memory>
 #include <set>
 
-#include "resources/restore/other.h"
+#include "resources/restore/opening.h"
 #include "resources/unix_socket/restore_names.h"
 
 namespace cairn::restart {
@@ -548,6 +548,7 @@ class UnixSockets {
 }  // namespace
 
 Result<> open_unix_sockets(Opening& opening) {
+    CHECK_OK(opening.opened.hand_over());  // the sockets are open at once
     return UnixSockets(opening).open();
 }
 
