@@ -1,7 +1,11 @@
 // One open file description, looked at from outside.
 #pragma once
 
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <cstdint>
 #include <optional>
@@ -33,6 +37,20 @@ struct Description {
     }
     [[nodiscard]] bool is(mode_t format) const { return (status.st_mode & S_IFMT) == format; }
     [[nodiscard]] std::string who() const;  // "123 (bash): descriptor 7"
+};
+
+// What tells of which kind it is.
+struct Looked {
+    const Description& found;
+    std::string name;                            // the kernel's, of what has no file: "eventfd"
+    int domain = -1, style = -1, protocol = -1;  // of a socket
+
+    explicit Looked(const Description& description);
+    [[nodiscard]] bool internet() const { return domain == AF_INET || domain == AF_INET6; }
+    [[nodiscard]] bool is_device(unsigned number, unsigned second) const {
+        return major(found.status.st_rdev) == number && minor(found.status.st_rdev) == second;
+    }
+    [[nodiscard]] bool opened(mode_t format) const { return found.is(format) && !(found.flags & O_PATH); }
 };
 
 // "123 (bash)"

@@ -64,11 +64,11 @@ struct Kind {
     Contents* finish = nullptr;
 };
 #define CAIRN_KIND(saved, capture, restore) {capture},
-#define NAMED(kernels) .name = kernels,
-#define IS(function) .is = function,
-#define DESCRIBE(function) .describe = function,
-#define CONTENTS(function) .contents = function,
-#define FINISH(function) .finish = function,
+#define NAMED(kernels) .name = (kernels),
+#define IS(function) .is = (function),
+#define DESCRIBE(function) .describe = (function),
+#define CONTENTS(function) .contents = (function),
+#define FINISH(function) .finish = (function),
 constexpr Kind kind_lines[] = {CAIRN_KINDS(CAIRN_KIND)};
 #undef CAIRN_KIND
 #undef NAMED

@@ -11,7 +11,7 @@
 #include <span>
 #include <typeindex>
 
-#include "resources/capture/looked.h"
+#include "resources/capture/description.h"
 #include "resources/socket/capture_diag.h"
 
 namespace cairn::capture {

@@ -28,9 +28,9 @@ struct Kind {
 };
 #define CAIRN_KIND(saved, capture, restore) {restore},
 #define OPEN(saved, function) .open = one_by_one<schema::saved, function>,
-#define OPEN_ALL(function) .open = function,
-#define SET_UP(function) .set_up = function,
-#define WATCH(function) .watch = function,
+#define OPEN_ALL(function) .open = (function),
+#define SET_UP(function) .set_up = (function),
+#define WATCH(function) .watch = (function),
 constexpr Kind kinds[] = {CAIRN_KINDS(CAIRN_KIND)};
 #undef CAIRN_KIND
 #undef OPEN

@@ -190,8 +190,8 @@ std::string linked(const std::string& type, const fs::path& page, const Pages& p
 std::vector<std::string> made_anew(const fs::path& page, const Tables& tables, const Pages& pages) {
     std::vector<std::string> lines = lines_of(page), result;
     if (lines.empty())
-        lines = {"# What an image says of " + page.parent_path().filename().string(),
-                 "The types are those of [image-format.md](../../docs/image-format.md#contents)."};
+        lines = {"# What [an image](../../docs/image-format.md#contents) says of " +
+                 page.parent_path().filename().string()};
     std::set<std::string> missing;
     for (const auto& [name, where] : pages)
         if (where == page) missing.insert(name);
