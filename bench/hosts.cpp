@@ -181,7 +181,8 @@ class Computation {
             return "10.0.0." + std::to_string(of + 1) + ":" + std::to_string(20000 + i);
         };
         for (std::size_t i = 0; i < members_; ++i)
-            list.push_back({address(host, i), address(host ^ 1, i), 0, true});
+            list.push_back(
+                {{"own", address(host, i)}, {"peer", address(host ^ 1, i)}, {"unsent", 0}, {"shown", true}});
         return list;
     }
 
@@ -276,9 +277,9 @@ class Computation {
             Barrier& barrier = barriers_[name];
             if (barrier.came != hosts_.size()) die("somebody was let through before all had come: " + name);
             if (++barrier.passed == hosts_.size()) barrier.ns = since(barrier.last_came);
-            if (name == "stopped") return come_to(i, "connections", {{"ends", ends(i)}});
+            if (name == "stopped") return come_to(i, "connections", {{"held", ends(i)}});
             if (name == "connections") {
-                if (order.at("data").at("links").size() != members_) die("connections are missing");
+                if (order.at("data").at("ends").size() != members_) die("connections are missing");
                 return come_to(i, "captured", Json::object());
             }
             Json pids = Json::array();

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "common/json_text.h"
 #include "common/wire/capture.h"
@@ -54,8 +53,9 @@ void Reporter::fault_point(const std::string& name) const {
     if (action == "slow") ::usleep(2'000'000);
 }
 
-Result<nlohmann::json> Reporter::meet(const std::string& name, const nlohmann::json& data) const {
-    const std::string text = json_text(pack(wire::Barrier{.barrier = name, .data = data}));
+Result<nlohmann::json> Reporter::pass(std::string_view barrier, nlohmann::json data) const {
+    const std::string name(barrier);
+    const std::string text = json_text(pack(wire::Barrier{.barrier = name, .data = std::move(data)}));
     // May wait: without this message nobody goes on anyway.
     if (::send(fd_, text.data(), text.size(), MSG_NOSIGNAL) < 0) return fail_errno("barrier {}", name);
     fault_point(name);

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
+#include "common/wire/field.h"
 
 namespace cairn::capture {
 
@@ -57,8 +59,11 @@ class Reporter {
     // An error when the deadline has passed or the coordinator has gone; `waiting` says for whom.
     [[nodiscard]] Result<> may_go_on(const std::function<std::string()>& waiting) const;
     // Waits for the other hosts of the computation: says what this host has to tell, returns what the
-    // coordinator answers when all have come as far. docs/capture-protocol.md.
-    [[nodiscard]] Result<nlohmann::json> meet(const std::string& name, const nlohmann::json& data) const;
+    // coordinator answers when all have come as far. common/wire/connections.h has what is said.
+    template <class M>
+    [[nodiscard]] Result<typename M::Answer> meet(const M& said) const {
+        return wire::unpack<typename M::Answer>(TRY(pass(M::name.value, pack(said))));
+    }
     [[nodiscard]] bool coordinator_gone() const;
     [[nodiscard]] const std::string& current() const { return phase_; }
     [[nodiscard]] std::vector<std::string>& notes() { return notes_; }
@@ -66,6 +71,7 @@ class Reporter {
   private:
     template <class M>
     void say(const M& message) const;
+    [[nodiscard]] Result<nlohmann::json> pass(std::string_view barrier, nlohmann::json data) const;
 
     int fd_;
     std::chrono::milliseconds allowed_;

@@ -65,9 +65,8 @@ Result<> JointCheckpoint::hear(State& state, const Json& event) {
         return std::unexpected(std::move(why));
     }
     if (kind == wire::Barrier::name.value) {
-        auto barrier = TRY(wire::unpack<wire::Barrier>(event));
-        state.barrier = std::move(barrier.barrier);
-        state.data = std::move(barrier.data);
+        const auto barrier = TRY(wire::unpack<wire::Barrier>(event));
+        CHECK_OK(come_to_barrier(state, barrier));
         meet();
     } else if (kind == wire::Finished::name.value) {
         state.over = state.answered = true;
@@ -114,30 +113,43 @@ void JointCheckpoint::show_progress(State& state, const wire::Progress& progress
     tell_(pack(sum), true);
 }
 
+Result<> JointCheckpoint::come_to_barrier(State& state, const wire::Barrier& barrier) {
+    if (barrier.barrier == wire::Stopped::name.value)
+        state.stopped = TRY(wire::unpack<wire::Stopped>(barrier.data));
+    if (barrier.barrier == wire::HostConnections::name.value)
+        state.connections = TRY(wire::unpack<wire::HostConnections>(barrier.data));
+    state.barrier = barrier.barrier;
+    return {};
+}
+
 // When every host has come as far, all are told what the others said.
 void JointCheckpoint::meet() {
-    const std::string& name = sites_.front().barrier;
+    const std::string barrier = sites_.front().barrier;
     for (const State& state : sites_)
-        if (state.over || state.barrier.empty() || state.barrier != name) return;
-    const std::string barrier = name;
-    std::vector<Json> answers;
-    if (barrier == "connections") {
-        std::vector<Json> said;
-        for (const State& state : sites_) said.push_back(state.data);
-        answers = match_connections(said);
-    } else if (barrier == "stopped") {
-        np_ = 0;
-        for (const State& state : sites_) np_ += get_number(state.data, "processes");
-        answers.assign(sites_.size(), {{"np", np_}});
-    } else {
-        answers.assign(sites_.size(), Json::object());
-    }
+        if (state.over || state.barrier.empty() || state.barrier != barrier) return;
+    auto answers = answers_at(barrier);
     for (std::size_t i = 0; i < sites_.size(); ++i) {
         sites_[i].barrier.clear();
-        if (barrier == "captured") sites_[i].standing = false;
-        sites_[i].data = nullptr;
+        if (barrier == wire::HostCaptured::name.value) sites_[i].standing = false;
         sites_[i].site.order(pack(wire::Pass{.barrier = barrier, .data = std::move(answers[i])}));
     }
+}
+
+std::vector<Json> JointCheckpoint::answers_at(const std::string& barrier) {
+    if (barrier == wire::HostConnections::name.value) {
+        std::vector<wire::HostConnections> said;
+        for (State& state : sites_) said.push_back(std::exchange(state.connections, {}));
+        std::vector<Json> answers;
+        for (const auto& matched : match_connections(said)) answers.push_back(pack(matched));
+        return answers;
+    }
+    if (barrier == wire::Stopped::name.value) {
+        np_ = 0;
+        for (const State& state : sites_) np_ += state.stopped.processes;
+        const wire::AllStopped all{.np = static_cast<std::int32_t>(np_)};
+        return std::vector<Json>(sites_.size(), pack(all));
+    }
+    return std::vector<Json>(sites_.size(), pack(wire::Nothing{}));
 }
 
 void JointCheckpoint::order_all(const Json& order) {

@@ -17,6 +17,7 @@
 
 #include "common/error.h"
 #include "common/schema/manifest.h"
+#include "common/wire/connections.h"
 #include "common/wire/events.h"
 #include "common/wire/hosts.h"
 #include "coordinator/capture_run.h"
@@ -58,7 +59,9 @@ class JointCheckpoint {
     struct State {
         Site site;
         std::string phase = "prepare", waiting, barrier;
-        Json data;  // what it said at the barrier
+        // What it said at the barrier.
+        wire::Stopped stopped;
+        wire::HostConnections connections;
         std::uint64_t bytes = 0, total = 0;
         std::uint32_t next = 1;  // the generation that is free there
         wire::CapturedPart captured;
@@ -74,7 +77,9 @@ class JointCheckpoint {
     [[nodiscard]] std::string awaited(const Condition& condition) const;
     boost::asio::awaitable<Result<>> all_answered(Clock::time_point deadline, const char* what);
     void order_all(const Json& order);
+    [[nodiscard]] Result<> come_to_barrier(State& state, const wire::Barrier& barrier);
     void meet();
+    [[nodiscard]] std::vector<Json> answers_at(const std::string& barrier);
     // What all hosts' parts are together; `bases`: so many parts come before each host's.
     [[nodiscard]] schema::Manifest whole(std::vector<std::int32_t>& bases) const;
     [[nodiscard]] Result<> hear(State& state, const Json& event);
@@ -102,6 +107,7 @@ class JointCheckpoint {
 
 // The answer to the barrier `connections`: for each host what it has to know of its connections' other ends.
 // `said[i]`: what host i said. Public for its test.
-[[nodiscard]] std::vector<Json> match_connections(const std::vector<Json>& said);
+[[nodiscard]] std::vector<wire::MatchedConnections> match_connections(
+    const std::vector<wire::HostConnections>& said);
 
 }  // namespace cairn::coordinator

@@ -1,6 +1,5 @@
 // Of a checkpoint over several hosts: which ends of connections belong together.
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "coordinator/joint_checkpoint.h"
@@ -8,141 +7,121 @@
 namespace cairn::coordinator {
 namespace {
 
-std::string text_at(const Json& list, std::size_t index) {
-    return list.is_array() && index < list.size() && list[index].is_string() ? list[index].get<std::string>()
-                                                                             : std::string();
-}
-
-std::uint64_t number_at(const Json& list, std::size_t index, std::uint64_t fallback) {
-    if (index >= list.size() || !list[index].is_number_integer()) return fallback;
-    if (list[index].is_number_unsigned()) return list[index].get<std::uint64_t>();
-    return static_cast<std::uint64_t>(std::max<std::int64_t>(0, list[index].get<std::int64_t>()));
-}
-
-// Of an end: [own, peer, unsent, shown, room, sent, received, waiting]; the last three may be missing.
-std::uint64_t unsent(const Json& end) {
-    return number_at(end, 2, 0);
-}
-bool shown(const Json& end) {
-    return end.size() > 3 && end[3] == true;
-}
-std::uint64_t room(const Json& end) {
-    return number_at(end, 4, std::numeric_limits<std::uint64_t>::max());
-}
-
 // How much can be in the receive queue of `theirs` at most, when all has come that `own` has sent: both have
 // counted what they have sent and received since there is a connection, one of the two its SYN as well.
-void tell_unread(const Json& own, const Json& theirs, Json& answer) {
-    if (own.size() < 8 || theirs.size() < 8) return;
-    const std::uint64_t sent = number_at(own, 5, 0) + 2, received = number_at(theirs, 6, 0);
-    answer["unread"] = number_at(theirs, 7, 0) + (sent > received ? sent - received : 0);
+std::optional<std::uint64_t> unread_at(const wire::HeldEnd& theirs, const wire::HeldEnd& own) {
+    if (!own.counted || !theirs.counted) return {};
+    const std::uint64_t sent = own.counted->sent + 2, received = theirs.counted->received;
+    return theirs.counted->waiting + (sent > received ? sent - received : 0);
 }
 
-// Sockets that call somebody whom a member on another host may be: both are told the connection's number.
-void match_calls(const std::vector<Json>& said, std::vector<Json>& answers, std::int64_t next) {
-    const auto list_of_host = [&](std::size_t host, const char* name) {
-        const auto found = said[host].find(name);
-        return found != said[host].end() && found->is_array() ? *found : Json::array();
-    };
-    std::map<std::string, std::vector<std::pair<std::size_t, std::size_t>>> reached;  // host, index
-    for (std::size_t host = 0; host < said.size(); ++host) {
-        const Json at = list_of_host(host, "reached");
-        for (std::size_t i = 0; i < at.size(); ++i) reached[text_at(at, i)].emplace_back(host, i);
-    }
-    for (std::size_t host = 0; host < said.size(); ++host) {
-        const Json calls = list_of_host(host, "calls");
-        for (std::size_t i = 0; i < calls.size(); ++i) {
-            const auto found = reached.find(text_at(calls, i));
-            if (found == reached.end()) continue;
-            for (const auto& [there, index] : found->second) {
-                if (there == host) continue;
-                answers[host]["called"].push_back(Json::array({i, next}));
-                answers[there]["awaited"].push_back(Json::array({index, next}));
-                ++next;
-                break;
-            }
+class Matching {
+  public:
+    explicit Matching(const std::vector<wire::HostConnections>& said) : said_(said), answers_(said.size()) {
+        for (std::size_t host = 0; host < said.size(); ++host) {
+            for (std::size_t i = 0; i < said[host].held.size(); ++i)
+                held_[name_of(said[host].held[i])] = {host, i};
+            for (std::size_t i = 0; i < said[host].unheld.size(); ++i)
+                unheld_[name_of(said[host].unheld[i])] = {host, i};
         }
     }
-}
 
-}  // namespace
+    std::vector<wire::MatchedConnections> run() {
+        for (std::size_t host = 0; host < said_.size(); ++host)
+            for (std::size_t i = 0; i < said_[host].held.size(); ++i) match({host, i});
+        match_calls();
+        // Who can look at what is in between needs no room for it.
+        const bool full = flow_ && std::ranges::any_of(answers_, [](const auto& answer) {
+                              return std::ranges::any_of(answer.ends, &wire::MatchedEnd::full);
+                          });
+        for (auto& answer : answers_) {
+            answer.flow = flow_;
+            answer.full = full;
+            if (!flow_)
+                for (auto& end : answer.ends) end.full = false;
+        }
+        return std::move(answers_);
+    }
 
-std::vector<Json> match_connections(const std::vector<Json>& said) {
+  private:
     struct Where {
         std::size_t host, index;
     };
-    std::map<std::string, Where> ends, loose;
-    const auto list_of = [](const Json& one, const char* name) {
-        // Whatever was said: a list of lists, or none.
-        const auto found = one.find(name);
-        Json list = found != one.end() && found->is_array() ? *found : Json::array();
-        for (Json& each : list)
-            if (!each.is_array()) each = Json::array();
-        return list;
-    };
-    std::vector<Json> all_ends, all_loose;  // by host
-    for (std::size_t host = 0; host < said.size(); ++host) {
-        const Json& own_ends = all_ends.emplace_back(list_of(said[host], "ends"));
-        const Json& own_loose = all_loose.emplace_back(list_of(said[host], "loose"));
-        for (std::size_t i = 0; i < own_ends.size(); ++i)
-            ends[text_at(own_ends[i], 0) + "/" + text_at(own_ends[i], 1)] = {host, i};
-        for (std::size_t i = 0; i < own_loose.size(); ++i)
-            loose[text_at(own_loose[i], 0) + "/" + text_at(own_loose[i], 1)] = {host, i};
-    }
-    std::vector<Json> answers(said.size(), {{"links", Json::array()}, {"flow", false}});
-    std::int64_t next = 0;
-    bool flow = false;
-    std::vector<std::pair<std::size_t, std::size_t>> full;  // which link of which host
-    for (std::size_t host = 0; host < said.size(); ++host) {
-        const Json& own_ends = all_ends[host];
-        for (std::size_t i = 0; i < own_ends.size(); ++i) {
-            const std::string own = text_at(own_ends[i], 0), peer = text_at(own_ends[i], 1);
-            std::string wanted = peer;
-            wanted.append("/").append(own);
-            if (const auto other = ends.find(wanted); other != ends.end() && other->second.host != host) {
-                const auto& [there, index] = other->second;
-                if (there < host) continue;  // both were told when its turn was
-                const Json& theirs = all_ends[there][index];
-                answers[host]["links"].push_back(
-                    {{"end", i}, {"link", next}, {"side", 0}, {"unsent", unsent(theirs)}});
-                answers[there]["links"].push_back(
-                    {{"end", index}, {"link", next}, {"side", 1}, {"unsent", unsent(own_ends[i])}});
-                tell_unread(own_ends[i], theirs, answers[host]["links"].back());
-                tell_unread(theirs, own_ends[i], answers[there]["links"].back());
-                flow |= !shown(own_ends[i]) || !shown(theirs);
-                if (unsent(theirs) > room(own_ends[i]))
-                    full.emplace_back(host, answers[host]["links"].size() - 1);
-                if (unsent(own_ends[i]) > room(theirs))
-                    full.emplace_back(there, answers[there]["links"].size() - 1);
-                ++next;
-            } else if (const auto nobody = loose.find(wanted);
-                       nobody != loose.end() && nobody->second.host != host) {
-                const auto& [there, index] = nobody->second;
-                const Json& theirs = all_loose[there][index];
-                if (theirs.size() < 3 || theirs[2] != true) {
-                    answers[host]["links"].push_back({{"end", i}, {"closing", number_at(theirs, 4, 0)}});
-                } else if (unsent(own_ends[i]) != 0) {
-                    const std::string who = "is a TCP socket connected to " + text_at(theirs, 3) +
-                                            " on another host, who hasn't accepted it yet, and has sent "
-                                            "something already: nobody can read that before it is accepted";
-                    answers[host]["links"].push_back({{"end", i}, {"loose", who}});
-                } else {
-                    answers[host]["links"].push_back(
-                        {{"end", i}, {"link", next}, {"side", 1}, {"pending", true}});
-                    answers[there]["pending"].push_back(Json::array({index, next}));
-                    ++next;
-                }
-            }
+
+    static std::string name_of(const auto& end) { return end.own + "/" + end.peer; }
+    [[nodiscard]] const wire::HeldEnd& held(const Where& at) const { return said_[at.host].held[at.index]; }
+
+    void match(const Where& at) {
+        const std::string wanted = held(at).peer + "/" + held(at).own;
+        if (const auto other = held_.find(wanted); other != held_.end() && other->second.host != at.host) {
+            if (other->second.host > at.host) connect(at, other->second);  // else both were told already
+        } else if (const auto nobody = unheld_.find(wanted);
+                   nobody != unheld_.end() && nobody->second.host != at.host) {
+            answer_for_nobody(at, nobody->second);
         }
     }
-    match_calls(said, answers, next);
-    if (!flow) return answers;  // who can look at what is in between needs no room for it
-    for (Json& answer : answers) {
-        answer["flow"] = true;
-        if (!full.empty()) answer["full"] = true;
+
+    void connect(const Where& at, const Where& there) {
+        for (const auto& [own, theirs, side] : {std::tuple(at, there, 0), std::tuple(there, at, 1)})
+            answers_[own.host].ends.push_back({.end = own.index,
+                                               .link = next_,
+                                               .side = side,
+                                               .unsent = held(theirs).unsent,
+                                               .unread = unread_at(held(theirs), held(own)),
+                                               .full = held(theirs).unsent > held(own).room});
+        flow_ |= !held(at).shown || !held(there).shown;
+        ++next_;
     }
-    for (const auto& [host, link] : full) answers[host]["links"][link]["full"] = true;
-    return answers;
+
+    // No process has the other end.
+    void answer_for_nobody(const Where& at, const Where& there) {
+        const wire::UnheldEnd& theirs = said_[there.host].unheld[there.index];
+        wire::MatchedEnd& answer = answers_[at.host].ends.emplace_back();
+        answer.end = at.index;
+        if (theirs.listener.empty()) {
+            answer.closing = theirs.unsent;
+        } else if (held(at).unsent != 0) {
+            answer.refused = "is a TCP socket connected to " + theirs.listener +
+                             " on another host, who hasn't accepted it yet, and has sent something already: "
+                             "nobody can read that before it is accepted";
+        } else {
+            answer.link = next_;
+            answer.side = 1;
+            answer.pending = true;
+            answers_[there.host].pending.push_back({there.index, next_});
+            ++next_;
+        }
+    }
+
+    // Sockets that call somebody whom a member on another host may be: both are told the connection's number.
+    void match_calls() {
+        std::multimap<std::string, Where> reached;
+        for (std::size_t host = 0; host < said_.size(); ++host)
+            for (std::size_t i = 0; i < said_[host].reached.size(); ++i)
+                reached.emplace(said_[host].reached[i], Where{host, i});
+        for (std::size_t host = 0; host < said_.size(); ++host)
+            for (std::size_t i = 0; i < said_[host].calls.size(); ++i) {
+                const auto [first, last] = reached.equal_range(said_[host].calls[i]);
+                const auto there =
+                    std::find_if(first, last, [host](const auto& each) { return each.second.host != host; });
+                if (there == last) continue;
+                answers_[host].called.push_back({i, next_});
+                answers_[there->second.host].awaited.push_back({there->second.index, next_});
+                ++next_;
+            }
+    }
+
+    const std::vector<wire::HostConnections>& said_;
+    std::vector<wire::MatchedConnections> answers_;
+    std::map<std::string, Where> held_, unheld_;
+    std::int64_t next_ = 0;
+    bool flow_ = false;
+};
+
+}  // namespace
+
+std::vector<wire::MatchedConnections> match_connections(const std::vector<wire::HostConnections>& said) {
+    return Matching(said).run();
 }
 
 }  // namespace cairn::coordinator

@@ -23,6 +23,14 @@ std::int32_t int_of(const Json& json) {
                                                                          : static_cast<std::int32_t>(value);
 }
 
+// About so many bytes are kept of it.
+std::size_t size_of(const wire::PartEnd& end) {
+    std::size_t size = sizeof end + end.at.size() + end.token.size() + end.key.size();
+    for (const auto& dead : end.leftovers) size += sizeof dead + dead.own.size() + dead.peer.size();
+    for (const auto& address : end.addresses) size += sizeof address + address.size();
+    return size;
+}
+
 // What is only shown is cut, as it is the manifest's, which anybody may have written.
 std::string cut(std::string text, std::size_t most) {
     if (text.size() > most) text.resize(most);
@@ -133,22 +141,20 @@ void RestartBarrier::links(Peer::Id client, const Json& request, const Reply& re
     if (!said) return reply(failed(said.error()));
     Client& asking = found->second;
     Kept& all = kept_[asking.site];
-    for (const Json& one : said->ends) {
-        if (!one.is_object()) continue;
-        const End end{get_number(one, "link", -1), get_number(one, "side")};
-        std::string text = text_of(one);
-        const std::size_t size = text.size();
+    for (const wire::PartEnd& one : said->ends) {
+        const End end{one.link, one.side};
+        const std::size_t size = size_of(one);
         if (all.bytes + size > most_bytes)
             return reply(failed({fmt::format("the parts there say more than {} of their connections",
                                              human_bytes(most_bytes)),
                                  0, ExitCode::refused}));
-        if (!ends_.try_emplace(end, client, std::move(text)).second) continue;
+        if (!ends_.try_emplace(end, Offered{client, one}).second) continue;
         all.bytes += size;
         asking.kept.bytes += size;
         asking.ends.push_back(end);
         if (const auto other = ends_.find(other_end(end)); other == ends_.end())
             ++asking.unmatched;
-        else if (const auto owner = clients_.find(other->second.first); owner != clients_.end())
+        else if (const auto owner = clients_.find(other->second.client); owner != clients_.end())
             --owner->second.unmatched;
     }
     asking.linking = !said->more;
@@ -168,8 +174,8 @@ void RestartBarrier::tell_links() {
             wire::Links some{.ends = {}, .more = behind < client.ends.size()};
             for (std::size_t i = at; i < behind; ++i) {
                 const auto& [owner, other] = ends_.at(other_end(client.ends[i]));
-                some.ends.push_back(Json::parse(other, nullptr, false));
-                some.ends.back()["addresses"] = addresses_of(owner);
+                some.ends.push_back(other);
+                some.ends.back().addresses = addresses_of(owner);
             }
             client.reply(pack(some));
         }
@@ -180,7 +186,7 @@ void RestartBarrier::remove(std::map<Peer::Id, Client>::iterator client) {
     for (const End& end : client->second.ends) {
         const auto other = ends_.find(other_end(end));
         if (other == ends_.end()) continue;
-        if (const auto owner = clients_.find(other->second.first); owner != clients_.end())
+        if (const auto owner = clients_.find(other->second.client); owner != clients_.end())
             ++owner->second.unmatched;
     }
     forget(client->second);

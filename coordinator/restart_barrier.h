@@ -77,8 +77,12 @@ class RestartBarrier {
     std::function<void(const std::string&)> note_;
     std::function<void()> changed_;
     std::map<Peer::Id, Client> clients_;
-    std::map<std::string, Kept> kept_;                      // for all of one machine's parts
-    std::map<End, std::pair<Peer::Id, std::string>> ends_;  // whose it is, and where it waits, as JSON
+    std::map<std::string, Kept> kept_;  // for all of one machine's parts
+    struct Offered {
+        Peer::Id client;
+        wire::PartEnd end;
+    };
+    std::map<End, Offered> ends_;
 };
 
 }  // namespace cairn::coordinator

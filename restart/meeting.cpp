@@ -32,15 +32,15 @@ Result<> Meeting::arrive(wire::RestartJoin join, std::optional<int> wait_seconds
     return {};
 }
 
-Result<Json> Meeting::exchange_links(const Json& ends) {
-    CHECK_OK(send_in_pieces(wire::RestartLinks{.ends = ends}, &wire::RestartLinks::ends));
+Result<std::vector<wire::PartEnd>> Meeting::exchange_links(std::vector<wire::PartEnd> ends) {
+    CHECK_OK(send_in_pieces(wire::RestartLinks{.ends = std::move(ends)}, &wire::RestartLinks::ends));
     // Another part may wait for a port, a minute long; if it goes the coordinator says so.
     constexpr int patience_seconds = 180;
-    Json others = Json::array();
+    std::vector<wire::PartEnd> others;
     for (bool more = true; more;) {
         auto links = await<wire::Links>(patience_seconds);
         if (!links) return std::unexpected(std::move(links.error()).in("connections to other parts"));
-        for (Json& end : links->ends) others.push_back(std::move(end));
+        std::ranges::move(links->ends, std::back_inserter(others));
         more = links->more;
     }
     return others;

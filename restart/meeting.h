@@ -34,7 +34,7 @@ class Meeting {
     // `wait_seconds`.
     [[nodiscard]] Result<> arrive(wire::RestartJoin join, std::optional<int> wait_seconds);
     // Ends of connections to other parts, for the coordinator; theirs, from it.
-    [[nodiscard]] Result<nlohmann::json> exchange_links(const nlohmann::json& ends);
+    [[nodiscard]] Result<std::vector<wire::PartEnd>> exchange_links(std::vector<wire::PartEnd> ends);
     // An error once another part has given up.
     [[nodiscard]] Result<> still_wanted();
     // Says that these processes are complete, and waits until all parts' are.

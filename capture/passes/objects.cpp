@@ -1,7 +1,6 @@
 // The pass that finds what is behind descriptors and mappings, and saves what stands still only now.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "capture/passes/passes.h"
 
@@ -21,10 +20,14 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
     options.self_contained = request.self_contained;
     options.may_wait = !request.joint && Clock::now() - ahead.began < short_patience;
     options.external = request.external;
-    if (request.joint)
-        options.meet = [&reporter = setting.reporter](const std::string& name, const nlohmann::json& data) {
-            return reporter.meet(name, data);
+    if (request.joint) {
+        options.meet.connections = [&reporter = setting.reporter](const auto& ours) {
+            return reporter.meet(ours);
         };
+        options.meet.flowed = [&reporter = setting.reporter] {
+            return error_of(reporter.meet(wire::Flowed{}));
+        };
+    }
     options.region = &setting.regions.owners();
     options.mincore = [&members, &reporter = setting.reporter](const Holder& holder, std::uint64_t start,
                                                                std::uint64_t length) {

@@ -1,9 +1,8 @@
 // The pass that ends the pause: registers are put back, and all are let go.
 #include <time.h>
 
-#include <nlohmann/json.hpp>
-
 #include "capture/passes/passes.h"
+#include "common/wire/connections.h"
 
 namespace cairn::capture {
 namespace {
@@ -33,8 +32,7 @@ Result<Clocks> pass::resume(const Setting& setting, Group& group, Members& membe
     // a restart that lets it go on, and no timer may fire early.
     const Clocks clocks = clocks_of(group.stopped.processes().begin()->second.living);
     // What one sends from here on must not be found by another who is still looking.
-    if (setting.request.joint) [[maybe_unused]]
-        const auto nothing = TRY(setting.reporter.meet("captured", nlohmann::json::object()));
+    if (setting.request.joint) CHECK_OK(error_of(setting.reporter.meet(wire::HostCaptured{})));
     setting.reporter.phase("resume");
     if (!setting.request.hold) group.stopped.let_go();
     setting.reporter.end_deadline();

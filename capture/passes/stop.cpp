@@ -1,7 +1,6 @@
 // The pass that stops the group: everybody stands still at its end, on the other hosts as well.
-#include <nlohmann/json.hpp>
-
 #include "capture/passes/passes.h"
+#include "common/wire/connections.h"
 
 namespace cairn::capture {
 
@@ -14,8 +13,7 @@ Result<Group> pass::stop(const Setting& setting, Ahead& ahead) {
     CHECK_OK(ahead.outsiders.judge_crowd(processes));
     group.np = static_cast<std::int32_t>(processes.size());
     if (!setting.request.joint) return group;
-    const auto all = TRY(setting.reporter.meet("stopped", {{"processes", group.np}}));
-    group.np = all.value("np", group.np);
+    group.np = TRY(setting.reporter.meet(wire::Stopped{.processes = group.np})).np;
     return group;
 }
 

@@ -6,7 +6,7 @@ namespace cairn {
 namespace {
 
 // The digit is the version of all that is said.
-constexpr std::string_view coordinators_magic = "CAIRN-1\n", parts_magic = "CAIRNP1\n";
+constexpr std::string_view coordinators_magic = "CAIRN-2\n", parts_magic = "CAIRNP2\n";
 constexpr std::size_t magic_size = coordinators_magic.size();
 static_assert(parts_magic.size() == magic_size);
 constexpr std::size_t proof_size = crypto_generichash_BYTES;

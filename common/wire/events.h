@@ -184,7 +184,7 @@ void fields(S& s, F&& f) {
 
 struct Links {
     static constexpr Name name{"event", "links"};
-    std::vector<Json> ends{};
+    std::vector<PartEnd> ends{};
     bool more = false;
 };
 template <Struct<Links> S, class F>

@@ -2,6 +2,7 @@
 #include "common/wire/hosts.h"
 
 #include "common/wire/capture.h"
+#include "common/wire/connections.h"
 #include "common/wire/pack.h"
 #include "common/wire/state.h"
 
@@ -37,5 +38,13 @@ CAIRN_MESSAGE(CaptureRequest);
 CAIRN_MESSAGE(CaptureDone);
 CAIRN_MESSAGE(Barrier);
 CAIRN_MESSAGE(PassedBarrier);
+CAIRN_MESSAGE(Nothing);
+CAIRN_MESSAGE(Stopped);
+CAIRN_MESSAGE(AllStopped);
+CAIRN_MESSAGE(HostConnections);
+CAIRN_MESSAGE(MatchedConnections);
+CAIRN_MESSAGE(Flowed);
+CAIRN_MESSAGE(HostCaptured);
+CAIRN_MESSAGE(EndSays);
 
 }  // namespace cairn::wire

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/wire/connections.h"
 #include "common/wire/field.h"
 
 namespace cairn::wire {
@@ -113,7 +114,7 @@ void fields(S& s, F&& f) {
 
 struct RestartLinks {
     static constexpr Name name{"verb", "restart-links"};
-    std::vector<Json> ends{};  // resources/tcp/restore_links.h's: handed to the other part as they are
+    std::vector<PartEnd> ends{};
     bool more = false;
 };
 template <Struct<RestartLinks> S, class F>

@@ -14,7 +14,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "common/ipc_map.h"
 #include "common/region.h"
 #include "common/schema/process.h"
+#include "common/wire/connections.h"
 #include "resources/schema/object.h"
 
 namespace cairn::capture {
@@ -49,6 +49,13 @@ struct Mapping {
          writable = false;  // writable: now, or after an mprotect that the kernel would allow (VmFlags mw)
 };
 
+// Waits for the other hosts, until all have said theirs. Empty: there are none.
+struct MeetHosts {
+    std::function<Result<wire::MatchedConnections>(const wire::HostConnections& ours)> connections;
+    std::function<Result<>()> flowed;
+    explicit operator bool() const { return connections != nullptr; }
+};
+
 struct ObjectOptions {
     ExternalPolicy external = ExternalPolicy::reset;
     // Kernel's id -> id as the programs know it (virtual ids of a restored group). Empty: the same.
@@ -60,8 +67,7 @@ struct ObjectOptions {
         mincore;
     std::string cid;
     std::int32_t np = 0;
-    // Waits for the other hosts (Reporter::meet); empty: there are none.
-    std::function<Result<nlohmann::json>(const std::string& name, const nlohmann::json& data)> meet;
+    MeetHosts meet;
     const Region* region = nullptr;  // where sockets' names are; null: none have others than the kernel says
     // What passes soon is waited for (Error::passing) even if it could be left out with a note.
     bool may_wait = false;

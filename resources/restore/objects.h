@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <string>
@@ -25,6 +24,7 @@
 #include "common/proc.h"
 #include "common/region.h"
 #include "common/schema/process.h"
+#include "common/wire/connections.h"
 #include "resources/restore/access.h"
 #include "resources/restore/holding.h"
 #include "resources/schema/object.h"
@@ -56,7 +56,7 @@ struct ObjectSetOptions {
     bool exact_ids = false;
     // Connections to other parts (resources/tcp/restore_links.h); empty: there are none. Where names of
     // sockets are put that the kernel can't give any more; null: nowhere.
-    std::function<Result<nlohmann::json>(const nlohmann::json& ends)> meet_links;
+    std::function<Result<std::vector<wire::PartEnd>>(std::vector<wire::PartEnd> ends)> meet_links;
     std::function<Result<>()> still_wanted;  // an error once another part has given up; empty: always
     std::vector<std::string> hosts;          // addresses that the computation's hosts have now
     Region* region = nullptr;

@@ -15,7 +15,6 @@
 namespace cairn::capture {
 namespace {
 
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 std::string hexadecimal(const std::string& bytes) {
@@ -37,13 +36,10 @@ std::uint64_t unread(int fd) {
 // What has been sent in all, and what was in the receive queue when everything up to `received` had come: of
 // an end's queue there can be more later by what the other has sent beyond that. Read so that what moves
 // meanwhile counts twice. None where urgent data hide what is behind them.
-struct Counted {
-    std::uint64_t sent = 0, received = 0, waiting = 0;
-};
-std::optional<Counted> count(int fd) {
+std::optional<wire::EndCounted> count(int fd) {
     pollfd urgent{fd, POLLPRI, 0};
     if (::poll(&urgent, 1, 0) > 0 || ::sockatmark(fd) == 1) return std::nullopt;
-    Counted counted;
+    wire::EndCounted counted;
     counted.sent = unacknowledged(fd);
     const TcpState state = tcp_state(fd);
     counted.sent += state.acknowledged;
@@ -130,19 +126,20 @@ Result<> look_at_received(LinkEnd& end, bool flowed) {
     return problem;
 }
 
-json words_of(const std::vector<std::string>& addresses) {
-    json list = json::array();
+std::vector<std::string> all_hexadecimal(const std::vector<std::string>& addresses) {
+    std::vector<std::string> list;
     for (const std::string& address : addresses) list.push_back(hexadecimal(address));
     return list;
 }
 
-std::vector<std::pair<std::size_t, std::int64_t>> pairs_of(const json& said, const char* name,
-                                                           std::size_t end) {
+// Of a list of ours that is `size` long.
+Result<std::vector<std::pair<std::size_t, std::int64_t>>> pairs_of(
+    const std::vector<wire::NumberedLink>& numbered, std::size_t size) {
     std::vector<std::pair<std::size_t, std::int64_t>> pairs;
-    for (const json& each : said.value(name, json::array()))
-        if (each.is_array() && each.size() == 2 && each[0].is_number_unsigned() &&
-            each[1].is_number_integer() && each[0].get<std::size_t>() < end)
-            pairs.emplace_back(each[0].get<std::size_t>(), each[1].get<std::int64_t>());
+    for (const auto& [index, link] : numbered) {
+        if (index >= size) return fail("the coordinator speaks of a connection that isn't there");
+        pairs.emplace_back(index, link);
+    }
     return pairs;
 }
 
@@ -158,65 +155,69 @@ Result<> let_it_end(const LinkEnd& end, std::uint64_t bytes) {
     return problem;
 }
 
+// What the other hosts need to know. From the moment when all have said it each has its copies of the send
+// queues.
+Result<wire::HostConnections> look_at(std::vector<LinkEnd>& ends, const std::vector<LooseEnd>& loose,
+                                      const Calls& calls, std::uint64_t most) {
+    wire::HostConnections ours{
+        .held = {}, .unheld = {}, .calls = all_hexadecimal(calls.to), .reached = all_hexadecimal(calls.at)};
+    for (LinkEnd& end : ends) {
+        CHECK_OK(look_at_sent(end));
+        ours.held.push_back({.own = hexadecimal(end.own),
+                             .peer = hexadecimal(end.peer),
+                             .unsent = end.unsent,
+                             .shown = end.unsent == 0 || end.written.has_value(),
+                             .room = most - std::min(most, unread(end.fd())),
+                             .counted = count(end.fd())});
+    }
+    for (const LooseEnd& end : loose)
+        ours.unheld.push_back({hexadecimal(end.own), hexadecimal(end.peer), end.who, end.unsent});
+    return ours;
+}
+
+// What all hosts' connections make of one of ours.
+Result<> learn(LinkEnd& end, const wire::MatchedEnd& matched) {
+    if (!matched.refused.empty()) {
+        auto problem = fail_code(ExitCode::refused, "{} {}", end.who, matched.refused);
+        problem.error().passing = true;
+        return problem;
+    }
+    if (matched.closing) return let_it_end(end, *matched.closing);
+    end.link = matched.link;
+    end.pending = matched.pending;
+    end.side = matched.side;
+    end.partner_unsent = matched.unsent;
+    end.partner_unread = matched.unread;
+    if (matched.full) keep_small(end.fd());
+    return {};
+}
+
 }  // namespace
 
 Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loose, Calls& calls,
-                          const Meet& meet) {
-    json list = json::array(), loose_list = json::array();
+                          const MeetHosts& meet) {
     const std::uint64_t most = most_room();
-    for (LinkEnd& end : ends) {
-        CHECK_OK(look_at_sent(end));
-        const std::uint64_t room = most - std::min(most, unread(end.fd()));
-        list.push_back(
-            {hexadecimal(end.own), hexadecimal(end.peer), end.unsent, end.unsent == 0 || end.written, room});
-        if (const auto counted = count(end.fd()))
-            for (const std::uint64_t each : {counted->sent, counted->received, counted->waiting})
-                list.back().push_back(each);
-    }
-    for (const LooseEnd& end : loose)
-        loose_list.push_back(
-            {hexadecimal(end.own), hexadecimal(end.peer), !end.who.empty(), end.who, end.unsent});
-    // From here on every host has its copies of the send queues.
-    auto known = meet("connections", {{"ends", list},
-                                      {"loose", loose_list},
-                                      {"calls", words_of(calls.to)},
-                                      {"reached", words_of(calls.at)}});
-    if (!known) return std::unexpected(std::move(known.error()));
-    calls.answered = pairs_of(*known, "called", calls.to.size());
-    calls.awaited = pairs_of(*known, "awaited", calls.at.size());
-    for (const auto& [index, link] : pairs_of(*known, "pending", loose.size())) loose[index].link = link;
+    const auto ours = TRY(look_at(ends, loose, calls, most));
+    const auto known = TRY(meet.connections(ours));
+    calls.answered = TRY(pairs_of(known.called, calls.to.size()));
+    calls.awaited = TRY(pairs_of(known.awaited, calls.at.size()));
+    for (const auto& [index, link] : TRY(pairs_of(known.pending, loose.size()))) loose[index].link = link;
     std::optional<Error> full;
-    for (const json& one : known->value("links", json::array())) {
-        const auto index = one.value("end", std::size_t{0});
-        if (index >= ends.size()) return fail("the coordinator speaks of a connection that isn't there");
-        if (const std::string loose_at = one.value("loose", ""); !loose_at.empty()) {
-            auto problem = fail_code(ExitCode::refused, "{} {}", ends[index].who, loose_at);
-            problem.error().passing = true;
-            return problem;
-        }
-        if (one.contains("closing")) {
-            CHECK_OK(let_it_end(ends[index], one.value("closing", std::uint64_t{0})));
-            continue;
-        }
-        ends[index].link = one.value("link", std::int64_t{-1});
-        ends[index].pending = one.value("pending", false);
-        ends[index].side = one.value("side", 0);
-        ends[index].partner_unsent = one.value("unsent", std::uint64_t{0});
-        if (one.contains("unread")) ends[index].partner_unread = one.value("unread", std::uint64_t{0});
-        if (one.value("full", false)) {
-            if (!full) full = no_room(ends[index], most);
-            keep_small(ends[index].fd());
-        }
+    for (const wire::MatchedEnd& matched : known.ends) {
+        if (matched.end >= ends.size())
+            return fail("the coordinator speaks of a connection that isn't there");
+        LinkEnd& end = ends[matched.end];
+        CHECK_OK(learn(end, matched));
+        if (matched.full && !full) full = no_room(end, most);
     }
     // Nobody's queue moves then, not even where there is room: it would only be fuller at the next try.
     if (full) return std::unexpected(std::move(*full));
-    const bool flow = known->value("flow", false);
-    if (flow) {
-        if (!known->value("full", false)) CHECK_OK(let_all_flow(ends));
-        CHECK_OK(error_of(meet("flowed", json::object())));
+    if (known.flow) {
+        if (!known.full) CHECK_OK(let_all_flow(ends));
+        CHECK_OK(meet.flowed());
     }
     for (LinkEnd& end : ends)
-        if (end.link >= 0 && !end.pending) CHECK_OK(look_at_received(end, flow));
+        if (end.link >= 0 && !end.pending) CHECK_OK(look_at_received(end, known.flow));
     return {};
 }
 

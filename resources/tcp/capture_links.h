@@ -4,14 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "resources/capture/description.h"
+#include "resources/capture/objects.h"
 #include "resources/tcp/capture_queue.h"
 
 namespace cairn::capture {
@@ -54,11 +53,9 @@ struct Calls {
     std::vector<std::pair<std::size_t, std::int64_t>> answered, awaited;
 };
 
-using Meet = std::function<Result<nlohmann::json>(const std::string& name, const nlohmann::json& data)>;
-
 // Finds the other ends and what is in between. Everybody on every host stands still, and everybody calls
 // this.
 [[nodiscard]] Result<> meet_other_hosts(std::vector<LinkEnd>& ends, std::vector<LooseEnd>& loose,
-                                        Calls& calls, const Meet& meet);
+                                        Calls& calls, const MeetHosts& meet);
 
 }  // namespace cairn::capture

@@ -5,15 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
+#include <nlohmann/json.hpp>
 
 #include "common/schema/msgpack.h"
-#include "resources/tcp/restore_said.h"
 
 namespace cairn::restart {
 namespace {
-
-using nlohmann::json;
 
 constexpr auto talk_patience = std::chrono::seconds(20);  // nothing moved
 constexpr std::size_t speech_piece = 256 << 10;           // bytes in one message
@@ -22,9 +19,9 @@ constexpr std::size_t most_words = 64 << 10;              // MessagePack
 // What one says: words, with the number of bytes that follow, and these in pieces.
 class Speech {
   public:
-    Speech(json words, std::span<const std::uint8_t> bytes) : bytes_(bytes) {
-        words["size"] = bytes.size();
-        words_ = json::to_msgpack(words);
+    Speech(wire::EndSays words, std::span<const std::uint8_t> bytes) : bytes_(bytes) {
+        words.size = bytes.size();
+        words_ = nlohmann::json::to_msgpack(pack(words));
     }
     [[nodiscard]] bool over() const { return begun_ && bytes_.empty(); }
     Result<> go_on(Channel& channel) {
@@ -60,16 +57,15 @@ class Hearing {
             return fail_code(ExitCode::damaged, "its other part says {} bytes of itself, {} are allowed",
                              message.size(), most_words);
         const schema::Bytes bytes(message.begin(), message.end());
-        auto words = TRY(schema::parse(bytes, "what its other part says of itself"));
-        if (!words.is_object())
-            return fail_code(ExitCode::damaged, "what its other part says of itself is {}",
-                             words.type_name());
-        size_ = said_number<std::uint64_t>(words, "size");
+        const auto said = TRY(schema::parse(bytes, "what its other part says of itself"));
+        auto words = wire::unpack<wire::EndSays>(said);
+        if (!words) return fail_code(ExitCode::damaged, "{}", words.error().what);
+        size_ = words->size;
         if (size_ > most_)
             return fail_code(ExitCode::damaged,
                              "its other part speaks of {} bytes, by this part's image it has {} at most",
                              size_, most_);
-        said_.words = std::move(words);
+        said_.words = *words;
         begun_ = true;
         return {};
     }
@@ -124,7 +120,7 @@ Result<> LinkTalk::prove(const std::string& token, std::chrono::seconds patience
     return {};
 }
 
-Result<LinkTalk::Said> LinkTalk::swap(const json& words, std::span<const std::uint8_t> bytes,
+Result<LinkTalk::Said> LinkTalk::swap(const wire::EndSays& words, std::span<const std::uint8_t> bytes,
                                       std::uint64_t most) {
     Speech speech(words, bytes);
     Hearing hearing(most);

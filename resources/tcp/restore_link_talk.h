@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "common/channel/channel.h"
 #include "common/error.h"
 #include "common/schema/process.h"
+#include "common/wire/connections.h"
 
 namespace cairn::restart {
 
@@ -21,7 +21,7 @@ class LinkTalk {
     using Wait = std::function<Result<short>(int fd, short events)>;
 
     struct Said {
-        nlohmann::json words;  // an object
+        wire::EndSays words;
         schema::Bytes bytes;
     };
 
@@ -33,7 +33,7 @@ class LinkTalk {
 
     // Both say something to each other at the same time. `most`: bytes that the other one may have.
     // Afterwards nothing of what follows on the connection has been taken from it.
-    [[nodiscard]] Result<Said> swap(const nlohmann::json& words, std::span<const std::uint8_t> bytes,
+    [[nodiscard]] Result<Said> swap(const wire::EndSays& words, std::span<const std::uint8_t> bytes,
                                     std::uint64_t most);
 
   private:

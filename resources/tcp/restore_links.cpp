@@ -12,12 +12,10 @@
 
 #include "resources/tcp/restore_callers.h"
 #include "resources/tcp/restore_link_talk.h"
-#include "resources/tcp/restore_said.h"
 
 namespace cairn::restart {
 namespace {
 
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto call_patience = std::chrono::seconds(5);     // one address of the other host
@@ -25,7 +23,7 @@ constexpr auto old_patience = std::chrono::seconds(2);      // the addresses tha
 constexpr auto accept_patience = std::chrono::seconds(45);  // until it has called
 constexpr auto proof_patience = std::chrono::seconds(10);   // of who has taken the call
 // Of what this speaks of a connection's ends, and of what is said on them (docs/protocol.md).
-constexpr int wire_version = 2;
+constexpr int wire_version = 3;
 // What a connection can have in it, where the image doesn't say: TCP's largest window.
 constexpr std::uint64_t largest_window = std::uint64_t{1} << 30;
 
@@ -47,14 +45,15 @@ class LinkMaker {
         // In the same order everywhere: nobody waits for somebody who waits for him.
         std::ranges::sort(links_, {}, [](const Link* link) { return link->saved.number; });
         for (const Link* link : links_) free_port(*link);
-        json ends = json::array();
-        for (Link* link : links_) CHECK_OK(offer(*link, ends));
+        std::vector<wire::PartEnd> ends;
+        for (Link* link : links_) ends.push_back(TRY(offer(*link)));
         ask_to_end(ends);
-        auto others = TRY(s_.meet(ends));
-        for (const json& other : others) {
-            if (!other.is_object()) continue;
-            other_[said_number<std::int64_t>(other, "link")] = other;
-            end_for(other.value("leftovers", json::array()));
+        for (wire::PartEnd& other : TRY(s_.meet(std::move(ends)))) {
+            for (const wire::DeadConnection& dead : other.leftovers)
+                end_at_host(
+                    {Address::parse(dead.own, dead.own_port), Address::parse(dead.peer, dead.peer_port)});
+            const auto number = other.link;
+            other_[number] = std::move(other);
         }
         for (Link* link : links_) {
             auto done = is_of_this_version(*link);
@@ -83,49 +82,37 @@ class LinkMaker {
 
     // Dead connections of no image (of a job that ran before, say) keep ports as well. The part on the host
     // where the other end was hears of them with the end of a connection that it has to us.
-    void ask_to_end(json& ends) const {
+    void ask_to_end(std::vector<wire::PartEnd>& ends) const {
         for (const Leftover& leftover : s_.leftovers)
             for (std::size_t n = 0; n < links_.size(); ++n) {
                 if (!links_[n]->peer_now.with_port(0).same(leftover.peer.with_port(0))) continue;
-                ends[n]["leftovers"].push_back({leftover.own.host_words(), leftover.own.port(),
-                                                leftover.peer.host_words(), leftover.peer.port()});
+                ends[n].leftovers.push_back({.own = leftover.own.host_words(),
+                                             .peer = leftover.peer.host_words(),
+                                             .own_port = leftover.own.port(),
+                                             .peer_port = leftover.peer.port()});
                 break;
             }
     }
 
-    void end_for(const json& leftovers) const {
-        for (const json& each : leftovers) {
-            const auto address = [&each](std::size_t at) {
-                if (!each.is_array() || each.size() != 4 || !each[at].is_string() ||
-                    !each[at + 1].is_number_integer())
-                    return Address();
-                return Address::parse(each[at].get<std::string>(), each[at + 1].get<std::uint16_t>());
-            };
-            end_at_host({address(0), address(2)});
-        }
-    }
-
-    Result<> offer(Link& link, json& ends) {
-        json end = {{"link", link.saved.number}, {"side", link.saved.side}, {"wire", wire_version}};
+    Result<wire::PartEnd> offer(Link& link) {
+        wire::PartEnd end{.link = link.saved.number, .side = link.saved.side, .wire = wire_version};
         if (link.saved.side == 0) {
             auto ticket = TRY(callers_.expect());
             tokens_[link.saved.number] = ticket.token;
-            auto fallback = TRY(callers_.listen(any_address(link.domain), link.domain, link.make));
-            end["port"] = fallback;
-            end["token"] = ticket.token;
+            end.port = TRY(callers_.listen(any_address(link.domain), link.domain, link.make));
+            end.token = ticket.token;
             // Coordinators pass it on over what is a secret to others: a Unix socket, a channel with their
             // key.
-            end["key"] = ticket.key.text();
-            end["old"] = callers_.listen(link.own, link.domain, link.make).has_value();
+            end.key = ticket.key.text();
+            end.old = callers_.listen(link.own, link.domain, link.make).has_value();
         }
-        ends.push_back(std::move(end));
-        return {};
+        return end;
     }
 
     [[nodiscard]] Result<> is_of_this_version(const Link& link) const {
         const auto found = other_.find(link.saved.number);
         if (found == other_.end()) return fail("the coordinator has not said where its other end is");
-        const int theirs = std::max(1, said_number<int>(found->second, "wire"));
+        const int theirs = found->second.wire;
         if (theirs == wire_version) return {};
         return fail_code(ExitCode::refused,
                          "its other part, on {}, speaks version {} of what parts say to each other, this one "
@@ -157,28 +144,24 @@ class LinkMaker {
         std::string text;
         const auto other = other_.find(link.saved.number);
         if (other == other_.end()) return "?";
-        for (const json& address : other->second.value("addresses", json::array()))
-            text += (text.empty() ? "" : ", ") + address.get<std::string>();
+        for (const std::string& address : other->second.addresses)
+            text += (text.empty() ? "" : ", ") + address;
         return text.empty() ? "this host" : text;
     }
 
     Result<> call(Link& link) {
-        const json& other = other_.at(link.saved.number);
-        const std::string token = said_text(other, "token");
-        auto key = TRY(Key::parse(said_text(other, "key"), "what the coordinator says of the connection"));
-        if (said_number<bool>(other, "old") && link.own.is_here() &&
-            try_to_call(link, link.peer, {token, key}, true, old_patience))
+        const wire::PartEnd& other = other_.at(link.saved.number);
+        auto key = TRY(Key::parse(other.key, "what the coordinator says of the connection"));
+        if (other.old && link.own.is_here() &&
+            try_to_call(link, link.peer, {other.token, key}, true, old_patience))
             return {};
         std::string tried;
-        std::vector<std::string> addresses;
-        for (const json& address : other.value("addresses", json::array()))
-            if (address.is_string()) addresses.push_back(address.get<std::string>());
+        std::vector<std::string> addresses = other.addresses;
         addresses.emplace_back(link.domain == AF_INET6 ? "::1" : "127.0.0.1");  // both parts on one host
         for (const std::string& text : addresses) {
-            const Address address =
-                Address::parse(text, said_number<std::uint16_t>(other, "port")).in_domain(link.domain);
+            const Address address = Address::parse(text, other.port).in_domain(link.domain);
             if (address.domain() != link.domain) continue;
-            auto done = try_to_call(link, address, {token, key}, false, call_patience);
+            auto done = try_to_call(link, address, {other.token, key}, false, call_patience);
             if (done) return {};
             CHECK_OK(s_.still_wanted());
             tried += fmt::format("{}{}: {}", tried.empty() ? "" : "; ", address.words(), done.error().what);
@@ -228,25 +211,20 @@ class LinkMaker {
     // Each tells the other what it had received and not read: what came by a connection can be put there by
     // its other end only. Then what will come, so that it can be compared.
     [[nodiscard]] Result<> exchange(Link& link) {
-        json own = json::object();
-        if (link.saved.arrived) own["arrived"] = *link.saved.arrived;
-        if (link.urgency.mark) own["mark"] = link.urgency.mark->before;
-        if (link.urgency.mark && link.urgency.mark->urgent) own["urgent"] = *link.urgency.mark->urgent;
-        own["options"] = {{"SO_OOBINLINE", link.urgency.among ? 1 : 0}};
+        wire::EndSays own{.arrived = link.saved.arrived, .urgent_inline = link.urgency.among};
+        if (link.urgency.mark) {
+            own.mark = link.urgency.mark->before;
+            own.urgent = link.urgency.mark->urgent;
+        }
         LinkTalk said = talk(link.fd.get(), *channel_);
         auto theirs = TRY(said.swap(own, *link.contents, link.saved.their_unread.value_or(largest_window)));
-        if (theirs.words.contains("mark")) {
-            auto& mark = link.their_urgency.mark.emplace(said_number<std::uint64_t>(theirs.words, "mark"));
-            if (theirs.words.contains("urgent"))
-                mark.urgent = said_number<std::uint8_t>(theirs.words, "urgent");
-        }
-        const auto options = theirs.words.value("options", json::object());
-        link.their_urgency.among = said_number<int>(options, "SO_OOBINLINE") != 0;
+        if (theirs.words.mark)
+            link.their_urgency.mark = {.before = *theirs.words.mark, .urgent = theirs.words.urgent};
+        link.their_urgency.among = theirs.words.urgent_inline;
         link.to_send = std::move(theirs.bytes);
         link.received_size = link.to_send.size();
-        if (theirs.words.contains("arrived"))
-            CHECK_OK(add_what_was_between(link, said_number<std::uint32_t>(theirs.words, "arrived")));
-        auto between = TRY(said.swap(json::object(), std::span(link.to_send).subspan(link.received_size),
+        if (theirs.words.arrived) CHECK_OK(add_what_was_between(link, *theirs.words.arrived));
+        auto between = TRY(said.swap(wire::EndSays{}, std::span(link.to_send).subspan(link.received_size),
                                      link.saved.their_unsent));
         link.between = std::move(between.bytes);
         channel_.reset();
@@ -273,7 +251,7 @@ class LinkMaker {
     TcpCallers callers_;
     std::unique_ptr<Channel> channel_;  // of the connection whose turn it is
     std::map<std::int64_t, std::string> tokens_;
-    std::map<std::int64_t, json> other_;
+    std::map<std::int64_t, wire::PartEnd> other_;
 };
 
 }  // namespace

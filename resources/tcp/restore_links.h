@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,15 +13,15 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/schema/process.h"
+#include "common/wire/connections.h"
 #include "resources/ports/restore_time_wait.h"
 #include "resources/socket/restore_addresses.h"
 #include "resources/tcp/schema.h"
 
 namespace cairn::restart {
 
-// Tells the coordinator of our ends and returns their other ends, when all are known. JSON as in
-// docs/protocol.md, restart-links.
-using MeetLinks = std::function<Result<nlohmann::json>(const nlohmann::json& ends)>;
+// Tells the coordinator of our ends and returns their other ends, when all are known.
+using MeetLinks = std::function<Result<std::vector<wire::PartEnd>>(std::vector<wire::PartEnd> ends)>;
 
 // What of the received data is urgent, and whether it is among the rest (SO_OOBINLINE).
 struct TcpUrgency {

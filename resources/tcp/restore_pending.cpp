@@ -8,12 +8,8 @@
 #include <cstring>
 #include <map>
 
-#include "resources/tcp/restore_said.h"
-
 namespace cairn::restart {
 namespace {
-
-using nlohmann::json;
 
 constexpr int queue_patience_ms = 2000;  // a queue that is full answers nobody; the kernel goes on asking
 
@@ -37,16 +33,14 @@ int call_one(const PendingCall& call, const Address& address) {
     return problem;
 }
 
-void make_call(PendingCall& call, const json& other) {
-    const auto port = said_number<std::uint16_t>(other, "port");
+void make_call(PendingCall& call, const wire::PartEnd& other) {
     std::vector<Address> addresses;
     // One that listens at a single address is at no other.
-    if (const std::string only = said_text(other, "at"); !only.empty()) {
-        addresses.push_back(Address::parse(only, port));
+    if (!other.at.empty()) {
+        addresses.push_back(Address::parse(other.at, other.port));
     } else {
-        for (const json& each : other.value("addresses", json::array()))
-            if (each.is_string()) addresses.push_back(Address::parse(each.get<std::string>(), port));
-        addresses.push_back(Address::loopback(call.domain).with_port(port));  // both parts on one host
+        for (const std::string& each : other.addresses) addresses.push_back(Address::parse(each, other.port));
+        addresses.push_back(Address::loopback(call.domain).with_port(other.port));  // both parts on one host
     }
     call.problem = "its host has no address";
     for (const Address& each : addresses) {
@@ -67,17 +61,17 @@ Result<> call_listeners(const std::vector<AwaitedCall>& awaited, std::vector<Pen
         return fail_code(ExitCode::refused,
                          "a connection of this part to one of another host wasn't accepted yet, and the "
                          "session's coordinator knows no other host");
-    json ends = json::array();
-    for (const AwaitedCall& each : awaited) {
-        json end = {{"link", each.number}, {"side", 0}, {"port", each.listener.port()}};
-        if (!each.listener.is_any()) end["at"] = each.listener.host_words();
-        ends.push_back(std::move(end));
+    std::vector<wire::PartEnd> ends;
+    for (const AwaitedCall& each : awaited)
+        ends.push_back({.link = each.number,
+                        .port = each.listener.port(),
+                        .at = each.listener.is_any() ? "" : each.listener.host_words()});
+    for (const PendingCall& each : calls) ends.push_back({.link = each.number, .side = 1});
+    std::map<std::int64_t, wire::PartEnd> by_number;
+    for (wire::PartEnd& other : TRY(meet(std::move(ends)))) {
+        const auto number = other.link;
+        by_number[number] = std::move(other);
     }
-    for (const PendingCall& each : calls) ends.push_back({{"link", each.number}, {"side", 1}});
-    auto others = TRY(meet(ends));
-    std::map<std::int64_t, json> by_number;
-    for (const json& other : others)
-        if (other.is_object()) by_number[said_number<std::int64_t>(other, "link")] = other;
     for (PendingCall& call : calls) {
         const auto other = by_number.find(call.number);
         if (other == by_number.end())

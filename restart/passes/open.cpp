@@ -16,7 +16,7 @@ void add_spaces(ObjectSetOptions& opening, const Spaces& spaces, Meeting& meetin
     opening.avoid = spaces.avoid;
     opening.region = &spaces.regions.owners();
     opening.hosts = spaces.hosts;
-    opening.meet_links = [&meeting](const nlohmann::json& ends) { return meeting.exchange_links(ends); };
+    opening.meet_links = [&meeting](auto ends) { return meeting.exchange_links(std::move(ends)); };
     opening.still_wanted = [&meeting] { return meeting.still_wanted(); };
     if (spaces.terminal.fd() >= 0) {
         opening.terminal = spaces.terminal_fd.get();

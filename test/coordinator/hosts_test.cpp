@@ -102,7 +102,7 @@ TEST_F(SeveralHosts, StrangersAreManyAndHarmNobody) {
     for (int i = 0; i < 300; ++i) {
         Fd fd = call_port(port_);
         ASSERT_TRUE(fd);
-        std::string said = i % 3 == 0 ? "" : "CAIRN-1\n";
+        std::string said = i % 3 == 0 ? "" : "CAIRN-2\n";
         if (i % 3 != 1)
             for (auto n = random() % 300; n > 0; --n) said += static_cast<char>(random());
         (void)!::send(fd.get(), said.data(), said.size(), MSG_NOSIGNAL);

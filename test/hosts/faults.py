@@ -67,7 +67,7 @@ def strangers(t, net, a, b):
                 if kind == 0:
                     one.sendall(source.randbytes(source.randrange(1, 100000)))
                 elif kind == 1:
-                    one.sendall(b"CAIRN-1\n" + source.randbytes(source.randrange(0, 200)))
+                    one.sendall(b"CAIRN-2\n" + source.randbytes(source.randrange(0, 200)))
                 elif kind == 2:
                     one.sendall(b"CAIRN")
                     kept.append(one)

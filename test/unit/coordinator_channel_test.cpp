@@ -93,12 +93,12 @@ TEST(Channel, RepeatedMessagesAreNone) {
 TEST(Channel, StrangersAreNotListenedToForLong) {
     Channel root(Channel::Role::root, key_of('a'));
     EXPECT_FALSE(root.feed("GET / HTTP/1.0\r\n\r\n"));
-    EXPECT_FALSE(root.feed("CAIRN-1\n"));
+    EXPECT_FALSE(root.feed("CAIRN-2\n"));
     Channel slow(Channel::Role::root, key_of('a'));
     EXPECT_TRUE(slow.feed("CAIRN"));
     EXPECT_FALSE(slow.feed("-2\n"));
     Channel flooded(Channel::Role::root, key_of('a'));
-    EXPECT_FALSE(flooded.feed("CAIRN-1\n" + std::string(100'000, 'x')));
+    EXPECT_FALSE(flooded.feed("CAIRN-2\n" + std::string(100'000, 'x')));
 }
 
 // Somebody who installs cairn on one host after the other is told what is missing.
@@ -107,7 +107,7 @@ TEST(Channel, AnotherVersionIsNamed) {
         for (const auto role : {Channel::Role::relay, Channel::Role::root}) {
             // The relay begins; the root's greeting is like its own.
             std::string greeting = Channel(Channel::Role::relay, key_of('a'), between).output;
-            constexpr std::size_t digit = 6;  // "CAIRN-1\n", "CAIRNP1\n"
+            constexpr std::size_t digit = 6;  // "CAIRN-2\n", "CAIRNP2\n"
             const char ours = greeting.at(digit);
             ASSERT_TRUE(ours >= '0' && ours < '9') << greeting.substr(0, 8);
             const char theirs = greeting[digit] = static_cast<char>(ours + 1);
@@ -143,68 +143,93 @@ TEST(Endpoint, HostAndPort) {
         EXPECT_FALSE(parse_endpoint(wrong));
 }
 
+using Hosts = std::vector<wire::HostConnections>;
+
 TEST(MatchConnections, TheOtherEndIsOnAnotherHost) {
-    const std::vector<Json> said = {
-        {{"ends", {{"01", "02", 5, true}, {"03", "04", 0, true}, {"05", "06", 0, true}}},
-         {"loose", Json::array()}},
-        {{"ends", {{"02", "01", 7, false}}},
-         {"loose", {{"04", "03", true, "1 (s)", 0}, {"06", "05", false, "", 9}}}}};
+    const Hosts said = {
+        {.held = {{"01", "02", 5, true}, {"03", "04", 0, true}, {"05", "06", 0, true}}},
+        {.held = {{"02", "01", 7, false}}, .unheld = {{"04", "03", "1 (s)", 0}, {"06", "05", "", 9}}}};
     const auto answers = match_connections(said);
     ASSERT_EQ(answers.size(), 2U);
-    const Json& first = answers[0]["links"];
+    const auto& first = answers[0].ends;
     ASSERT_EQ(first.size(), 3U);
-    EXPECT_EQ(first[0], (Json{{"end", 0}, {"link", 0}, {"side", 0}, {"unsent", 7}}));
-    EXPECT_EQ(first[1], (Json{{"end", 1}, {"link", 1}, {"side", 1}, {"pending", true}}));
-    EXPECT_EQ(answers[1]["pending"], Json::array({Json::array({0, 1})}));
-    EXPECT_EQ(first[2], (Json{{"end", 2}, {"closing", 9}}));
-    ASSERT_EQ(answers[1]["links"].size(), 1U);
-    EXPECT_EQ(answers[1]["links"][0], (Json{{"end", 0}, {"link", 0}, {"side", 1}, {"unsent", 5}}));
-    EXPECT_TRUE(answers[0]["flow"] == true && answers[1]["flow"] == true);
+    EXPECT_EQ(pack(wire::MatchedConnections{.ends = {first[0]}}),
+              pack(wire::MatchedConnections{.ends = {{.end = 0, .link = 0, .side = 0, .unsent = 7}}}));
+    EXPECT_EQ(first[1].link, 1);
+    EXPECT_EQ(first[1].side, 1);
+    EXPECT_TRUE(first[1].pending);
+    ASSERT_EQ(answers[1].pending.size(), 1U);
+    EXPECT_EQ(answers[1].pending[0].index, 0U);
+    EXPECT_EQ(answers[1].pending[0].link, 1);
+    EXPECT_EQ(first[2].closing, 9U);
+    EXPECT_EQ(first[2].link, -1);
+    EXPECT_EQ(pack(wire::MatchedConnections{.ends = answers[1].ends}),
+              pack(wire::MatchedConnections{.ends = {{.end = 0, .link = 0, .side = 1, .unsent = 5}}}));
+    EXPECT_TRUE(answers[0].flow && answers[1].flow);
+}
+
+TEST(MatchConnections, WhatIsUnreadAtMost) {
+    const auto counted = [](std::uint64_t sent, std::uint64_t received, std::uint64_t waiting) {
+        return wire::EndCounted{sent, received, waiting};
+    };
+    const auto answers = match_connections({{.held = {{"01", "02", 0, true, 9, counted(100, 50, 7)}}},
+                                            {.held = {{"02", "01", 0, true, 9, counted(50, 90, 20)}}}});
+    EXPECT_EQ(answers[0].ends.at(0).unread, 20U + 12U);
+    EXPECT_EQ(answers[1].ends.at(0).unread, 7U + 2U);
+    const auto urgent = match_connections({{.held = {{"01", "02", 0, true, 9, counted(100, 50, 7)}}},
+                                           {.held = {{"02", "01", 0, true, 9, {}}}}});
+    EXPECT_EQ(urgent[0].ends.at(0).unread, std::nullopt);
 }
 
 TEST(MatchConnections, WhatWasSentToWhoDoesNotAcceptCannotBeSaved) {
-    const auto answers = match_connections(
-        {{{"ends", {{"03", "04", 1, true}}}}, {{"loose", {{"04", "03", true, "1 (s)", 0}}}}});
-    ASSERT_EQ(answers[0]["links"].size(), 1U);
-    EXPECT_NE(answers[0]["links"][0].value("loose", "").find("1 (s)"), std::string::npos);
-    EXPECT_FALSE(answers[1].contains("pending"));
+    const auto answers =
+        match_connections({{.held = {{"03", "04", 1, true}}}, {.unheld = {{"04", "03", "1 (s)", 0}}}});
+    ASSERT_EQ(answers[0].ends.size(), 1U);
+    EXPECT_NE(answers[0].ends[0].refused.find("1 (s)"), std::string::npos);
+    EXPECT_TRUE(answers[1].pending.empty());
 }
 
 TEST(MatchConnections, WhoCallsWhom) {
+    const auto text = [](const std::vector<wire::NumberedLink>& links) {
+        std::string words;
+        for (const auto& [index, link] : links) words += fmt::format("{}:{} ", index, link);
+        return words;
+    };
     // On another host only; each call has a number of its own, behind those of the connections.
-    const auto answers =
-        match_connections({{{"ends", {{"01", "02", 0, true}}}, {"calls", {"aa", "bb", "cc"}}},
-                           {{"ends", {{"02", "01", 0, true}}}, {"reached", {"cc", "aa"}}},
-                           {{"calls", {"aa", "dd"}}, {"reached", {"dd"}}}});
-    EXPECT_EQ(answers[0]["called"], Json::parse("[[0,1],[2,2]]"));
-    EXPECT_EQ(answers[1]["awaited"], Json::parse("[[1,1],[0,2],[1,3]]"));
-    EXPECT_EQ(answers[2]["called"], Json::parse("[[0,3]]"));
-    EXPECT_FALSE(answers[2].contains("awaited"));
+    const auto answers = match_connections({{.held = {{"01", "02", 0, true}}, .calls = {"aa", "bb", "cc"}},
+                                            {.held = {{"02", "01", 0, true}}, .reached = {"cc", "aa"}},
+                                            {.calls = {"aa", "dd"}, .reached = {"dd"}}});
+    EXPECT_EQ(text(answers[0].called), "0:1 2:2 ");
+    EXPECT_EQ(text(answers[1].awaited), "1:1 0:2 1:3 ");
+    EXPECT_EQ(text(answers[2].called), "0:3 ");
+    EXPECT_TRUE(answers[2].awaited.empty());
 }
 
 TEST(MatchConnections, NothingFlowsWhereThereIsNoRoom) {
-    const auto match = [](bool shown, int room) {
-        const std::vector<Json> said = {
-            {{"ends", {{"01", "02", 5, shown, 100}, {"03", "04", 0, shown, 100}}}},
-            {{"ends", {{"02", "01", 7, shown, room}, {"04", "03", 9, shown, 0}}}}};
-        return match_connections(said);
+    const auto match = [](bool shown, std::uint64_t room) {
+        return match_connections({{.held = {{"01", "02", 5, shown, 100}, {"03", "04", 0, shown, 100}}},
+                                  {.held = {{"02", "01", 7, shown, room}, {"04", "03", 9, shown, 0}}}});
     };
     const auto fits = match(false, 5), full = match(false, 4), shown = match(true, 4);
-    for (const Json& host : fits) EXPECT_FALSE(host.contains("full")) << host;
-    for (const Json& host : full) EXPECT_TRUE(host["full"] == true) << host;
-    EXPECT_TRUE(full[1]["links"][0]["full"] == true);
-    EXPECT_FALSE(full[1]["links"][1].contains("full"));
-    EXPECT_FALSE(full[0]["links"][0].contains("full"));
-    for (const Json& host : shown) EXPECT_TRUE(!host.contains("full") && host["flow"] == false) << host;
+    for (const auto& host : fits) EXPECT_FALSE(host.full);
+    for (const auto& host : full) EXPECT_TRUE(host.full);
+    EXPECT_TRUE(full[1].ends[0].full);
+    EXPECT_FALSE(full[1].ends[1].full);
+    EXPECT_FALSE(full[0].ends[0].full);
+    for (const auto& host : shown) EXPECT_TRUE(!host.full && !host.flow && !host.ends[0].full);
 }
 
-TEST(MatchConnections, WhateverIsSaid) {
-    // What came by the channel has proved the key, and may be nonsense nevertheless.
-    const std::vector<Json> said = {{{"ends", {1, "x", Json::array(), {nullptr, 3}}}, {"loose", 7}},
-                                    {{"ends", Json::object()}, {"calls", 3}, {"reached", {1, nullptr}}},
-                                    {{"calls", {Json::object(), 7}}, {"reached", Json::object()}},
-                                    Json::object()};
-    EXPECT_EQ(match_connections(said).size(), 4U);
+// What came by the channel has proved the key, and may be nonsense nevertheless.
+TEST(MatchConnections, NonsenseIsNamed) {
+    for (const auto& [said, problem] : std::vector<std::pair<Json, std::string>>{
+             {{{"held", {1}}}, "connections: held[0] is number, not a map"},
+             {{{"held", 7}}, "connections: held is number, not an array"},
+             {{{"calls", {Json::object()}}}, "connections: calls[0] is object, not a string"},
+             {{{"held", {{{"own", "01"}}}}}, "connections: held[0].peer is missing"}}) {
+        const auto read = wire::unpack<wire::HostConnections>(said);
+        ASSERT_FALSE(read) << said;
+        EXPECT_EQ(read.error().what, problem);
+    }
 }
 
 }  // namespace

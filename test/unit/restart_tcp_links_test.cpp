@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
@@ -113,7 +114,7 @@ class Between {
 class Parts {
   public:
     // What a part is told of the other end, before it is.
-    std::function<void(json& end, int side)> told = [](json&, int) {};
+    std::function<void(wire::PartEnd& end, int side)> told = [](wire::PartEnd&, int) {};
     Link links[2];
     schema::Bytes contents[2];
     Result<> outcome[2];
@@ -150,17 +151,15 @@ class Parts {
   private:
     void restart(int side) {
         links[side].contents = &contents[side];
-        const MeetLinks meet = [this, side](const json& ends) -> Result<json> {
+        const MeetLinks meet = [this,
+                                side](std::vector<wire::PartEnd> ends) -> Result<std::vector<wire::PartEnd>> {
             std::unique_lock lock(mutex_);
-            said_[side] = ends;
+            said_[side] = std::move(ends);
             changed_.notify_all();
             if (!changed_.wait_for(lock, 10s, [&] { return said_[1 - side].has_value(); }))
                 return fail("nobody came");
-            json others = *said_[1 - side];
-            for (json& end : others) {
-                end["addresses"] = json::array();
-                told(end, side);
-            }
+            auto others = *said_[1 - side];
+            for (wire::PartEnd& end : others) told(end, side);
             return others;
         };
         const StillWanted wanted = [this]() -> Result<> {
@@ -174,7 +173,7 @@ class Parts {
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::optional<json> said_[2];
+    std::optional<std::vector<wire::PartEnd>> said_[2];
     std::atomic<bool> given_up_{false};
     std::vector<std::string> hosts_;
 };
@@ -184,10 +183,10 @@ class TcpLinks : public testing::Test {
     std::unique_ptr<Between> between;
     // Puts somebody between the parts.
     void tap(Parts& parts, std::optional<Between::Change> change = {}) {
-        parts.told = [this, change](json& end, int side) {
+        parts.told = [this, change](wire::PartEnd& end, int side) {
             if (side == 0) return;
-            between = std::make_unique<Between>(end["port"].get<std::uint16_t>(), change);
-            end["port"] = between->port();
+            between = std::make_unique<Between>(end.port, change);
+            end.port = between->port();
         };
     }
 };
@@ -199,9 +198,9 @@ TEST_F(TcpLinks, NothingOfThemCanBeReadOnTheWay) {
     parts.links[1].saved.sent = schema::Bytes(2000, 'y');
     parts.links[0].saved.arrived = 4000;
     tap(parts);
-    parts.told = [tapped = parts.told, &key](json& end, int side) {
+    parts.told = [tapped = parts.told, &key](wire::PartEnd& end, int side) {
         tapped(end, side);
-        if (side == 1) key = end["key"].get<std::string>();
+        if (side == 1) key = end.key;
     };
     ASSERT_TRUE(parts.meet()) << parts.problems();
     EXPECT_EQ(parts.links[0].to_send, parts.contents[1]);
@@ -267,8 +266,8 @@ TEST_F(TcpLinks, WhoAnswersInTheOthersPlaceIsToldNothing) {
         ASSERT_EQ(::bind(listener.get(), here.name(), here.length()), 0);
         ASSERT_EQ(::listen(listener.get(), 16), 0);
         const std::uint16_t port = Address::of(listener.get()).port();
-        parts.told = [port](json& end, int side) {
-            if (side == 1) end["port"] = port;
+        parts.told = [port](wire::PartEnd& end, int side) {
+            if (side == 1) end.port = port;
         };
         std::string heard;
         std::thread impostor([&] {
@@ -322,13 +321,11 @@ TEST_F(TcpLinks, NoMoreComesThanTheImageAllows) {
 }
 
 TEST_F(TcpLinks, AnotherVersionIsRefusedByName) {
-    for (const json& wire : {json(nullptr), json(3)}) {
+    for (const int version : {1, 4}) {
         Parts parts;
-        parts.told = [wire](json& end, int) {
-            wire.is_null() ? (void)end.erase("wire") : (void)(end["wire"] = wire);
-        };
+        parts.told = [version](wire::PartEnd& end, int) { end.wire = version; };
         EXPECT_FALSE(parts.meet());
-        EXPECT_NE(parts.problems().find(wire.is_null() ? "version 1" : "version 3"), std::string::npos)
+        EXPECT_NE(parts.problems().find("speaks version " + std::to_string(version)), std::string::npos)
             << parts.problems();
     }
 }
@@ -371,7 +368,7 @@ TEST_F(TcpLinks, NonsenseFromOneWithTheKey) {
             if (::poll(&polled, 1, 1000) == 0) return fail("it waits for more");
             return polled.revents;
         });
-        const auto said = talk.swap(json::object(), {}, 100);
+        const auto said = talk.swap(wire::EndSays{}, {}, 100);
         ASSERT_FALSE(said) << i;
         EXPECT_EQ(said.error().what.find("it waits for more"), std::string::npos) << i;
     }
