@@ -212,10 +212,11 @@ std::vector<std::string> made_anew(const fs::path& page, const Tables& tables, c
     read_or_make();
     lines.clear();
     for (const std::string& name : missing) {
-        lines.insert(lines.end(), {"", "## " + name});
-        if (const auto kind = tables.kinds.find(name); kind != tables.kinds.end())
-            lines.insert(lines.end(), {"The kind `" + kind->second + "`.", ""});
-        lines.insert(lines.end(), {"| field | type | what |", "|---|---|---|"});
+        const auto kind = tables.kinds.find(name);
+        std::vector<std::string> head = {"", "## " + name, "| field | type | what |", "|---|---|---|"};
+        if (kind != tables.kinds.end())
+            head.insert(head.begin() + 2, {"The kind `" + kind->second + "`.", ""});
+        lines.insert(kind != tables.kinds.end() ? lines.begin() : lines.end(), head.begin(), head.end());
     }
     read_or_make();
     return result;
@@ -253,7 +254,8 @@ TEST(ImageDocument, PagesAreTheSchemas) {
     const auto expect = [&](const std::string& words, const std::string& where) {
         EXPECT_NE(all.find(words), std::string::npos) << words << " isn't in " << where;
     };
-    for (const std::string& value : tables.values) expect("`" + value + "`", "any page on the format");
+    for (const std::string& value : tables.values)
+        expect("`" + value + "`", "a sentence of any page on the format");
     for (const auto& [name, kind] : tables.kinds) expect("The kind `" + kind + "`", pages.at(name));
 }
 
