@@ -94,39 +94,30 @@ CAIRN_EXPORT int fexecve(int fd, char* const arguments[], char* const environmen
     });
 }
 
+// A macro, because only the function that has the list can walk it, and only its own stack can hold the
+// array until the exec: a child of vfork may not allocate.
+#define LISTED_ARGUMENTS(arguments, first)                                                                  \
+    va_list listed;                                                                                         \
+    va_start(listed, first);                                                                                \
+    auto** arguments = static_cast<char**>(::alloca((count_arguments(first, listed) + 1) * sizeof(char*))); \
+    va_end(listed);                                                                                         \
+    va_start(listed, first);                                                                                \
+    copy_arguments(arguments, first, listed);                                                               \
+    va_end(listed)
+
 CAIRN_EXPORT int execl(const char* path, const char* argument, ...) noexcept {
-    va_list list;
-    va_start(list, argument);
-    const std::size_t count = count_arguments(argument, list);
-    va_end(list);
-    auto** arguments = static_cast<char**>(::alloca((count + 1) * sizeof(char*)));
-    va_start(list, argument);
-    copy_arguments(arguments, argument, list);
-    va_end(list);
+    LISTED_ARGUMENTS(arguments, argument);
     return exec_path(path, arguments, environ);
 }
 
 CAIRN_EXPORT int execlp(const char* file, const char* argument, ...) noexcept {
-    va_list list;
-    va_start(list, argument);
-    const std::size_t count = count_arguments(argument, list);
-    va_end(list);
-    auto** arguments = static_cast<char**>(::alloca((count + 1) * sizeof(char*)));
-    va_start(list, argument);
-    copy_arguments(arguments, argument, list);
-    va_end(list);
+    LISTED_ARGUMENTS(arguments, argument);
     return exec_search(file, arguments, environ);
 }
 
 CAIRN_EXPORT int execle(const char* path, const char* argument, ...) noexcept {
+    LISTED_ARGUMENTS(arguments, argument);
     va_list list;
-    va_start(list, argument);
-    const std::size_t count = count_arguments(argument, list);
-    va_end(list);
-    auto** arguments = static_cast<char**>(::alloca((count + 1) * sizeof(char*)));
-    va_start(list, argument);
-    copy_arguments(arguments, argument, list);
-    va_end(list);
     va_start(list, argument);  // the environment follows the list's null
     for (const char* skipped = argument; skipped != nullptr;) skipped = va_arg(list, const char*);
     auto* const* environment = va_arg(list, char* const*);

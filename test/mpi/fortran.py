@@ -13,5 +13,5 @@ def test(job, given):
             again, err2 = job.replay(4, name, program, options=["--trace", f"t{i}-{name}"])
             expect(again == out and order(err2) == order(err), f"{name}, replay {i}:\n{again}{err2}\nrecorded\n{out}{err}")
         lines, _ = job.run([job.cairn, "causality", "convert", "--to", "lines", *[f"t0-{name}/trace.{r}" for r in range(4)], "-"])
-        expect(f"{name}.f90:" in lines and '"e":"receive"' in lines.replace('": "', '":"'),
-               f"{name}: no calls with lines of its source:\n{lines[:2000]}")
+        expect("fortran_path.inc:" in lines and '"e":"receive"' in lines.replace('": "', '":"'),
+               f"{name}: no calls with lines of the source:\n{lines[:2000]}")
