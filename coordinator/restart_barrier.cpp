@@ -27,7 +27,7 @@ std::int32_t int_of(const Json& json) {
 std::size_t size_of(const wire::PartEnd& end) {
     std::size_t size = sizeof end + end.at.size() + end.token.size() + end.key.size();
     for (const auto& dead : end.leftovers) size += sizeof dead + dead.own.size() + dead.peer.size();
-    for (const auto& address : end.addresses) size += sizeof address + address.size();
+    for (const auto& address : end.addresses) size += sizeof(std::string) + address.size();
     return size;
 }
 
