@@ -10,7 +10,7 @@ namespace {
 
 Strangers::Known known_to(const SessionRegions& regions, const std::set<pid_t>& asked_for, pid_t pid) {
     const SessionRegion* region = regions.of(pid);
-    const auto index = region == nullptr ? no_slot : find_slot(*region->region, pid);
+    const auto index = region == nullptr ? no_slot : find_slot(*region->region, KernelId(pid));
     if (index != no_slot)
         return region->region->slots[index].foreign[0] != 0 ? Strangers::Known::outside
                                                             : Strangers::Known::member;

@@ -138,18 +138,19 @@ std::optional<std::uint64_t> SessionRegions::born_ns(const SessionRegion& region
     return stat ? stat->start_time * (1'000'000'000ULL / tick) : 0;
 }
 
-pid_t SessionRegions::to_program(pid_t real) const {
+ProgramId SessionRegions::to_program(KernelId kernel) const {
     const IdMap& ids = owners().ids;
-    const pid_t known = to_virtual(ids, real);
-    if (known != real || all_.size() == 1 || ids.used.load() == 0) return known;
+    const ProgramId known = program_id(ids, kernel);
+    if (!same_number(known, kernel) || all_.size() == 1 || ids.used.load() == 0) return known;
     // Born this instant, and the coordinator has not yet entered what it calls itself.
     for (const SessionRegion& each : all_) {
         if (each.owners) continue;
-        const pid_t name = to_virtual(each.region->ids, real);
-        const auto who = name != real && name == newcomers_name(ids, real) ? user_ids(real) : std::nullopt;
+        const ProgramId name = program_id(each.region->ids, kernel);
+        const bool by_the_rule = !same_number(name, kernel) && name == newcomers_name(ids, kernel);
+        const auto who = by_the_rule ? user_ids(kernel.number()) : std::nullopt;
         if (who && who->belongs_to(each.user, all_.front().user)) return name;
     }
-    return real;
+    return known;
 }
 
 IpcMap& SessionRegions::ipc() {
@@ -157,7 +158,7 @@ IpcMap& SessionRegions::ipc() {
     merged_ = std::make_unique<IpcMap>();
     IpcMap& all = *merged_;
     copy_ipc(owners().ipc, all);
-    copy_undo(owners().ipc, all, [](pid_t) { return true; });
+    copy_undo(owners().ipc, all, [](KernelId) { return true; });
     all.lost.store(owners().ipc.lost.load());
     for (const SessionRegion& each : all_) {
         if (each.owners) continue;
@@ -169,7 +170,7 @@ IpcMap& SessionRegions::ipc() {
             if (find_ipc_by_real(all, kind, real) == nullptr && is_open_to(each.user, kind, real))
                 bind_ipc(all, kind, ipc_id(known), real);
         }
-        copy_undo(each.region->ipc, all, [&](pid_t pid) { return of(pid) == &each; });
+        copy_undo(each.region->ipc, all, [&](KernelId pid) { return of(pid.number()) == &each; });
     }
     return all;
 }

@@ -63,7 +63,7 @@ class SessionRegions {
     [[nodiscard]] std::optional<std::uint64_t> born_ns(const SessionRegion& region, pid_t pid) const;
 
     // What programs call this process or thread.
-    [[nodiscard]] pid_t to_program(pid_t real) const;
+    [[nodiscard]] ProgramId to_program(KernelId kernel) const;
     // The System V objects of all regions: of other users' only those that are open to them, and only
     // promises of their own processes.
     [[nodiscard]] IpcMap& ipc();

@@ -38,14 +38,14 @@ Place::Place(const std::string& path) {
     if (region == nullptr || region->magic != region_magic || region->version != region_version ||
         !same_pid_namespace(*region))
         return;
-    const pid_t pid = ::getpid();
+    const KernelId pid(::getpid());
     // A shell of the session has forked for this command, and announced the birth.
     if (find_slot(*region, pid) != no_slot) return;
     constexpr int looks = 20;
     constexpr timespec pause = {0, 10'000'000};
     for (int look = 0; look < looks; ++look) {
         if (look > 0) ::nanosleep(&pause, nullptr);
-        slot_ = claim_slot(*region, ::getppid());
+        slot_ = claim_slot(*region, KernelId(::getppid()));
         if (slot_ == no_slot) continue;
         // As a child of vfork leaves it that is about to exec: a birth whose pid is known, emptied by the
         // coordinator if we end before.

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "common/ids.h"
+
 namespace cairn {
 
 inline constexpr std::uint32_t ipc_map_size = 1024, undo_map_size = 4096;
@@ -133,14 +135,14 @@ inline std::uint64_t undo_key(std::int32_t program_id, std::uint32_t number) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(program_id)) << 16 | number;
 }
 
-inline void promise_undo(IpcMap& map, std::int32_t pid, std::uint64_t semaphore, std::int32_t adjust) {
+inline void promise_undo(IpcMap& map, KernelId pid, std::uint64_t semaphore, std::int32_t adjust) {
     if (map.promised.load(std::memory_order_relaxed) == 0) map.promised.store(1, std::memory_order_release);
-    const auto begin =
-        static_cast<std::uint32_t>(semaphore * 2654435769U + static_cast<std::uint32_t>(pid) * 40503U);
+    const auto begin = static_cast<std::uint32_t>(semaphore * 2654435769U +
+                                                  static_cast<std::uint32_t>(pid.number()) * 40503U);
     for (std::uint32_t n = 0; n < undo_map_size; ++n) {
         UndoEntry& entry = map.undo[(begin + n) % undo_map_size];
         std::int32_t found = entry.pid.load(std::memory_order_acquire);
-        if (found == pid && entry.semaphore.load(std::memory_order_acquire) == semaphore) {
+        if (found == pid.number() && entry.semaphore.load(std::memory_order_acquire) == semaphore) {
             entry.adjust.fetch_add(adjust, std::memory_order_acq_rel);
             return;
         }
@@ -148,7 +150,7 @@ inline void promise_undo(IpcMap& map, std::int32_t pid, std::uint64_t semaphore,
             continue;
         entry.semaphore.store(semaphore, std::memory_order_relaxed);
         entry.adjust.store(adjust, std::memory_order_relaxed);
-        entry.pid.store(pid, std::memory_order_release);
+        entry.pid.store(pid.number(), std::memory_order_release);
         return;
     }
     map.lost.fetch_add(1, std::memory_order_relaxed);
@@ -165,10 +167,11 @@ void void_undo(IpcMap& map, Fits fits) {
 }
 
 // The process has ended, and the kernel has kept what was promised.
-inline void forget_undo(IpcMap& map, std::int32_t pid) {
+inline void forget_undo(IpcMap& map, KernelId pid) {
     if (map.promised.load(std::memory_order_acquire) == 0) return;
     for (UndoEntry& entry : map.undo)
-        if (entry.pid.load(std::memory_order_acquire) == pid) entry.pid.store(0, std::memory_order_release);
+        if (entry.pid.load(std::memory_order_acquire) == pid.number())
+            entry.pid.store(0, std::memory_order_release);
 }
 
 // Nobody is left who could know any.

@@ -11,9 +11,9 @@ namespace cairn {
 inline void copy_ids(const IdMap& from, IdMap& to) {
     if (from.used.load(std::memory_order_acquire) == 0) return;
     for (const IdEntry& entry : from.by_virtual) {
-        const std::int32_t known = entry.key.load(std::memory_order_acquire);
-        const std::int32_t real = entry.value.load(std::memory_order_acquire);
-        if (known > 0 && real > 0) insert_id(to, known, real);
+        const ProgramId known(entry.key.load(std::memory_order_acquire));
+        const KernelId kernel(entry.value.load(std::memory_order_acquire));
+        if (known.known() && kernel.known()) insert_id(to, known, kernel);
     }
 }
 
@@ -34,8 +34,8 @@ template <class IsTheirs>
 void copy_undo(const IpcMap& from, IpcMap& to, IsTheirs is_theirs) {
     if (from.promised.load(std::memory_order_acquire) == 0) return;
     for (const UndoEntry& entry : from.undo) {
-        const std::int32_t pid = entry.pid.load(std::memory_order_acquire);
-        if (pid > 0 && is_theirs(pid))
+        const KernelId pid(entry.pid.load(std::memory_order_acquire));
+        if (pid.known() && is_theirs(pid))
             promise_undo(to, pid, entry.semaphore.load(), entry.adjust.load(std::memory_order_acquire));
     }
 }

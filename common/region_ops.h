@@ -4,6 +4,7 @@
 // killed between any two instructions, so nothing here is ever locked.
 #pragma once
 
+#include "common/ids.h"
 #include "common/region.h"
 
 namespace cairn {
@@ -62,11 +63,11 @@ inline std::uint32_t places_left(const Region& region, bool births = true) {
     return left;
 }
 
-// A slot in state birth with all fields empty but `parent_pid` and a token of its own as pid, or no_slot if
-// all are in use (counted in Region::overflow). A slot is always claimed as birth first, so that nobody sees
-// a running one half filled. The token tells this birth from a later one in the same slot: a parent that
+// A slot in state birth with all fields empty but the parent's pid and a token of its own as pid, or no_slot
+// if all are in use (counted in Region::overflow). A slot is always claimed as birth first, so that nobody
+// sees a running one half filled. The token tells this birth from a later one in the same slot: a parent that
 // comes back from fork late finds its child dead and the slot given to somebody else.
-inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
+inline std::int32_t claim_slot(Region& region, KernelId parent) {
     const std::uint32_t slots = slots_of(region);
     const std::uint32_t begin = region.slots_in_use_hint.load(std::memory_order_relaxed) % slots;
     for (std::uint32_t n = 0; n < slots; ++n) {
@@ -76,7 +77,7 @@ inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
         if (slot.state.load(std::memory_order_relaxed) != SlotState::free ||
             !slot.state.compare_exchange_strong(expected, SlotState::birth, std::memory_order_acq_rel))
             continue;
-        slot.parent_pid.store(parent_pid, std::memory_order_relaxed);
+        slot.parent_pid.store(parent.number(), std::memory_order_relaxed);
         slot.pid.store(new_token(region), std::memory_order_release);
         region.slots_in_use_hint.store(index + 1, std::memory_order_relaxed);
         std::uint32_t end = region.slots_end.load(std::memory_order_relaxed);
@@ -92,7 +93,7 @@ inline std::int32_t claim_slot(Region& region, std::int32_t parent_pid) {
 // failed, the coordinator when the process has gone.
 inline void release_slot(Region& region, std::int32_t index) {
     Slot& slot = region.slots[index];
-    if (const std::int32_t pid = slot.pid.load(std::memory_order_relaxed); pid > 0)
+    if (const KernelId pid(slot.pid.load(std::memory_order_relaxed)); pid.known())
         forget_undo(region.ipc, pid);
     slot.pid.store(0, std::memory_order_relaxed);
     slot.parent_pid.store(0, std::memory_order_relaxed);
@@ -116,17 +117,21 @@ inline void explain(Slot& slot, const char* why) {
     slot.foreign[n] = '\0';
 }
 
-// The slot of the process with this real pid, or no_slot. A slot whose process has gone and that the
-// coordinator has not emptied yet (it may be dead) is found as well.
-inline std::int32_t find_slot(const Region& region, std::int32_t pid) {
+// Index in Region::slot_by_pid.
+inline std::uint32_t pid_hint(KernelId pid) {
+    return static_cast<std::uint32_t>(pid.number()) % pid_hint_size;
+}
+
+// The slot of a process, or no_slot. A slot whose process has gone and that the coordinator has not emptied
+// yet (it may be dead) is found as well.
+inline std::int32_t find_slot(const Region& region, KernelId pid) {
     const auto holds = [&](std::uint32_t index) {
         const Slot& slot = region.slots[index];
-        return slot.pid.load(std::memory_order_acquire) == pid &&
+        return slot.pid.load(std::memory_order_acquire) == pid.number() &&
                slot.state.load(std::memory_order_acquire) != SlotState::free;
     };
-    if (pid <= 0) return no_slot;
-    const std::uint32_t hint =
-        region.slot_by_pid[static_cast<std::uint32_t>(pid) % pid_hint_size].load(std::memory_order_relaxed);
+    if (!pid.known()) return no_slot;
+    const std::uint32_t hint = region.slot_by_pid[pid_hint(pid)].load(std::memory_order_relaxed);
     if (hint < slot_count && holds(hint)) return static_cast<std::int32_t>(hint);
     if (region.pid_collisions.load(std::memory_order_acquire) == 0) return no_slot;
     const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
@@ -136,14 +141,14 @@ inline std::int32_t find_slot(const Region& region, std::int32_t pid) {
 }
 
 // Writes the pid of a slot and where to look for it.
-inline void name_slot(Region& region, std::int32_t index, std::int32_t pid) {
-    region.slots[index].pid.store(pid, std::memory_order_release);
-    if (pid <= 0) return;
-    const std::uint32_t place = static_cast<std::uint32_t>(pid) % pid_hint_size;
+inline void name_slot(Region& region, std::int32_t index, KernelId pid) {
+    region.slots[index].pid.store(pid.number(), std::memory_order_release);
+    if (!pid.known()) return;
+    const std::uint32_t place = pid_hint(pid);
     const std::uint32_t before = region.slot_by_pid[place].exchange(static_cast<std::uint16_t>(index));
     if (before >= slot_count || before == static_cast<std::uint32_t>(index)) return;
-    const std::int32_t other = region.slots[before].pid.load(std::memory_order_acquire);
-    if (other > 0 && other != pid && static_cast<std::uint32_t>(other) % pid_hint_size == place)
+    const KernelId other(region.slots[before].pid.load(std::memory_order_acquire));
+    if (other.known() && other != pid && pid_hint(other) == place)
         region.pid_collisions.fetch_add(1, std::memory_order_acq_rel);
 }
 
@@ -160,33 +165,33 @@ inline bool of_earlier_life(const Region& region, const Birthplace& place) {
                                         region.life.load(std::memory_order_acquire) % life_count;
 }
 
-inline Birthplace claim_birth(Region& region, std::int32_t parent_pid) {
-    const std::int32_t index = claim_slot(region, parent_pid);
+inline Birthplace claim_birth(Region& region, KernelId parent) {
+    const std::int32_t index = claim_slot(region, parent);
     if (index == no_slot) return {};
     return {index, region.slots[index].pid.load(std::memory_order_acquire)};
 }
 
-// A birth that any child of `parent_pid` may take that posix_spawn makes.
-inline std::int32_t claim_spawn_birth(Region& region, std::int32_t parent_pid) {
-    const std::int32_t index = claim_slot(region, parent_pid);
+// A birth that any child of `parent` may take that posix_spawn makes.
+inline std::int32_t claim_spawn_birth(Region& region, KernelId parent) {
+    const std::int32_t index = claim_slot(region, parent);
     if (index == no_slot) return no_slot;
     region.spawn_births.fetch_add(1, std::memory_order_acq_rel);
     region.slots[index].flags.fetch_or(slot_vfork | slot_spawn, std::memory_order_release);
     return index;
 }
 
-// A birth that `parent_pid` has announced for posix_spawn and that no child has taken yet; takes it for
+// A birth that `parent` has announced for posix_spawn and that no child has taken yet; takes it for
 // `pid`. The births of one parent are alike, whichever child takes which.
-inline std::int32_t take_spawn_birth(Region& region, std::int32_t parent_pid, std::int32_t pid) {
+inline std::int32_t take_spawn_birth(Region& region, KernelId parent, KernelId pid) {
     if (region.spawn_births.load(std::memory_order_acquire) == 0) return no_slot;
     const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
     for (std::uint32_t index = 0; index < end && index < slot_count; ++index) {
         Slot& slot = region.slots[index];
         std::int32_t token = slot.pid.load(std::memory_order_acquire);
         if (token <= first_token && slot.state.load(std::memory_order_acquire) == SlotState::birth &&
-            slot.parent_pid.load(std::memory_order_acquire) == parent_pid &&
+            slot.parent_pid.load(std::memory_order_acquire) == parent.number() &&
             (slot.flags.load(std::memory_order_acquire) & slot_spawn) != 0 &&
-            slot.pid.compare_exchange_strong(token, pid, std::memory_order_acq_rel)) {
+            slot.pid.compare_exchange_strong(token, pid.number(), std::memory_order_acq_rel)) {
             region.spawn_births.fetch_sub(1, std::memory_order_acq_rel);
             name_slot(region, static_cast<std::int32_t>(index), pid);
             return static_cast<std::int32_t>(index);
@@ -241,21 +246,31 @@ inline bool drop(IdEntry* table, std::int32_t key, std::int32_t value) {
 
 }  // namespace id_map
 
-// Forgets that a program knows `real_id` as `virtual_id`.
-inline void remove_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id) {
-    id_map::drop(ids.by_real, real_id, virtual_id);
-    if (id_map::drop(ids.by_virtual, virtual_id, real_id)) ids.used.fetch_sub(1, std::memory_order_acq_rel);
+// Who goes by this number among the programs, who has it in the kernel; not known() if the map doesn't say.
+inline KernelId bound_to(const IdMap& ids, ProgramId program) {
+    return KernelId(id_map::get(ids.by_virtual, program.number()));
+}
+inline ProgramId bound_to(const IdMap& ids, KernelId kernel) {
+    return ProgramId(id_map::get(ids.by_real, kernel.number()));
 }
 
-// Makes `virtual_id` the program's name for `real_id`. False if the map is full. What either was bound to
-// before is forgotten.
-inline bool insert_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id) {
-    const std::int32_t old_real = id_map::get(ids.by_virtual, virtual_id);
-    const std::int32_t old_virtual = id_map::get(ids.by_real, real_id);
-    if (old_real == real_id && old_virtual == virtual_id) return true;
-    if (old_real != 0) remove_id(ids, virtual_id, old_real);
-    if (old_virtual != 0) remove_id(ids, old_virtual, real_id);
-    if (!id_map::put(ids.by_virtual, virtual_id, real_id) || !id_map::put(ids.by_real, real_id, virtual_id))
+// Forgets that programs know `kernel` as `program`.
+inline void remove_id(IdMap& ids, ProgramId program, KernelId kernel) {
+    id_map::drop(ids.by_real, kernel.number(), program.number());
+    if (id_map::drop(ids.by_virtual, program.number(), kernel.number()))
+        ids.used.fetch_sub(1, std::memory_order_acq_rel);
+}
+
+// Makes `program` the programs' name for `kernel`. False if the map is full. What either was bound to before
+// is forgotten.
+inline bool insert_id(IdMap& ids, ProgramId program, KernelId kernel) {
+    const KernelId old_kernel = bound_to(ids, program);
+    const ProgramId old_program = bound_to(ids, kernel);
+    if (old_kernel == kernel && old_program == program) return true;
+    if (old_kernel.known()) remove_id(ids, program, old_kernel);
+    if (old_program.known()) remove_id(ids, old_program, kernel);
+    if (!id_map::put(ids.by_virtual, program.number(), kernel.number()) ||
+        !id_map::put(ids.by_real, kernel.number(), program.number()))
         return false;
     ids.used.fetch_add(1, std::memory_order_acq_rel);
     return true;
@@ -263,81 +278,85 @@ inline bool insert_id(IdMap& ids, std::int32_t virtual_id, std::int32_t real_id)
 
 // An id that nobody ever has (pid_max is at most 2^22): what a program means that asks for a number which is
 // only the kernel's name for somebody.
-inline constexpr std::int32_t nobody = 0x7fffffff;
+inline constexpr KernelId nobody{0x7fffffff};
 
-// What the kernel calls the id that a program knows; the id itself if the map doesn't know it. 0 and below
-// are not ids.
-inline std::int32_t to_real(const IdMap& ids, std::int32_t virtual_id) {
-    if (ids.used.load(std::memory_order_acquire) == 0 || virtual_id <= 0) return virtual_id;
-    const std::int32_t real = id_map::get(ids.by_virtual, virtual_id);
-    if (real != 0) return real;
-    return id_map::get(ids.by_real, virtual_id) != 0 ? nobody : virtual_id;
+// What the kernel calls whom a program knows; the same number if the map doesn't know it. 0 and below are not
+// ids.
+inline KernelId kernel_id(const IdMap& ids, ProgramId program) {
+    const KernelId same = kernel_id_of_same_number(program);
+    if (ids.used.load(std::memory_order_acquire) == 0 || !program.known()) return same;
+    const KernelId bound = bound_to(ids, program);
+    if (bound.known()) return bound;
+    return bound_to(ids, same).known() ? nobody : same;
 }
 
-// The number at the end of the chain of those who have each other's numbers, beginning with `real_id`.
-inline std::int32_t newcomers_name(const IdMap& ids, std::int32_t real_id) {
-    std::int32_t name = real_id;
+// The number at the end of the chain of those who have each other's numbers, beginning with `kernel`.
+inline ProgramId newcomers_name(const IdMap& ids, KernelId kernel) {
+    ProgramId name = program_id_of_same_number(kernel);
     for (std::uint32_t n = 0; n < id_map_size; ++n) {
-        const std::int32_t other = id_map::get(ids.by_virtual, name);
-        if (other == 0) break;
-        name = other;
+        const KernelId other = bound_to(ids, name);
+        if (!other.known() || other == kernel) break;  // `kernel`: it has its name already
+        name = program_id_of_same_number(other);
     }
     return name;
 }
 
-// What the program calls the id that the kernel knows. Whom the map doesn't know goes by his own number, but
-// where that is somebody else's virtual id: a stranger (the restart tool, a shell outside) is never taken for
-// a member, and a newcomer gets the name that name_newcomer() is about to give it.
-inline std::int32_t to_virtual(const IdMap& ids, std::int32_t real_id) {
-    if (ids.used.load(std::memory_order_acquire) == 0 || real_id <= 0) return real_id;
-    const std::int32_t known = id_map::get(ids.by_real, real_id);
-    return known != 0 ? known : newcomers_name(ids, real_id);
+// What programs call whom the kernel knows. Whom the map doesn't know goes by his own number, but where that
+// is somebody else's among the programs: a stranger (the restart tool, a shell outside) is never taken for a
+// member, and a newcomer gets the name that name_newcomer() is about to give it.
+inline ProgramId program_id(const IdMap& ids, KernelId kernel) {
+    if (ids.used.load(std::memory_order_acquire) == 0 || !kernel.known())
+        return program_id_of_same_number(kernel);
+    const ProgramId bound = bound_to(ids, kernel);
+    return bound.known() ? bound : newcomers_name(ids, kernel);
 }
 
-// Called once for each new process or thread, before anybody translates its real id. An entry for this id is
-// then a dead one's: the kernel doesn't give a number out that is still in use as a pid, tid, group or
-// session. And where the number is somebody's virtual id, the newcomer can't go by it: it gets the number at
-// the end of the chain of those who have each other's numbers, which by construction nobody goes by. Returns
-// the newcomer's virtual id.
-inline std::int32_t name_newcomer(IdMap& ids, std::int32_t real_id) {
-    if (ids.used.load(std::memory_order_acquire) == 0) return real_id;
-    const std::int32_t stale = id_map::get(ids.by_real, real_id);
-    if (stale != 0) remove_id(ids, stale, real_id);
-    const std::int32_t name = newcomers_name(ids, real_id);
-    if (name != real_id) insert_id(ids, name, real_id);
+// Called for each new process or thread, by itself, its parent or both, before anybody translates its id. An
+// entry for this id is then a dead one's: the kernel doesn't give a number out that is still in use as a pid,
+// tid, group or session. And where the number is somebody else's among the programs, the newcomer can't go by
+// it: it gets the number at the end of the chain of those who have each other's numbers, which by
+// construction nobody goes by. Returns what the newcomer goes by.
+inline ProgramId name_newcomer(IdMap& ids, KernelId kernel) {
+    if (ids.used.load(std::memory_order_acquire) == 0) return program_id_of_same_number(kernel);
+    const ProgramId stale = bound_to(ids, kernel), name = newcomers_name(ids, kernel);
+    if (stale == name) return name;
+    if (stale.known()) remove_id(ids, stale, kernel);
+    if (!same_number(name, kernel)) insert_id(ids, name, kernel);
     return name;
 }
 
-// What the process of a slot believes its pid to be; 0 if it has not been named.
-inline std::int32_t virtual_pid(const Slot& slot) {
-    return static_cast<std::int32_t>(slot.name.load(std::memory_order_acquire) & 0xffffffffU);
+// What the process of a slot believes its pid to be; not known() if it has not been named.
+inline ProgramId program_pid(const Slot& slot) {
+    return ProgramId(static_cast<std::int32_t>(slot.name.load(std::memory_order_acquire) & 0xffffffffU));
 }
 
-inline void set_virtual_pid(Slot& slot, std::int32_t real_pid, std::int32_t name) {
-    slot.name.store(static_cast<std::uint64_t>(real_pid) << 32 | static_cast<std::uint32_t>(name),
-                    std::memory_order_release);
+inline void set_program_pid(Slot& slot, KernelId pid, ProgramId name) {
+    slot.name.store(
+        static_cast<std::uint64_t>(pid.number()) << 32 | static_cast<std::uint32_t>(name.number()),
+        std::memory_order_release);
 }
 
-// name_newcomer for the process of a slot; parent and child may both come here, at the same time. Returns the
-// virtual pid, which the slot then says. A parent may come so late that the slot is another process's: the
-// real pid in the word tells, and the slot's owner takes it over from such a one.
-inline std::int32_t name_process(Region& region, std::int32_t index, std::int32_t real_pid) {
+// name_newcomer for the process of a slot; parent and child may both come here, at the same time. Returns
+// what the process goes by, which the slot then says. A parent may come so late that the slot is another
+// process's: the kernel's pid in the word tells, and the slot's owner takes it over from such a one.
+inline ProgramId name_process(Region& region, std::int32_t index, KernelId pid) {
     constexpr std::uint32_t under_way = ~0U;
     Slot& slot = region.slots[index];
-    const std::uint64_t mine = static_cast<std::uint64_t>(real_pid) << 32;
+    const std::uint64_t mine = static_cast<std::uint64_t>(pid.number()) << 32;
     std::uint64_t claimed = mine | under_way;
     for (int patience = 1'000'000; patience > 0; --patience) {
         std::uint64_t found = slot.name.load(std::memory_order_acquire);
-        if (slot.pid.load(std::memory_order_acquire) != real_pid) return to_virtual(region.ids, real_pid);
-        if (found >> 32 != static_cast<std::uint32_t>(real_pid)) {
+        if (slot.pid.load(std::memory_order_acquire) != pid.number()) return program_id(region.ids, pid);
+        if (found >> 32 != static_cast<std::uint32_t>(pid.number())) {
             if (slot.name.compare_exchange_strong(found, claimed, std::memory_order_acq_rel)) break;
             continue;
         }
-        if (static_cast<std::uint32_t>(found) != under_way) return static_cast<std::int32_t>(found);
+        if (static_cast<std::uint32_t>(found) != under_way)
+            return ProgramId(static_cast<std::int32_t>(found));
         __builtin_ia32_pause();  // the other side was killed in the middle of it if this takes long
     }
-    const std::int32_t given = name_newcomer(region.ids, real_pid);
-    slot.name.compare_exchange_strong(claimed, mine | static_cast<std::uint32_t>(given),
+    const ProgramId given = name_newcomer(region.ids, pid);
+    slot.name.compare_exchange_strong(claimed, mine | static_cast<std::uint32_t>(given.number()),
                                       std::memory_order_acq_rel);
     return given;
 }

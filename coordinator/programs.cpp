@@ -88,7 +88,7 @@ std::vector<wire::Process> Programs::list() {
         const auto info = process_info(member.pid);
         if (!info) continue;
         wire::Process& process = add(member.pid, *info);
-        process.pid = member.virtual_pid;
+        process.pid = member.program_pid.number();
         process.uid = member.uid;
         process.state = name_of(slot.state.load());
         process.foreign = registry_.foreign(member);
@@ -101,7 +101,7 @@ std::vector<wire::Process> Programs::list() {
         const auto info = process_info(each.pid);
         if (!info) continue;
         wire::Process& process = add(each.pid, *info);
-        process.pid = to_virtual(regions_.owners().ids, each.pid);
+        process.pid = program_id(regions_.owners().ids, KernelId(each.pid)).number();
         process.state = "unregistered";
         process.foreign =
             fmt::format("no place in the session's table of {} processes", slots_of(regions_[each.number]));

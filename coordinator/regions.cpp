@@ -136,20 +136,20 @@ Result<Fd> Regions::descriptor(std::size_t number) const {
     return fd;
 }
 
-void Regions::share_ids(const std::function<bool(pid_t real, uid_t user)>& is_members) const {
+void Regions::share_ids(const std::function<bool(KernelId id, uid_t user)>& is_members) const {
     IdMap& known = owners().ids;
     for (std::size_t number = 1; number < size(); ++number) {
         IdMap& theirs = (*this)[number].ids;
         // What newcomers of this user call themselves, if it is what the rule of name_newcomer() gives.
         if (theirs.used.load(std::memory_order_acquire) != 0 && known.used.load() != 0)
             for (const IdEntry& entry : theirs.by_virtual) {
-                const std::int32_t name = entry.key.load(std::memory_order_acquire);
-                const std::int32_t real = entry.value.load(std::memory_order_acquire);
-                if (name <= 0 || real <= 0 || name == real || id_map::get(known.by_virtual, name) != 0 ||
-                    id_map::get(known.by_real, real) != 0 || newcomers_name(known, real) != name ||
-                    !is_members(real, user(number)))
+                const ProgramId name(entry.key.load(std::memory_order_acquire));
+                const KernelId id(entry.value.load(std::memory_order_acquire));
+                if (!name.known() || !id.known() || same_number(name, id) || bound_to(known, name).known() ||
+                    bound_to(known, id).known() || newcomers_name(known, id) != name ||
+                    !is_members(id, user(number)))
                     continue;
-                insert_id(known, name, real);
+                insert_id(known, name, id);
             }
         copy_ids(known, theirs);
     }

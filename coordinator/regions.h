@@ -59,7 +59,7 @@ class Regions {
 
     // Names that came up in one region are entered in the others. `is_members`: whether a thread's id is one
     // of a member that runs as this user.
-    void share_ids(const std::function<bool(pid_t real, uid_t user)>& is_members) const;
+    void share_ids(const std::function<bool(KernelId id, uid_t user)>& is_members) const;
     // Forgets ids of processes and System V objects and names of sockets. Only when nobody is left who could
     // know them.
     void clear_names() const;

@@ -168,7 +168,7 @@ void Registry::scan() {
     for (std::size_t number = 0; number < regions_.size(); ++number) scan(number);
     look_for_crowd();
     if (regions_.size() > 1)
-        regions_.share_ids([this](pid_t real, uid_t user) { return is_members_thread(real, user); });
+        regions_.share_ids([this](KernelId id, uid_t user) { return is_members_thread(id.number(), user); });
     if ((!births_.empty() || !doubted_.empty() || !unread_.empty()) && !birth_timer_set_) {
         birth_timer_set_ = true;
         birth_timer_.expires_after(500ms);
@@ -308,11 +308,11 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     member.place = place;
     member.pid = pid;
     // What another user's process calls itself has come to the owner's map, if it may (Regions::share_ids).
-    member.virtual_pid = number == 0 ? virtual_pid(slot) : to_virtual(regions_.owners().ids, pid);
-    if (member.virtual_pid <= 0) member.virtual_pid = pid;
+    const ProgramId own_word = number == 0 ? program_pid(slot) : ProgramId();
+    member.program_pid = own_word.known() ? own_word : program_id(regions_.owners().ids, KernelId(pid));
     member.born_ns = born_ns;
-    member.uid =
-        restored != restored_uids_.end() ? restored->second : make_uid(host_, member.virtual_pid, born_ns);
+    member.uid = restored != restored_uids_.end() ? restored->second
+                                                  : make_uid(host_, member.program_pid.number(), born_ns);
     member.name = info->name;
     members_[place] = member;
     slot_of_[pid] = place;
@@ -429,8 +429,8 @@ Result<> Registry::restore(const wire::ReadyMember& member) {
     std::uint32_t end = region.slots_end.load();
     while (end <= member.slot && !region.slots_end.compare_exchange_weak(end, member.slot + 1)) {
     }
-    name_slot(region, static_cast<std::int32_t>(member.slot), member.real);
-    set_virtual_pid(slot, member.real, member.pid);
+    name_slot(region, static_cast<std::int32_t>(member.slot), KernelId(member.real));
+    set_program_pid(slot, KernelId(member.real), ProgramId(member.pid));
     slot.parent_pid.store(0, std::memory_order_relaxed);
     slot.born_ns.store(born_of_uid(member.uid), std::memory_order_relaxed);
     if (member.region_at != 0) slot.region_at.store(member.region_at, std::memory_order_relaxed);

@@ -32,8 +32,8 @@ namespace cairn::coordinator {
 
 struct Member {
     Place place = 0;
-    pid_t pid = 0;          // real
-    pid_t virtual_pid = 0;  // what the program believes
+    pid_t pid = 0;          // the kernel's
+    ProgramId program_pid;  // what the program believes
     std::uint64_t born_ns = 0;
     std::string uid;
     std::string name;        // comm when it was seen first; for words about it when it has gone

@@ -148,13 +148,13 @@ void Registry::adopt(const Unplaced& who) {
     const auto info = process_info(pid);
     if (!info) return;
     Region& region = regions_[number];
-    const std::int32_t index = claim_slot(region, info->parent);
+    const std::int32_t index = claim_slot(region, KernelId(info->parent));
     if (index == no_slot) return;
     Slot& slot = region.slots[index];
-    set_virtual_pid(slot, pid, to_virtual(regions_.owners().ids, pid));
+    set_program_pid(slot, KernelId(pid), program_id(regions_.owners().ids, KernelId(pid)));
     slot.born_ns.store(info->started_ns, std::memory_order_relaxed);
     slot.region_at.store(who.region_at, std::memory_order_relaxed);
-    name_slot(region, index, pid);
+    name_slot(region, index, KernelId(pid));
     slot.state.store(SlotState::running, std::memory_order_release);
     const Place place = Regions::place(number, static_cast<std::uint32_t>(index));
     look_at(place, SlotState::running);

@@ -92,7 +92,7 @@ void Root::joined(const Member& member) {
 
 void Root::left(const Member& member) {
     if (s_.programs.none() && group_.state() != Group::State::restarting) s_.regions.clear_names();
-    gone(member.uid, member.virtual_pid, member.name);
+    gone(member.uid, member.program_pid.number(), member.name);
 }
 
 // Here or on another host.

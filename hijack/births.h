@@ -28,11 +28,11 @@ std::int32_t announced_birth(Call call) {
     const Birth before = birth;  // a signal handler may fork while its thread is in fork
     const Birthplace place = claim_birth(*region(), raw::pid());
     birth = {.place = place, .announced = true, .registered = false};
-    const std::int32_t pid = call();
-    if (pid == 0 && !birth.registered) register_child(place);
+    const KernelId pid(call());
+    const bool in_child = pid == KernelId(0);
+    if (in_child && !birth.registered) register_child(place);
     birth = before;
-    if (pid == 0) return 0;
-    return end_birth(place, pid);
+    return in_child ? 0 : end_birth(place, pid).number();
 }
 
 }  // namespace cairn::hijack

@@ -1,5 +1,8 @@
 // Virtual ids: a restored program goes on to use the pids, tids, process groups and sessions that it had; the
 // region's map says what the kernel calls them now. While the map is empty every translation is one load.
+//
+// The wrappers have plain numbers on both sides, as libc and the kernel declare them: what a program gives
+// and gets is its own (ProgramId), what goes on to the kernel and comes from there the kernel's (KernelId).
 #pragma once
 
 #include <cstdint>
@@ -14,12 +17,12 @@ inline bool ids_are_virtual() {
 
 // Program's id to kernel's id. 0 and below (oneself, everybody, an error) stay.
 inline std::int32_t real_id(std::int32_t id) {
-    return ids_are_virtual() ? to_real(region()->ids, id) : id;
+    return ids_are_virtual() ? kernel_id(region()->ids, ProgramId(id)).number() : id;
 }
 
 // Kernel's id to program's id; 0 and below stay.
 inline std::int32_t virtual_id(std::int32_t id) {
-    return ids_are_virtual() ? to_virtual(region()->ids, id) : id;
+    return ids_are_virtual() ? program_id(region()->ids, KernelId(id)).number() : id;
 }
 
 // As kill(2), waitpid(2) and F_SETOWN have it: below -1, a process group.

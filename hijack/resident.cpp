@@ -62,7 +62,7 @@ bool same_pid_namespace(const Region& region) {
     if (const std::int32_t index = find_slot(region, raw::pid()); index != no_slot) {
         const Slot& slot = region.slots[index];
         if (slot.state.load(std::memory_order_acquire) == SlotState::exec &&
-            slot.parent_pid.load(std::memory_order_relaxed) == raw::parent_pid())
+            slot.parent_pid.load(std::memory_order_relaxed) == raw::parent_pid().number())
             return true;
     }
     const std::uint64_t wanted = region.pid_namespace.load(std::memory_order_relaxed);
@@ -76,9 +76,9 @@ bool same_pid_namespace(const Region& region) {
     return inode == wanted;
 }
 
-// What every slot of a running process says. `fresh`: the process wasn't known before. Returns its virtual
-// pid.
-std::int32_t fill_slot(Region& region, std::int32_t index, std::int32_t pid, bool fresh) {
+// What every slot of a running process says. `fresh`: the process wasn't known before. Returns what it goes
+// by.
+ProgramId fill_slot(Region& region, std::int32_t index, KernelId pid, bool fresh) {
     Slot& slot = region.slots[index];
     slot.foreign[0] = '\0';
     slot.flags.fetch_and(~static_cast<std::uint32_t>(slot_vfork | slot_spawn), std::memory_order_relaxed);
@@ -90,20 +90,20 @@ std::int32_t fill_slot(Region& region, std::int32_t index, std::int32_t pid, boo
     slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
     slot.door.store(reinterpret_cast<std::uint64_t>(&cairn_door), std::memory_order_relaxed);
     name_slot(region, index, pid);
-    const std::int32_t name = name_process(region, index, pid);
+    const ProgramId name = name_process(region, index, pid);
     slot.state.store(SlotState::running, std::memory_order_release);
     return name;
 }
 
 // libc's thread block says the tid that the kernel has written; it has to say the one that the program goes
 // by.
-void name_main_thread(std::int32_t name, std::int32_t pid) {
-    if (name != pid) write_own_tid(name);
+void name_main_thread(ProgramId name, KernelId pid) {
+    if (!same_number(name, pid)) write_own_tid(name);
 }
 
 // A new image of a process, or the first: takes the slot that its own exec or its parent has left for it.
 void register_image(Region& region) {
-    const std::int32_t pid = raw::pid();
+    const KernelId pid = raw::pid();
     std::int32_t index = find_slot(region, pid);
     if (index != no_slot) {
         Slot& slot = region.slots[index];
@@ -207,7 +207,7 @@ void user_has_changed() {
     Region* const fresh = map_region(ask_at_gate(old->owner, old->gate));
     if (fresh == nullptr) {
         // It may have been taken from a process that isn't the owner's any more.
-        if (slot.pid.load(std::memory_order_acquire) == raw::pid())
+        if (slot.pid.load(std::memory_order_acquire) == raw::pid().number())
             explain(slot, "has become another user while no coordinator answered");
         resident.region = nullptr;
         // Not a hole: another thread may be looking at it.
@@ -216,13 +216,13 @@ void user_has_changed() {
         errno = error;
         return;
     }
-    const std::int32_t pid = raw::pid();
-    const std::int32_t name = to_virtual(old->ids, pid);
+    const KernelId pid = raw::pid();
+    const ProgramId name = program_id(old->ids, pid);
     const std::int32_t place = claim_slot(*fresh, raw::parent_pid());
     if (place != no_slot) {
         Slot& mine = fresh->slots[place];
-        if (name != pid) insert_id(fresh->ids, name, pid);
-        set_virtual_pid(mine, pid, name);
+        if (!same_number(name, pid)) insert_id(fresh->ids, name, pid);
+        set_program_pid(mine, pid, name);
         mine.born_ns.store(slot.born_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
         mine.flags.fetch_or(slot.flags.load(std::memory_order_relaxed) & slot_restored);
         fill_slot(*fresh, place, pid, false);
@@ -244,7 +244,7 @@ std::int32_t own_slot() {
 }
 
 std::int32_t own_slot_or_new() {
-    const std::int32_t pid = raw::pid();
+    const KernelId pid = raw::pid();
     const std::int32_t index = find_slot(*resident.region, pid);
     if (index != no_slot) return index;
     const std::int32_t claimed = claim_slot(*resident.region, raw::parent_pid());
@@ -257,8 +257,8 @@ void register_child(Birthplace place) {
     thread_cpu_base = 0;
     Region& region = *resident.region;
     std::int32_t index = place.slot;
-    const std::int32_t pid = raw::pid();
-    if (index != no_slot && raw::parent_pid() == 0) {
+    const KernelId pid = raw::pid();
+    if (index != no_slot && !raw::parent_pid().known()) {
         // Born into a pid namespace of its own. Its pids mean nothing to the coordinator: the parent writes
         // the one that does, and neither this process nor those that it makes have anything to say.
         Slot& slot = region.slots[index];
@@ -270,7 +270,7 @@ void register_child(Birthplace place) {
         return;
     }
     if (of_earlier_life(region, place)) {
-        name_main_thread(to_virtual(region.ids, pid), pid);
+        name_main_thread(program_id(region.ids, pid), pid);
         return;
     }
     // The slot of an earlier process with our pid, if nobody has emptied it.
@@ -280,42 +280,43 @@ void register_child(Birthplace place) {
     // leaves two children with one slot: the first takes it.
     // And the slot may have been given to somebody else, if our parent was long asleep in the middle of it.
     std::int32_t found = place.token;
-    if (index == no_slot || (!region.slots[index].pid.compare_exchange_strong(found, pid) && found != pid))
+    if (index == no_slot ||
+        (!region.slots[index].pid.compare_exchange_strong(found, pid.number()) && found != pid.number()))
         index = claim_slot(region, raw::parent_pid());
-    const std::int32_t name =
+    const ProgramId name =
         index != no_slot ? fill_slot(region, index, pid, true) : name_newcomer(region.ids, pid);
     name_main_thread(name, pid);
     announce_change(region);
 }
 
-std::int32_t end_birth(Birthplace place, std::int32_t child_pid) {
+ProgramId end_birth(Birthplace place, KernelId child) {
     Region& region = *resident.region;
-    if (place.slot == no_slot) return to_virtual(region.ids, child_pid);
+    if (place.slot == no_slot)
+        return child.known() ? name_newcomer(region.ids, child) : program_id_of_same_number(child);
     // What fork answered then is what the program goes by now.
-    if (of_earlier_life(region, place)) return child_pid;
+    if (of_earlier_life(region, place)) return program_id_of_same_number(child);
     Slot& slot = region.slots[place.slot];
     std::int32_t token = place.token;
-    if (child_pid < 0) {
+    if (!child.known()) {
         if (slot.pid.compare_exchange_strong(token, 0, std::memory_order_acq_rel))
             release_slot(region, place.slot);
-        return child_pid;
+        return program_id_of_same_number(child);
     }
-    if (slot.pid.compare_exchange_strong(token, child_pid, std::memory_order_acq_rel))
-        name_slot(region, place.slot, child_pid);
-    return name_process(region, place.slot, child_pid);
+    if (slot.pid.compare_exchange_strong(token, child.number(), std::memory_order_acq_rel))
+        name_slot(region, place.slot, child);
+    return name_process(region, place.slot, child);
 }
 
-std::int32_t end_spawn(std::int32_t child_pid) {
-    constexpr std::int32_t taken = -1;  // takes a birth out of the reach of other children
+ProgramId end_spawn(KernelId child, bool announced) {
+    constexpr KernelId taken(-1);  // takes a birth out of the reach of other children
     Region& region = *resident.region;
-    if (child_pid > 0) {
-        std::int32_t index = find_slot(region, child_pid);
-        if (index == no_slot) index = take_spawn_birth(region, raw::pid(), child_pid);
-        return index == no_slot ? child_pid : name_process(region, index, child_pid);
-    }
-    const std::int32_t index = take_spawn_birth(region, raw::pid(), taken);
+    std::int32_t index = child.known() ? find_slot(region, child) : no_slot;
+    if (index == no_slot && announced)
+        index = take_spawn_birth(region, raw::pid(), child.known() ? child : taken);
+    if (child.known())
+        return index == no_slot ? name_newcomer(region.ids, child) : name_process(region, index, child);
     if (index != no_slot) release_slot(region, index);
-    return child_pid;
+    return program_id_of_same_number(child);
 }
 
 }  // namespace cairn::hijack

@@ -50,13 +50,14 @@ std::int32_t own_slot_or_new();
 void register_child(Birthplace place);
 
 // Looks at a birth from the parent's side: names the child in its slot so that the coordinator can watch over
-// it even if it never registers, or gives the slot back if there is no child. Returns the pid as the program
-// knows it. Keeps errno.
-std::int32_t end_birth(Birthplace place, std::int32_t child_pid);
+// it even if it never registers, or gives the slot back if there is no child (`child` is then what fork
+// answered, -1). Returns the pid as the program knows it, or that answer. Keeps errno.
+ProgramId end_birth(Birthplace place, KernelId child);
 
 // The same for posix_spawn, whose children look for a birth of their parent's themselves: the births of one
-// parent are alike. child_pid -1: there is none.
-std::int32_t end_spawn(std::int32_t child_pid);
+// parent are alike. `announced`: it has a birth. One that has none, because it is no member or the table is
+// full, doesn't name itself.
+ProgramId end_spawn(KernelId child, bool announced);
 
 // Nanoseconds of CLOCK_BOOTTIME.
 std::uint64_t boottime_ns();

@@ -29,21 +29,22 @@ std::int32_t* tid_in_block(pthread_t thread) {
     return offset == 0 ? nullptr : reinterpret_cast<std::int32_t*>(thread + offset);
 }
 
-void write_own_tid(std::int32_t tid) {
-    if (std::int32_t* place = tid_in_block(::pthread_self())) __atomic_store_n(place, tid, __ATOMIC_RELAXED);
+void write_own_tid(ProgramId tid) {
+    if (std::int32_t* place = tid_in_block(::pthread_self()))
+        __atomic_store_n(place, tid.number(), __ATOMIC_RELAXED);
 }
 
-std::int32_t differing_real_tid(pthread_t thread) {
-    if (!ids_are_virtual()) return 0;
+KernelId differing_kernel_tid(pthread_t thread) {
+    if (!ids_are_virtual()) return {};
     const std::int32_t* place = tid_in_block(thread);
-    const std::int32_t tid = place == nullptr ? 0 : __atomic_load_n(place, __ATOMIC_RELAXED);
-    if (tid <= 0) return 0;
-    const std::int32_t real = id_map::get(region()->ids.by_virtual, tid);
-    return real == tid ? 0 : real;
+    const ProgramId tid(place == nullptr ? 0 : __atomic_load_n(place, __ATOMIC_RELAXED));
+    if (!tid.known()) return {};
+    const KernelId kernel = bound_to(region()->ids, tid);
+    return same_number(tid, kernel) ? KernelId() : kernel;
 }
 
-std::int32_t differing_real_tid_of_other(pthread_t thread) {
-    return thread == ::pthread_self() ? 0 : differing_real_tid(thread);
+KernelId differing_kernel_tid_of_other(pthread_t thread) {
+    return thread == ::pthread_self() ? KernelId() : differing_kernel_tid(thread);
 }
 
 std::size_t size_of_block() {

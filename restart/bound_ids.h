@@ -1,8 +1,6 @@
 // The entries of the session's map of virtual ids that a restart has made.
 #pragma once
 
-#include <sys/types.h>
-
 #include <utility>
 #include <vector>
 
@@ -17,8 +15,8 @@ class BoundIds {
     explicit BoundIds(const Regions& regions) : regions_(&regions) {}
 
     // The programs know as `old_id` what the kernel calls `new_id`.
-    [[nodiscard]] Result<> bind(pid_t old_id, pid_t new_id) {
-        if (old_id == new_id) return {};
+    [[nodiscard]] Result<> bind(ProgramId old_id, KernelId new_id) {
+        if (same_number(old_id, new_id)) return {};
         if (!insert_id(regions_->owners().ids, old_id, new_id)) return fail("the map of virtual ids is full");
         all_.emplace_back(old_id, new_id);
         return {};
@@ -31,7 +29,7 @@ class BoundIds {
 
   private:
     const Regions* regions_;
-    std::vector<std::pair<pid_t, pid_t>> all_;
+    std::vector<std::pair<ProgramId, KernelId>> all_;
 };
 
 }  // namespace cairn::restart

@@ -14,7 +14,7 @@ class Slots {
   public:
     // For the process with this id in the image; `door`: of its library. False: the table is full.
     [[nodiscard]] bool claim(Region& region, std::int32_t process, std::uint64_t door) {
-        const auto index = claim_slot(region, 0);
+        const auto index = claim_slot(region, KernelId());
         if (index == no_slot) return false;
         region.slots[index].door.store(door);
         all_[process] = {&region, index};

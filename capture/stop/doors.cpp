@@ -11,7 +11,7 @@
 namespace cairn::capture {
 Registration registration_of(const SessionRegions& regions, pid_t pid) {
     const SessionRegion* region = regions.of(pid);
-    const auto index = region == nullptr ? no_slot : find_slot(*region->region, pid);
+    const auto index = region == nullptr ? no_slot : find_slot(*region->region, KernelId(pid));
     if (index == no_slot) return {};
     Slot& slot = region->region->slots[index];
     const auto state = slot.state.load(std::memory_order_acquire);

@@ -77,10 +77,15 @@ CAIRN_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* arg
     const auto real = next<"clone">(&::clone);
     // Threads are found by the kernel's lists. A child that shares our memory must not write into it; it
     // registers when it execs.
-    if (region() == nullptr || (flags & CLONE_VM) != 0)
-        return real(function, stack, flags, argument, parent_tid, tls, child_tid);
+    const bool shares = (flags & CLONE_VM) != 0;
+    if (region() == nullptr || shares) {
+        const int answer = real(function, stack, flags, argument, parent_tid, tls, child_tid);
+        return region() == nullptr || answer < 0 ? answer
+                                                 : name_newcomer(region()->ids, KernelId(answer)).number();
+    }
     CloneStart start = {function, argument, claim_birth(*region(), raw::pid())};
-    return end_birth(start.place, real(clone_child, stack, flags, &start, parent_tid, tls, child_tid));
+    const int answer = real(clone_child, stack, flags, &start, parent_tid, tls, child_tid);
+    return end_birth(start.place, KernelId(answer)).number();
 }
 
 CAIRN_EXPORT int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...) noexcept
@@ -101,9 +106,9 @@ extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(
                                                                                 Birthplace place) {
     if (answer == 0) {
         if (place.slot == no_slot || of_earlier_life(*region(), place)) return 0;
-        const std::int32_t pid = raw::pid();
+        const KernelId pid = raw::pid();
         std::int32_t token = place.token;
-        if (!region()->slots[place.slot].pid.compare_exchange_strong(token, pid)) return 0;
+        if (!region()->slots[place.slot].pid.compare_exchange_strong(token, pid.number())) return 0;
         name_slot(*region(), place.slot, pid);
         name_process(*region(), place.slot, pid);
         return 0;
@@ -118,5 +123,5 @@ extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(
         errno = static_cast<int>(-answer);
         answer = -1;
     }
-    return end_birth(place, static_cast<std::int32_t>(answer));
+    return end_birth(place, KernelId(static_cast<std::int32_t>(answer))).number();
 }

@@ -32,15 +32,17 @@ bool has_renamed_sibling() {
     const long folder =
         raw::call(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (raw::failed(folder)) return false;
-    const std::int32_t own = raw::tid();
+    const cairn::KernelId own = raw::tid();
     bool found = false;
     for (long size; !found && (size = raw::call(SYS_getdents64, folder, room, sizeof room)) > 0;)
         for (long at = 0; at < size;) {
             const auto* entry = reinterpret_cast<const Entry*>(room + at);
             at += entry->length;
-            std::int32_t tid = 0;
-            for (const char* c = entry->name; *c >= '0' && *c <= '9'; ++c) tid = tid * 10 + (*c - '0');
-            found |= tid != 0 && tid != own && virtual_id(tid) != tid;
+            std::int32_t number = 0;
+            for (const char* c = entry->name; *c >= '0' && *c <= '9'; ++c) number = number * 10 + (*c - '0');
+            const cairn::KernelId tid(number);
+            found |=
+                tid.known() && tid != own && !cairn::same_number(cairn::program_id(region()->ids, tid), tid);
         }
     raw::call(SYS_close, folder);
     return found;

@@ -26,7 +26,7 @@ template <class Call>
     std::int32_t* place = tid_in_block(::pthread_self());
     if (place == nullptr) return call();
     const std::int32_t name = *place;
-    const std::int32_t tid = raw::tid();
+    const std::int32_t tid = raw::tid().number();
     // A thread that slept in lock when the checkpoint was taken has put the tid into it that it had then.
     const auto word = static_cast<std::uint32_t>(__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED));
     if (name == tid || static_cast<std::int32_t>(word & FUTEX_TID_MASK) == name) return call();

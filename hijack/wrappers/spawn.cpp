@@ -40,8 +40,8 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
         if (membership == Membership::member) slot = claim_spawn_birth(*region(), raw::pid());
         pid_t pid = -1;
         const int error = spawn(&pid, changed);
-        if (slot != no_slot) pid = end_spawn(error == 0 ? pid : -1);
-        if (error == 0 && pid_wanted != nullptr) *pid_wanted = pid;
+        const ProgramId child = end_spawn(KernelId(error == 0 ? pid : -1), slot != no_slot);
+        if (error == 0 && pid_wanted != nullptr) *pid_wanted = child.number();
         return error;
     });
 }

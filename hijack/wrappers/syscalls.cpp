@@ -143,7 +143,7 @@ long capabilities_call(long number, long header_at, long data) {
     std::int32_t header[2] = {};  // version, thread
     // The kernel answers a wrong address with EFAULT, and so do we.
     const iovec here = {header, sizeof header}, there = {reinterpret_cast<void*>(header_at), sizeof header};
-    const long got = raw::call(SYS_process_vm_readv, raw::pid(), &here, 1, &there, 1, 0);
+    const long got = raw::call(SYS_process_vm_readv, raw::pid().number(), &here, 1, &there, 1, 0);
     if (got != sizeof header || real_id(header[1]) == header[1])
         return answered(raw::call(number, header_at, data));
     header[1] = real_id(header[1]);

@@ -102,7 +102,7 @@ int operate(int id, const struct sembuf* operations, std::size_t count, Operate 
     if (region() == nullptr || operations == nullptr || count > most)
         return call(real(IpcKind::semaphores, id));
     // The kernel's pid may be another one when the call returns.
-    const std::int32_t self = virtual_id(raw::pid());
+    const ProgramId self = program_id(region()->ids, raw::pid());
     // A bad address is the kernel's to find out: looked at only when it has been accepted.
     const int result = call(real(IpcKind::semaphores, id));
     if (result != 0) return result;
@@ -110,7 +110,7 @@ int operate(int id, const struct sembuf* operations, std::size_t count, Operate 
     if (!promises(operations, count)) return result;
     for (std::size_t i = 0; i < count; ++i)
         if ((operations[i].sem_flg & SEM_UNDO) != 0)
-            promise_undo(region()->ipc, real_id(self), undo_key(id, operations[i].sem_num),
+            promise_undo(region()->ipc, kernel_id(region()->ids, self), undo_key(id, operations[i].sem_num),
                          -operations[i].sem_op);
     return result;
 }

@@ -45,9 +45,9 @@ struct ThreadStart {
 template <class Function>
 auto begin_thread(void* from) {
     auto* start = static_cast<ThreadStart<Function>*>(from);
-    const std::int32_t tid = raw::tid();
-    const std::int32_t name = name_newcomer(region()->ids, tid);
-    if (name != tid) write_own_tid(name);
+    const KernelId tid = raw::tid();
+    const ProgramId name = name_newcomer(region()->ids, tid);
+    if (!same_number(name, tid)) write_own_tid(name);
     const Function function = start->function;
     void* const argument = start->argument;
     start->read.store(1, std::memory_order_release);
@@ -98,80 +98,81 @@ CAIRN_EXPORT int thrd_create(thrd_t* thread, C11Function function, void* argumen
 }
 
 CAIRN_EXPORT int pthread_kill(pthread_t thread, int signal) noexcept {
-    const std::int32_t tid = differing_real_tid_of_other(thread);
-    if (tid == 0) return next<"pthread_kill">(&::pthread_kill)(thread, signal);
+    const KernelId tid = differing_kernel_tid_of_other(thread);
+    if (!tid.known()) return next<"pthread_kill">(&::pthread_kill)(thread, signal);
     if (signal == 32 || signal == 33) return EINVAL;  // libc's own
-    return error_of(raw::call(SYS_tgkill, raw::pid(), tid, signal));
+    return error_of(raw::call(SYS_tgkill, raw::pid().number(), tid.number(), signal));
 }
 
 CAIRN_EXPORT int pthread_sigqueue(pthread_t thread, int signal, const union sigval value) noexcept {
-    if (differing_real_tid(thread) == 0)
+    if (!differing_kernel_tid(thread).known())
         return next<"pthread_sigqueue">(&::pthread_sigqueue)(thread, signal, value);
     if (signal == 32 || signal == 33) return EINVAL;
     siginfo_t info = {};
     info.si_signo = signal;
     info.si_code = SI_QUEUE;
-    info.si_pid = raw::pid();
+    info.si_pid = raw::pid().number();
     info.si_uid = static_cast<uid_t>(raw::call(SYS_getuid));
     info.si_value = value;
-    return error_of(raw::call(SYS_rt_tgsigqueueinfo, raw::pid(), differing_real_tid(thread), signal, &info));
+    return error_of(raw::call(SYS_rt_tgsigqueueinfo, raw::pid().number(),
+                              differing_kernel_tid(thread).number(), signal, &info));
 }
 
 // libc marks the thread as cancelled and, if it sleeps, sends it signal 32; that would go to the tid in the
 // block, in our process: to nobody, or to a thread that isn't marked and takes no notice.
 CAIRN_EXPORT int pthread_cancel(pthread_t thread) {
     constexpr int cancel_signal = 32;
-    const std::int32_t tid = differing_real_tid_of_other(thread);
+    const KernelId tid = differing_kernel_tid_of_other(thread);
     const int error = next<"pthread_cancel">(&::pthread_cancel)(thread);
-    if (tid == 0) return error;
-    raw::call(SYS_tgkill, raw::pid(), tid, cancel_signal);
+    if (!tid.known()) return error;
+    raw::call(SYS_tgkill, raw::pid().number(), tid.number(), cancel_signal);
     return 0;
 }
 
 CAIRN_EXPORT int pthread_setschedparam(pthread_t thread, int policy,
                                        const struct sched_param* wanted) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
-    if (tid == 0) return next<"pthread_setschedparam">(&::pthread_setschedparam)(thread, policy, wanted);
-    return error_of(raw::call(SYS_sched_setscheduler, tid, policy, wanted));
+    const KernelId tid = differing_kernel_tid(thread);
+    if (!tid.known()) return next<"pthread_setschedparam">(&::pthread_setschedparam)(thread, policy, wanted);
+    return error_of(raw::call(SYS_sched_setscheduler, tid.number(), policy, wanted));
 }
 
 CAIRN_EXPORT int pthread_setschedprio(pthread_t thread, int priority) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
-    if (tid == 0) return next<"pthread_setschedprio">(&::pthread_setschedprio)(thread, priority);
+    const KernelId tid = differing_kernel_tid(thread);
+    if (!tid.known()) return next<"pthread_setschedprio">(&::pthread_setschedprio)(thread, priority);
     const struct sched_param wanted = {priority};
-    return error_of(raw::call(SYS_sched_setparam, tid, &wanted));
+    return error_of(raw::call(SYS_sched_setparam, tid.number(), &wanted));
 }
 
 CAIRN_EXPORT int pthread_getschedparam(pthread_t thread, int* policy, struct sched_param* found) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
-    if (tid == 0) return next<"pthread_getschedparam">(&::pthread_getschedparam)(thread, policy, found);
-    const long answer = raw::call(SYS_sched_getscheduler, tid);
+    const KernelId tid = differing_kernel_tid(thread);
+    if (!tid.known()) return next<"pthread_getschedparam">(&::pthread_getschedparam)(thread, policy, found);
+    const long answer = raw::call(SYS_sched_getscheduler, tid.number());
     if (raw::failed(answer)) return error_of(answer);
     *policy = static_cast<int>(answer);
-    return error_of(raw::call(SYS_sched_getparam, differing_real_tid(thread), found));
+    return error_of(raw::call(SYS_sched_getparam, differing_kernel_tid(thread).number(), found));
 }
 
 CAIRN_EXPORT int pthread_setaffinity_np(pthread_t thread, std::size_t size, const cpu_set_t* set) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
-    if (tid == 0) return next<"pthread_setaffinity_np">(&::pthread_setaffinity_np)(thread, size, set);
-    return error_of(raw::call(SYS_sched_setaffinity, tid, size, set));
+    const KernelId tid = differing_kernel_tid(thread);
+    if (!tid.known()) return next<"pthread_setaffinity_np">(&::pthread_setaffinity_np)(thread, size, set);
+    return error_of(raw::call(SYS_sched_setaffinity, tid.number(), size, set));
 }
 
 CAIRN_EXPORT int pthread_getaffinity_np(pthread_t thread, std::size_t size, cpu_set_t* set) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
-    if (tid == 0) return next<"pthread_getaffinity_np">(&::pthread_getaffinity_np)(thread, size, set);
-    const long written = raw::call(SYS_sched_getaffinity, tid, size, set);
+    const KernelId tid = differing_kernel_tid(thread);
+    if (!tid.known()) return next<"pthread_getaffinity_np">(&::pthread_getaffinity_np)(thread, size, set);
+    const long written = raw::call(SYS_sched_getaffinity, tid.number(), size, set);
     if (raw::failed(written)) return error_of(written);
     std::memset(reinterpret_cast<char*>(set) + written, 0, size - static_cast<std::size_t>(written));
     return 0;
 }
 
 CAIRN_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept {
-    const std::int32_t tid = differing_real_tid_of_other(thread);
-    if (tid == 0) return next<"pthread_setname_np">(&::pthread_setname_np)(thread, name);
+    const KernelId tid = differing_kernel_tid_of_other(thread);
+    if (!tid.known()) return next<"pthread_setname_np">(&::pthread_setname_np)(thread, name);
     const std::size_t length = std::strlen(name);
     if (length > 15) return ERANGE;
-    const long fd = with_id([=] { return differing_real_tid_of_other(thread); },
+    const long fd = with_id([=] { return differing_kernel_tid_of_other(thread).number(); },
                             [](std::int32_t now) { return open_name(now, O_WRONLY); });
     if (raw::failed(fd)) return error_of(fd);
     const long written = raw::call(SYS_write, fd, name, length);
@@ -180,10 +181,10 @@ CAIRN_EXPORT int pthread_setname_np(pthread_t thread, const char* name) noexcept
 }
 
 CAIRN_EXPORT int pthread_getname_np(pthread_t thread, char* name, std::size_t size) noexcept {
-    const std::int32_t tid = differing_real_tid_of_other(thread);
-    if (tid == 0) return next<"pthread_getname_np">(&::pthread_getname_np)(thread, name, size);
+    const KernelId tid = differing_kernel_tid_of_other(thread);
+    if (!tid.known()) return next<"pthread_getname_np">(&::pthread_getname_np)(thread, name, size);
     if (size < 16) return ERANGE;
-    const long fd = with_id([=] { return differing_real_tid_of_other(thread); },
+    const long fd = with_id([=] { return differing_kernel_tid_of_other(thread).number(); },
                             [](std::int32_t now) { return open_name(now, O_RDONLY); });
     if (raw::failed(fd)) return error_of(fd);
     const long got = raw::call(SYS_read, fd, name, 16);
@@ -194,10 +195,10 @@ CAIRN_EXPORT int pthread_getname_np(pthread_t thread, char* name, std::size_t si
 }
 
 CAIRN_EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t* clock) noexcept {
-    const std::int32_t tid = differing_real_tid(thread);
-    if (tid == 0) return next<"pthread_getcpuclockid">(&::pthread_getcpuclockid)(thread, clock);
+    const KernelId tid = differing_kernel_tid(thread);
+    if (!tid.known()) return next<"pthread_getcpuclockid">(&::pthread_getcpuclockid)(thread, clock);
     constexpr unsigned per_thread = 4, scheduled = 2;  // include/linux/posix-timers.h
-    *clock = static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | per_thread | scheduled);
+    *clock = static_cast<clockid_t>((~static_cast<unsigned>(tid.number()) << 3) | per_thread | scheduled);
     return 0;
 }
 
@@ -207,14 +208,14 @@ CAIRN_EXPORT int pthread_getcpuclockid(pthread_t thread, clockid_t* clock) noexc
 // this file.)
 CAIRN_EXPORT int pthread_getattr_np(pthread_t thread, pthread_attr_t* attributes) noexcept {
     const auto real = next<"pthread_getattr_np">(&::pthread_getattr_np);
-    const std::int32_t tid = differing_real_tid(thread);
+    const KernelId tid = differing_kernel_tid(thread);
     constexpr std::size_t room = 4096;  // 2304 bytes with glibc 2.36
-    const std::size_t size = tid == 0 ? 0 : size_of_block();
+    const std::size_t size = !tid.known() ? 0 : size_of_block();
     if (size == 0 || size > room) return real(thread, attributes);
     alignas(64) char copy[room];
     std::memcpy(copy, reinterpret_cast<const void*>(thread), size);
     const auto stand_in = reinterpret_cast<pthread_t>(&copy[0]);
-    __atomic_store_n(tid_in_block(stand_in), tid, __ATOMIC_RELAXED);
+    __atomic_store_n(tid_in_block(stand_in), tid.number(), __ATOMIC_RELAXED);
     return real(stand_in, attributes);
 }
 

@@ -15,11 +15,11 @@ Result<> fill_regions(const Computation& computation, const Spaces& spaces, cons
     if (!spaces.exact_ids)
         for (const auto& one : rebuilt.processes)
             for (const auto& [image_tid, real_tid] : one.thread_ids)
-                CHECK_OK(rebuilt.forest.bound_ids->bind(image_tid, real_tid));
+                CHECK_OK(rebuilt.forest.bound_ids->bind(ProgramId(image_tid), KernelId(real_tid)));
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
         for (const auto& undo : process.undo)
-            promise_undo(spaces.regions.of(process).region->ipc, rebuilt.forest.real(process.pid),
+            promise_undo(spaces.regions.of(process).region->ipc, KernelId(rebuilt.forest.real(process.pid)),
                          undo_key(undo.semaphores, static_cast<std::uint32_t>(undo.number)), undo.adjust);
     }
     spaces.regions.owners().life.store(life_of(static_cast<std::uint64_t>(computation.manifest.generation)),

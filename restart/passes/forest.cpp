@@ -20,7 +20,7 @@ void take_terminal(const Computation& computation, const ObjectSet& objects, for
 }
 
 Result<> bind_ids(const forest::Forest& made, BoundIds& bound) {
-    for (const auto& [old_id, new_id] : made.real) CHECK_OK(bound.bind(old_id, new_id));
+    for (const auto& [old_id, new_id] : made.real) CHECK_OK(bound.bind(ProgramId(old_id), KernelId(new_id)));
     return {};
 }
 

@@ -28,7 +28,9 @@ void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Sp
         spaces.avoid = ids_of(computation.processes, leaders);
         spaces.to_kernel = [](pid_t id) { return id; };
     } else {
-        spaces.to_kernel = [region = &spaces.regions.owners()](pid_t id) { return to_real(region->ids, id); };
+        spaces.to_kernel = [region = &spaces.regions.owners()](pid_t id) {
+            return kernel_id(region->ids, ProgramId(id)).number();
+        };
     }
 }
 

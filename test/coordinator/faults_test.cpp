@@ -97,9 +97,9 @@ TEST_F(CoordinatorTest, PidOfAStrangerIsNoMember) {
     start();
     const Mapped region(this->region());
     FakeProgram stranger(this->region(), {.registers = false});
-    const std::int32_t index = claim_slot(*region, 1);
+    const std::int32_t index = claim_slot(*region, KernelId(1));
     region->slots[index].born_ns = 1;  // long before the stranger began
-    name_slot(*region, index, stranger.pid());
+    name_slot(*region, index, KernelId(stranger.pid()));
     region->slots[index].state = SlotState::running;
     announce_change(*region);
     EXPECT_TRUE(eventually([&] { return region->slots[index].state.load() == SlotState::free; }));
@@ -124,7 +124,7 @@ TEST_F(CoordinatorTest, NamedWhoCannotBeSaved) {
     FakeProgram one = program();
     ASSERT_TRUE(has_members(1));
     const Mapped region(this->region());
-    std::strcpy(region->slots[find_slot(*region, one.pid())].foreign, "a static program");
+    std::strcpy(region->slots[find_slot(*region, KernelId(one.pid()))].foreign, "a static program");
     const Json failed = ask({{"verb", "checkpoint"}});
     EXPECT_EQ(failed["code"], 3);
     EXPECT_NE(std::string(failed["reason"]).find("static program"), std::string::npos);

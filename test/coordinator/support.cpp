@@ -85,19 +85,19 @@ FakeProgram::FakeProgram(const std::string& path, How how) {
         if (::ftruncate(file, 4096) != 0) ::_exit(1);
         ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file, 0);
     }
-    const pid_t pid = ::getpid();
+    const KernelId pid(::getpid());
     if (how.bears) {
         claim_slot(region, pid);
         announce_change(region);
     } else if (how.registers) {
-        const std::int32_t index = claim_slot(region, ::getppid());
+        const std::int32_t index = claim_slot(region, KernelId(::getppid()));
         timespec now{};
         ::clock_gettime(CLOCK_BOOTTIME, &now);
         Slot& slot = region.slots[index];
         slot.born_ns =
             static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
         slot.region_at = reinterpret_cast<std::uint64_t>(at);
-        set_virtual_pid(slot, pid, pid);
+        set_program_pid(slot, pid, program_id_of_same_number(pid));
         name_slot(region, index, pid);
         slot.state = SlotState::running;
         announce_change(region);

@@ -82,10 +82,12 @@ class Hijack : public testing::Test {
     // As a restart leaves a process that goes by another pid than the kernel's.
     void restored(pid_t pid) {
         constexpr int far = 1'000'000;
-        EXPECT_TRUE(cairn::insert_id(region->ids, pid + far, pid));
-        const std::int32_t slot = cairn::claim_slot(*region, getpid());
-        cairn::name_slot(*region, slot, pid);
-        cairn::set_virtual_pid(region->slots[slot], pid, pid + far);
+        const cairn::KernelId kernel(pid);
+        const cairn::ProgramId program(pid + far);
+        EXPECT_TRUE(cairn::insert_id(region->ids, program, kernel));
+        const std::int32_t slot = cairn::claim_slot(*region, cairn::KernelId(getpid()));
+        cairn::name_slot(*region, slot, kernel);
+        cairn::set_program_pid(region->slots[slot], kernel, program);
         region->slots[slot].flags = cairn::slot_restored;
         region->slots[slot].state = cairn::SlotState::exec;
     }
@@ -178,8 +180,8 @@ TEST_F(Hijack, ARestoredProgramsChildrenBelongToTheSessionItIsInNow) {
 TEST_F(Hijack, ADeadMansSlotIsNotInherited) {
     // As a coordinator's death leaves it: all pids below 2^15 are in use by processes that have gone.
     for (std::int32_t i = 0; i < 64; ++i) {
-        const std::int32_t slot = cairn::claim_slot(*region, 1);
-        cairn::name_slot(*region, slot, getpid() + i);
+        const std::int32_t slot = cairn::claim_slot(*region, cairn::KernelId(1));
+        cairn::name_slot(*region, slot, cairn::KernelId(getpid() + i));
         region->slots[slot].born_ns.store(1);
         region->slots[slot].state.store(cairn::SlotState::running);
     }
@@ -191,7 +193,7 @@ TEST_F(Hijack, ADeadMansSlotIsNotInherited) {
 }
 
 TEST_F(Hijack, AFullRegionIsCountedAndHurtsNobody) {
-    while (cairn::claim_slot(*region, 1) != cairn::no_slot) {
+    while (cairn::claim_slot(*region, cairn::KernelId(1)) != cairn::no_slot) {
     }
     const auto before = region->overflow.load();
     EXPECT_EQ(run({"/bin/sh", "-c", "(true); true | cat"}), 0) << said;

@@ -31,7 +31,7 @@ int list(const cairn::Region& region) {
         if (slot.state.load() == cairn::SlotState::free) continue;
         std::printf("%u %s pid=%d parent=%d image=%u virtual=%d flags=%u %s\n", i,
                     states[static_cast<unsigned>(slot.state.load())], slot.pid.load(), slot.parent_pid.load(),
-                    slot.image.load(), cairn::virtual_pid(slot), slot.flags.load(), slot.foreign);
+                    slot.image.load(), cairn::program_pid(slot).number(), slot.flags.load(), slot.foreign);
     }
     std::printf("changes %u overflow %u\n", region.changes.load(), region.overflow.load());
     return 0;
@@ -39,12 +39,14 @@ int list(const cairn::Region& region) {
 
 int run(cairn::Region& region, const char* path, const char* library, char** program) {
     constexpr int far = 1'000'000, away = 3'000'000, count = 8000;
-    const int pid = getpid();
-    cairn::insert_id(region.ids, pid + far, pid);
-    for (int id = pid + 1; id < pid + count; ++id) cairn::insert_id(region.ids, id, away + id);
-    const std::int32_t slot = cairn::claim_slot(region, getppid());
+    const cairn::KernelId pid(getpid());
+    const cairn::ProgramId name(pid.number() + far);
+    cairn::insert_id(region.ids, name, pid);
+    for (int id = pid.number() + 1; id < pid.number() + count; ++id)
+        cairn::insert_id(region.ids, cairn::ProgramId(id), cairn::KernelId(away + id));
+    const std::int32_t slot = cairn::claim_slot(region, cairn::KernelId(getppid()));
     cairn::name_slot(region, slot, pid);
-    cairn::set_virtual_pid(region.slots[slot], pid, pid + far);
+    cairn::set_program_pid(region.slots[slot], pid, name);
     region.slots[slot].flags = cairn::slot_restored;
     region.slots[slot].state = cairn::SlotState::exec;
     setenv("LD_PRELOAD", library, 1);

@@ -190,14 +190,14 @@ void in_another_pid_namespace() {
         }
         const pid_t first = fork();
         if (first == 0) {
-            if (cairn::hijack::raw::pid() != 1 || getpid() != 1 || is_member()) _exit(1);
+            if (cairn::hijack::raw::pid().number() != 1 || getpid() != 1 || is_member()) _exit(1);
             const pid_t second = fork();
             if (second == 0) _exit(getpid() == 2 && system("exit 0") == 0 ? 0 : 2);
             expect_good(second);
             _exit(0);
         }
         expect_good(first);
-        const std::int32_t slot = cairn::find_slot(*region(), first);
+        const std::int32_t slot = cairn::find_slot(*region(), cairn::KernelId(first));
         _exit(slot != cairn::no_slot && region()->slots[slot].foreign[0] != '\0' ? 0 : 3);
     }
     expect_good(pid);

@@ -43,16 +43,17 @@ extern "C" int capset(cap_user_header_t header, const __user_cap_data_struct* da
 namespace subject {
 
 void make_virtual() {
-    const std::int32_t tid = raw::tid();
-    EXPECT(cairn::insert_id(region()->ids, tid + far, tid));
+    const cairn::KernelId tid = raw::tid();
+    const cairn::ProgramId name(tid.number() + far);
+    EXPECT(cairn::insert_id(region()->ids, name, tid));
     if (tid == raw::pid()) {
         const std::int32_t slot = cairn::find_slot(*region(), tid);
         EXPECT(slot != cairn::no_slot);
-        cairn::set_virtual_pid(region()->slots[slot], tid, tid + far);
+        cairn::set_program_pid(region()->slots[slot], tid, name);
     }
     const auto* field = static_cast<const std::uint32_t*>(dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid"));
     EXPECT(field != nullptr);
-    *reinterpret_cast<std::int32_t*>(pthread_self() + field[2]) = tid + far;
+    *reinterpret_cast<std::int32_t*>(pthread_self() + field[2]) = name.number();
 }
 
 Child::Child(std::function<int(int)> run) {
@@ -63,7 +64,7 @@ Child::Child(std::function<int(int)> run) {
     if (born == 0) {
         close(ends[0]);
         make_virtual();
-        const std::int32_t me = raw::pid();
+        const std::int32_t me = raw::pid().number();
         char go = 0;
         EXPECT(write(ends[1], &me, sizeof me) == sizeof me);
         EXPECT(read(ends[1], &go, 1) == 1);
@@ -97,7 +98,7 @@ int wait_for_end(int control) {
 }
 
 void who_am_i() {
-    const pid_t me = raw::pid() + far;
+    const pid_t me = raw::pid().number() + far;
     EXPECT(getpid() == me);
     EXPECT(gettid() == me);
     EXPECT(syscall(SYS_getpid) == me && syscall(SYS_gettid) == me);
@@ -105,7 +106,7 @@ void who_am_i() {
     EXPECT(getsid(0) == getsid(me));
     EXPECT(kill(me, 0) == 0);
     errno = 0;
-    EXPECT(kill(raw::pid(), 0) == -1 && errno == ESRCH);  // nobody goes by that number
+    EXPECT(kill(raw::pid().number(), 0) == -1 && errno == ESRCH);  // nobody goes by that number
     EXPECT(tgkill(me, me, 0) == 0 && syscall(SYS_tgkill, me, me, 0) == 0);
     Child child([me](int) { return getppid() == me && syscall(SYS_getppid) == me ? 0 : 1; });
     child.go();

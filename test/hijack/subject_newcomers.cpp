@@ -2,6 +2,7 @@
 // and numbers of the dead are forgotten.
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -16,6 +17,8 @@
 #include "test/hijack/subject_ids.h"
 
 namespace raw = cairn::hijack::raw;
+using cairn::KernelId;
+using cairn::ProgramId;
 
 namespace subject {
 namespace {
@@ -38,9 +41,9 @@ int last_pid() {
 // Every id from here on is somebody's virtual id already.
 void occupy(int from, int count) {
     for (int id = from; id < from + count; ++id)
-        if (cairn::id_map::get(region()->ids.by_virtual, id) == 0 &&
-            cairn::id_map::get(region()->ids.by_real, id) == 0)
-            EXPECT(cairn::insert_id(region()->ids, id, away + id));
+        if (!cairn::bound_to(region()->ids, ProgramId(id)).known() &&
+            !cairn::bound_to(region()->ids, KernelId(id)).known())
+            EXPECT(cairn::insert_id(region()->ids, ProgramId(id), KernelId(away + id)));
 }
 
 void expect_child(pid_t pid) {
@@ -51,7 +54,7 @@ void expect_child(pid_t pid) {
 }
 
 int knows_itself(pid_t parent) {
-    return getpid() == raw::pid() + away && gettid() == getpid() && getppid() == parent &&
+    return getpid() == raw::pid().number() + away && gettid() == getpid() && getppid() == parent &&
                    kill(getpid(), 0) == 0 && raise(0) == 0
                ? 0
                : 1;
@@ -59,14 +62,31 @@ int knows_itself(pid_t parent) {
 
 void* thread_main(void* seen) {
     *static_cast<pid_t*>(seen) = gettid();
-    EXPECT(gettid() == raw::tid() + away);
+    EXPECT(gettid() == raw::tid().number() + away);
     for (;;) sleep(1000);
 }
 
 // Child: after an exec, in a new image.
 int after_exec() {
-    EXPECT(getpid() == raw::pid() + away && is_member());
+    EXPECT(getpid() == raw::pid().number() + away && is_member());
     return 0;
+}
+
+// For whom the table has no place left he still has a number of his own.
+void born_without_a_place() {
+    region()->slot_limit = region()->slots_end.load();
+    while (cairn::claim_slot(*region(), KernelId(1)) != cairn::no_slot) continue;
+    occupy(last_pid() + 1, 4000);
+    char* const no_environment[] = {nullptr};
+    pid_t pid = -1;
+    char name[] = "true";
+    char* const other[] = {name, nullptr};
+    EXPECT(posix_spawn(&pid, "/bin/true", nullptr, nullptr, other, no_environment) == 0);
+    expect_child(pid);
+    static char stack[65536];
+    const auto end_at_once = [](void*) { return 0; };
+    pid = clone(end_at_once, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr);
+    expect_child(pid);
 }
 
 void collisions() {
@@ -109,26 +129,30 @@ void collisions() {
 void the_dead() {
     const int last = last_pid();
     for (int id = last + 1; id < last + 200; ++id) {
-        const int other = cairn::id_map::get(region()->ids.by_virtual, id);
-        if (other != 0) cairn::remove_id(region()->ids, id, other);
-        const int name = cairn::id_map::get(region()->ids.by_real, id);
-        if (name != 0) cairn::remove_id(region()->ids, name, id);
-        EXPECT(cairn::insert_id(region()->ids, far + id, id));
+        const KernelId next(id), other = cairn::bound_to(region()->ids, ProgramId(id));
+        if (other.known()) cairn::remove_id(region()->ids, ProgramId(id), other);
+        const ProgramId name = cairn::bound_to(region()->ids, next);
+        if (name.known()) cairn::remove_id(region()->ids, name, next);
+        EXPECT(cairn::insert_id(region()->ids, ProgramId(far + id), next));
     }
     const pid_t pid = fork();
-    if (pid == 0) _exit(getpid() == raw::pid() ? 0 : 1);
+    if (pid == 0) _exit(getpid() == raw::pid().number() ? 0 : 1);
     int status = -1;
     EXPECT(pid > 0 && pid < far);
     EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
-    EXPECT(cairn::id_map::get(region()->ids.by_virtual, far + pid) == 0);
+    EXPECT(!cairn::bound_to(region()->ids, ProgramId(far + pid)).known());
+    for (int id = last + 1; id < last + 200; ++id)
+        cairn::remove_id(region()->ids, ProgramId(far + id), KernelId(id));
 }
 
 }  // namespace
 
 int newcomers(int argc, char** argv) {
     if (argc == 1 && std::strcmp(argv[0], "exec") == 0) return after_exec();
-    EXPECT(getpid() == raw::pid() + far);
+    EXPECT(getpid() == raw::pid().number() + far);
     collisions();
+    the_dead();
+    born_without_a_place();
     the_dead();
     return 0;
 }

@@ -31,7 +31,7 @@ struct Thread {
     static void* main(void* self) {
         auto* thread = static_cast<Thread*>(self);
         make_virtual();
-        EXPECT(gettid() == raw::tid() + far);
+        EXPECT(gettid() == raw::tid().number() + far);
         thread->tid = gettid();
         thread->run();
         return nullptr;
@@ -202,7 +202,7 @@ void mutexes() {
     while (!told) EXPECT(pthread_cond_wait(&condition, &mutex) == 0);
     EXPECT(pthread_mutex_unlock(&mutex) == 0);
     teller.join();
-    EXPECT(gettid() == raw::tid() + far);
+    EXPECT(gettid() == raw::tid().number() + far);
 }
 
 void users() {
