@@ -19,7 +19,7 @@ constexpr auto longest_nap = std::chrono::milliseconds(50);
 Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& reporter,
                     const std::function<void(const schema::Manifest&)>& finished) {
     const Setting setting{request, regions, reporter,
-                          [&regions](pid_t id) { return regions.to_program(KernelId(id)).number(); }};
+                          [&regions](KernelId id) { return regions.to_program(id); }};
     CHECK_OK(await_pages(request.pages, reporter));
     auto ahead = TRY(pass::look_ahead(setting));
 

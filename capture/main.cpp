@@ -29,7 +29,7 @@ std::vector<SessionRegions::Other> other_users(const wire::CaptureRequest& asked
 std::map<pid_t, SessionRegions::Known> known_members(const wire::CaptureRequest& asked) {
     std::map<pid_t, SessionRegions::Known> known;
     for (const auto& one : asked.members)
-        if (one.born_ns) known[one.pid] = {*one.born_ns, one.door.value_or(0)};
+        if (one.born_ns) known[one.pid.number()] = {*one.born_ns, one.door.value_or(0)};
     return known;
 }
 
@@ -47,7 +47,7 @@ Request request_of(const wire::CaptureRequest& asked) {
                     .host = asked.host,
                     .without_strangers = asked.without_strangers,
                     .joint = asked.joint};
-    for (const auto& member : asked.members) request.members.push_back(member.pid);
+    for (const auto& member : asked.members) request.members.push_back(member.pid.number());
     return request;
 }
 

@@ -32,7 +32,7 @@ void make_parts(const std::vector<schema::Process>& processes, const schema::Obj
     for (const auto& object : objects.objects) by_id[object.id] = &object;
 
     Sets sets(processes.size());
-    std::map<std::int32_t, std::size_t> by_pid, by_session;
+    std::map<ProgramId, std::size_t> by_pid, by_session;
     std::map<std::int64_t, std::size_t> by_object;
     const auto tie = [&](std::size_t process, std::int64_t id) {
         const auto found = by_id.find(id);

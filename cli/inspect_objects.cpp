@@ -44,7 +44,7 @@ std::string waiting(std::size_t bytes) {
 }
 
 std::string owner(const schema::Object& object) {
-    return object.owner == 0 ? "" : fmt::format(", signals {}", object.owner);
+    return object.owner == ProgramId() ? "" : fmt::format(", signals {}", object.owner);
 }
 
 std::string contents_of(const schema::Object& object) {

@@ -58,13 +58,13 @@ std::string heading(const schema::Manifest& manifest, const std::string& folder)
 
 std::string process_tree(const Checkpoint& checkpoint) {
     std::vector<const LoadedProcess*> sorted;
-    std::set<std::int32_t> present;
+    std::set<ProgramId> present;
     for (const LoadedProcess& each : checkpoint.processes) {
         sorted.push_back(&each);
         present.insert(each.process.pid);
     }
     std::ranges::sort(sorted, {}, [](const LoadedProcess* each) { return each->process.pid; });
-    std::map<std::int32_t, std::vector<const LoadedProcess*>> children;
+    std::map<ProgramId, std::vector<const LoadedProcess*>> children;
     std::vector<const LoadedProcess*> roots;
     for (const LoadedProcess* each : sorted) {
         const bool inside = present.contains(each->process.ppid) && each->process.ppid != each->process.pid;

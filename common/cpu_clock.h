@@ -5,17 +5,21 @@
 
 #include <cstdint>
 
+#include "common/ids.h"
+
 namespace cairn {
 
 constexpr bool names_task(std::int32_t clock) {
     return clock < 0 && (clock & 3) != 3;
 }
-// 0: the caller's.
-constexpr std::int32_t task_of(std::int32_t clock) {
-    return ~(clock >> 3);
+// Which kind of id it is depends on whose clock it is. 0: the caller's.
+template <class AnId>
+constexpr AnId task_of(std::int32_t clock) {
+    return AnId(~(clock >> 3));
 }
-constexpr std::int32_t clock_of_task(std::int32_t clock, std::int32_t task) {
-    return static_cast<std::int32_t>(static_cast<std::uint32_t>(~task) << 3 |
+template <class Space>
+constexpr std::int32_t clock_of_task(std::int32_t clock, Id<Space> task) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(~task.number()) << 3 |
                                      (static_cast<std::uint32_t>(clock) & 7U));
 }
 

@@ -10,8 +10,8 @@
 //  - same_number() and program_id_of_same_number() are for who knows that both are the same, or compares
 //  them.
 //
-// Used by the hijack library too: no allocation, no libstdc++ symbols. Trivially copyable, and as big as a
-// pid_t.
+// Messages show the number (common/ids_text.h). Used by the hijack library too: no allocation, no libstdc++
+// symbols. Trivially copyable, and as big as a pid_t.
 #pragma once
 
 #include <compare>
@@ -32,7 +32,6 @@ class Id {
     [[nodiscard]] constexpr bool known() const { return number_ > 0; }
 
     friend constexpr auto operator<=>(const Id&, const Id&) = default;
-    friend constexpr std::int32_t format_as(Id id) { return id.number_; }  // fmt
 
   private:
     std::int32_t number_ = 0;

@@ -80,18 +80,19 @@ inline bool speaks_of_ids(unsigned long long call) {
            call == SYS_clone3 || call == SYS_fork || call == SYS_vfork;
 }
 
-// `translate`: id -> id, for pids and process groups alike. Changes the arguments of a call that is to be
-// made again.
-template <class Translate>
+// `translate`: From -> the other kind of id, for pids and process groups alike. Changes the arguments of a
+// call that is to be made again.
+template <class From, class Translate>
 void translate_pid_arguments(ptrace::Registers& registers, const Translate& translate) {
     const auto one = [&](unsigned long long& value) {
-        const auto id = static_cast<pid_t>(value);
-        if (id > 0) value = static_cast<unsigned long long>(static_cast<long long>(translate(id)));
+        const From id(static_cast<std::int32_t>(value));
+        if (id.known())
+            value = static_cast<unsigned long long>(static_cast<long long>(translate(id).number()));
     };
     const auto one_or_group = [&](unsigned long long& value) {
-        const auto id = static_cast<pid_t>(value);
+        const auto id = static_cast<std::int32_t>(value);
         if (id < -1)
-            value = static_cast<unsigned long long>(-static_cast<long long>(translate(-id)));
+            value = static_cast<unsigned long long>(-static_cast<long long>(translate(From(-id)).number()));
         else
             one(value);
     };

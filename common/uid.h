@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/ids.h"
+
 namespace cairn {
 
 // FNV-1a, 64 bits: the same on every host and in every version.
@@ -23,15 +25,15 @@ namespace cairn {
     return ::gethostname(name, sizeof name - 1) == 0 ? std::string(name) : std::string("localhost");
 }
 
-// `pid`: the pid that the program knows (Slot::name), so that it is the same after a restart with
-// other real ids; `born_ns`: Slot::born_ns.
-[[nodiscard]] inline std::string make_uid(std::string_view host, std::int32_t pid, std::uint64_t born_ns) {
+// `pid`: as Slot::name has it, so that it is the same after a restart with other ids of the kernel's;
+// `born_ns`: Slot::born_ns.
+[[nodiscard]] inline std::string make_uid(std::string_view host, ProgramId pid, std::uint64_t born_ns) {
     char text[64];
-    std::snprintf(text, sizeof text, "%016llx-%d-%llu", static_cast<unsigned long long>(host_hash(host)), pid,
-                  static_cast<unsigned long long>(born_ns));
+    std::snprintf(text, sizeof text, "%016llx-%d-%llu", static_cast<unsigned long long>(host_hash(host)),
+                  pid.number(), static_cast<unsigned long long>(born_ns));
     return text;
 }
-[[nodiscard]] inline std::string make_uid(std::int32_t pid, std::uint64_t born_ns) {
+[[nodiscard]] inline std::string make_uid(ProgramId pid, std::uint64_t born_ns) {
     return make_uid(host_name(), pid, born_ns);
 }
 

@@ -35,7 +35,7 @@ std::vector<wire::RegionAt> regions_of_others(const Regions& regions) {
 std::vector<wire::CapturedMember> members_told(const Registry& registry) {
     std::vector<wire::CapturedMember> members;
     for (const auto& [place, member] : registry.members()) {
-        wire::CapturedMember& one = members.emplace_back(wire::CapturedMember{.pid = member.pid});
+        wire::CapturedMember& one = members.emplace_back(wire::CapturedMember{.pid = KernelId(member.pid)});
         // What another user's slot says of its birth is his word.
         if (Regions::number_of(place) == 0) continue;
         one.born_ns = born_of_uid(member.uid);

@@ -77,8 +77,8 @@ std::vector<wire::Process> Programs::list() {
         return since < now ? static_cast<double>(now - since) / 1e9 : 0.0;
     };
     const auto add = [&list](pid_t pid, const ProcessInfo& info) -> wire::Process& {
-        return list.emplace_back(wire::Process{.real = pid,
-                                               .parent = info.parent,
+        return list.emplace_back(wire::Process{.real = KernelId(pid),
+                                               .parent = KernelId(info.parent),
                                                .comm = info.name,
                                                .command = command_line(pid),
                                                .terminal = terminal_path(info.terminal)});
@@ -88,7 +88,7 @@ std::vector<wire::Process> Programs::list() {
         const auto info = process_info(member.pid);
         if (!info) continue;
         wire::Process& process = add(member.pid, *info);
-        process.pid = member.program_pid.number();
+        process.pid = member.program_pid;
         process.uid = member.uid;
         process.state = name_of(slot.state.load());
         process.foreign = registry_.foreign(member);
@@ -101,7 +101,7 @@ std::vector<wire::Process> Programs::list() {
         const auto info = process_info(each.pid);
         if (!info) continue;
         wire::Process& process = add(each.pid, *info);
-        process.pid = program_id(regions_.owners().ids, KernelId(each.pid)).number();
+        process.pid = program_id(regions_.owners().ids, KernelId(each.pid));
         process.state = "unregistered";
         process.foreign =
             fmt::format("no place in the session's table of {} processes", slots_of(regions_[each.number]));

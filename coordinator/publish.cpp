@@ -199,7 +199,7 @@ std::string restart_script(const schema::Manifest& manifest, const std::string& 
     for (const schema::ManifestPart& part : manifest.parts) {
         text += fmt::format("#   {}  {}, {}:", part.number, printable(part.host),
                             part.terminal.empty() ? "no terminal" : printable(part.terminal));
-        for (const std::int32_t pid : part.pids) {
+        for (const ProgramId pid : part.pids) {
             const auto image =
                 std::find_if(manifest.images.begin(), manifest.images.end(),
                              [pid](const schema::ManifestImage& one) { return one.pid == pid; });

@@ -311,8 +311,8 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     const ProgramId own_word = number == 0 ? program_pid(slot) : ProgramId();
     member.program_pid = own_word.known() ? own_word : program_id(regions_.owners().ids, KernelId(pid));
     member.born_ns = born_ns;
-    member.uid = restored != restored_uids_.end() ? restored->second
-                                                  : make_uid(host_, member.program_pid.number(), born_ns);
+    member.uid =
+        restored != restored_uids_.end() ? restored->second : make_uid(host_, member.program_pid, born_ns);
     member.name = info->name;
     members_[place] = member;
     slot_of_[pid] = place;
@@ -409,19 +409,20 @@ bool Registry::is_members_thread(pid_t id, uid_t user) const {
 Result<> Registry::restore(const wire::ReadyMember& member) {
     if (member.slot >= slot_count)
         return fail("slot {} of process {}: there are {} slots", member.slot, member.pid, slot_count);
-    if (member.real <= 0 || member.pid <= 0)
+    const pid_t pid = member.real.number();
+    if (!member.real.known() || !member.pid.known())
         return fail("process {}: a real and a virtual pid are needed", member.uid);
     auto number = TRY(member.user ? regions_.of_user(*member.user) : Result<std::size_t>(0));
-    const auto ids = user_ids(member.real);
+    const auto ids = user_ids(pid);
     if (!ids || !ids->belongs_to(regions_.user(number), regions_.owner()))
-        return fail("process {} ({}) doesn't run as user {}", member.pid, describe(member.real),
+        return fail("process {} ({}) doesn't run as user {}", member.pid, describe(pid),
                     regions_.user(number));
     Region& region = regions_[number];
     const Place place = Regions::place(number, member.slot);
     Slot& slot = regions_.slot(place);
     const pid_t holder = slot.pid.load(std::memory_order_relaxed);
     const SlotState state = slot.state.load(std::memory_order_acquire);
-    const bool same = holder == member.real;
+    const bool same = holder == pid;
     if (state != SlotState::free && !same && holder > 0 && !has_ended(holder))
         return fail("slot {} of process {} is in use by {}", member.slot, member.pid, describe(holder));
     if (state != SlotState::free) remove(place);
@@ -429,8 +430,8 @@ Result<> Registry::restore(const wire::ReadyMember& member) {
     std::uint32_t end = region.slots_end.load();
     while (end <= member.slot && !region.slots_end.compare_exchange_weak(end, member.slot + 1)) {
     }
-    name_slot(region, static_cast<std::int32_t>(member.slot), KernelId(member.real));
-    set_program_pid(slot, KernelId(member.real), ProgramId(member.pid));
+    name_slot(region, static_cast<std::int32_t>(member.slot), member.real);
+    set_program_pid(slot, member.real, member.pid);
     slot.parent_pid.store(0, std::memory_order_relaxed);
     slot.born_ns.store(born_of_uid(member.uid), std::memory_order_relaxed);
     if (member.region_at != 0) slot.region_at.store(member.region_at, std::memory_order_relaxed);
@@ -443,7 +444,7 @@ Result<> Registry::restore(const wire::ReadyMember& member) {
     const auto known = members_.find(place);
     if (known == members_.end())
         return fail("process {} ({}) is not alive or has not mapped the session's region", member.pid,
-                    describe(member.real));
+                    describe(pid));
     known->second.door = member.door;
     return {};
 }

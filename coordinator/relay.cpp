@@ -15,7 +15,7 @@ namespace {
 constexpr auto root_patience = 8s;  // of a client whose relay looks for the root
 
 wire::HostMember told(const Member& member) {
-    return {.uid = member.uid, .comm = member.name, .pid = member.program_pid.number()};
+    return {.uid = member.uid, .comm = member.name, .pid = member.program_pid};
 }
 
 }  // namespace

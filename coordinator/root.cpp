@@ -92,7 +92,7 @@ void Root::joined(const Member& member) {
 
 void Root::left(const Member& member) {
     if (s_.programs.none() && group_.state() != Group::State::restarting) s_.regions.clear_names();
-    gone(member.uid, member.program_pid.number(), member.name);
+    gone(member.uid, member.program_pid, member.name);
 }
 
 // Here or on another host.
@@ -106,7 +106,7 @@ void Root::entered(const std::string& uid, const std::string& who) {
     changed();
 }
 
-void Root::gone(const std::string& uid, std::int64_t pid, const std::string& name) {
+void Root::gone(const std::string& uid, ProgramId pid, const std::string& name) {
     const std::string cid = group_.cid();
     if (!group_.left(uid)) return;
     s_.note(fmt::format("{} ({}) was the last one; computation {} has ended", pid, printable(name), cid));

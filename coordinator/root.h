@@ -40,7 +40,7 @@ class Root final : public Role {
 
   private:
     void entered(const std::string& uid, const std::string& who);
-    void gone(const std::string& uid, std::int64_t pid, const std::string& name);
+    void gone(const std::string& uid, ProgramId pid, const std::string& name);
     void changed();
 
     void set_interval(std::chrono::milliseconds interval);

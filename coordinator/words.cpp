@@ -74,7 +74,7 @@ std::string list_words(const wire::Process& process) {
     std::string line =
         fmt::format("{:>8} {:>8} {:<9} {:<12} {:>10}  {}", process.pid, process.parent, process.state,
                     terminal.empty() ? "-" : terminal, seconds(process.started_s), printable(command));
-    if (process.real != process.pid) line += fmt::format("  (really {})", process.real);
+    if (!same_number(process.pid, process.real)) line += fmt::format("  (really {})", process.real);
     if (!process.foreign.empty()) line += "  can't be saved: " + printable(process.foreign);
     return line;
 }

@@ -28,7 +28,7 @@ void take_foreground(const schema::Process& process, const Arrival& arrival) {
     sigemptyset(&block);
     sigaddset(&block, SIGTTOU);
     ::sigprocmask(SIG_BLOCK, &block, &before);
-    (void)ObjectSet::set_foreground(terminal.get(), ::getpgrp());
+    (void)ObjectSet::set_foreground(terminal.get(), KernelId(::getpgrp()));
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -23,7 +23,7 @@ struct Arrival {
     const ObjectSet& objects;
     int image_place;  // where it opens its image
     const Regions& regions;
-    const Translate& to_kernel;
+    const ToKernel& to_kernel;
     bool terminal_foreground;  // OuterTerminal::foreground()
 };
 

@@ -16,7 +16,7 @@ class BoundIds {
 
     // The programs know as `old_id` what the kernel calls `new_id`.
     [[nodiscard]] Result<> bind(ProgramId old_id, KernelId new_id) {
-        if (same_number(old_id, new_id)) return {};
+        if (!old_id.known() || same_number(old_id, new_id)) return {};
         if (!insert_id(regions_->owners().ids, old_id, new_id)) return fail("the map of virtual ids is full");
         all_.emplace_back(old_id, new_id);
         return {};

@@ -162,13 +162,13 @@ Result<> check_machine(const Computation& computation) {
     return {};
 }
 
-std::int32_t first_process(const std::vector<schema::Process>& processes) {
+ProgramId first_process(const std::vector<schema::Process>& processes) {
     const schema::Process* first = &processes.front();
     const auto rank = [&](const schema::Process& process) {
         const bool child =
             std::ranges::find(processes, process.ppid, &schema::Process::pid) != processes.end();
         const auto stamp = process.uid.substr(process.uid.rfind('-') + 1);
-        return std::tuple(child, process.uid != process.cid, process.ppid == 1,
+        return std::tuple(child, process.uid != process.cid, process.ppid == ProgramId(1),
                           std::strtoull(stamp.c_str(), nullptr, 10));
     };
     for (const auto& process : processes)

@@ -49,6 +49,6 @@ using ObjectIndex = std::map<std::int64_t, const schema::Object*>;  // by id
 
 // Whose end is the restart's: the one that the computation began with, else the oldest that is nobody's
 // child. Not the one with the lowest pid: pids wrap around. There has to be one.
-[[nodiscard]] std::int32_t first_process(const std::vector<schema::Process>& processes);
+[[nodiscard]] ProgramId first_process(const std::vector<schema::Process>& processes);
 
 }  // namespace cairn::restart

@@ -29,10 +29,10 @@ void ignore_hang_up(schema::Process& process, std::uint64_t ignored) {
 
 }  // namespace
 
-std::vector<forest::Id> launched_programs(std::span<const forest::Node> nodes) {
-    std::set<forest::Id> pids;
+std::vector<ProgramId> launched_programs(std::span<const forest::Node> nodes) {
+    std::set<ProgramId> pids;
     for (const auto& node : nodes) pids.insert(node.pid);
-    std::vector<forest::Id> launched;
+    std::vector<ProgramId> launched;
     for (const auto& node : nodes)
         if (!node.zombie && !node.orphan && !pids.contains(node.ppid)) launched.push_back(node.pid);
     return launched;
@@ -41,8 +41,8 @@ std::vector<forest::Id> launched_programs(std::span<const forest::Node> nodes) {
 void tie_to_tool(std::span<schema::Process> processes, std::span<const forest::Node> nodes,
                  std::uint64_t ignored) {
     const auto launched = launched_programs(nodes);
-    const std::set<forest::Id> ours(launched.begin(), launched.end());
-    std::set<forest::Id> outside;
+    const std::set<ProgramId> ours(launched.begin(), launched.end());
+    std::set<ProgramId> outside;
     for (const auto& node : nodes)
         if (node.session_outside) outside.insert(node.pid);
     for (auto& process : processes) {

@@ -12,9 +12,9 @@
 
 namespace cairn::restart {
 
-// Their ids, as the programs know them. Those that are nobody's children any more (daemons) aren't among
+// Those that are nobody's children any more (daemons) aren't among
 // them.
-[[nodiscard]] std::vector<forest::Id> launched_programs(std::span<const forest::Node> nodes);
+[[nodiscard]] std::vector<ProgramId> launched_programs(std::span<const forest::Node> nodes);
 
 // SIGKILL to whoever has been started can't be handed on by him: the kernel does it (PR_SET_PDEATHSIG),
 // unless the program asks for another signal at its parent's death. Under nohup(1) a restart is to outlive

@@ -10,23 +10,24 @@
 
 namespace cairn::restart {
 
-std::set<pid_t> ids_of(std::span<const schema::Process> processes, std::span<const pid_t> others) {
-    std::set<pid_t> ids(others.begin(), others.end());
+std::set<KernelId> ids_of(std::span<const schema::Process> processes, std::span<const ProgramId> others) {
+    std::set<KernelId> ids;
+    for (const ProgramId other : others) ids.insert(kernel_id_of_same_number(other));
     for (const schema::Process& process : processes) {
-        ids.insert(process.pid);
-        for (const auto& thread : process.threads) ids.insert(thread.tid);
+        ids.insert(kernel_id_of_same_number(process.pid));
+        for (const auto& thread : process.threads) ids.insert(kernel_id_of_same_number(thread.tid));
     }
     return ids;
 }
 
-bool old_ids_free(std::span<const schema::Process> processes, std::span<const pid_t> others,
+bool old_ids_free(std::span<const schema::Process> processes, std::span<const ProgramId> others,
                   std::chrono::seconds patience) {
     using Clock = std::chrono::steady_clock;
     const auto deadline = Clock::now() + patience;
-    const std::set<pid_t> ids = ids_of(processes, others);
-    const auto taken = [&](pid_t id) {
+    const std::set<KernelId> ids = ids_of(processes, others);
+    const auto taken = [&](KernelId id) {
         for (;;) {
-            const auto stat = proc::stat(id);
+            const auto stat = proc::stat(id.number());
             if (!stat) return ::access(fmt::format("/proc/{}", id).c_str(), F_OK) == 0;
             if (stat->state != 'Z' || Clock::now() > deadline) return true;
             ::usleep(10'000);
@@ -36,7 +37,7 @@ bool old_ids_free(std::span<const schema::Process> processes, std::span<const pi
     const auto leads_others = [&] {
         return std::ranges::any_of(proc::processes(), [&](pid_t pid) {
             const auto stat = proc::stat(pid);
-            return stat && (ids.contains(stat->pgrp) || ids.contains(stat->session));
+            return stat && (ids.contains(KernelId(stat->pgrp)) || ids.contains(KernelId(stat->session)));
         });
     };
     while (leads_others()) {

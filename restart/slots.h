@@ -12,21 +12,21 @@ namespace cairn::restart {
 
 class Slots {
   public:
-    // For the process with this id in the image; `door`: of its library. False: the table is full.
-    [[nodiscard]] bool claim(Region& region, std::int32_t process, std::uint64_t door) {
+    // `door`: of its library. False: the table is full.
+    [[nodiscard]] bool claim(Region& region, ProgramId process, std::uint64_t door) {
         const auto index = claim_slot(region, KernelId());
         if (index == no_slot) return false;
         region.slots[index].door.store(door);
         all_[process] = {&region, index};
         return true;
     }
-    [[nodiscard]] std::int32_t of(std::int32_t process) const { return all_.at(process).second; }
+    [[nodiscard]] std::int32_t of(ProgramId process) const { return all_.at(process).second; }
     void release() {
         for (const auto& [process, slot] : all_) release_slot(*slot.first, slot.second);
     }
 
   private:
-    std::map<std::int32_t, std::pair<Region*, std::int32_t>> all_;
+    std::map<ProgramId, std::pair<Region*, std::int32_t>> all_;
 };
 
 }  // namespace cairn::restart

@@ -15,7 +15,7 @@
 namespace cairn::capture {
 
 // Kernel's id -> the id that the programs know.
-using ToProgram = std::function<pid_t(pid_t)>;
+using ToProgram = std::function<ProgramId(KernelId)>;
 
 // ids, credentials, limits, name, layout of memory: from /proc and from the agent's answers.
 [[nodiscard]] Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
@@ -42,8 +42,13 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
 [[nodiscard]] Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answers,
                                        const ToProgram& to_program, schema::Process& image);
 
-// POSIX timers as /proc/PID/timers lists them; times are the agent's to tell.
-[[nodiscard]] Result<std::vector<schema::PosixTimer>> list_timers(pid_t pid);
+// A POSIX timer as /proc/PID/timers lists it; times are the agent's to tell.
+struct KernelTimer {
+    schema::PosixTimer image;  // but for the two below
+    KernelId tid;              // SIGEV_THREAD_ID
+    std::int32_t clock = 0;    // may name a task by the kernel's id (common/cpu_clock.h)
+};
+[[nodiscard]] Result<std::vector<KernelTimer>> list_timers(pid_t pid);
 
 // A zombie: its ids and its status are all that is left of it.
 [[nodiscard]] schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program);

@@ -143,7 +143,7 @@ std::int32_t number_of(schema::Process& image, const Filter& filter) {
 Result<> collect_filters(const StoppedProcess& process, std::map<std::string, std::string>& status,
                          schema::Process& image, schema::Thread& thread) {
     if (status["Seccomp"] == "0") return {};
-    const pid_t tid = thread.kernel_tid;
+    const pid_t tid = thread.kernel_tid.number();
     const auto refuse = [&](const std::string& what) {
         return fail_code(ExitCode::refused, "thread {} {}", tid, what);
     };

@@ -127,6 +127,14 @@ Result<> refuse_namespaces(const StoppedProcess& process) {
     return {};
 }
 
+void translate_ids(KernelId pid, const proc::Stat& stat, const ToProgram& to_program,
+                   schema::Process& image) {
+    image.pid = to_program(pid);
+    image.ppid = to_program(KernelId(stat.ppid));
+    image.pgid = to_program(KernelId(stat.pgrp));
+    image.sid = to_program(KernelId(stat.session));
+}
+
 }  // namespace
 
 Result<> refuse_unsupported(const StoppedProcess& process) {
@@ -146,10 +154,7 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
 Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
                           const ToProgram& to_program, schema::Process& image) {
     const auto& stat = process.stat;
-    image.pid = to_program(process.pid);
-    image.ppid = to_program(stat.ppid);
-    image.pgid = to_program(stat.pgrp);
-    image.sid = to_program(stat.session);
+    translate_ids(KernelId(process.pid), stat, to_program, image);
     image.subreaper = answers.subreaper != 0;
     image.run = process.job_stopped ? schema::Run::stopped : schema::Run::running;
     image.stop_signal = process.stop_signal;
@@ -158,7 +163,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.stop_reported = process.job_stopped && stat.exit_code == 0;
     image.exit_signal = stat.exit_signal;
     image.name = stat.comm;
-    image.foreground = stat.tpgid > 0 ? to_program(stat.tpgid) : stat.tpgid;
+    image.foreground = to_program(KernelId(stat.tpgid));
     image.thp_disable = answers.thp_disable == 1;
     image.lock_future = answers.lock_future;
     const auto ticks = ::sysconf(_SC_CLK_TCK);
@@ -194,10 +199,7 @@ void note_outer_leaders(const proc::Stat& stat, const std::set<pid_t>& ours, sch
 schema::Process collect_zombie(const Zombie& zombie, const ToProgram& to_program) {
     schema::Process image;
     image.run = schema::Run::zombie;
-    image.pid = to_program(zombie.pid);
-    image.ppid = to_program(zombie.stat.ppid);
-    image.pgid = to_program(zombie.stat.pgrp);
-    image.sid = to_program(zombie.stat.session);
+    translate_ids(KernelId(zombie.pid), zombie.stat, to_program, image);
     image.exit_status = zombie.stat.exit_code;
     image.exit_signal = zombie.stat.exit_signal;
     image.name = zombie.stat.comm;

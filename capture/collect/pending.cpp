@@ -21,7 +21,7 @@ Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const 
     for (const auto& info : pending) {
         const auto* begin = reinterpret_cast<const std::uint8_t*>(&info);
         result.emplace_back(begin, begin + sizeof info);
-        translate_sender(result.back(), to_program);
+        translate_sender<KernelId>(result.back(), to_program);
     }
     return result;
 }

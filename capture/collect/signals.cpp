@@ -12,26 +12,25 @@ namespace cairn::capture {
 namespace {
 
 // "notify: signal/tid.1234"
-void read_notify(const std::string& text, schema::PosixTimer& timer) {
+void read_notify(const std::string& text, KernelTimer& timer) {
     const auto slash = text.find('/');
     const auto how = text.substr(0, slash);
-    timer.notify = how == "none" ? SIGEV_NONE : how == "thread" ? SIGEV_THREAD : SIGEV_SIGNAL;
+    timer.image.notify = how == "none" ? SIGEV_NONE : how == "thread" ? SIGEV_THREAD : SIGEV_SIGNAL;
     if (text.compare(slash + 1, 4, "tid.") == 0) {
-        timer.notify |= SIGEV_THREAD_ID;
-        timer.tid = std::atoi(text.c_str() + slash + 5);
+        timer.image.notify |= SIGEV_THREAD_ID;
+        timer.tid = KernelId(std::atoi(text.c_str() + slash + 5));
     }
 }
 
 }  // namespace
 
-Result<std::vector<schema::PosixTimer>> list_timers(pid_t pid) {
+Result<std::vector<KernelTimer>> list_timers(pid_t pid) {
     auto text = proc::read_file(fmt::format("/proc/{}/timers", pid));
     if (!text) {
-        if (text.error().number == ENOENT)
-            return std::vector<schema::PosixTimer>{};  // kernel without POSIX timers
+        if (text.error().number == ENOENT) return std::vector<KernelTimer>{};  // kernel without POSIX timers
         return std::unexpected(std::move(text.error()));
     }
-    std::vector<schema::PosixTimer> timers;
+    std::vector<KernelTimer> timers;
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
         const auto colon = line.find(": ");
@@ -39,11 +38,11 @@ Result<std::vector<schema::PosixTimer>> list_timers(pid_t pid) {
         const auto key = line.substr(0, colon);
         const auto value = line.substr(colon + 2);
         if (key == "ID") {
-            timers.emplace_back().id = std::atoi(value.c_str());
+            timers.emplace_back().image.id = std::atoi(value.c_str());
         } else if (timers.empty()) {
             continue;
         } else if (key == "signal") {  // "14/00007f00..." : number / sigev_value
-            auto& timer = timers.back();
+            auto& timer = timers.back().image;
             timer.signal = std::atoi(value.c_str());
             const auto slash = value.find('/');
             std::from_chars(value.data() + slash + 1, value.data() + value.size(), timer.value, 16);
@@ -67,7 +66,8 @@ Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answ
     // signal is taken (dequeue_signal, kernel/signal.c) and tells 0 until then, which would be disarmed.
     if (auto& real = image.itimers.at(ITIMER_REAL); real.left_us == 0) real.left_us = real.interval_us;
     auto timers = TRY(list_timers(process.living));
-    for (auto& timer : timers) {
+    for (const auto& found : timers) {
+        schema::PosixTimer timer = found.image;
         for (std::uint32_t i = 0; i < answers.timer_count; ++i) {
             const auto& answer = answers.timers[i];
             if (answer.id != timer.id) continue;
@@ -75,9 +75,10 @@ Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answ
             timer.interval = answer.interval_ns;
             timer.overrun = answer.overrun;
         }
-        if (timer.tid != 0) timer.tid = to_program(timer.tid);
-        if (names_task(timer.clock))
-            timer.clock = clock_of_task(timer.clock, to_program(task_of(timer.clock)));
+        timer.tid = to_program(found.tid);
+        timer.clock = names_task(found.clock)
+                          ? clock_of_task(found.clock, to_program(task_of<KernelId>(found.clock)))
+                          : found.clock;
         image.timers.push_back(timer);
     }
     return {};

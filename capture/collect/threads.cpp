@@ -76,8 +76,8 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
                                       const Status& first_status, const ToProgram& to_program, IpcMap& ipc,
                                       schema::Process& of) {
     schema::Thread image;
-    image.tid = to_program(thread.tid);
-    image.kernel_tid = thread.tid;
+    image.kernel_tid = KernelId(thread.tid);
+    image.tid = to_program(image.kernel_tid);
     image.leader_dead = thread.leader_dead;
     if (thread.leader_dead) return image;
 
@@ -87,7 +87,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.rseq_signature = sequence.signature;
     image.rseq_flags = sequence.flags;
     auto registers = thread.registers;
-    translate_pid_arguments(registers, to_program);
+    translate_pid_arguments<KernelId>(registers, to_program);
     translate_ipc_arguments(registers,
                             [&](IpcKind kind, std::int32_t id) { return ipc_to_program(ipc, kind, id); });
     image.registers = bytes_of(&registers, sizeof registers);

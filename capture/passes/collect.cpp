@@ -32,7 +32,7 @@ namespace {
 Result<> start_agent(Member& member) {
     auto timers = TRY(list_timers(member.process->living));
     std::vector<std::int32_t> ids;
-    for (const auto& timer : timers) ids.push_back(timer.id);
+    for (const auto& timer : timers) ids.push_back(timer.image.id);
     CHECK_OK(member.agent->start());
     CHECK_OK(member.agent->write_timer_ids(ids));
     member.timers_asked = Clock::now();

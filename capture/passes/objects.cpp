@@ -68,7 +68,8 @@ Result<StillMap> find_objects(Member& member, ObjectTable& table) {
     image.cwd = TRY(table.file(member.holder, "cwd"));
     image.root = TRY(table.file(member.holder, "root"));
     const auto& stat = process.stat;
-    image.terminal = TRY(table.terminal_of(member.holder, stat.tty_nr, stat.session, stat.tpgid));
+    image.terminal =
+        TRY(table.terminal_of(member.holder, stat.tty_nr, KernelId(stat.session), KernelId(stat.tpgid)));
     return still_map(process, member.holder, table);
 }
 

@@ -94,7 +94,7 @@ Result<> finish_objects(ImageWriter& writer, const std::vector<schema::Process>&
             std::move(good.error())
                 .in("a restart would refuse this checkpoint, which is given up; try again"));
     const auto bytes = TRY(writer.finish(Durable::yes));
-    manifest.images.push_back({"objects.image", "", 0, "", bytes, 0});
+    manifest.images.push_back({"objects.image", "", {}, "", bytes, 0});
     manifest.bytes += bytes;
     return {};
 }

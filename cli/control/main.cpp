@@ -76,7 +76,7 @@ Result<> list(CoordinatorClient& coordinator, const Options& options) {
         if (event.value("event", "") != "process") return;
         json process = without_envelope(event);
         if (!process.contains("memory"))
-            process["memory"] = memory_of(static_cast<pid_t>(wire::glean<wire::Process>(event).real));
+            process["memory"] = memory_of(wire::glean<wire::Process>(event).real.number());
         processes.push_back(std::move(process));
     };
     const auto done = coordinator.ask({{"verb", "list"}}, keep, patience);

@@ -31,7 +31,7 @@ struct Row {
 };
 
 // A process of the table and those below it.
-void add_rows(Table& table, const std::multimap<std::int64_t, const Row*>& by_parent, const Row& row,
+void add_rows(Table& table, const std::multimap<KernelId, const Row*>& by_parent, const Row& row,
               bool with_real, const std::string& indent) {
     const wire::Process& process = row.process;
     const std::string command =
@@ -41,8 +41,9 @@ void add_rows(Table& table, const std::multimap<std::int64_t, const Row*>& by_pa
         state = "can't be saved: " + printable(process.foreign);
     else if (process.restored)
         state += ", restored";
-    std::vector<std::string> words{std::to_string(process.pid)};
-    if (with_real) words.push_back(process.real == process.pid ? "" : std::to_string(process.real));
+    std::vector<std::string> words{fmt::format("{}", process.pid)};
+    if (with_real)
+        words.push_back(same_number(process.pid, process.real) ? "" : fmt::format("{}", process.real));
     words.insert(words.end(), {printable(process.terminal), row.memory ? human_size(*row.memory) : "",
                                duration(process.started_s), state, indent + command});
     table.row(std::move(words));
@@ -74,8 +75,8 @@ std::string process_table(const std::vector<json>& processes) {
             row.memory = memory->get<std::uint64_t>();
     }
     // With exact ids there is nothing to be told apart.
-    const bool with_real =
-        std::ranges::any_of(rows, [](const Row& row) { return row.process.real != row.process.pid; });
+    const bool with_real = std::ranges::any_of(
+        rows, [](const Row& row) { return !same_number(row.process.pid, row.process.real); });
     std::vector<Side> sides{Side::right, Side::left, Side::right, Side::right, Side::left, Side::left};
     std::vector<std::string> head{"PID", "TERMINAL", "MEMORY", "SINCE", "STATE", "COMMAND"};
     if (with_real) {
@@ -84,8 +85,8 @@ std::string process_table(const std::vector<json>& processes) {
     }
     Table table("", sides);
     table.row(std::move(head));
-    std::multimap<std::int64_t, const Row*> by_parent;
-    std::set<std::int64_t> known;
+    std::multimap<KernelId, const Row*> by_parent;
+    std::set<KernelId> known;
     for (const Row& row : rows) {
         by_parent.emplace(row.process.parent, &row);
         known.insert(row.process.real);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/ids.h"
 #include "common/schema/msgpack.h"
 #include "common/schema/process.h"
 
@@ -40,10 +41,20 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
+template <class T>
+struct IsId : std::false_type {};
+template <class Space>
+struct IsId<Id<Space>> : std::true_type {};
+
 // --- to JSON
 
 inline json write(const Bytes& bytes, Style) {
     return json::binary(bytes);
+}
+
+template <class Space>
+json write(const Id<Space>& id, Style) {
+    return json(id.number());
 }
 
 inline json write(const PageRun& run, Style) {
@@ -160,6 +171,13 @@ void read(const json& from, T& to) {
         if (!fits) wrong(fmt::format("is {}, out of range", from.dump()));
         to = from.get<T>();
     }
+}
+
+template <class Space>
+void read(const json& from, Id<Space>& to) {
+    std::int32_t number = 0;
+    read(from, number);
+    to = Id<Space>(number);
 }
 
 inline void read(const json& from, double& to) {
@@ -283,6 +301,8 @@ void check(const T& value, const Mark& mark) {
         return;
     } else if constexpr (IsOptional<T>::value) {
         if (value) check(*value, mark);
+    } else if constexpr (IsId<T>::value) {
+        check(value.number(), mark);
     } else if constexpr (std::is_floating_point_v<T>) {
         if (!(value >= static_cast<T>(mark.least) && value <= static_cast<T>(mark.most)))
             wrong(fmt::format("is {}, out of range", value));

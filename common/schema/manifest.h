@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "common/ids_text.h"
+
 namespace cairn::schema {
 
 struct ManifestImage {
     static constexpr bool lenient = true;
     std::string file;  // name in the folder
     std::string uid;   // uID of the process; "" for the objects image
-    std::int32_t pid = 0;
+    ProgramId pid;
     std::string name;  // comm
     std::uint64_t bytes = 0;
     std::int32_t part = 0;
@@ -24,7 +26,7 @@ struct ManifestPart {
     std::int32_t number = 0;
     std::string host;
     std::string terminal;  // path when the checkpoint was taken, "" for none
-    std::vector<std::int32_t> pids;
+    std::vector<ProgramId> pids;
 };
 
 // Where a host of the computation has written its part, and what it was called then.

@@ -1,7 +1,7 @@
 // What an image says of one process. Filled by capture/, read by restart/ and `cairn inspect`; neither knows
 // the other. Every struct converts to and from nlohmann::json (schema/json.h); on disk it is MessagePack.
 //
-// Ids in here are the ids that the program knows (virtual ids where those differ from the kernel's).
+// Ids in here are the ids that the program knows, but for one (Thread::kernel_tid).
 // Addresses are addresses in the image. Times are ns unless the name says otherwise.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/ids_text.h"
 #include "common/schema/field.h"
 #include "common/schema/lock.h"
 #include "common/schema/semaphore.h"
@@ -23,13 +24,13 @@ struct SeccompFilter {
 };
 
 struct Thread {
-    std::int32_t tid = 0;
-    std::int32_t kernel_tid = 0;  // at the checkpoint: what the words of robust mutexes held by it say
-    bool leader_dead = false;     // the main thread has exited, others live: nothing but tid is meaningful
-    Bytes registers;              // struct user_regs_struct (NT_PRSTATUS), orig_rax included
-    Bytes xstate;                 // NT_X86_XSTATE, whole XSAVE area
-    std::uint64_t blocked = 0;    // signal mask, bit n-1 for signal n
-    std::vector<Bytes> pending;   // siginfo_t, signals sent to this thread, oldest first
+    ProgramId tid;
+    KernelId kernel_tid;         // at the checkpoint: what the words of robust mutexes held by it say
+    bool leader_dead = false;    // the main thread has exited, others live: nothing but tid is meaningful
+    Bytes registers;             // struct user_regs_struct (NT_PRSTATUS), orig_rax included
+    Bytes xstate;                // NT_X86_XSTATE, whole XSAVE area
+    std::uint64_t blocked = 0;   // signal mask, bit n-1 for signal n
+    std::vector<Bytes> pending;  // siginfo_t, signals sent to this thread, oldest first
     std::uint64_t altstack_base = 0, altstack_size = 0;
     std::int32_t altstack_flags = 2;  // SS_DISABLE
     std::uint64_t clear_child_tid = 0;
@@ -97,7 +98,7 @@ struct Descriptor {
 
 struct PosixTimer {
     std::int32_t id = 0, clock = 0, notify = 0, signal = 0;
-    std::int32_t tid = 0;                 // SIGEV_THREAD_ID
+    ProgramId tid;                        // SIGEV_THREAD_ID
     std::uint64_t value = 0;              // sigev_value
     std::int64_t left = 0, interval = 0;  // ns; left 0: disarmed
     std::int32_t overrun = 0;
@@ -119,7 +120,7 @@ struct Process {
     std::string uid;  // unique on all hosts and for ever: host hash - pid - time stamp
     std::string cid;
     std::int32_t np = 0;
-    std::int32_t pid = 0, ppid = 0, pgid = 0, sid = 0;
+    ProgramId pid, ppid, pgid, sid;
     // The process that leads its session (its group) is no process of the computation, and it lived.
     bool session_led_outside = false, group_led_outside = false;
     bool subreaper = false;
@@ -130,7 +131,7 @@ struct Process {
     std::int32_t exit_signal = 17;  // what the parent gets when it dies (clone's low byte)
     std::string name;               // comm of the main thread
     std::int64_t terminal = -1;     // Object id of the controlling terminal, -1: none
-    std::int32_t foreground = 0;    // foreground process group of that terminal
+    ProgramId foreground;           // foreground process group of that terminal
 
     std::int64_t executable = -1;      // Object id
     std::int64_t cwd = -1, root = -1;  // Object ids; root -1: same as the coordinator's

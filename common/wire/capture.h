@@ -22,7 +22,7 @@ void fields(S& s, F&& f) {
 }
 
 struct CapturedMember {
-    std::int32_t pid = 0;
+    KernelId pid{};
     std::optional<std::uint64_t> born_ns{}, door{};  // of one who is in another user's region
 };
 template <Struct<CapturedMember> S, class F>

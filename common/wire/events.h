@@ -123,7 +123,8 @@ void fields(S& s, F&& f) {
 // A process of the session, in `list`.
 struct Process {
     static constexpr Name name{"event", "process"};
-    std::int64_t pid = 0, real = 0, parent = 0;  // pid: what the program knows
+    ProgramId pid{};
+    KernelId real{}, parent{};
     std::string uid{}, comm{}, command{}, terminal{}, state{}, foreign{};
     bool restored = false;
     double started_s = 0;

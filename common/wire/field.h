@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/ids_text.h"
 #include "common/schema/field.h"
 
 namespace cairn::wire {

@@ -15,7 +15,7 @@ namespace cairn::wire {
 
 struct HostMember {
     std::string uid{}, comm{};
-    std::int64_t pid = 0;
+    ProgramId pid{};
 };
 template <Struct<HostMember> S, class F>
 void fields(S& s, F&& f) {
@@ -223,7 +223,7 @@ void fields(S& s, F&& f) {
 struct CapturedTerminal {  // a part
     std::int32_t number = 0;
     std::string terminal{};
-    std::vector<std::int32_t> pids{};
+    std::vector<ProgramId> pids{};
 };
 template <Struct<CapturedTerminal> S, class F>
 void fields(S& s, F&& f) {

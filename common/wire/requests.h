@@ -83,7 +83,7 @@ void fields(S& s, F&& f) {
 
 struct JoiningMember {
     std::string uid{};
-    std::int32_t pid = 0;
+    ProgramId pid{};
 };
 template <Struct<JoiningMember> S, class F>
 void fields(S& s, F&& f) {
@@ -127,7 +127,8 @@ void fields(S& s, F&& f) {
 // host's.
 struct ReadyMember {
     std::string uid{};
-    std::int32_t pid = 0, real = 0;
+    ProgramId pid{};
+    KernelId real{};
     std::uint32_t slot = std::numeric_limits<std::uint32_t>::max();
     std::optional<std::uint32_t> user{};  // whose region the slot is in; none: the session's owner's
     std::uint64_t region_at = 0, door = 0;

@@ -59,7 +59,7 @@ struct MeetHosts {
 struct ObjectOptions {
     ExternalPolicy external = ExternalPolicy::reset;
     // Kernel's id -> id as the programs know it (virtual ids of a restored group). Empty: the same.
-    std::function<pid_t(pid_t)> to_program;
+    std::function<ProgramId(KernelId)> to_program;
     // mincore(2) done in the process: a byte for each page of [start, start+length). Lets an ordinary user
     // tell untouched pages of shared memory that no descriptor leads to. Empty: all its pages are read, which
     // fills its holes.
@@ -112,10 +112,10 @@ class ObjectTable {
     // Does mapped_file or shared_memory fit this mapping? (By the path that the kernel shows.)
     [[nodiscard]] static bool is_shared_memory(const Mapping& mapping);
 
-    // Controlling terminal of a process, from /proc/PID/stat: tty_nr, session, tpgid (kernel's ids). -1 if
+    // Controlling terminal of a process, from /proc/PID/stat: tty_nr, session, tpgid. -1 if
     // tty_nr is 0.
-    [[nodiscard]] Result<std::int64_t> terminal_of(const Holder& holder, int tty_nr, pid_t session,
-                                                   pid_t tpgid);
+    [[nodiscard]] Result<std::int64_t> terminal_of(const Holder& holder, int tty_nr, KernelId session,
+                                                   KernelId tpgid);
 
     // System V objects that the session's programs have asked for, and segments that members have attached.
     // After all mappings are known.

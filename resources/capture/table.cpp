@@ -15,7 +15,7 @@ void read_owner(const Table& table, const Description& found, schema::Object& ob
     f_owner_ex owner{};
     if (::fcntl(found.fd(), F_GETOWN_EX, &owner) == 0 && owner.pid != 0) {
         object.owner_type = owner.type;
-        object.owner = table.to_program(owner.pid);
+        object.owner = table.to_program(KernelId(owner.pid));
     }
     object.owner_signal = std::max(::fcntl(found.fd(), F_GETSIG), 0);
 }

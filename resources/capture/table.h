@@ -49,8 +49,8 @@ struct Table {
     schema::Object& add(schema::What what);
     // The object of a description: the one that it was found as before, or a new one.
     [[nodiscard]] Result<std::int64_t> enter(Description found);
-    [[nodiscard]] pid_t to_program(pid_t id) const {
-        return options.to_program && id > 0 ? options.to_program(id) : id;
+    [[nodiscard]] ProgramId to_program(KernelId id) const {
+        return options.to_program && id.known() ? options.to_program(id) : program_id_of_same_number(id);
     }
     // A connection to the outside: what it is, what a restart makes of it.
     void external(const std::string& what, const std::string& fate);

@@ -79,7 +79,7 @@ std::string program_path(const Table& table, const std::string& path) {
         const auto [end, problem] = std::from_chars(begin, result.data() + result.size(), id);
         if (problem != std::errc{} || (end != result.data() + result.size() && *end != '/')) return result;
         result.replace(at + before.size(), static_cast<std::size_t>(end - begin),
-                       std::to_string(table.to_program(id)));
+                       std::to_string(table.to_program(KernelId(id)).number()));
     }
     return result;
 }

@@ -72,7 +72,7 @@ bool is_bound_to_memory(const schema::Object& object) {
     return false;
 }
 
-std::string kernel_path(const std::string& path, const Translate& to_kernel) {
+std::string kernel_path(const std::string& path, const ToKernel& to_kernel) {
     std::string result = path;
     if (!to_kernel || !of_process(path)) return result;
     for (const std::string_view before : {"/proc/", "/task/"}) {
@@ -83,19 +83,19 @@ std::string kernel_path(const std::string& path, const Translate& to_kernel) {
         const auto [end, problem] = std::from_chars(begin, result.data() + result.size(), id);
         if (problem != std::errc{}) break;
         result.replace(at + before.size(), static_cast<std::size_t>(end - begin),
-                       std::to_string(to_kernel(id)));
+                       std::to_string(to_kernel(ProgramId(id)).number()));
     }
     return result;
 }
 
 Result<Fd> open_late(const schema::Object& object, const schema::Process& process, const Access& access,
-                     const Translate& to_kernel) {
+                     const ToKernel& to_kernel) {
     if (const auto* pidfd = object.get<schema::Pidfd>()) return open_pidfd(object, *pidfd, to_kernel);
     // A process that had gone already has no files in /proc: what was read of them stays at its end.
     const std::string path = object.deleted ? "/dev/null" : kernel_path(object.path, to_kernel);
     const Rights rights = rights_of(process);
     const bool of_own =
-        of_process(object.path) && access.same_user(std::atoi(object.path.c_str() + 6), rights);
+        of_process(object.path) && access.same_user(ProgramId(std::atoi(object.path.c_str() + 6)), rights);
     const auto acting = TRY(ActingAs::begin(of_own ? own_rights() : rights));
     const Fd place = open_exactly(AT_FDCWD, path, O_PATH | O_CLOEXEC);
     if (!place) return fail_errno("{}", path);

@@ -204,8 +204,8 @@ Result<> capture_mqueues(Table& table) {
             if (value == known.end())
                 table.note("{}: with what value {} is to be notified isn't known: 0 is assumed", found.who(),
                            status.waiting);
-            saved.notify = schema::MqueueNotify{table.to_program(status.waiting), status.how, status.signal,
-                                                value == known.end() ? 0 : value->second};
+            saved.notify = schema::MqueueNotify{table.to_program(KernelId(status.waiting)), status.how,
+                                                status.signal, value == known.end() ? 0 : value->second};
         }
     }
     return {};

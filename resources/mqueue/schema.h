@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/ids.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
@@ -15,7 +16,7 @@ struct MqueueMessage {
 
 // Who is to be told of the next message (mq_notify(3)).
 struct MqueueNotify {
-    std::int32_t pid = 0;  // the program's id
+    ProgramId pid;
     std::int32_t how = 0;  // SIGEV_*
     std::int32_t signal = 0;
     std::uint64_t value = 0;

@@ -9,7 +9,7 @@ namespace cairn::capture {
 namespace {
 
 struct PidfdsFound {
-    std::vector<std::pair<std::int64_t, pid_t>> all;  // object, kernel's pid
+    std::vector<std::pair<std::int64_t, KernelId>> all;  // by object
 };
 
 }  // namespace
@@ -18,11 +18,11 @@ Result<> describe_pidfd(Table& table, const Description& found, schema::Object& 
     // -1: the process has gone and was waited for.
     const auto field = info_field(found.info, "Pid");
     const bool gone = !field || field->starts_with('-');
-    const auto pid = gone ? 0 : static_cast<pid_t>(info_number(found.info, "Pid"));
+    const KernelId pid(gone ? 0 : static_cast<std::int32_t>(info_number(found.info, "Pid")));
     // PIDFD_THREAD, since Linux 6.9. The threads come back after the descriptors.
     if (!gone && (found.flags & O_EXCL) != 0) {
         auto status = read_text(fmt::format("/proc/{}/status", pid));
-        if (status && info_number(*status, "Tgid") != static_cast<std::uint64_t>(pid))
+        if (status && info_number(*status, "Tgid") != static_cast<std::uint64_t>(pid.number()))
             return fail_code(ExitCode::refused, "is a pidfd of the thread {}, which can't be saved",
                              table.to_program(pid));
     }
@@ -33,7 +33,7 @@ Result<> describe_pidfd(Table& table, const Description& found, schema::Object& 
 
 Result<> capture_pidfds(Table& table) {
     for (const auto& [id, pid] : table.of<PidfdsFound>().all) {
-        if (pid == 0 || table.members.contains(pid)) continue;
+        if (!pid.known() || table.members.contains(pid.number())) continue;
         table.objects[static_cast<std::size_t>(id)].outside = true;
         table.note(
             "a pidfd of process {}, which is no member of the group, will be that of a process that has gone",

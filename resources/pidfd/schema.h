@@ -1,13 +1,14 @@
 // What an image says of a pidfd_open(2).
 #pragma once
 
+#include "common/ids.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
 
 struct Pidfd {
     static constexpr std::string_view kind = "pidfd";
-    std::int32_t pid = 0;  // the program's id; 0: of a process that had gone
+    ProgramId pid;  // 0: of a process that had gone
 };
 
 template <Struct<Pidfd> S, class F>

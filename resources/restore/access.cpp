@@ -191,7 +191,7 @@ bool Access::root_may_make(const std::string& path) const {
     return doubt_.empty() && who_else_can_write(path.substr(0, path.rfind('/') + 1), 0).empty();
 }
 
-bool Access::same_user(pid_t pid, const Rights& rights) const {
+bool Access::same_user(ProgramId pid, const Rights& rights) const {
     const auto member = members_.find(pid);
     return member != members_.end() && member->second.user == rights.user &&
            (member->second.capabilities & ~rights.capabilities) == 0;

@@ -61,9 +61,9 @@ class Access {
     // Is it somebody's executable, or what the contents of one are kept in?
     [[nodiscard]] bool is_executed(std::int64_t object) const { return executed_.contains(object); }
 
-    // Was `pid` (a member, as the programs know it) of the same user as who has these rights, with no more
+    // Was the member `pid` of the same user as who has these rights, with no more
     // capabilities? Until it has its own rights back its files in /proc are root's.
-    [[nodiscard]] bool same_user(pid_t pid, const Rights& rights) const;
+    [[nodiscard]] bool same_user(ProgramId pid, const Rights& rights) const;
 
     // Why nothing is opened by root's rights; "" if it may be.
     [[nodiscard]] const std::string& doubt() const { return doubt_; }
@@ -73,7 +73,7 @@ class Access {
                                       const struct stat& status, const Rights& refused, int problem) const;
 
     std::map<std::int64_t, std::vector<Rights>> holders_;
-    std::map<pid_t, Rights> members_;
+    std::map<ProgramId, Rights> members_;
     std::set<std::int64_t> executed_;
     std::vector<Rights> everybody_;
     std::string doubt_;

@@ -102,7 +102,7 @@ Result<Fd> Fetcher::fetch(const Kept& kept) {
     return fetched;
 }
 
-Holding::Holding(std::size_t at_most, std::set<pid_t> avoid)
+Holding::Holding(std::size_t at_most, std::set<KernelId> avoid)
     : floor_(first_number), at_most_(std::max(at_most, std::size_t{1})), avoid_(std::move(avoid)) {}
 
 Holding& Holding::operator=(Holding&& other) noexcept {
@@ -167,7 +167,7 @@ Result<> Holding::start_keeper() {
     Result<Child> child = fail("no process id is free");
     for (int tries = 0; tries < most_keepers; ++tries) {
         child = make_keeper(numbers);
-        if (!child || !avoid_.contains(child->pid)) break;
+        if (!child || !avoid_.contains(KernelId(child->pid))) break;
         misplaced.push_back(std::move(*child));
         child = fail("no process id is free");
     }

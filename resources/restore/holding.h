@@ -59,7 +59,7 @@ class Holding {
     // All in this process, at or above `floor`.
     explicit Holding(int floor) : floor_(floor) {}
     // At most so many in this process, the others in keepers, none of which has one of these ids.
-    Holding(std::size_t at_most, std::set<pid_t> avoid);
+    Holding(std::size_t at_most, std::set<KernelId> avoid);
     Holding(Holding&&) noexcept = default;
     Holding& operator=(Holding&&) noexcept;
     ~Holding();  // closes all: the keepers are gone when it returns
@@ -88,7 +88,7 @@ class Holding {
     void end_keepers();
     int floor_ = 0;
     std::size_t at_most_ = 0;
-    std::set<pid_t> avoid_;
+    std::set<KernelId> avoid_;
     bool doors_open_ = false;
     std::map<std::int64_t, Fd> here_;
     std::map<std::int64_t, Kept> kept_;

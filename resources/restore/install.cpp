@@ -62,7 +62,7 @@ Result<Fd> ObjectSet::fetch(std::int64_t object) const {
 }
 
 Result<> ObjectSet::install(const schema::Process& process, std::span<const int> keep,
-                            const Translate& to_kernel) const {
+                            const ToKernel& to_kernel) const {
     if (state_->options.width != 0) return install_narrow(process, keep, to_kernel);
     std::set<unsigned> open;
     for (const int fd : keep)
@@ -149,7 +149,7 @@ int ObjectSet::place_of(const schema::Process& process, std::int64_t object) con
 // Where room is narrow, nothing is open but what is kept for the rebuilding: each description is fetched, put
 // at its number and closed again.
 Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<const int> keep,
-                                   const Translate& to_kernel) const {
+                                   const ToKernel& to_kernel) const {
     const auto& options = state_->options;
     const auto postponing = TRY(Postponing::find(process, options));
     const auto needed = needed_to_rebuild(process);

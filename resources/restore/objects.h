@@ -42,7 +42,11 @@ enum class FilePolicy {
 };
 
 // An id as the programs know it -> the kernel's now.
-using Translate = std::function<pid_t(pid_t)>;
+using ToKernel = std::function<KernelId(ProgramId)>;
+// Empty: they are the same numbers.
+[[nodiscard]] inline KernelId kernel_id(const ToKernel& to_kernel, ProgramId id) {
+    return to_kernel ? to_kernel(id) : kernel_id_of_same_number(id);
+}
 
 struct ObjectSetOptions {
     // Old prefix of a path -> new one; the longest that fits.
@@ -65,7 +69,7 @@ struct ObjectSetOptions {
     int floor = 512;
     // Not 0: the descriptors don't fit (DescriptorRoom). Ids that no helping process may have, then.
     int width = 0;
-    std::set<pid_t> avoid;
+    std::set<KernelId> avoid;
     // What the terminal that the programs were started from is replaced by; -1: nothing, standard descriptors
     // stand in.
     int terminal = -1;
@@ -142,12 +146,12 @@ class ObjectSet {
     [[nodiscard]] Fd take_launcher(std::int64_t object);
 
     // In the tool, once every process of the forest is there, and before install(): what leads to processes.
-    [[nodiscard]] Result<> open_processes(const Translate& to_kernel);
+    [[nodiscard]] Result<> open_processes(const ToKernel& to_kernel);
 
     // In the process, after the whole forest is there and before its exec: each descriptor of it at its
     // number, not close-on-exec; `keep` (all at or above the floor) stays open, everything else is closed.
     [[nodiscard]] Result<> install(const schema::Process& process, std::span<const int> keep,
-                                   const Translate& to_kernel) const;
+                                   const ToKernel& to_kernel) const;
 
     // What install() has left out, by the tool's own look at it.
     [[nodiscard]] Result<Postponed> postponed(const schema::Process& process) const;
@@ -155,7 +159,7 @@ class ObjectSet {
     // What the process has to open once its memory is restored: put at `fd` by open, dup2, lseek. install()
     // has left a placeholder at each number.
     [[nodiscard]] std::vector<LateDescriptor> late_descriptors(const schema::Process& process,
-                                                               const Translate& to_kernel) const;
+                                                               const ToKernel& to_kernel) const;
 
     // What the process has asked to be told of by its message queues.
     [[nodiscard]] std::vector<Notification> notifications(const schema::Process& process) const;
@@ -164,7 +168,7 @@ class ObjectSet {
     // (F_SETOWN), seals that would have forbidden the mapping, settings of terminals; timers run from here
     // on.
     // `ahead`: what their clocks show more than the tool's.
-    [[nodiscard]] Result<> after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
+    [[nodiscard]] Result<> after_forest(const ToKernel& to_kernel, const proc::ClockOffsets& ahead,
                                         std::vector<std::string>& notes);
 
     // In the tool, once nothing but letting the programs go is left: files that were there already are cut
@@ -181,7 +185,7 @@ class ObjectSet {
     static void prefer_files(schema::Objects& objects, const ObjectSetOptions& options,
                              std::vector<std::string>& notes);
 
-    [[nodiscard]] static Result<> set_foreground(int terminal, pid_t group);
+    [[nodiscard]] static Result<> set_foreground(int terminal, KernelId group);
 
   private:
     struct State;
@@ -189,7 +193,7 @@ class ObjectSet {
     explicit ObjectSet(std::unique_ptr<State> state);
     [[nodiscard]] Result<> start_watching();
     [[nodiscard]] Result<> install_narrow(const schema::Process& process, std::span<const int> keep,
-                                          const Translate& to_kernel) const;
+                                          const ToKernel& to_kernel) const;
     [[nodiscard]] Result<Fd> fetch(std::int64_t object) const;
     [[nodiscard]] int descriptor_of(const schema::Process& process, std::int64_t object) const;
     std::unique_ptr<State> state_;

@@ -64,10 +64,10 @@ struct Verdict {
 [[nodiscard]] bool is_late(const schema::Object& object);
 // Of these only once the process has its own memory: /proc/PID/maps and such.
 [[nodiscard]] bool is_bound_to_memory(const schema::Object& object);
-[[nodiscard]] std::string kernel_path(const std::string& path, const Translate& to_kernel);
+[[nodiscard]] std::string kernel_path(const std::string& path, const ToKernel& to_kernel);
 // In the process that will have it.
 [[nodiscard]] Result<Fd> open_late(const schema::Object& object, const schema::Process& process,
-                                   const Access& access, const Translate& to_kernel);
+                                   const Access& access, const ToKernel& to_kernel);
 // Those of the image whose contents are in a memory object, which is open.
 [[nodiscard]] Result<> open_backed_files(Opening& opening);
 

@@ -19,7 +19,7 @@ using FindTarget = std::function<int(std::int64_t object)>;
                                                        const ObjectSetOptions& options);
 
 [[nodiscard]] Result<Fd> open_pidfd(const schema::Object& object, const schema::Pidfd& saved,
-                                    const Translate& to_kernel);  // in the process
+                                    const ToKernel& to_kernel);  // in the process
 
 // That the next message is to be told to this process, if this is the description that says so; fd is not
 // filled in.

@@ -82,7 +82,7 @@ std::int64_t find_main_terminal(const schema::Objects& objects) {
     for (const Object& object : objects.objects) {
         const auto* saved = object.get<schema::Terminal>();
         if (saved == nullptr) continue;
-        if (saved->terminal.session != 0) return saved->terminal.pair;
+        if (saved->terminal.session != ProgramId()) return saved->terminal.pair;
         if (main < 0 && object.standard >= 0) main = saved->terminal.pair;
     }
     return main;
@@ -141,7 +141,7 @@ Fd ObjectSet::take_launcher(std::int64_t object) {
     return found == state_->launchers.end() ? Fd() : std::move(found->second);
 }
 
-Result<> ObjectSet::open_processes(const Translate& to_kernel) {
+Result<> ObjectSet::open_processes(const ToKernel& to_kernel) {
     for (const auto& [id, object] : state_->objects) {
         const auto* pidfd = object.get<schema::Pidfd>();
         if (pidfd == nullptr || state_->opened.contains(id)) continue;
@@ -157,7 +157,7 @@ Result<> ObjectSet::open_processes(const Translate& to_kernel) {
 }
 
 std::vector<LateDescriptor> ObjectSet::late_descriptors(const schema::Process& process,
-                                                        const Translate& to_kernel) const {
+                                                        const ToKernel& to_kernel) const {
     std::vector<LateDescriptor> late;
     for (const schema::Descriptor& descriptor : process.descriptors) {
         const auto found = state_->objects.find(descriptor.object);
@@ -184,7 +184,7 @@ std::vector<Notification> ObjectSet::notifications(const schema::Process& proces
     return all;
 }
 
-Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOffsets& ahead,
+Result<> ObjectSet::after_forest(const ToKernel& to_kernel, const proc::ClockOffsets& ahead,
                                  std::vector<std::string>& notes) {
     AfterForest after{state_->options, ahead, notes, {}};
     for (const auto& [id, object] : state_->objects) {
@@ -192,10 +192,10 @@ Result<> ObjectSet::after_forest(const Translate& to_kernel, const proc::ClockOf
         const int fd = held.get();
         if (fd < 0) continue;
         CHECK_OK(set_up_kind(object, fd, after));
-        if (object.owner != 0) {
+        if (object.owner != ProgramId()) {
             f_owner_ex owner{};
             owner.type = static_cast<decltype(owner.type)>(object.owner_type);
-            owner.pid = to_kernel ? to_kernel(object.owner) : object.owner;
+            owner.pid = kernel_id(to_kernel, object.owner).number();
             // Who had already gone gets nothing.
             if (::fcntl(fd, F_SETOWN_EX, &owner) != 0 && errno != ESRCH)
                 return fail_errno("{}: owner {} (F_SETOWN)", object.path, object.owner);

@@ -39,7 +39,7 @@ Result<> check_thread(const Process& process, const Thread& thread) {
     return check_infos(process, thread.pending);
 }
 
-Result<> check_process(const Process& process, std::set<std::int32_t>& ids) {
+Result<> check_process(const Process& process, std::set<ProgramId>& ids) {
     if (process.threads.empty() || process.threads.front().tid != process.pid)
         return fail("process {}: its main thread is missing", process.pid);
     if (std::ranges::all_of(process.threads, &Thread::leader_dead))
@@ -84,9 +84,9 @@ Result<> check_objects_of(const Process& process, const std::set<std::int64_t>& 
 Result<> check_demands(std::span<const Process* const> processes, const schema::Objects& objects) {
     std::set<std::int64_t> known;
     for (const auto& object : objects.objects) known.insert(object.id);
-    std::set<std::int32_t> ids;
+    std::set<ProgramId> ids;
     for (const Process* process : processes)
-        if (process->pid <= 0 || !ids.insert(process->pid).second)
+        if (!process->pid.known() || !ids.insert(process->pid).second)
             return fail("process {} is there twice", process->pid);
     for (const Process* process : processes) {
         if (process->run == schema::Run::zombie) continue;

@@ -94,9 +94,9 @@ void shut_down(int fd, int which) {
 }
 
 int call_as(const schema::Credentials& who, bool possible, const std::function<int()>& call) {
-    if (possible && who.pid > 1) {
+    if (possible && who.pid > ProgramId(1)) {
         clone_args arguments{};
-        pid_t id = who.pid;
+        pid_t id = kernel_id_of_same_number(who.pid).number();
         // In this memory, while this thread waits: a copy of it would cost a millisecond for each of
         // thousands of sockets.
         arguments.flags = CLONE_FILES | CLONE_VM | CLONE_VFORK;

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/ids.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
@@ -220,7 +221,7 @@ template <class T, Struct<SocketOptions> S>
 
 // Who has made, called or sent something, as SO_PEERCRED and SCM_CREDENTIALS tell it.
 struct Credentials {
-    std::int32_t pid = 0;
+    ProgramId pid;
     std::uint32_t uid = 0, gid = 0;
     auto operator<=>(const Credentials&) const = default;
 };

@@ -88,7 +88,8 @@ Result<> describe_terminal(Table& table, const Description& found, schema::Objec
     return {};
 }
 
-Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, pid_t session, pid_t tpgid) {
+Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, KernelId session,
+                                              KernelId tpgid) {
     if (tty_nr == 0) return -1;
     Table& table = *table_;
     // new_encode_dev() of the kernel: proc(5), tty_nr.
@@ -120,7 +121,7 @@ Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, 
     schema::Object& object = table.objects[static_cast<std::size_t>(known->second)];
     auto& state = object.get<schema::Terminal>()->terminal;
     state.session = table.to_program(session);
-    state.foreground = tpgid > 0 ? table.to_program(tpgid) : 0;
+    state.foreground = tpgid.known() ? table.to_program(tpgid) : ProgramId();
     return object.id;
 }
 
@@ -172,7 +173,7 @@ Result<> capture_terminals(Table& table) {
         if (master != masters.end()) object.what = schema::PtySlave{state};
         // mpirun makes one for the standard output of each rank. It goes with mpirun, and its number may be
         // another terminal's when the programs come back.
-        const bool standard_only = object.standard >= 0 && state.session <= 0 && state.index >= 0;
+        const bool standard_only = object.standard >= 0 && !state.session.known() && state.index >= 0;
         if (master == masters.end() && standard_only && held_above(table).terminals.contains(state.index)) {
             object.outside = true;
             table.note("{} is a terminal of a launcher outside the group",

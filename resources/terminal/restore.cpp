@@ -182,13 +182,14 @@ Result<> set_up_outer_terminal(const Object& object, int fd, AfterForest& after)
     return {};
 }
 
-Result<> ObjectSet::set_foreground(int terminal, pid_t group) {
+Result<> ObjectSet::set_foreground(int terminal, KernelId group) {
     // A background process that does this gets SIGTTOU unless it blocks it.
     sigset_t out, before;
     ::sigemptyset(&out);
     ::sigaddset(&out, SIGTTOU);
     ::sigprocmask(SIG_BLOCK, &out, &before);
-    const int done = ::ioctl(terminal, TIOCSPGRP, &group);
+    const pid_t wanted = group.number();
+    const int done = ::ioctl(terminal, TIOCSPGRP, &wanted);
     const int problem = errno;
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     errno = problem;

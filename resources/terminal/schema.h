@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "common/ids.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
@@ -14,7 +15,7 @@ struct TerminalState {
     Bytes termios;            // struct termios2
     Bytes winsize;            // struct winsize
     Bytes input;              // read by nobody yet (slave: typed; master: printed)
-    std::int32_t session = 0, foreground = 0;
+    ProgramId session, foreground;
 };
 
 struct PtyMaster {

@@ -27,7 +27,7 @@ struct UnixSocketsFound {
 };
 
 schema::Credentials credentials_of(const Table& table, const ucred& who) {
-    return {table.to_program(who.pid), who.uid, who.gid};
+    return {table.to_program(KernelId(who.pid)), who.uid, who.gid};
 }
 
 // A name is a path as it was given to bind(2): it may be relative to where its process was then.

@@ -460,10 +460,10 @@ class UnixSockets {
             std::memcpy(CMSG_DATA(header), rights.data(), rights.size() * sizeof(int));
         }
         const Credentials sender = about.sender.value_or(Credentials());
-        if (sender.pid == 0 || !opening_.options.exact_ids) {
+        if (!sender.pid.known() || !opening_.options.exact_ids) {
             const ssize_t sent = send_unix(fd, message, to);
             if (sent < 0) return fail_errno("what was on its way ({} bytes) doesn't fit", data.size());
-            if (sender.pid != 0 && !std::exchange(told_of_senders_, true))
+            if (sender.pid.known() && !std::exchange(told_of_senders_, true))
                 opening_.note(
                     "what was on its way through a Unix socket comes from this tool's process id now: "
                     "nobody but root may send as another process");

@@ -25,7 +25,7 @@ enum class Stage : std::uint32_t {
 };
 
 struct alignas(8) Entry {
-    std::atomic<pid_t> pid;
+    std::atomic<KernelId> pid;
     std::atomic<Stage> stage;
     std::atomic<std::uint32_t> step;  // index
     std::atomic<std::uint64_t>

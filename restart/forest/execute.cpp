@@ -29,7 +29,8 @@ std::string name_of(pid_t pid) {
 }
 
 // A pid is in use as long as a process or thread, a group or a session has it; zombies count.
-std::string who_has(pid_t pid) {
+std::string who_has(KernelId id) {
+    const pid_t pid = id.number();
     if (const auto process = proc::process_of(pid))
         return fmt::format("pid {} is taken by {}process {} ({})", pid, *process == pid ? "" : "a thread of ",
                            *process, name_of(*process));
@@ -115,19 +116,19 @@ class Executing {
     Result<Forest> run() {
         auto board = TRY(Board::create(plan_.processes.size(), plan_.barriers.size()));
         shared_.board = board;
-        shared_.tool = ::getpid();
-        shared_.tool_group = ::getpgrp();
-        if (shared_.tool_group == 0 && returns_to_tools_group())
+        shared_.tool = KernelId(::getpid());
+        shared_.tool_group = KernelId(::getpgrp());
+        if (!shared_.tool_group.known() && returns_to_tools_group())
             return fail(
                 "a process has led a group and come back to that of the restart tool, but that group has no "
                 "id "
                 "in this pid namespace: the tool has to be in one that was made here");
         shared_.core_directory = cores_.path();
-        shared_.tool_alive.reset(static_cast<int>(::syscall(SYS_pidfd_open, shared_.tool, 0)));
+        shared_.tool_alive.reset(static_cast<int>(::syscall(SYS_pidfd_open, shared_.tool.number(), 0)));
         if (!shared_.tool_alive) return fail_errno("pidfd_open of the restart tool itself");
         if (shared_.how.exact_ids)
             for (const Process& process : plan_.processes)
-                if (process.exact) shared_.reserved.push_back(process.id);
+                if (process.exact) shared_.reserved.push_back(kernel_id_of_same_number(process.id));
         std::ranges::sort(shared_.reserved);
         for (const Node& node : plan_.nodes)
             if (node.zombie && node.exit_signal != SIGCHLD && node.exit_signal > 0)
@@ -140,7 +141,7 @@ class Executing {
         Forest forest(shared_.board, pids());
         if (!done) {
             Error error = std::move(done.error());
-            for (const pid_t left : forest.kill_all())
+            for (const KernelId left : forest.kill_all())
                 error.what += fmt::format("; process {} can't be killed", left);
             return std::unexpected(std::move(error));
         }
@@ -149,8 +150,8 @@ class Executing {
     }
 
   private:
-    [[nodiscard]] std::vector<pid_t> pids() const {
-        std::vector<pid_t> all{::getpid()};
+    [[nodiscard]] std::vector<KernelId> pids() const {
+        std::vector<KernelId> all{KernelId(::getpid())};
         for (std::size_t i = 1; i < plan_.processes.size(); ++i)
             all.push_back(shared_.board->entry(static_cast<int>(i)).pid.load());
         return all;
@@ -166,9 +167,9 @@ class Executing {
 
     void fill(Forest& forest) const {
         for (std::size_t i = 1; i < plan_.processes.size(); ++i)
-            if (plan_.processes[i].id > 0) forest.real.emplace(plan_.processes[i].id, forest.pids()[i]);
-        for (const Id id : plan_.outer_sessions) forest.real.emplace(id, ::getsid(0));
-        for (const Id id : plan_.outer_groups) forest.real.emplace(id, shared_.tool_group);
+            if (plan_.processes[i].id.known()) forest.made.emplace(plan_.processes[i].id, forest.pids()[i]);
+        for (const Id id : plan_.outer_sessions) forest.made.emplace(id, KernelId(::getsid(0)));
+        for (const Id id : plan_.outer_groups) forest.made.emplace(id, shared_.tool_group);
         if (const std::uint32_t lost = shared_.board->cores_lost().load(); lost != 0)
             forest.notes.push_back(fmt::format(
                 "{} zombie(s) that were killed with a core dump come back without the core flag in their "
@@ -238,7 +239,7 @@ class Executing {
                 const Stage stage = entry.stage;
                 if (stage != Stage::arrived && stage != Stage::leaving) return false;
                 if (stage == Stage::leaving) continue;
-                if (const auto stat = proc::stat(entry.pid)) entry.started = stat->start_time;
+                if (const auto stat = proc::stat(entry.pid.load().number())) entry.started = stat->start_time;
             }
             return true;
         });
@@ -279,7 +280,7 @@ class Executing {
             Entry& entry = shared_.board->entry(process);
             const Stage stage = entry.stage;
             if (stage != Stage::building && stage != Stage::arrived) continue;
-            if (lives(proc::stat(entry.pid))) continue;
+            if (lives(proc::stat(entry.pid.load().number()))) continue;
             if (entry.stage != stage) continue;  // it has just left as planned
             return fail("{} has died while the forest was being made, {}", plan_.processes[at(process)].name,
                         stage == Stage::arrived ? "when it had its ids" : doing(process));
@@ -327,7 +328,7 @@ class Executing {
         std::string why = std::strerror(number);
         if (shared_.how.exact_ids && child.exact) {
             if (number == EEXIST) {
-                why = who_has(child.id) + "; end it, or restart with --ids=virtual";
+                why = who_has(kernel_id_of_same_number(child.id)) + "; end it, or restart with --ids=virtual";
             } else if (number == EPERM) {
                 why =
                     "only root, or a user in a pid namespace of its own, may choose pids; restart with "
@@ -374,12 +375,12 @@ bool still_ours(const Entry& entry, pid_t pid, const Result<proc::Stat>& stat) {
 
 }  // namespace
 
-std::vector<pid_t> Forest::kill_all() {
+std::vector<KernelId> Forest::kill_all() {
     const Subreaper catch_orphans(true);  // so that they can be reaped here; those orphaned before are init's
     board_->stop();
     const auto began = Clock::now();
     const int count = static_cast<int>(board_->processes());
-    std::vector<pid_t> left;
+    std::vector<KernelId> left;
     // Twice without anybody: a child may have been born before the stop and awaited after the first look.
     for (int quiet = 0; quiet < 2 && Clock::now() - began < std::chrono::seconds(5);) {
         left.clear();
@@ -387,7 +388,7 @@ std::vector<pid_t> Forest::kill_all() {
         for (int process = 1; process < count; ++process) {
             const Entry& entry = board_->entry(process);
             const Stage stage = entry.stage;
-            const pid_t pid = entry.pid;
+            const pid_t pid = entry.pid.load().number();
             // Awaited for good only if its parent was killed before the fork; so not for ever.
             if (stage == Stage::awaited && pid == 0 && Clock::now() - began < std::chrono::seconds(2))
                 going = true;
@@ -400,7 +401,7 @@ std::vector<pid_t> Forest::kill_all() {
             // Those under way see the stop by themselves, unless they are stopped.
             if (stage == Stage::arrived || Clock::now() - began > std::chrono::milliseconds(300))
                 ::kill(pid, SIGKILL);
-            left.push_back(pid);
+            left.emplace_back(pid);
         }
         const bool over = left.empty() && !going;
         quiet = over ? quiet + 1 : 0;
@@ -408,7 +409,7 @@ std::vector<pid_t> Forest::kill_all() {
     }
     // All zombies have passed to the caller or to init by now.
     for (int process = 1; process < count; ++process)
-        if (const pid_t pid = board_->entry(process).pid; pid > 0) (void)child_exit(pid, true, false);
+        if (const KernelId pid = board_->entry(process).pid; pid.known()) (void)child_exit(pid, true, false);
     return left;
 }
 

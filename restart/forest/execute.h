@@ -1,8 +1,6 @@
 // Runs a plan with real processes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -17,7 +15,7 @@ namespace cairn::restart::forest {
 
 struct Execution {
     // Exact: each process gets its old pid (clone3(2) set_tid, since Linux 5.5: needs CAP_CHECKPOINT_RESTORE
-    // or CAP_SYS_ADMIN in the pid namespace). Else any pid, and Forest::real is the id map.
+    // or CAP_SYS_ADMIN in the pid namespace). Else any pid, and Forest::made is the id map.
     bool exact_ids = false;
     // For the whole forest. When it passes, all is killed and the error says who waits for what.
     std::chrono::milliseconds deadline{30'000};
@@ -40,24 +38,24 @@ class Board;
 // The processes that a plan has made.
 class Forest {
   public:
-    Forest(std::shared_ptr<Board> board, std::vector<pid_t> pids)
+    Forest(std::shared_ptr<Board> board, std::vector<KernelId> pids)
         : board_(std::move(board)), pids_(std::move(pids)) {}
 
-    // Old id -> new id: processes, zombies included, ids of groups and sessions whose leader is dead, and ids
-    // from outside that mean the tool's session or group now.
-    std::map<Id, pid_t> real;
+    // By the ids that the programs know: processes, zombies included, ids of groups and sessions whose leader
+    // is dead, and ids from outside that mean the tool's session or group now.
+    std::map<Id, KernelId> made;
     std::vector<std::string> notes;  // what couldn't be made exactly so, in words
 
     // Of each process of the plan; [0] is the caller.
-    [[nodiscard]] const std::vector<pid_t>& pids() const { return pids_; }
+    [[nodiscard]] const std::vector<KernelId>& pids() const { return pids_; }
 
     // Kills all of them, waits until they are gone (5 s at most) and reaps those that are the caller's
     // children. Returns those still there. Makes the caller a subreaper for the time.
-    std::vector<pid_t> kill_all();
+    std::vector<KernelId> kill_all();
 
   private:
     std::shared_ptr<Board> board_;
-    std::vector<pid_t> pids_;
+    std::vector<KernelId> pids_;
 };
 
 // Called by the tool, with one thread. It takes part: it is the parent of the roots, and reaps no child of

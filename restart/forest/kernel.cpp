@@ -4,36 +4,36 @@ namespace cairn::restart::forest {
 
 namespace {
 
-std::unexpected<Error> refuse(int number, std::string_view call, Id caller) {
+std::unexpected<Error> refuse(int number, std::string_view call, KernelId caller) {
     errno = number;
     return fail_errno("{} by {}", call, caller);
 }
 
-void leave(std::map<Id, int>& counts, Id id) {
+void leave(std::map<KernelId, int>& counts, KernelId id) {
     ++counts[id];
 }
-void drop(std::map<Id, int>& counts, Id id) {
+void drop(std::map<KernelId, int>& counts, KernelId id) {
     if (--counts[id] == 0) counts.erase(id);
 }
 
 }  // namespace
 
 Kernel::Kernel() {
-    tasks_[init] = {.pid = init, .parent = 0, .sid = init, .pgid = init};
+    tasks_[init] = {.pid = init, .parent = KernelId(), .sid = init, .pgid = init};
     leave(groups_, init);
     leave(sessions_, init);
 }
 
-Kernel::Task* Kernel::living(Id pid) {
+Kernel::Task* Kernel::living(KernelId pid) {
     const auto found = tasks_.find(pid);
     return found == tasks_.end() || found->second.zombie ? nullptr : &found->second;
 }
 
-bool Kernel::in_use(Id id) const {
+bool Kernel::in_use(KernelId id) const {
     return tasks_.contains(id) || groups_.contains(id) || sessions_.contains(id);
 }
 
-Result<> Kernel::fork(Id caller, Id child) {
+Result<> Kernel::fork(KernelId caller, KernelId child) {
     Task* parent = living(caller);
     if (parent == nullptr) return refuse(ESRCH, "fork", caller);
     if (in_use(child)) return refuse(EEXIST, fmt::format("fork of {}", child), caller);
@@ -44,7 +44,7 @@ Result<> Kernel::fork(Id caller, Id child) {
     return {};
 }
 
-Result<> Kernel::setsid(Id caller) {
+Result<> Kernel::setsid(KernelId caller) {
     Task* task = living(caller);
     if (task == nullptr) return refuse(ESRCH, "setsid", caller);
     // Not only a group's leader is refused: its pid as a group's id is enough, whoever is in that group.
@@ -57,11 +57,11 @@ Result<> Kernel::setsid(Id caller) {
     return {};
 }
 
-Result<> Kernel::setpgid(Id caller, Id pid, Id pgid) {
+Result<> Kernel::setpgid(KernelId caller, KernelId pid, KernelId pgid) {
     const Task* self = living(caller);
     if (self == nullptr) return refuse(ESRCH, "setpgid", caller);
-    if (pid == 0) pid = caller;
-    if (pgid == 0) pgid = pid;
+    if (pid == KernelId()) pid = caller;
+    if (pgid == KernelId()) pgid = pid;
     const auto found = tasks_.find(pid);
     if (found == tasks_.end()) return refuse(ESRCH, "setpgid", caller);
     Task& task = found->second;
@@ -88,22 +88,22 @@ Result<> Kernel::setpgid(Id caller, Id pid, Id pgid) {
     return {};
 }
 
-Result<> Kernel::exec(Id caller) {
+Result<> Kernel::exec(KernelId caller) {
     Task* task = living(caller);
     if (task == nullptr) return refuse(ESRCH, "exec", caller);
     task->execed = true;
     return {};
 }
 
-Result<> Kernel::set_subreaper(Id caller, bool on) {
+Result<> Kernel::set_subreaper(KernelId caller, bool on) {
     Task* task = living(caller);
     if (task == nullptr) return refuse(ESRCH, "prctl", caller);
     task->subreaper = on;
     return {};
 }
 
-Id Kernel::adoptive_parent(const Task& task) const {
-    for (Id above = task.parent; above != init;) {
+KernelId Kernel::adoptive_parent(const Task& task) const {
+    for (KernelId above = task.parent; above != init;) {
         const Task& ancestor = tasks_.at(above);
         if (ancestor.subreaper && !ancestor.zombie) return above;
         above = ancestor.parent;
@@ -111,16 +111,16 @@ Id Kernel::adoptive_parent(const Task& task) const {
     return init;
 }
 
-Result<> Kernel::exit(Id caller, std::int32_t wait_status) {
+Result<> Kernel::exit(KernelId caller, std::int32_t wait_status) {
     Task* task = living(caller);
     if (task == nullptr || caller == init) return refuse(ESRCH, "exit", caller);
     task->zombie = true;
     task->wait_status = wait_status;
-    const std::set<Id> orphans = std::move(task->children);
+    const std::set<KernelId> orphans = std::move(task->children);
     task->children.clear();
-    const Id adoptive = adoptive_parent(*task);
-    const Id parent = task->parent;
-    for (const Id orphan : orphans) {
+    const KernelId adoptive = adoptive_parent(*task);
+    const KernelId parent = task->parent;
+    for (const KernelId orphan : orphans) {
         tasks_[orphan].parent = adoptive;
         tasks_[adoptive].children.insert(orphan);
         if (adoptive == init && tasks_[orphan].zombie) release(orphan);
@@ -129,7 +129,7 @@ Result<> Kernel::exit(Id caller, std::int32_t wait_status) {
     return {};
 }
 
-Result<> Kernel::wait(Id caller, Id child) {
+Result<> Kernel::wait(KernelId caller, KernelId child) {
     if (living(caller) == nullptr) return refuse(ESRCH, "wait", caller);
     const auto found = tasks_.find(child);
     if (found == tasks_.end() || found->second.parent != caller)
@@ -139,7 +139,7 @@ Result<> Kernel::wait(Id caller, Id child) {
     return {};
 }
 
-void Kernel::release(Id pid) {
+void Kernel::release(KernelId pid) {
     const auto found = tasks_.find(pid);
     drop(groups_, found->second.pgid);
     drop(sessions_, found->second.sid);

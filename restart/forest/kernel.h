@@ -14,41 +14,41 @@ namespace cairn::restart::forest {
 class Kernel {
   public:
     struct Task {
-        Id pid = 0, parent = 0, sid = 0, pgid = 0;
+        KernelId pid{}, parent{}, sid{}, pgid{};
         bool subreaper = false;
         bool zombie = false;
         bool execed = false;
         std::int32_t wait_status = 0;
-        std::set<Id> children{};
+        std::set<KernelId> children{};
     };
 
-    static constexpr Id init = 1;
+    static constexpr KernelId init{1};
 
     Kernel();
 
     // Fails with EEXIST if the pid is in use: as a process, a zombie included, a group or a session.
-    Result<> fork(Id caller, Id child);
-    Result<> setsid(Id caller);
+    Result<> fork(KernelId caller, KernelId child);
+    Result<> setsid(KernelId caller);
     // pid, pgid 0: the caller itself, its own pid.
-    Result<> setpgid(Id caller, Id pid, Id pgid);
-    Result<> exec(Id caller);
-    Result<> set_subreaper(Id caller, bool on);
+    Result<> setpgid(KernelId caller, KernelId pid, KernelId pgid);
+    Result<> exec(KernelId caller);
+    Result<> set_subreaper(KernelId caller, bool on);
     // Children move to the nearest subreaper among the living ancestors, else to init, which reaps its
     // zombies.
-    Result<> exit(Id caller, std::int32_t wait_status);
+    Result<> exit(KernelId caller, std::int32_t wait_status);
     // Fails with EAGAIN while the child lives, ECHILD if it is no child.
-    Result<> wait(Id caller, Id child);
+    Result<> wait(KernelId caller, KernelId child);
 
-    [[nodiscard]] const std::map<Id, Task>& tasks() const { return tasks_; }
-    [[nodiscard]] bool in_use(Id id) const;
+    [[nodiscard]] const std::map<KernelId, Task>& tasks() const { return tasks_; }
+    [[nodiscard]] bool in_use(KernelId id) const;
 
   private:
-    Task* living(Id pid);
-    void release(Id pid);
-    [[nodiscard]] Id adoptive_parent(const Task& task) const;
+    Task* living(KernelId pid);
+    void release(KernelId pid);
+    [[nodiscard]] KernelId adoptive_parent(const Task& task) const;
 
-    std::map<Id, Task> tasks_;
-    std::map<Id, int> groups_, sessions_;  // id -> number of members
+    std::map<KernelId, Task> tasks_;
+    std::map<KernelId, int> groups_, sessions_;  // id -> number of members
 };
 
 }  // namespace cairn::restart::forest

@@ -23,21 +23,21 @@ __u64 thread_id_address() {
     return ::prctl(PR_GET_TID_ADDRESS, &address) == 0 ? address : 0;  // needs CONFIG_CHECKPOINT_RESTORE
 }
 
-pid_t raw_fork(Id exact, int exit_signal) {
+KernelId raw_fork(KernelId exact, int exit_signal) {
     clone_args args{};
     args.exit_signal = static_cast<__u64>(exit_signal);
     if (const __u64 address = thread_id_address(); address != 0) {
         args.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
         args.child_tid = address;
     }
-    const pid_t wanted = exact;
-    if (exact != 0) {
+    const pid_t wanted = exact.number();
+    if (exact.known()) {
         args.set_tid = reinterpret_cast<__u64>(&wanted);
         args.set_tid_size = 1;
     }
-    const auto pid = static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args));
+    const KernelId pid(static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args)));
     // Where a filter hides clone3 (ENOSYS, in containers) the old call does, as long as no pid is asked for.
-    if (pid < 0 && errno == ENOSYS && exact == 0) return ::fork();
+    if (pid < KernelId() && errno == ENOSYS && !exact.known()) return KernelId(::fork());
     return pid;
 }
 
@@ -52,7 +52,7 @@ class Life {
     [[noreturn]] void run() {
         set_up_signals();
         Entry& entry = board_.entry(process_);
-        entry.pid = ::getpid();
+        entry.pid = KernelId(::getpid());
         entry.stage = Stage::building;
         for (std::size_t i = 0; i < self_.steps.size(); ++i) {
             entry.step = static_cast<std::uint32_t>(i);
@@ -103,7 +103,7 @@ class Life {
                 if (shared_.how.lead) shared_.how.lead(self_.id);
                 return;
             case Act::join_group:
-                return must(::setpgid(0, group_of(shared_, process_, step.process)) == 0);
+                return must(::setpgid(0, group_of(shared_, process_, step.process).number()) == 0);
             case Act::subreaper:
                 return must(::prctl(PR_SET_CHILD_SUBREAPER, step.on ? 1 : 0, 0, 0, 0) == 0);
             case Act::signal:
@@ -197,15 +197,15 @@ class Life {
 
 }  // namespace
 
-Result<pid_t> fork_child(const Shared& shared, int child) {
+Result<KernelId> fork_child(const Shared& shared, int child) {
     const Process& process = shared.plan.processes[at(child)];
     const bool exact = shared.how.exact_ids && process.exact;
     int exit_signal = SIGCHLD;
     // Not from the tool itself, which such a signal might kill.
     if (process.node >= 0 && process.forker != 0 && shared.plan.nodes[at(process.node)].zombie)
         exit_signal = shared.plan.nodes[at(process.node)].exit_signal;
-    const auto reserved = [&](pid_t pid) {
-        return !exact && std::ranges::binary_search(shared.reserved, static_cast<Id>(pid));
+    const auto reserved = [&](KernelId pid) {
+        return !exact && std::ranges::binary_search(shared.reserved, pid);
     };
     // On a busy machine parent and child can both be kept from saying that it is there, for long.
     Entry& entry = shared.board->entry(child);
@@ -213,17 +213,17 @@ Result<pid_t> fork_child(const Shared& shared, int child) {
     sigset_t all, before;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, &before);  // no handler of the tool's may run in the child
-    pid_t pid = 0;
+    KernelId pid;
     int number = 0;
     // The kernel hands pids out upwards, so each round gets another.
     for (std::size_t round = 0; round <= shared.reserved.size(); ++round) {
-        pid = raw_fork(exact ? process.id : 0, exit_signal);
-        number = pid < 0 ? errno : 0;
-        if (pid == 0) {
-            if (reserved(::getpid())) ::_exit(0);
+        pid = raw_fork(exact ? kernel_id_of_same_number(process.id) : KernelId(), exit_signal);
+        number = pid < KernelId() ? errno : 0;
+        if (pid == KernelId()) {
+            if (reserved(KernelId(::getpid()))) ::_exit(0);
             Life(shared, child).run();
         }
-        if (pid < 0 || !reserved(pid)) break;
+        if (!pid.known() || !reserved(pid)) break;
         (void)child_exit(pid, true, true);
         number = EEXIST;
     }
@@ -238,15 +238,15 @@ Result<pid_t> fork_child(const Shared& shared, int child) {
     return pid;
 }
 
-pid_t group_of(const Shared& shared, int self, int leader) {
-    if (leader == self) return 0;
+KernelId group_of(const Shared& shared, int self, int leader) {
+    if (leader == self) return {};
     return leader == 0 ? shared.tool_group : shared.board->entry(leader).pid.load();
 }
 
-Exit child_exit(pid_t child, bool reap, bool block) {
+Exit child_exit(KernelId child, bool reap, bool block) {
     siginfo_t info{};
     const int flags = WEXITED | __WALL | (reap ? 0 : WNOWAIT) | (block ? 0 : WNOHANG);
-    while (::waitid(P_PID, static_cast<id_t>(child), &info, flags) != 0)
+    while (::waitid(P_PID, static_cast<id_t>(child.number()), &info, flags) != 0)
         if (errno != EINTR) return {.number = errno};
     if (info.si_pid == 0) return {};
     const int status = info.si_code == CLD_EXITED ? info.si_status << 8

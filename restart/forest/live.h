@@ -20,18 +20,18 @@ struct Shared {
     const Plan& plan;
     const Execution& how;
     std::shared_ptr<Board> board;
-    pid_t tool = 0, tool_group = 0;
-    Fd tool_alive;                  // pidfd of the tool: readable when it has exited
-    std::vector<Id> reserved;       // exact ids, sorted: no helper may sit on one of them
-    std::string core_directory;     // where zombies may dump core; "": nowhere
-    std::vector<int> exit_signals;  // other than SIGCHLD that a parent will get
+    KernelId tool, tool_group;
+    Fd tool_alive;                   // pidfd of the tool: readable when it has exited
+    std::vector<KernelId> reserved;  // exact ids, sorted: no helper may sit on one of them
+    std::string core_directory;      // where zombies may dump core; "": nowhere
+    std::vector<int> exit_signals;   // other than SIGCHLD that a parent will get
 };
 
 // The child's pid, in the parent. Children start in live() and never return. Fails with errno.
-[[nodiscard]] Result<pid_t> fork_child(const Shared& shared, int child);
+[[nodiscard]] Result<KernelId> fork_child(const Shared& shared, int child);
 
-// The real id of the group that a process leads, 0 for oneself.
-[[nodiscard]] pid_t group_of(const Shared& shared, int self, int leader);
+// The group that a process leads, 0 for oneself.
+[[nodiscard]] KernelId group_of(const Shared& shared, int self, int leader);
 
 // Waits for the exit of a child. `reap` false leaves it a zombie. nullopt: `block` is false and it lives.
 struct Exit {
@@ -39,7 +39,7 @@ struct Exit {
     bool exited = false;
     int status = 0;
 };
-[[nodiscard]] Exit child_exit(pid_t child, bool reap, bool block);
+[[nodiscard]] Exit child_exit(KernelId child, bool reap, bool block);
 
 // Does the zombie show the status that it should? Notes a core flag that couldn't be had.
 [[nodiscard]] bool status_fits(const Shared& shared, int process, int status);

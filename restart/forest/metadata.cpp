@@ -33,7 +33,7 @@ class Relating {
     Result<> index() {
         for (std::size_t i = 0; i < data_.nodes.size(); ++i) {
             const Node& node = data_.nodes[i];
-            if (node.pid <= 0) return fail("process {}: not a pid", node.pid);
+            if (!node.pid.known()) return fail("process {}: not a pid", node.pid);
             if (!by_pid_.emplace(node.pid, static_cast<int>(i)).second)
                 return fail("process {}: two images have this pid", node.pid);
             if (node.zombie && !valid_status(node.wait_status))
@@ -111,7 +111,7 @@ class Relating {
                     node.pid, node.pgid);
             auto [found, fresh] = known.emplace(node.sid, static_cast<int>(data_.sessions.size()));
             if (fresh) {
-                if (leader == nobody && (node.session_outside || node.sid <= 0)) {
+                if (leader == nobody && (node.session_outside || !node.sid.known())) {
                     found->second = 0;
                     data_.outer_sessions.push_back(node.sid);
                 } else {
@@ -133,7 +133,7 @@ class Relating {
             if (fresh) {
                 Group group{.id = node.pgid, .session = data_.session_of[i], .leader = find(node.pgid)};
                 group.initial = group.session == 0 ? node.pgid == home : node.pgid == node.sid;
-                group.outside = group.leader == nobody && (node.group_outside || node.pgid <= 0);
+                group.outside = group.leader == nobody && (node.group_outside || !node.pgid.known());
                 if (group.initial && group.session == 0) data_.outer_groups.push_back(group.id);
                 data_.groups.push_back(std::move(group));
                 first_member_.push_back(static_cast<int>(i));
@@ -156,7 +156,7 @@ class Relating {
         if (group.leader != nobody && data_.nodes[at(group.leader)].sid != node.sid)
             return fail("process {}: it is in group {} and session {}, but process {} is in session {}",
                         node.pid, node.pgid, node.sid, node.pgid, data_.nodes[at(group.leader)].sid);
-        if (session_index_.contains(node.pgid) && node.pgid != node.sid && node.pgid > 0)
+        if (session_index_.contains(node.pgid) && node.pgid != node.sid && node.pgid.known())
             return fail("process {}: its group {} belongs to session {}, but it is in session {}", node.pid,
                         node.pgid, node.pgid, node.sid);
         return {};
@@ -169,12 +169,12 @@ class Relating {
         for (std::size_t i = 0; i < data_.nodes.size(); ++i) {
             const Node& node = data_.nodes[i];
             if (data_.session_of[i] != 0 || find(node.pgid) != nobody ||
-                !(node.group_outside || node.pgid <= 0))
+                !(node.group_outside || !node.pgid.known()))
                 continue;
             if (best == nullptr) best = &node;
             if (data_.parent[i] == parent_tool) return node.pgid;
         }
-        return best == nullptr ? -1 : best->pgid;
+        return best == nullptr ? Id(-1) : best->pgid;
     }
 
     Metadata data_;

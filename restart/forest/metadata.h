@@ -14,12 +14,12 @@ inline constexpr int parent_adoptive = -2;  // of whoever adopts the tool's orph
 inline constexpr int nobody = -1;
 
 struct Session {
-    Id id = 0;            // 0: the tool's own session, into which all sessions from outside fall
+    Id id{};              // 0: the tool's own session, into which all sessions from outside fall
     int leader = nobody;  // node; nobody: dead (or, for the tool's session, the tool or who started it)
 };
 
 struct Group {
-    Id id = 0;
+    Id id{};
     int session = 0;
     int leader = nobody;         // the node whose pid is the group's id; it needn't be a member (any more)
     bool initial = false;        // what a new process of the session is in: its leader's group, or the tool's

@@ -10,9 +10,9 @@ std::set<Id> adoptive_parents(std::span<const schema::Process> processes, const 
     std::set<Id> leaders;
     for (const auto& process : processes)
         if (process.pid == process.sid) leaders.insert(process.pid);
-    std::set<Id> adoptive{1};
+    std::set<Id> adoptive{Id(1)};
     for (const auto& process : processes)
-        if (!pids.contains(process.ppid) && process.ppid > 0 && process.pid != process.sid &&
+        if (!pids.contains(process.ppid) && process.ppid.known() && process.pid != process.sid &&
             leaders.contains(process.sid))
             adoptive.insert(process.ppid);
     return adoptive;
@@ -36,7 +36,7 @@ std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
     const std::set<Id> adoptive = adoptive_parents(processes, pids);
 
     std::vector<Node> nodes;
-    std::set<Id> outer_sessions{0}, outer_groups{0};  // 0: not visible in this pid namespace
+    std::set<Id> outer_sessions{Id()}, outer_groups{Id()};  // 0: not visible in this pid namespace
     for (const auto& process : processes) {
         Node node{.pid = process.pid,
                   .ppid = process.ppid,

@@ -12,7 +12,7 @@
 
 namespace cairn::restart::forest {
 
-using Id = std::int32_t;  // as the program knows it: of a process, process group or session
+using Id = ProgramId;  // of a process, process group or session
 
 // Nodes and processes refer to each other by index, -1 where there is none.
 inline std::size_t at(int index) {
@@ -20,7 +20,7 @@ inline std::size_t at(int index) {
 }
 
 struct Node {
-    Id pid = 0, ppid = 0, sid = 0, pgid = 0;
+    Id pid{}, ppid{}, sid{}, pgid{};
     bool subreaper = false;  // PR_SET_CHILD_SUBREAPER
     bool zombie = false;
     std::int32_t wait_status = 0;        // zombie: what wait() will say, WCOREDUMP included

@@ -59,7 +59,7 @@ struct Barrier {
 
 struct Process {
     Role role = Role::node;
-    Id id = 0;           // the id that it has to have, exactly or by the id map; 0: any
+    Id id{};             // the id that it has to have, exactly or by the id map; 0: any
     bool exact = false;  // with exact ids: take `id` as pid. False too for groups that are led from outside
     int node = -1;       // Plan::nodes
     int forker = -1;

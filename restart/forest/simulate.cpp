@@ -7,12 +7,12 @@ namespace cairn::restart::forest {
 
 namespace {
 
-constexpr Id first_free = 100'000;  // where the model's kernel takes pids from that nobody asks for
+constexpr std::int32_t first_free = 100'000;  // where the model's kernel takes pids from that nobody asks for
 
 class Run {
   public:
     Run(const Plan& plan, const Simulation& how) : plan_(plan), how_(how), reached_(plan.barriers.size(), 0) {
-        result_.real.assign(plan.processes.size(), 0);
+        result_.made.resize(plan.processes.size());
         position_.assign(plan.processes.size(), 0);
     }
 
@@ -34,14 +34,14 @@ class Run {
     // A shell that leads a session and has put the tool into a group of its own.
     Result<> set_up_tool() {
         Kernel& kernel = result_.kernel;
-        const Id shell = next_++;
-        result_.tool = result_.real[0] = next_++;
+        const KernelId shell(next_++);
+        result_.tool = result_.made[0] = KernelId(next_++);
         CHECK_OK(kernel.fork(Kernel::init, shell));
         CHECK_OK(kernel.setsid(shell));
         CHECK_OK(kernel.fork(shell, result_.tool));
         alive_.push_back(0);
         if (how_.tool_leads_session) return kernel.setsid(result_.tool);
-        return kernel.setpgid(result_.tool, 0, 0);
+        return kernel.setpgid(result_.tool, {}, {});
     }
 
     [[nodiscard]] const Step& next_step(int process) const {
@@ -49,7 +49,7 @@ class Run {
     }
 
     [[nodiscard]] bool is_zombie(int process) const {
-        const auto found = result_.kernel.tasks().find(result_.real[at(process)]);
+        const auto found = result_.kernel.tasks().find(result_.made[at(process)]);
         return found != result_.kernel.tasks().end() && found->second.zombie;
     }
 
@@ -77,7 +77,7 @@ class Run {
     Result<> take_step(int process) {
         const Step step = next_step(process);
         ++position_[at(process)];
-        const Id self = result_.real[at(process)];
+        const KernelId self = result_.made[at(process)];
         Kernel& kernel = result_.kernel;
         switch (step.act) {
             case Act::fork:
@@ -85,9 +85,9 @@ class Run {
             case Act::setsid:
                 return kernel.setsid(self);
             case Act::join_group:
-                return kernel.setpgid(self, 0,
+                return kernel.setpgid(self, {},
                                       step.process == 0 ? kernel.tasks().at(result_.tool).pgid
-                                                        : result_.real[at(step.process)]);
+                                                        : result_.made[at(step.process)]);
             case Act::subreaper:
                 return kernel.set_subreaper(self, step.on);
             case Act::signal:
@@ -98,10 +98,10 @@ class Run {
             case Act::wait:
                 return {};
             case Act::reap:
-                return kernel.wait(self, result_.real[at(step.process)]);
+                return kernel.wait(self, result_.made[at(step.process)]);
             case Act::see_zombie:
-                if (kernel.tasks().at(result_.real[at(step.process)]).parent != self)
-                    return fail("zombie {} is another's child", result_.real[at(step.process)]);
+                if (kernel.tasks().at(result_.made[at(step.process)]).parent != self)
+                    return fail("zombie {} is another's child", result_.made[at(step.process)]);
                 return {};
             case Act::exit: {
                 const int node = plan_.processes[at(process)].node;
@@ -115,11 +115,12 @@ class Run {
         return {};
     }
 
-    Result<> fork(Id self, int child) {
+    Result<> fork(KernelId self, int child) {
         const Process& process = plan_.processes[at(child)];
-        if (result_.real[at(child)] != 0) return fail("{} is forked twice", process.name);
-        const Id pid = how_.exact_ids && process.exact ? process.id : next_++;
-        result_.real[at(child)] = pid;
+        if (result_.made[at(child)].known()) return fail("{} is forked twice", process.name);
+        const KernelId pid =
+            how_.exact_ids && process.exact ? kernel_id_of_same_number(process.id) : KernelId(next_++);
+        result_.made[at(child)] = pid;
         alive_.push_back(child);
         return result_.kernel.fork(self, pid);
     }
@@ -130,25 +131,25 @@ class Run {
     std::vector<int> position_;  // of each process: its next step
     std::vector<int> alive_;
     std::vector<int> reached_;
-    Id next_ = first_free;
+    std::int32_t next_ = first_free;
 };
 
-// Ids of the plan and real ids, each way at most one.
+// Ids of the plan and the kernel's, each way at most one.
 class Mapping {
   public:
-    Result<> add(Id id, Id real, const char* what) {
-        const auto [found, fresh] = real_.emplace(id, real);
-        if (!fresh && found->second != real)
-            return fail("{} {} is {} here and {} there", what, id, found->second, real);
+    Result<> add(Id id, KernelId made, const char* what) {
+        const auto [found, fresh] = made_.emplace(id, made);
+        if (!fresh && found->second != made)
+            return fail("{} {} is {} here and {} there", what, id, found->second, made);
         return {};
     }
-    [[nodiscard]] Id operator()(Id id) const {
-        const auto found = real_.find(id);
-        return found == real_.end() ? 0 : found->second;
+    [[nodiscard]] KernelId operator()(Id id) const {
+        const auto found = made_.find(id);
+        return found == made_.end() ? KernelId() : found->second;
     }
 
   private:
-    std::map<Id, Id> real_;
+    std::map<Id, KernelId> made_;
 };
 
 }  // namespace
@@ -157,16 +158,16 @@ Result<Simulated> simulate(const Plan& plan, const Simulation& how) {
     return Run(plan, how).run();
 }
 
-Result<> compare(const Plan& plan, const std::vector<Id>& real, const std::map<Id, Seen>& seen,
+Result<> compare(const Plan& plan, const std::vector<KernelId>& made, const std::map<KernelId, Seen>& seen,
                  const Surroundings& around) {
     Mapping pids, groups;  // apart: a group led from outside may have the id of nobody
-    std::set<Id> used;
+    std::set<KernelId> used;
     for (std::size_t i = 0; i < plan.processes.size(); ++i) {
         const Process& process = plan.processes[i];
-        if (process.id <= 0 || real[i] == 0) continue;
-        if (!used.insert(real[i]).second) return fail("{} has got a pid that another has too", process.name);
-        if (process.exact) CHECK_OK(pids.add(process.id, real[i], "process"));
-        CHECK_OK(groups.add(process.id, real[i], "group"));
+        if (!process.id.known() || !made[i].known()) continue;
+        if (!used.insert(made[i]).second) return fail("{} has got a pid that another has too", process.name);
+        if (process.exact) CHECK_OK(pids.add(process.id, made[i], "process"));
+        CHECK_OK(groups.add(process.id, made[i], "group"));
     }
     for (const Id id : plan.outer_groups) CHECK_OK(groups.add(id, around.tool_pgid, "group"));
     const auto session = [&](Id id) {
@@ -177,16 +178,16 @@ Result<> compare(const Plan& plan, const std::vector<Id>& real, const std::map<I
         const auto found = seen.find(pids(node.pid));
         if (found == seen.end()) return fail("process {} is not there", node.pid);
         const Seen& is = found->second;
-        const auto same = [&](const char* what, Id old, Id should, Id now) -> Result<> {
+        const auto same = [&](const char* what, Id old, KernelId should, KernelId now) -> Result<> {
             if (should == now) return {};
             return fail("process {} ({} now): {} was {}, so {} is expected, but it is {}", node.pid, is.pid,
                         what, old, should, now);
         };
-        const Id parent = pids(node.ppid);
+        const KernelId parent = pids(node.ppid);
         if (auto done = same("parent", node.ppid,
-                             parent != 0   ? parent
-                             : node.orphan ? around.adoptive
-                                           : around.tool,
+                             parent.known() ? parent
+                             : node.orphan  ? around.adoptive
+                                            : around.tool,
                              is.ppid);
             !done)
             return done;
@@ -206,7 +207,7 @@ Result<> compare(const Plan& plan, const std::vector<Id>& real, const std::map<I
 Result<> check(const Plan& plan, const Simulation& how) {
     auto done = TRY(simulate(plan, how));
     const auto& tasks = done.kernel.tasks();
-    std::map<Id, Seen> seen;
+    std::map<KernelId, Seen> seen;
     for (const auto& [pid, task] : tasks)
         seen[pid] = {.pid = pid,
                      .ppid = task.parent,
@@ -219,13 +220,13 @@ Result<> check(const Plan& plan, const Simulation& how) {
     if (tool.subreaper) return fail("the tool is still a subreaper");
     for (std::size_t i = 1; i < plan.processes.size(); ++i) {
         const Process& process = plan.processes[i];
-        if (done.real[i] == 0) return fail("{} was never forked", process.name);
-        if (process.node < 0 && seen.contains(done.real[i])) return fail("{} is left over", process.name);
-        if (process.exact && how.exact_ids && done.real[i] != process.id)
-            return fail("{} has pid {}", process.name, done.real[i]);
+        if (!done.made[i].known()) return fail("{} was never forked", process.name);
+        if (process.node < 0 && seen.contains(done.made[i])) return fail("{} is left over", process.name);
+        if (process.exact && how.exact_ids && !same_number(process.id, done.made[i]))
+            return fail("{} has pid {}", process.name, done.made[i]);
     }
     return compare(
-        plan, done.real, seen,
+        plan, done.made, seen,
         {.tool = done.tool, .tool_sid = tool.sid, .tool_pgid = tool.pgid, .adoptive = Kernel::init});
 }
 

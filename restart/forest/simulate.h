@@ -18,29 +18,29 @@ struct Simulation {
 
 struct Simulated {
     Kernel kernel;
-    Id tool = 0;
-    std::vector<Id> real;  // pid of each process of the plan; 0: never born
+    KernelId tool;
+    std::vector<KernelId> made;  // of each process of the plan; not known(): never born
 };
 
 // Fails with the step that the kernel refused, or with who waits for what if nobody can go on.
 [[nodiscard]] Result<Simulated> simulate(const Plan& plan, const Simulation& how);
 
-// One process as the kernel shows it after a restart, ids real. For the model and for /proc alike.
+// One process as the kernel shows it after a restart. For the model and for /proc alike.
 struct Seen {
-    Id pid = 0, ppid = 0, sid = 0, pgid = 0;
+    KernelId pid{}, ppid{}, sid{}, pgid{};
     bool zombie = false;
     std::int32_t wait_status = 0;
     bool subreaper = false;
 };
 // What must be known to compare: the tool's own ids, and who adopts its orphans.
 struct Surroundings {
-    Id tool = 0, tool_sid = 0, tool_pgid = 0, adoptive = 0;
+    KernelId tool{}, tool_sid{}, tool_pgid{}, adoptive{};
 };
 
-// Compares each node with what is `seen` of it, ids mapped by the plan's processes (`real` as in Simulated).
+// Compares each node with what is `seen` of it, ids mapped by the plan's processes (`made` as in Simulated).
 // Ids must map one to one. Fails with the first difference, naming the pid.
-[[nodiscard]] Result<> compare(const Plan& plan, const std::vector<Id>& real, const std::map<Id, Seen>& seen,
-                               const Surroundings& surroundings);
+[[nodiscard]] Result<> compare(const Plan& plan, const std::vector<KernelId>& made,
+                               const std::map<KernelId, Seen>& seen, const Surroundings& surroundings);
 
 // simulate, compare, and check that nothing is left of the helpers.
 [[nodiscard]] Result<> check(const Plan& plan, const Simulation& how);

@@ -15,11 +15,11 @@ Result<> fill_regions(const Computation& computation, const Spaces& spaces, cons
     if (!spaces.exact_ids)
         for (const auto& one : rebuilt.processes)
             for (const auto& [image_tid, real_tid] : one.thread_ids)
-                CHECK_OK(rebuilt.forest.bound_ids->bind(ProgramId(image_tid), KernelId(real_tid)));
+                CHECK_OK(rebuilt.forest.bound_ids->bind(image_tid, real_tid));
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
         for (const auto& undo : process.undo)
-            promise_undo(spaces.regions.of(process).region->ipc, KernelId(rebuilt.forest.real(process.pid)),
+            promise_undo(spaces.regions.of(process).region->ipc, rebuilt.forest.kernel_id(process.pid),
                          undo_key(undo.semaphores, static_cast<std::uint32_t>(undo.number)), undo.adjust);
     }
     spaces.regions.owners().life.store(life_of(static_cast<std::uint64_t>(computation.manifest.generation)),
@@ -50,7 +50,7 @@ wire::RestartReady describe_members(const Computation& computation, const Region
         auto& member = told.members.emplace_back();
         member.uid = process.uid;
         member.pid = process.pid;
-        member.real = ready.rebuilt.forest.real(process.pid);
+        member.real = ready.rebuilt.forest.kernel_id(process.pid);
         member.slot = static_cast<std::uint32_t>(ready.slots->of(process.pid));
         if (!region.owners) member.user = region.user;
         member.region_at = process.region_at;

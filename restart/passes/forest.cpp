@@ -10,7 +10,7 @@ namespace cairn::restart::pass {
 namespace {
 
 // In a process that has just become a session's leader.
-void take_terminal(const Computation& computation, const ObjectSet& objects, forest::Id session) {
+void take_terminal(const Computation& computation, const ObjectSet& objects, ProgramId session) {
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
         if (process.sid != session || process.terminal < 0) continue;
@@ -20,7 +20,7 @@ void take_terminal(const Computation& computation, const ObjectSet& objects, for
 }
 
 Result<> bind_ids(const forest::Forest& made, BoundIds& bound) {
-    for (const auto& [old_id, new_id] : made.real) CHECK_OK(bound.bind(ProgramId(old_id), KernelId(new_id)));
+    for (const auto& [old_id, new_id] : made.made) CHECK_OK(bound.bind(old_id, new_id));
     return {};
 }
 
@@ -51,7 +51,7 @@ Result<Forest> forest(const Computation& computation, const Plan& plan, const Sp
             if (computation.processes[i].pid == node.pid) become(i, arrival, stage);
         ::_exit(127);
     };
-    how.lead = [&](forest::Id session) { take_terminal(computation, objects.set, session); };
+    how.lead = [&](ProgramId session) { take_terminal(computation, objects.set, session); };
     auto made = forest::execute(plan.steps, how);
     if (!made) return std::unexpected(std::move(made.error()).in("forest"));
     for (auto& note : made->notes) notes.list.push_back(note);

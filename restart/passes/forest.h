@@ -1,8 +1,6 @@
 // Pass 7 of a restart: the plan is executed, and every process waits to be entered.
 #pragma once
 
-#include <sys/types.h>
-
 #include <map>
 
 #include "common/error.h"
@@ -24,8 +22,8 @@ struct Forest {
     Stage stage;  // a place for each of Computation::processes
     Undone<forest::Forest, &forest::Forest::kill_all> processes;
 
-    // The kernel's id of a process, by the one that it had.
-    [[nodiscard]] pid_t real(forest::Id id) const { return processes->real.at(id); }
+    // Of a process of the computation.
+    [[nodiscard]] KernelId kernel_id(ProgramId id) const { return processes->made.at(id); }
 };
 
 [[nodiscard]] Result<Forest> forest(const Computation& computation, const Plan& plan, const Spaces& spaces,

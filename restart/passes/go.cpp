@@ -17,7 +17,7 @@ namespace {
 // How many ancestors of the process are in the computation.
 int depth_of(const schema::Process& process, const std::vector<schema::Process>& processes) {
     int depth = 0;
-    for (pid_t id = process.ppid;; ++depth) {
+    for (ProgramId id = process.ppid;; ++depth) {
         const auto parent = std::ranges::find(processes, id, &schema::Process::pid);
         if (parent == processes.end()) return depth;
         id = parent->ppid;
@@ -77,7 +77,7 @@ Result<Running> go(const Computation& computation, const Plan& plan, Objects& ob
     CHECK_OK(objects.set.change_files(computation.objects.reader, notes.list));
     notes.print();
     std::vector<pid_t> launched;
-    for (const auto id : launched_programs(plan.nodes)) launched.push_back(forest.real(id));
+    for (const auto id : launched_programs(plan.nodes)) launched.push_back(forest.kernel_id(id).number());
     auto deputy = std::make_unique<Deputy>(std::move(launched), ignored);
     CHECK_OK(stop_again(computation, ready.rebuilt.processes, notes));
     CHECK_OK(let_all_go(ready.rebuilt.processes, notes));
@@ -87,7 +87,7 @@ Result<Running> go(const Computation& computation, const Plan& plan, Objects& ob
               human_count(computation.living.size(), "process", "processes"), computation.manifest.cid,
               computation.living.size() == 1 ? "goes" : "go", computation.manifest.generation);
     notes.print();
-    return Running{forest.real(first_process(computation.processes)), std::move(deputy),
+    return Running{forest.kernel_id(first_process(computation.processes)), std::move(deputy),
                    std::move(ready.rebuilt.pages), ready.launcher};
 }
 

@@ -20,7 +20,7 @@ namespace cairn::restart::pass {
 
 // The programs run, and the tool is in the place of who had launched them.
 struct Running {
-    pid_t first = -1;                       // whose end is the restart's (first_process()), the kernel's id
+    KernelId first;                         // whose end is the restart's (first_process())
     std::unique_ptr<Deputy> deputy;         // hands on what is sent to the tool
     std::unique_ptr<pages::Service> pages;  // null: all memory is there
     pid_t launcher = -1;                    // Ready::launcher

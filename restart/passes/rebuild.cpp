@@ -21,13 +21,13 @@ namespace cairn::restart::pass {
 namespace {
 
 // Children that will stop once more. `told`: those that the program has heard of already.
-std::vector<std::int32_t> stopped_children(const Computation& computation, const Forest& forest,
-                                           const schema::Process& parent, bool told) {
-    std::vector<std::int32_t> result;
+std::vector<KernelId> stopped_children(const Computation& computation, const Forest& forest,
+                                       const schema::Process& parent, bool told) {
+    std::vector<KernelId> result;
     for (const auto& process : computation.processes)
         if (process.ppid == parent.pid && process.run == schema::Run::stopped &&
             (process.stop_reported || !told))
-            result.push_back(forest.real(process.pid));
+            result.push_back(forest.kernel_id(process.pid));
     return result;
 }
 
@@ -37,7 +37,7 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
     std::vector<Rebuilding> all;
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
-        const pid_t pid = forest.real(process.pid);
+        const pid_t pid = forest.kernel_id(process.pid).number();
         if (auto done = ptrace::seize(pid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
             !done)
             return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));

@@ -16,7 +16,7 @@ namespace cairn::restart::pass {
 namespace {
 
 void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Spaces& spaces) {
-    std::vector<pid_t> leaders;  // of sessions and groups, who have exited: their ids are taken as well
+    std::vector<ProgramId> leaders;  // of sessions and groups, who have exited: their ids are taken as well
     for (const auto& process : plan.steps.processes)
         if (process.exact) leaders.push_back(process.id);
     if (wanted == Ids::exact)  // the forest says by name who is in the way
@@ -26,10 +26,10 @@ void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Sp
                                  old_ids_free(computation.processes, leaders, std::chrono::seconds(3)));
     if (spaces.exact_ids) {
         spaces.avoid = ids_of(computation.processes, leaders);
-        spaces.to_kernel = [](pid_t id) { return id; };
+        spaces.to_kernel = kernel_id_of_same_number;
     } else {
-        spaces.to_kernel = [region = &spaces.regions.owners()](pid_t id) {
-            return kernel_id(region->ids, ProgramId(id)).number();
+        spaces.to_kernel = [region = &spaces.regions.owners()](ProgramId id) {
+            return kernel_id(region->ids, id);
         };
     }
 }

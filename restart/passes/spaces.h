@@ -25,8 +25,8 @@ struct Spaces {
     Regions regions;
     // Every process gets the id that it had; else any, and the session's map of virtual ids tells which.
     bool exact_ids = false;
-    std::set<pid_t> avoid;            // exact: ids that nobody else may take meanwhile
-    Translate to_kernel;              // an id as the programs know it -> the kernel's, once it is made
+    std::set<KernelId> avoid;         // exact: ids that nobody else may take meanwhile
+    ToKernel to_kernel;               // an id as the programs know it -> the kernel's, once it is made
     std::vector<std::string> hosts;   // addresses that the computation's hosts have now
     proc::ClockOffsets own_clocks{};  // of the tool
     std::int64_t clock_shift = 0;     // CLOCK_MONOTONIC of the programs is ahead of the tool's by so much, ns

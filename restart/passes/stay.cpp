@@ -15,10 +15,11 @@ Result<int> stay(Spaces spaces, Objects objects, Meeting meeting, Running runnin
         spaces.regions.close_descriptors();
         spaces.terminal_fd.reset();
     }
-    const auto status = spaces.terminal.stay(running.first, *running.deputy, [&](pid_t child, int how) {
-        if (child == running.launcher) running.launcher = -1;
-        if (running.pages) running.pages->ended(child, how);
-    });
+    const auto status =
+        spaces.terminal.stay(running.first.number(), *running.deputy, [&](pid_t child, int how) {
+            if (child == running.launcher) running.launcher = -1;
+            if (running.pages) running.pages->ended(child, how);
+        });
     // As a launcher: ends when all ranks have.
     if (running.launcher > 0) (void)::waitpid(running.launcher, nullptr, 0);
     if (!status) return status;

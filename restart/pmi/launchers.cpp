@@ -43,7 +43,7 @@ const schema::LauncherRank* launcher_of(const schema::Object& object) {
 // The ranks among these processes. Takes the launchers' ends out of `set`.
 Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
                                      std::span<const schema::Process> processes, ObjectSet& set,
-                                     const Translate& to_kernel) {
+                                     const ToKernel& to_kernel) {
     std::vector<Rank> ranks;
     for (const schema::Object& object : objects.objects) {
         const auto* saved = launcher_of(object);
@@ -64,7 +64,7 @@ Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
         if (process == processes.end()) continue;
         Rank rank;
         rank.connection = std::move(connection);
-        rank.process.reset(static_cast<int>(::syscall(SYS_pidfd_open, to_kernel(process->pid), 0)));
+        rank.process.reset(static_cast<int>(::syscall(SYS_pidfd_open, to_kernel(process->pid).number(), 0)));
         if (!rank.process) return fail_errno("process {}", process->pid);
         rank.who = fmt::format("process {} ({})", process->pid, process->name);
         rank.number = saved->rank;
@@ -95,7 +95,7 @@ void note_missing(std::span<const Rank> ranks, std::vector<std::string>& notes) 
 
 Result<pid_t> stand_in_for_launchers(const schema::Objects& objects,
                                      std::span<const schema::Process> processes, ObjectSet& set,
-                                     const Translate& to_kernel, std::vector<std::string>& notes) {
+                                     const ToKernel& to_kernel, std::vector<std::string>& notes) {
     auto ranks = TRY(find_ranks(objects, processes, set, to_kernel));
     if (ranks.empty()) return -1;
     note_missing(ranks, notes);

@@ -21,7 +21,7 @@ namespace cairn::restart::pmi {
 // out of `set`. Notes say where only some ranks of a job are here.
 [[nodiscard]] Result<pid_t> stand_in_for_launchers(const schema::Objects& objects,
                                                    std::span<const schema::Process> processes, ObjectSet& set,
-                                                   const Translate& to_kernel,
+                                                   const ToKernel& to_kernel,
                                                    std::vector<std::string>& notes);
 
 }  // namespace cairn::restart::pmi

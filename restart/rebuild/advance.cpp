@@ -97,7 +97,7 @@ Result<bool> trapped(Rebuilding& rebuilding) {
         const auto at = rebuilding.placement.threads + i * sizeof(restorer::Thread);
         auto image = TRY(ptrace::read_object<std::int32_t>(pid, at + offsetof(restorer::Thread, image_tid)));
         auto real = TRY(ptrace::read_object<std::int32_t>(pid, at + offsetof(restorer::Thread, real_tid)));
-        rebuilding.thread_ids.emplace_back(image, real);
+        rebuilding.thread_ids.push_back({ProgramId(image), KernelId(real)});
     }
     return true;
 }

@@ -24,7 +24,7 @@ class Installer {
     }
 
     // Number `index` of this thread's filters, for it and, if `together`, for its siblings.
-    Result<Way> install(const schema::Thread& thread, pid_t tid, std::size_t index, bool together) {
+    Result<Way> install(const schema::Thread& thread, KernelId tid, std::size_t index, bool together) {
         std::vector<Code> before;
         for (std::size_t i = 0; i < index; ++i)
             before.push_back(codes_[static_cast<std::size_t>(thread.filters[i])]);
@@ -38,7 +38,7 @@ class Installer {
         std::array<std::uint64_t, 6> arguments = {};
         std::ranges::transform(step.call.arguments, arguments.begin(), &seccomp::Argument::value);
         arguments[2] = programs_[number];
-        auto result = TRY(remote_call(tid, call_at_, step.call.number, arguments));
+        auto result = TRY(remote_call(tid.number(), call_at_, step.call.number, arguments));
         // TSYNC answers with a thread that has a filter of another kind
         if (result != 0)
             return fail("process {} ({}): a seccomp filter of thread {} can't be installed again ({}): {}",
@@ -77,7 +77,7 @@ std::size_t common_filters(const schema::Process& process, const schema::Thread&
 
 }  // namespace
 
-Result<> install_filters(const schema::Process& process, std::span<const std::pair<pid_t, pid_t>> threads,
+Result<> install_filters(const schema::Process& process, std::span<const ThreadIds> threads,
                          std::span<const std::uint64_t> programs, std::uint64_t call_at) {
     if (process.filters.empty()) return {};
     CHECK_OK(check_indexes(process));
@@ -96,7 +96,7 @@ Result<> install_filters(const schema::Process& process, std::span<const std::pa
     std::size_t together = 0;
     bool alone = false;  // the first thread has one more than are synchronized
     while (together < common && !alone) {
-        auto way = TRY(installer.install(*first, threads[first_index].second, together, true));
+        auto way = TRY(installer.install(*first, threads[first_index].now, together, true));
         alone = way != Way::synchronized;
         if (!alone) ++together;
     }
@@ -104,7 +104,7 @@ Result<> install_filters(const schema::Process& process, std::span<const std::pa
         const auto& thread = process.threads[i];
         if (thread.leader_dead) continue;
         for (std::size_t n = together + (alone && i == first_index ? 1 : 0); n < thread.filters.size(); ++n)
-            CHECK_OK(installer.install(thread, threads[i].second, n, false));
+            CHECK_OK(installer.install(thread, threads[i].now, n, false));
     }
     return {};
 }

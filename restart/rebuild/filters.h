@@ -10,14 +10,13 @@
 
 #include "common/error.h"
 #include "common/schema/process.h"
+#include "restart/rebuild/rebuilding.h"
 
 namespace cairn::restart {
 
-// Every thread stands still and may be made to call. `threads`: image's tid and the kernel's, in the order of
-// Process::threads; `programs`: address of each filter's struct sock_fprog; `call_at`: of a system call
-// instruction.
-[[nodiscard]] Result<> install_filters(const schema::Process& process,
-                                       std::span<const std::pair<pid_t, pid_t>> threads,
+// Every thread stands still and may be made to call. `threads`: in the order of Process::threads; `programs`:
+// address of each filter's struct sock_fprog; `call_at`: of a system call instruction.
+[[nodiscard]] Result<> install_filters(const schema::Process& process, std::span<const ThreadIds> threads,
                                        std::span<const std::uint64_t> programs, std::uint64_t call_at);
 
 }  // namespace cairn::restart

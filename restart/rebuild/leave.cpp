@@ -148,7 +148,7 @@ void let_go(const Rebuilding& rebuilding) {
     const auto detach = [&](std::size_t i) {
         if (process.threads[i].leader_dead) return;
         // the main thread is in a signal's delivery stop: what is given here is delivered
-        (void)ptrace::detach(rebuilding.thread_ids[i].second, stopped && i == 0 ? SIGSTOP : 0);
+        (void)ptrace::detach(rebuilding.thread_ids[i].now.number(), stopped && i == 0 ? SIGSTOP : 0);
     };
     // The main thread first, or last if it stops the others: an ignored signal that comes while it is traced
     // would wake another that isn't any more, out of a call that nobody makes again (capture/stop.cpp).

@@ -12,21 +12,21 @@ namespace cairn::restart {
 namespace {
 
 // siginfo_t of each pending signal, with senders as the kernel names them.
-schema::Bytes pending_signals(const std::vector<schema::Bytes>& pending, const Translate& to_kernel) {
+schema::Bytes pending_signals(const std::vector<schema::Bytes>& pending, const ToKernel& to_kernel) {
     schema::Bytes infos;
     for (auto info : pending) {
         info.resize(sizeof(siginfo_t));
-        translate_sender(info, to_kernel);
+        translate_sender<ProgramId>(info, to_kernel);
         infos.insert(infos.end(), info.begin(), info.end());
     }
     return infos;
 }
 
 restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& thread,
-                                   const Translate& to_kernel, const Scheduling& own) {
+                                   const ToKernel& to_kernel, const Scheduling& own) {
     restorer::Thread out = {};
-    out.image_tid = thread.tid;
-    out.old_tid = thread.kernel_tid;
+    out.image_tid = thread.tid.number();
+    out.old_tid = thread.kernel_tid.number();
     out.altstack_base = thread.altstack_base;
     out.altstack_size = thread.altstack_size;
     out.altstack_flags = thread.altstack_flags;
@@ -70,7 +70,7 @@ std::uint64_t add_threads(ParameterBlock& block, const Rebuilding& rebuilding, b
     const auto own = own_scheduling();
     for (const auto& thread : rebuilding.process->threads) {
         auto out = thread_parameters(block, thread, rebuilding.translation.to_kernel, own);
-        out.tid = exact_ids && !threads.empty() ? thread.tid : 0;
+        if (exact_ids && !threads.empty()) out.tid = kernel_id_of_same_number(thread.tid).number();
         threads.push_back(out);
     }
     block.add(threads, &restorer::Params::threads, &restorer::Params::thread_count);
@@ -81,8 +81,8 @@ void add_signals(ParameterBlock& block, const Rebuilding& rebuilding) {
     const schema::Process& process = *rebuilding.process;
     std::vector<restorer::Timer> timers;
     for (const auto& timer : process.timers)
-        timers.push_back({timer.id, timer.clock, timer.notify, timer.signal, timer.tid, 0, timer.value,
-                          timer.left, timer.interval});
+        timers.push_back({timer.id, timer.clock, timer.notify, timer.signal, timer.tid.number(), 0,
+                          timer.value, timer.left, timer.interval});
     std::ranges::sort(timers, {}, &restorer::Timer::id);  // the kernel counts upwards
     const auto pending_at = block.add(pending_signals(process.pending, rebuilding.translation.to_kernel));
     block.add(timers, &restorer::Params::timers, &restorer::Params::timer_count);

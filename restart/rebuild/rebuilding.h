@@ -44,9 +44,14 @@ struct Placement {
 
 // Ids as the program knows them -> the kernel's, and what its clock is ahead.
 struct Translation {
-    Translate to_kernel;
+    ToKernel to_kernel;
     IpcMap* ipc = nullptr;         // ids of System V objects
     std::int64_t clock_shift = 0;  // the process's CLOCK_MONOTONIC is ahead of the tool's by so much, ns
+};
+
+struct ThreadIds {
+    ProgramId image;
+    KernelId now;
 };
 
 struct Rebuilding {
@@ -57,15 +62,15 @@ struct Rebuilding {
     MemoryPlan memory;  // lazy_runs: the pages that a page server brings
     // Children that will stop once more: the kernel's pids of those whose stop the program has waited for,
     // and whether there are others.
-    std::vector<std::int32_t> told_children;
+    std::vector<KernelId> told_children;
     bool untold_child = false;
     // Takes the process's userfaultfd for the page server, `there` being its number in the process.
     std::function<Result<>(int there)> take_user_fault;
 
-    Placement placement{};                              // enter()
-    bool handed_over = false;                           // the userfaultfd was taken
-    std::size_t ready = 0;                              // threads that the restorer has made
-    std::vector<std::pair<pid_t, pid_t>> thread_ids{};  // image's -> kernel's, once all are made
+    Placement placement{};                // enter()
+    bool handed_over = false;             // the userfaultfd was taken
+    std::size_t ready = 0;                // threads that the restorer has made
+    std::vector<ThreadIds> thread_ids{};  // once all are made
 };
 
 }  // namespace cairn::restart

@@ -72,14 +72,14 @@ Result<> set_cpu_time(const Rebuilding& rebuilding) {
 
 Result<> set_thread(const Rebuilding& rebuilding, std::size_t index) {
     const auto& thread = rebuilding.process->threads[index];
-    const pid_t tid = rebuilding.thread_ids[index].second;
+    const pid_t tid = rebuilding.thread_ids[index].now.number();
     ptrace::Registers registers = {};
     if (thread.registers.size() != sizeof registers)
         return fail_code(ExitCode::damaged, "process {}: registers of thread {} are of another size",
                          rebuilding.process->pid, thread.tid);
     std::memcpy(&registers, thread.registers.data(), sizeof registers);
     const auto& translation = rebuilding.translation;
-    translate_pid_arguments(registers, translation.to_kernel);
+    translate_pid_arguments<ProgramId>(registers, translation.to_kernel);
     translate_ipc_arguments(
         registers, [&](IpcKind kind, std::int32_t id) { return ipc_to_real(*translation.ipc, kind, id); });
     // The kernel's restart block has gone with the old thread: the call is made anew, with what is left of

@@ -355,15 +355,15 @@ void ask_for_notifications(Params* params) {
     }
 }
 
-// Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is
-// told), so those in between are made and deleted again.
-std::int32_t real_tid(const Params* params, std::int32_t image_tid) {
+KernelId kernel_tid(const Params* params, ProgramId tid) {
     const auto* threads = at<Thread>(params->threads);
     for (std::uint64_t i = 0; i < params->thread_count; ++i)
-        if (threads[i].image_tid == image_tid) return threads[i].real_tid;
-    return image_tid;
+        if (threads[i].image_tid == tid.number()) return KernelId(threads[i].real_tid);
+    return kernel_id_of_same_number(tid);
 }
 
+// Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is
+// told), so those in between are made and deleted again.
 void create_timers(Params* params) {
     const auto* timers = at<Timer>(params->timers);
     for (std::uint64_t i = 0; i < params->timer_count; ++i) {
@@ -371,10 +371,12 @@ void create_timers(Params* params) {
         struct {
             std::uint64_t value;
             std::int32_t signal, notify, tid, pad[11];
-        } event = {timer.value, timer.signal, timer.notify, real_tid(params, timer.tid), {}};
-        const std::int32_t clock = names_task(timer.clock)
-                                       ? clock_of_task(timer.clock, real_tid(params, task_of(timer.clock)))
-                                       : timer.clock;
+        } event = {
+            timer.value, timer.signal, timer.notify, kernel_tid(params, ProgramId(timer.tid)).number(), {}};
+        const std::int32_t clock =
+            names_task(timer.clock)
+                ? clock_of_task(timer.clock, kernel_tid(params, task_of<ProgramId>(timer.clock)))
+                : timer.clock;
         for (;;) {
             std::int32_t id = -1;
             must(params, step_timers, call(SYS_timer_create, clock, &event, &id),

@@ -47,6 +47,18 @@ TEST_F(CoordinatorTest, ListTellsOfEach) {
     EXPECT_EQ(asking.events[0]["id"], "x");
 }
 
+// As a launcher is before its exec. It is called what name_newcomer() is about to call it.
+TEST_F(CoordinatorTest, WhoHasNoNameYetIsNotTakenForAnother) {
+    start();
+    const FakeProgram one(region(), {.nameless = true});
+    ASSERT_TRUE(has_members(1));
+    Client asking = client();
+    ASSERT_EQ(asking.ask({{"verb", "list"}})["event"], "done");
+    ASSERT_EQ(asking.events.size(), 1U);
+    EXPECT_EQ(asking.events[0]["real"], one.pid());
+    EXPECT_EQ(asking.events[0]["pid"], one.pid() + FakeProgram::away);
+}
+
 TEST_F(CoordinatorTest, FoldersAreOursAlone) {
     start();
     struct stat info {};

@@ -97,7 +97,10 @@ FakeProgram::FakeProgram(const std::string& path, How how) {
         slot.born_ns =
             static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
         slot.region_at = reinterpret_cast<std::uint64_t>(at);
-        set_program_pid(slot, pid, program_id_of_same_number(pid));
+        if (how.nameless)
+            insert_id(region.ids, program_id_of_same_number(pid), KernelId(pid.number() + away));
+        else
+            set_program_pid(slot, pid, program_id_of_same_number(pid));
         name_slot(region, index, pid);
         slot.state = SlotState::running;
         announce_change(region);

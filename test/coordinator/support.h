@@ -44,9 +44,12 @@ class Client {
 // A process that has the region mapped and a slot.
 class FakeProgram {
   public:
+    static constexpr int away = 3'000'000;
     struct How {
         bool registers = true;  // fills a slot
         bool library = false;   // maps a file called libcairn.so too
+        bool nameless = false;  // has no name yet, and another goes by its number, whom the kernel calls so
+                                // much more (`away`)
         bool bears = false;     // claims a slot for a birth that never comes, then ends
     };
     FakeProgram(const std::string& region, How how);

@@ -35,7 +35,7 @@ class Publish : public testing::Test {
         made.session = "default";
         made.host = "h";
         made.taken_at_ns = 1'700'000'000'000'000'000;
-        made.parts = {{0, "h", "/dev/pts/3", {100, 101}}};
+        made.parts = {{0, "h", "/dev/pts/3", {ProgramId(100), ProgramId(101)}}};
         return made;
     }
     std::uint32_t take(const std::function<void(const char*)>& step = {}) {

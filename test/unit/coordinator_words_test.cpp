@@ -36,7 +36,7 @@ TEST(Session, Names) {
 }
 
 TEST(Uid, IsStable) {
-    EXPECT_EQ(make_uid("host", 12, 345), make_uid("host", 12, 345));
+    EXPECT_EQ(make_uid("host", ProgramId(12), 345), make_uid("host", ProgramId(12), 345));
 }
 
 TEST(Console, Commands) {

@@ -18,7 +18,7 @@ struct Group {
     }
     schema::Process& process() {
         auto& fresh = processes.emplace_back();
-        fresh.pid = 100 + static_cast<std::int32_t>(processes.size());
+        fresh.pid = ProgramId(100 + static_cast<std::int32_t>(processes.size()));
         fresh.cwd = fresh.root = fresh.executable = object();
         return fresh;
     }

@@ -32,14 +32,18 @@ namespace {
 using test::History;
 using test::Manner;
 
-std::optional<Seen> look(pid_t pid) {
+std::optional<Seen> look(KernelId pid) {
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
     std::string line;
     if (!std::getline(file, line)) return {};
     std::istringstream rest(line.substr(line.rfind(')') + 1));
     char state = 0;
     Seen seen{.pid = pid};
-    rest >> state >> seen.ppid >> seen.pgid >> seen.sid;
+    int ppid = 0, pgid = 0, sid = 0;
+    rest >> state >> ppid >> pgid >> sid;
+    seen.ppid = KernelId(ppid);
+    seen.pgid = KernelId(pgid);
+    seen.sid = KernelId(sid);
     if (state == 'X') return {};  // reaped, about to vanish
     seen.zombie = state == 'Z';
     std::string field;
@@ -49,7 +53,7 @@ std::optional<Seen> look(pid_t pid) {
 }
 
 // Who becomes the parent of the orphans here.
-pid_t find_adoptive() {
+KernelId find_adoptive() {
     auto* told = static_cast<std::atomic<pid_t>*>(
         ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     if (::fork() == 0) {
@@ -67,7 +71,7 @@ pid_t find_adoptive() {
     const pid_t adoptive = told[0];
     if (adoptive == ::getpid()) ::waitpid(told[1], nullptr, 0);  // run as a namespace's init
     ::munmap(told, 4096);
-    return adoptive;
+    return KernelId(adoptive);
 }
 
 struct ForestExecute : testing::Test {
@@ -98,8 +102,8 @@ struct ForestExecute : testing::Test {
             int blocked = 0;
             for (int number = 1; number < 32; ++number)
                 blocked += sigismember(&mask, number) + sigismember(&pending, number);
-            said_[node.pid % static_cast<Id>(most)].blocked = blocked;
-            said_[node.pid % static_cast<Id>(most)].subreaper = subreaper + 1;
+            said(node.pid).blocked = blocked;
+            said(node.pid).subreaper = subreaper + 1;
             // A killed test leaves nobody behind. EPERM: it is another user's.
             while (::kill(tool_, 0) == 0 || errno == EPERM) ::usleep(200'000);
             ::_exit(0);
@@ -109,7 +113,7 @@ struct ForestExecute : testing::Test {
 
     static bool may_choose_pids() { return ::geteuid() == 0; }
 
-    [[nodiscard]] Said& said(Id pid) const { return said_[pid % static_cast<Id>(most)]; }
+    [[nodiscard]] Said& said(Id pid) const { return said_[static_cast<std::size_t>(pid.number()) % most]; }
 
     // "" or what differs.
     std::string round_trip(const std::vector<Node>& nodes) {
@@ -119,11 +123,11 @@ struct ForestExecute : testing::Test {
         auto forest = execute(*plan, how_);
         if (!forest) return forest.error().what;
         std::string wrong = differences(*plan, *forest);
-        const std::vector<pid_t> left = forest->kill_all();
+        const std::vector<KernelId> left = forest->kill_all();
         if (!left.empty()) return fmt::format("process {} is left over", left.front());
         for (std::size_t i = 1; i < forest->pids().size(); ++i) {
             const auto seen = look(forest->pids()[i]);
-            if (seen && seen->ppid == ::getpid())
+            if (seen && seen->ppid == KernelId(::getpid()))
                 return fmt::format("{} is not reaped", plan->processes[i].name);
             // Orphans are for init to reap, in its own time.
             if (seen && !seen->zombie) return fmt::format("{} still lives", plan->processes[i].name);
@@ -132,20 +136,20 @@ struct ForestExecute : testing::Test {
     }
 
     std::string differences(const Plan& plan, const Forest& forest) const {
-        std::map<Id, Seen> seen;
-        const std::vector<Id> pids(forest.pids().begin(), forest.pids().end());
+        std::map<KernelId, Seen> seen;
+        const std::vector<KernelId>& pids = forest.pids();
         for (std::size_t i = 1; i < pids.size(); ++i) {
             auto now = look(pids[i]);
             const Process& process = plan.processes[i];
             if (process.node < 0) {
-                if (now && now->ppid == ::getpid()) return process.name + " is left over";
+                if (now && now->ppid == KernelId(::getpid())) return process.name + " is left over";
                 continue;
             }
             if (!now) return process.name + " is not there";
             const Node& node = plan.nodes[static_cast<std::size_t>(process.node)];
-            if (how_.exact_ids && pids[i] != node.pid)
+            if (how_.exact_ids && !same_number(node.pid, pids[i]))
                 return fmt::format("{} has pid {}", process.name, pids[i]);
-            if (forest.real.at(node.pid) != pids[i])
+            if (forest.made.at(node.pid) != pids[i])
                 return fmt::format("{} is not in the table", process.name);
             if (!node.zombie) {
                 // It was found running when execute returned; give it the time to say what it has to.
@@ -155,16 +159,18 @@ struct ForestExecute : testing::Test {
             }
             seen[pids[i]] = *now;
         }
-        const auto done = compare(
-            plan, pids, seen,
-            {.tool = ::getpid(), .tool_sid = ::getsid(0), .tool_pgid = ::getpgrp(), .adoptive = adoptive_});
+        const auto done = compare(plan, pids, seen,
+                                  {.tool = KernelId(::getpid()),
+                                   .tool_sid = KernelId(::getsid(0)),
+                                   .tool_pgid = KernelId(::getpgrp()),
+                                   .adoptive = adoptive_});
         return done ? std::string() : done.error().what;
     }
 
     Said* said_ = nullptr;
     Fd one_at_a_time_;
     pid_t tool_ = ::getpid();
-    pid_t adoptive_ = find_adoptive();
+    KernelId adoptive_ = find_adoptive();
     Execution how_;
 };
 
@@ -193,10 +199,10 @@ TEST_F(ForestExecute, twoHundredHistoriesWithAnyIds) {
 }
 
 // Ids that name a process, a group or a session now.
-std::set<Id> ids_in_use() {
-    std::set<Id> used;
+std::set<int> ids_in_use() {
+    std::set<int> used;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        const Id pid = std::atoi(entry.path().filename().c_str());
+        const pid_t pid = std::atoi(entry.path().filename().c_str());
         const auto stat = pid > 0 ? proc::stat(pid) : Result<proc::Stat>(fail("no process"));
         if (stat) used.insert({pid, stat->pgrp, stat->session});
     }
@@ -204,9 +210,9 @@ std::set<Id> ids_in_use() {
 }
 
 // The pid that the kernel gave out last; it goes on from there, and starts again behind the greatest.
-Id last_given() {
+int last_given() {
     std::string load[4];
-    Id last = 0;
+    int last = 0;
     std::ifstream file("/proc/loadavg");
     for (std::string& word : load) file >> word;
     file >> last;
@@ -216,21 +222,21 @@ Id last_given() {
 // Moves a history's pids to a place of their own, another at each call, where nobody is, nor will be soon:
 // others here have pids and get new ones, and init may take its time to reap who was there before.
 std::vector<Node> moved(std::vector<Node> nodes) {
-    constexpr Id soon = 4'000;
-    static Id pid_max = 0, next = 0;
+    constexpr int soon = 4'000;
+    static int pid_max = 0, next = 0;
     if (pid_max == 0) std::ifstream("/proc/sys/kernel/pid_max") >> pid_max;
     pid_max = std::min(pid_max, 1 << 20);
-    Id lowest = 1 << 30, highest = 0;
+    int lowest = 1 << 30, highest = 0;
     for (const Node& node : nodes)
         for (const Id id : {node.pid, node.ppid, node.sid, node.pgid}) {
-            if (id <= 1) continue;
-            lowest = std::min(lowest, id);
-            highest = std::max(highest, id);
+            if (id <= Id(1)) continue;
+            lowest = std::min(lowest, id.number());
+            highest = std::max(highest, id.number());
         }
     if (nodes.empty()) return nodes;
-    const Id given = last_given();  // before the look: who is born meanwhile may be missed by it
-    const std::set<Id> used = ids_in_use();
-    Id base = 0;
+    const int given = last_given();  // before the look: who is born meanwhile may be missed by it
+    const std::set<int> used = ids_in_use();
+    int base = 0;
     for (int wraps = 0; wraps < 2;) {
         if (next - (highest - lowest) < pid_max / 3) {
             next = pid_max - 100;
@@ -248,7 +254,7 @@ std::vector<Node> moved(std::vector<Node> nodes) {
     next = base - 1;
     for (Node& node : nodes)
         for (Id* id : {&node.pid, &node.ppid, &node.sid, &node.pgid})
-            if (*id > 1) *id += base - lowest;
+            if (*id > Id(1)) *id = Id(id->number() + base - lowest);
     return nodes;
 }
 
@@ -319,11 +325,11 @@ TEST_F(ForestExecute, helpersDontSitOnOldIds) {
             if (last == 0) ::_exit(0);
             ::waitpid(last, nullptr, 0);
             std::vector<Node> nodes;
-            for (Id pid = last + 1; pid < last + 9; ++pid)
-                nodes.push_back({.pid = pid,
-                                 .ppid = 1,
-                                 .sid = last + 1,
-                                 .pgid = pid % 2 == 0 ? pid : last + 1,
+            for (int pid = last + 1; pid < last + 9; ++pid)
+                nodes.push_back({.pid = Id(pid),
+                                 .ppid = Id(1),
+                                 .sid = Id(last + 1),
+                                 .pgid = Id(pid % 2 == 0 ? pid : last + 1),
                                  .orphan = true});
             nodes[0].pgid = nodes[0].pid;
             return round_trip(nodes);
@@ -341,24 +347,43 @@ TEST_F(ForestExecute, aCoreDumpShowsInTheStatus) {
     if (pattern.empty() || pattern[0] == '|' || pattern.find('/') != std::string::npos ||
         limit.rlim_max < 4096)
         GTEST_SKIP() << "cores can't be dumped aside here";
-    EXPECT_EQ(
-        round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
-                    {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .wait_status = 0x8b},
-                    {.pid = 12, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .wait_status = 0x0b}}),
-        "");
+    EXPECT_EQ(round_trip({{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)},
+                          {.pid = Id(11),
+                           .ppid = Id(10),
+                           .sid = Id(10),
+                           .pgid = Id(10),
+                           .zombie = true,
+                           .wait_status = 0x8b},
+                          {.pid = Id(12),
+                           .ppid = Id(10),
+                           .sid = Id(10),
+                           .pgid = Id(10),
+                           .zombie = true,
+                           .wait_status = 0x0b}}),
+              "");
 }
 
 TEST_F(ForestExecute, exitSignalsDontKillTheParent) {
-    EXPECT_EQ(
-        round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
-                    {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .exit_signal = SIGUSR1},
-                    {.pid = 12, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true, .exit_signal = 0}}),
-        "");
+    EXPECT_EQ(round_trip({{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)},
+                          {.pid = Id(11),
+                           .ppid = Id(10),
+                           .sid = Id(10),
+                           .pgid = Id(10),
+                           .zombie = true,
+                           .exit_signal = SIGUSR1},
+                          {.pid = Id(12),
+                           .ppid = Id(10),
+                           .sid = Id(10),
+                           .pgid = Id(10),
+                           .zombie = true,
+                           .exit_signal = 0}}),
+              "");
 }
 
 TEST_F(ForestExecute, aSubreaperAsToolDoesntKeepTheOrphans) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    EXPECT_EQ(round_trip({{.pid = 10, .ppid = 1, .sid = 10, .pgid = 10, .orphan = true}}), "");
+    EXPECT_EQ(round_trip({{.pid = Id(10), .ppid = Id(1), .sid = Id(10), .pgid = Id(10), .orphan = true}}),
+              "");
     int still = 0;
     ::prctl(PR_GET_CHILD_SUBREAPER, &still);
     EXPECT_EQ(still, 1);
@@ -367,9 +392,19 @@ TEST_F(ForestExecute, aSubreaperAsToolDoesntKeepTheOrphans) {
 
 TEST_F(ForestExecute, zombiesOfAToolThatIgnoresSigchld) {
     ::signal(SIGCHLD, SIG_IGN);
-    EXPECT_EQ(round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10, .zombie = true, .wait_status = 0x700},
-                          {.pid = 11, .ppid = 5, .sid = 11, .pgid = 11},
-                          {.pid = 12, .ppid = 11, .sid = 11, .pgid = 11, .zombie = true, .wait_status = 9}}),
+    EXPECT_EQ(round_trip({{.pid = Id(10),
+                           .ppid = Id(5),
+                           .sid = Id(10),
+                           .pgid = Id(10),
+                           .zombie = true,
+                           .wait_status = 0x700},
+                          {.pid = Id(11), .ppid = Id(5), .sid = Id(11), .pgid = Id(11)},
+                          {.pid = Id(12),
+                           .ppid = Id(11),
+                           .sid = Id(11),
+                           .pgid = Id(11),
+                           .zombie = true,
+                           .wait_status = 9}}),
               "");
     ::signal(SIGCHLD, SIG_DFL);
 }
@@ -393,10 +428,10 @@ TEST_F(ForestExecute, aTakenPidIsNamedAndNobodyIsLeft) {
     std::vector<Node> nodes;
     std::string wrong;
     for (int tries = 0; tries < 20; ++tries) {
-        nodes = moved({{.pid = 10, .ppid = 9, .sid = 10, .pgid = 10},
-                       {.pid = 11, .ppid = 10, .sid = 10, .pgid = 11},
-                       {.pid = 12, .ppid = 1, .sid = 10, .pgid = 10, .orphan = true}});
-        nodes.push_back({.pid = other, .ppid = nodes[2].pid, .sid = nodes[0].pid, .pgid = nodes[0].pid});
+        nodes = moved({{.pid = Id(10), .ppid = Id(9), .sid = Id(10), .pgid = Id(10)},
+                       {.pid = Id(11), .ppid = Id(10), .sid = Id(10), .pgid = Id(11)},
+                       {.pid = Id(12), .ppid = Id(1), .sid = Id(10), .pgid = Id(10), .orphan = true}});
+        nodes.push_back({.pid = Id(other), .ppid = nodes[2].pid, .sid = nodes[0].pid, .pgid = nodes[0].pid});
         const auto plan = make_plan(nodes);
         ASSERT_TRUE(plan) << plan.error().what;
         const auto forest = execute(*plan, how_);
@@ -406,9 +441,10 @@ TEST_F(ForestExecute, aTakenPidIsNamedAndNobodyIsLeft) {
         nodes.pop_back();
         EXPECT_EQ(children(), 1u);
         for (const Node& node : nodes) {
-            const auto seen = look(node.pid);
+            const auto seen = look(kernel_id_of_same_number(node.pid));
             // A stranger may have the pid already; nobody else is in this session.
-            EXPECT_TRUE(!seen || seen->sid != nodes[0].pid || (seen->zombie && seen->ppid == adoptive_))
+            EXPECT_TRUE(!seen || !same_number(nodes[0].pid, seen->sid) ||
+                        (seen->zombie && seen->ppid == adoptive_))
                 << fmt::format("{}: parent {}, session {}, zombie {}", node.pid, seen->ppid, seen->sid,
                                seen->zombie);
         }
@@ -441,7 +477,7 @@ TEST_F(ForestExecute, aPidThatIsTakenAsASessionIsNamed) {
     pid_t member = 0;
     ASSERT_EQ(::read(ends[0], &member, sizeof member), static_cast<ssize_t>(sizeof member));
     ::waitpid(leader, nullptr, 0);
-    const auto plan = make_plan({{.pid = leader, .ppid = 5, .sid = leader, .pgid = leader}});
+    const auto plan = make_plan({{.pid = Id(leader), .ppid = Id(5), .sid = Id(leader), .pgid = Id(leader)}});
     const auto forest = execute(*plan, how_);
     ::kill(member, SIGKILL);
     ASSERT_FALSE(forest);
@@ -458,9 +494,9 @@ TEST_F(ForestExecute, aForkThatFailsEndsAll) {
         if (::geteuid() == 0 && ::setuid(64'321) != 0) ::_exit(77);
         const rlimit few{.rlim_cur = 12, .rlim_max = 12};
         ::setrlimit(RLIMIT_NPROC, &few);
-        std::vector<Node> nodes{{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10}};
-        for (Id pid = 11; pid < 60; ++pid)
-            nodes.push_back({.pid = pid, .ppid = pid - 1, .sid = 10, .pgid = 10});
+        std::vector<Node> nodes{{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)}};
+        for (int pid = 11; pid < 60; ++pid)
+            nodes.push_back({.pid = Id(pid), .ppid = Id(pid - 1), .sid = Id(10), .pgid = Id(10)});
         const auto plan = make_plan(nodes);
         const auto forest = execute(*plan, how_);
         const bool good = !forest && forest.error().number == EAGAIN && children() == 0 &&
@@ -478,8 +514,9 @@ TEST_F(ForestExecute, aLateProcessIsNamed) {
     how_.dress = [](const Node&) {
         for (;;) ::pause();
     };
-    const auto plan = make_plan({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
-                                 {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true}});
+    const auto plan =
+        make_plan({{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)},
+                   {.pid = Id(11), .ppid = Id(10), .sid = Id(10), .pgid = Id(10), .zombie = true}});
     const auto forest = execute(*plan, how_);
     ASSERT_FALSE(forest);
     EXPECT_EQ(forest.error().code, ExitCode::timed_out);
@@ -490,8 +527,9 @@ TEST_F(ForestExecute, aLateProcessIsNamed) {
 
 TEST_F(ForestExecute, aProcessThatIsKilledMeanwhileIsNamed) {
     how_.dress = [](const Node&) { ::kill(::getppid(), SIGKILL); };
-    const auto plan = make_plan({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
-                                 {.pid = 11, .ppid = 10, .sid = 10, .pgid = 10, .zombie = true}});
+    const auto plan =
+        make_plan({{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)},
+                   {.pid = Id(11), .ppid = Id(10), .sid = Id(10), .pgid = Id(10), .zombie = true}});
     const auto began = std::chrono::steady_clock::now();
     const auto forest = execute(*plan, how_);
     ASSERT_FALSE(forest);
@@ -504,9 +542,9 @@ TEST_F(ForestExecute, nobodyOutlivesAToolThatIsKilledMeanwhile) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t tool = ::fork();
     if (tool == 0) {
-        auto plan = make_plan({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
-                               {.pid = 11, .ppid = 10, .sid = 10, .pgid = 11},
-                               {.pid = 12, .ppid = 11, .sid = 12, .pgid = 12}});
+        auto plan = make_plan({{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)},
+                               {.pid = Id(11), .ppid = Id(10), .sid = Id(10), .pgid = Id(11)},
+                               {.pid = Id(12), .ppid = Id(11), .sid = Id(12), .pgid = Id(12)}});
         plan->barriers.push_back({"the end of days", 1});
         for (Process& process : plan->processes)
             if (process.role == Role::node)

@@ -30,14 +30,14 @@ class History {
     // The processes of the computation as they are now.
     [[nodiscard]] std::vector<Node> nodes() const {
         std::vector<Node> all;
-        for (const Id pid : members_) {
+        for (const KernelId pid : members_) {
             const auto found = kernel_.tasks().find(pid);
             if (found == kernel_.tasks().end()) continue;
             const Kernel::Task& task = found->second;
-            all.push_back({.pid = pid,
-                           .ppid = task.parent,
-                           .sid = task.sid,
-                           .pgid = task.pgid,
+            all.push_back({.pid = program_id_of_same_number(pid),
+                           .ppid = program_id_of_same_number(task.parent),
+                           .sid = program_id_of_same_number(task.sid),
+                           .pgid = program_id_of_same_number(task.pgid),
                            .subreaper = task.subreaper,
                            .zombie = task.zombie,
                            .wait_status = task.wait_status,
@@ -51,20 +51,20 @@ class History {
   private:
     std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_); }
     bool chance(int percent) { return below(100) < static_cast<std::size_t>(percent); }
-    Id fresh() { return next_ += 1 + static_cast<Id>(below(3)); }
-    [[nodiscard]] bool outsider(Id id) const {
+    KernelId fresh() { return KernelId(next_ += 1 + static_cast<int>(below(3))); }
+    [[nodiscard]] bool outsider(KernelId id) const {
         return kernel_.tasks().contains(id) && !members_.contains(id);
     }
 
-    Id born(Id parent, bool member) {
-        const Id pid = fresh();
+    KernelId born(KernelId parent, bool member) {
+        const KernelId pid = fresh();
         (void)kernel_.fork(parent, pid);
         if (member) members_.insert(pid);
         return pid;
     }
 
     void start() {
-        Id above = Kernel::init;
+        KernelId above = Kernel::init;
         if (chance(30)) {  // systemd --user
             above = adoptive_ = born(above, false);
             (void)kernel_.set_subreaper(adoptive_, true);
@@ -78,21 +78,21 @@ class History {
     void launch() {
         if (!kernel_.tasks().contains(shell_)) return;
         if (!manner_.outside) {
-            const Id root = born(shell_, true);
+            const KernelId root = born(shell_, true);
             (void)kernel_.setsid(root);
             return;
         }
         switch (below(4)) {
             case 0: {  // a job of its own
-                const Id root = born(shell_, true);
+                const KernelId root = born(shell_, true);
                 (void)kernel_.setpgid(shell_, root, root);
                 (void)kernel_.exec(root);
                 return;
             }
             case 1: {  // in the group of another that isn't ours, that may be gone
-                const Id first = born(shell_, false);
+                const KernelId first = born(shell_, false);
                 (void)kernel_.setpgid(shell_, first, first);
-                const Id root = born(shell_, true);
+                const KernelId root = born(shell_, true);
                 (void)kernel_.setpgid(shell_, root, first);
                 if (chance(50)) {
                     (void)kernel_.exit(first, 0);
@@ -101,7 +101,7 @@ class History {
                 return;
             }
             case 2: {
-                const Id root = born(shell_, true);
+                const KernelId root = born(shell_, true);
                 (void)kernel_.setsid(root);
                 return;
             }
@@ -111,9 +111,9 @@ class History {
         }
     }
 
-    [[nodiscard]] std::vector<Id> living() const {
-        std::vector<Id> all;
-        for (const Id pid : members_)
+    [[nodiscard]] std::vector<KernelId> living() const {
+        std::vector<KernelId> all;
+        for (const KernelId pid : members_)
             if (const auto found = kernel_.tasks().find(pid);
                 found != kernel_.tasks().end() && !found->second.zombie)
                 all.push_back(pid);
@@ -127,9 +127,9 @@ class History {
     }
 
     void step() {
-        const std::vector<Id> alive = living();
+        const std::vector<KernelId> alive = living();
         if (alive.empty()) return launch();
-        const Id self = alive[below(alive.size())];
+        const KernelId self = alive[below(alive.size())];
         const Kernel::Task& task = kernel_.tasks().at(self);
         const std::size_t dice = below(100);
         if (dice < 22) {
@@ -137,12 +137,12 @@ class History {
         } else if (dice < 34) {
             (void)kernel_.setsid(self);
         } else if (dice < 52) {  // setpgid, of itself or a child, to a group of its own or anybody's
-            Id whom = self;
+            KernelId whom = self;
             if (!task.children.empty() && chance(40)) whom = *task.children.begin();
-            const Id to = chance(40) ? 0 : kernel_.tasks().at(alive[below(alive.size())]).pgid;
+            const KernelId to = chance(40) ? KernelId() : kernel_.tasks().at(alive[below(alive.size())]).pgid;
             (void)kernel_.setpgid(self, whom, to);
         } else if (dice < 57) {
-            for (const Id child : std::set<Id>(task.children)) (void)kernel_.wait(self, child);
+            for (const KernelId child : std::set<KernelId>(task.children)) (void)kernel_.wait(self, child);
         } else if (dice < 61) {
             if (manner_.subreapers)
                 (void)kernel_.set_subreaper(self, !manner_.subreapers_cease || chance(50));
@@ -159,19 +159,20 @@ class History {
     }
 
     void reap_outside() {
-        if (adoptive_ != 0)
-            for (const Id child : std::set<Id>(kernel_.tasks().at(adoptive_).children))
+        if (adoptive_.known())
+            for (const KernelId child : std::set<KernelId>(kernel_.tasks().at(adoptive_).children))
                 (void)kernel_.wait(adoptive_, child);
         if (const auto shell = kernel_.tasks().find(shell_); shell != kernel_.tasks().end() && chance(70))
-            for (const Id child : std::set<Id>(shell->second.children)) (void)kernel_.wait(shell_, child);
+            for (const KernelId child : std::set<KernelId>(shell->second.children))
+                (void)kernel_.wait(shell_, child);
     }
 
     std::mt19937 random_;
     Manner manner_;
     Kernel kernel_;
-    std::set<Id> members_;
-    Id shell_ = 0, adoptive_ = 0;
-    Id next_ = 500;
+    std::set<KernelId> members_;
+    KernelId shell_, adoptive_;
+    int next_ = 500;
 };
 
 }  // namespace cairn::restart::forest::test

@@ -81,126 +81,146 @@ INSTANTIATE_TEST_SUITE_P(ForestPlan, Histories,
 
 // Three programs with sessions and orphans of every kind. Session 10 is the shell's; 1 is init.
 TEST(ForestPlan, programA) {
-    expect_round_trip({{.pid = 100, .ppid = 10, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 101, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 102, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 103, .ppid = 100, .sid = 103, .pgid = 103},
-                       {.pid = 104, .ppid = 103, .sid = 103, .pgid = 103},
-                       {.pid = 105, .ppid = 103, .sid = 103, .pgid = 103},
-                       {.pid = 106, .ppid = 1, .sid = 103, .pgid = 103, .orphan = true},
-                       {.pid = 107, .ppid = 106, .sid = 103, .pgid = 103},
-                       {.pid = 108, .ppid = 106, .sid = 103, .pgid = 103}});
+    expect_round_trip(
+        {{.pid = Id(100), .ppid = Id(10), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(101), .ppid = Id(100), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(102), .ppid = Id(100), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(103), .ppid = Id(100), .sid = Id(103), .pgid = Id(103)},
+         {.pid = Id(104), .ppid = Id(103), .sid = Id(103), .pgid = Id(103)},
+         {.pid = Id(105), .ppid = Id(103), .sid = Id(103), .pgid = Id(103)},
+         {.pid = Id(106), .ppid = Id(1), .sid = Id(103), .pgid = Id(103), .orphan = true},
+         {.pid = Id(107), .ppid = Id(106), .sid = Id(103), .pgid = Id(103)},
+         {.pid = Id(108), .ppid = Id(106), .sid = Id(103), .pgid = Id(103)}});
 }
 
 TEST(ForestPlan, programB) {
-    expect_round_trip({{.pid = 100, .ppid = 10, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 101, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 102, .ppid = 100, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 103, .ppid = 100, .sid = 103, .pgid = 103},
-                       {.pid = 104, .ppid = 103, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 105, .ppid = 103, .sid = 10, .pgid = 100, .session_outside = true},
-                       {.pid = 106, .ppid = 103, .sid = 103, .pgid = 103}});
+    expect_round_trip(
+        {{.pid = Id(100), .ppid = Id(10), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(101), .ppid = Id(100), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(102), .ppid = Id(100), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(103), .ppid = Id(100), .sid = Id(103), .pgid = Id(103)},
+         {.pid = Id(104), .ppid = Id(103), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(105), .ppid = Id(103), .sid = Id(10), .pgid = Id(100), .session_outside = true},
+         {.pid = Id(106), .ppid = Id(103), .sid = Id(103), .pgid = Id(103)}});
 }
 
 TEST(ForestPlan, programC) {  // each on a terminal, a part of its own
-    expect_round_trip({{.pid = 100, .ppid = 10, .sid = 10, .pgid = 100, .session_outside = true}});
     expect_round_trip(
-        {{.pid = 200, .ppid = 20, .sid = 20, .pgid = 20, .session_outside = true, .group_outside = true}});
+        {{.pid = Id(100), .ppid = Id(10), .sid = Id(10), .pgid = Id(100), .session_outside = true}});
+    expect_round_trip({{.pid = Id(200),
+                        .ppid = Id(20),
+                        .sid = Id(20),
+                        .pgid = Id(20),
+                        .session_outside = true,
+                        .group_outside = true}});
 }
 
 // Leader 3 forked 4, 4 forked 5, then 4 called setsid: the paper's rule fails here.
 TEST(ForestPlan, grandchildBornBeforeSetsid) {
-    expect_round_trip({{.pid = 3, .ppid = 2, .sid = 3, .pgid = 3},
-                       {.pid = 4, .ppid = 3, .sid = 4, .pgid = 4},
-                       {.pid = 5, .ppid = 4, .sid = 3, .pgid = 3}});
+    expect_round_trip({{.pid = Id(3), .ppid = Id(2), .sid = Id(3), .pgid = Id(3)},
+                       {.pid = Id(4), .ppid = Id(3), .sid = Id(4), .pgid = Id(4)},
+                       {.pid = Id(5), .ppid = Id(4), .sid = Id(3), .pgid = Id(3)}});
 }
 
 TEST(ForestPlan, sessionsThatDependOnEachOtherInAChain) {
     // 100 led a session in which 200 was born, 200 led one in which 300 was, and so on; all were orphaned
     // since.
     std::vector<Node> nodes;
-    for (Id leader = 100; leader <= 900; leader += 100) {
-        nodes.push_back({.pid = leader, .ppid = 1, .sid = leader, .pgid = leader, .orphan = true});
-        nodes.push_back({.pid = leader + 1, .ppid = leader + 100, .sid = leader, .pgid = leader});
+    for (int number = 100; number <= 900; number += 100) {
+        const Id leader(number);
+        nodes.push_back({.pid = leader, .ppid = Id(1), .sid = leader, .pgid = leader, .orphan = true});
+        nodes.push_back({.pid = Id(number + 1), .ppid = Id(number + 100), .sid = leader, .pgid = leader});
     }
-    nodes.push_back({.pid = 1000, .ppid = 1, .sid = 1000, .pgid = 1000, .orphan = true});
+    nodes.push_back({.pid = Id(1000), .ppid = Id(1), .sid = Id(1000), .pgid = Id(1000), .orphan = true});
     expect_round_trip(nodes);
 }
 
 TEST(ForestPlan, deadLeaders) {
     // Session 50 and group 60 in it: both leaders have exited. 61 leads group 61, 62 has joined it.
-    expect_round_trip({{.pid = 51, .ppid = 1, .sid = 50, .pgid = 50, .orphan = true},
-                       {.pid = 61, .ppid = 51, .sid = 50, .pgid = 61},
-                       {.pid = 62, .ppid = 1, .sid = 50, .pgid = 61, .orphan = true},
-                       {.pid = 63, .ppid = 62, .sid = 50, .pgid = 60}});
+    expect_round_trip({{.pid = Id(51), .ppid = Id(1), .sid = Id(50), .pgid = Id(50), .orphan = true},
+                       {.pid = Id(61), .ppid = Id(51), .sid = Id(50), .pgid = Id(61)},
+                       {.pid = Id(62), .ppid = Id(1), .sid = Id(50), .pgid = Id(61), .orphan = true},
+                       {.pid = Id(63), .ppid = Id(62), .sid = Id(50), .pgid = Id(60)}});
 }
 
 TEST(ForestPlan, groupsThatTheirLeadersLeft) {
     // Each leads the group that the other is in.
-    expect_round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
-                       {.pid = 11, .ppid = 10, .sid = 10, .pgid = 12},
-                       {.pid = 12, .ppid = 10, .sid = 10, .pgid = 11}});
+    expect_round_trip({{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)},
+                       {.pid = Id(11), .ppid = Id(10), .sid = Id(10), .pgid = Id(12)},
+                       {.pid = Id(12), .ppid = Id(10), .sid = Id(10), .pgid = Id(11)}});
 }
 
 TEST(ForestPlan, zombiesThatLead) {
-    expect_round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10},
-                       {.pid = 20, .ppid = 10, .sid = 20, .pgid = 20, .zombie = true, .wait_status = 3 << 8},
-                       {.pid = 21, .ppid = 1, .sid = 20, .pgid = 20, .orphan = true},
-                       {.pid = 22, .ppid = 10, .sid = 10, .pgid = 22, .zombie = true, .wait_status = 9},
-                       {.pid = 23, .ppid = 10, .sid = 10, .pgid = 22}});
+    expect_round_trip(
+        {{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10)},
+         {.pid = Id(20),
+          .ppid = Id(10),
+          .sid = Id(20),
+          .pgid = Id(20),
+          .zombie = true,
+          .wait_status = 3 << 8},
+         {.pid = Id(21), .ppid = Id(1), .sid = Id(20), .pgid = Id(20), .orphan = true},
+         {.pid = Id(22), .ppid = Id(10), .sid = Id(10), .pgid = Id(22), .zombie = true, .wait_status = 9},
+         {.pid = Id(23), .ppid = Id(10), .sid = Id(10), .pgid = Id(22)}});
 }
 
 TEST(ForestPlan, subreapersInARow) {
     // 10 and 20 below it are subreapers; 30's session has an orphan of each, and one of init's.
-    expect_round_trip({{.pid = 10, .ppid = 5, .sid = 10, .pgid = 10, .subreaper = true},
-                       {.pid = 20, .ppid = 10, .sid = 10, .pgid = 10, .subreaper = true},
-                       {.pid = 30, .ppid = 20, .sid = 30, .pgid = 30},
-                       {.pid = 31, .ppid = 20, .sid = 30, .pgid = 30},
-                       {.pid = 32, .ppid = 10, .sid = 30, .pgid = 30},
-                       {.pid = 33, .ppid = 1, .sid = 30, .pgid = 30, .orphan = true}});
+    expect_round_trip({{.pid = Id(10), .ppid = Id(5), .sid = Id(10), .pgid = Id(10), .subreaper = true},
+                       {.pid = Id(20), .ppid = Id(10), .sid = Id(10), .pgid = Id(10), .subreaper = true},
+                       {.pid = Id(30), .ppid = Id(20), .sid = Id(30), .pgid = Id(30)},
+                       {.pid = Id(31), .ppid = Id(20), .sid = Id(30), .pgid = Id(30)},
+                       {.pid = Id(32), .ppid = Id(10), .sid = Id(30), .pgid = Id(30)},
+                       {.pid = Id(33), .ppid = Id(1), .sid = Id(30), .pgid = Id(30), .orphan = true}});
 }
 
 TEST(ForestPlan, refusesTheImpossible) {
-    EXPECT_EQ(
-        refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7}, {.pid = 7, .ppid = 1, .sid = 7, .pgid = 7}}),
-        "process 7: two images have this pid");
-    EXPECT_EQ(
-        refusal({{.pid = 7, .ppid = 8, .sid = 7, .pgid = 7}, {.pid = 8, .ppid = 7, .sid = 8, .pgid = 8}}),
-        "process 7: it is among its own ancestors");
-    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7},
-                       {.pid = 8, .ppid = 7, .sid = 7, .pgid = 8},
-                       {.pid = 9, .ppid = 7, .sid = 9, .pgid = 9},
-                       {.pid = 10, .ppid = 9, .sid = 9, .pgid = 8}}),
+    EXPECT_EQ(refusal({{.pid = Id(7), .ppid = Id(1), .sid = Id(7), .pgid = Id(7)},
+                       {.pid = Id(7), .ppid = Id(1), .sid = Id(7), .pgid = Id(7)}}),
+              "process 7: two images have this pid");
+    EXPECT_EQ(refusal({{.pid = Id(7), .ppid = Id(8), .sid = Id(7), .pgid = Id(7)},
+                       {.pid = Id(8), .ppid = Id(7), .sid = Id(8), .pgid = Id(8)}}),
+              "process 7: it is among its own ancestors");
+    EXPECT_EQ(refusal({{.pid = Id(7), .ppid = Id(1), .sid = Id(7), .pgid = Id(7)},
+                       {.pid = Id(8), .ppid = Id(7), .sid = Id(7), .pgid = Id(8)},
+                       {.pid = Id(9), .ppid = Id(7), .sid = Id(9), .pgid = Id(9)},
+                       {.pid = Id(10), .ppid = Id(9), .sid = Id(9), .pgid = Id(8)}}),
               "process 10: its group 8 is in session 7 too (process 8), but a group is in one session only, "
               "here 9");
-    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 9}}),
+    EXPECT_EQ(refusal({{.pid = Id(7), .ppid = Id(1), .sid = Id(7), .pgid = Id(9)}}),
               "process 7: it leads its session, but is in group 9; the kernel lets no session leader change "
               "its group");
-    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7},
-                       {.pid = 9, .ppid = 7, .sid = 8, .pgid = 8},
-                       {.pid = 8, .ppid = 7, .sid = 7, .pgid = 7}}),
+    EXPECT_EQ(refusal({{.pid = Id(7), .ppid = Id(1), .sid = Id(7), .pgid = Id(7)},
+                       {.pid = Id(9), .ppid = Id(7), .sid = Id(8), .pgid = Id(8)},
+                       {.pid = Id(8), .ppid = Id(7), .sid = Id(7), .pgid = Id(7)}}),
               "process 9: it is in session 8, but process 8 is in session 7");
-    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7, .zombie = true},
-                       {.pid = 9, .ppid = 7, .sid = 7, .pgid = 7}}),
+    EXPECT_EQ(refusal({{.pid = Id(7), .ppid = Id(1), .sid = Id(7), .pgid = Id(7), .zombie = true},
+                       {.pid = Id(9), .ppid = Id(7), .sid = Id(7), .pgid = Id(7)}}),
               "process 9: its parent 7 is a zombie; the kernel would have given it another");
-    EXPECT_EQ(refusal({{.pid = 7, .ppid = 1, .sid = 7, .pgid = 7, .zombie = true, .wait_status = 0x7f}}),
+    EXPECT_EQ(refusal({{.pid = Id(7),
+                        .ppid = Id(1),
+                        .sid = Id(7),
+                        .pgid = Id(7),
+                        .zombie = true,
+                        .wait_status = 0x7f}}),
               "process 7: a zombie with wait status 0x7f, which no exit gives");
     // 8 leads session 8, 9 in it is the child of 7, which leads none: its parent must be above 8, yet 8 is
     // above it.
-    EXPECT_EQ(refusal({{.pid = 8, .ppid = 1, .sid = 8, .pgid = 8, .orphan = true},
-                       {.pid = 6, .ppid = 8, .sid = 6, .pgid = 6},
-                       {.pid = 7, .ppid = 6, .sid = 6, .pgid = 6},
-                       {.pid = 9, .ppid = 7, .sid = 8, .pgid = 8}}),
+    EXPECT_EQ(refusal({{.pid = Id(8), .ppid = Id(1), .sid = Id(8), .pgid = Id(8), .orphan = true},
+                       {.pid = Id(6), .ppid = Id(8), .sid = Id(6), .pgid = Id(6)},
+                       {.pid = Id(7), .ppid = Id(6), .sid = Id(6), .pgid = Id(6)},
+                       {.pid = Id(9), .ppid = Id(7), .sid = Id(8), .pgid = Id(8)}}),
               "process 6: no order of forks and exits gives it parent 8 and session 6");
 }
 
 TEST(ForestPlan, aThousandProcesses) {
-    std::vector<Node> nodes{{.pid = 2, .ppid = 9'999, .sid = 2, .pgid = 2, .subreaper = true}};
-    for (Id pid = 3; pid < 1'003; ++pid)
-        nodes.push_back({.pid = pid,
-                         .ppid = pid % 3 == 0 ? 1 : pid - 1,
-                         .sid = 2,
-                         .pgid = pid % 5 == 0 ? pid : 2,
+    std::vector<Node> nodes{
+        {.pid = Id(2), .ppid = Id(9'999), .sid = Id(2), .pgid = Id(2), .subreaper = true}};
+    for (int pid = 3; pid < 1'003; ++pid)
+        nodes.push_back({.pid = Id(pid),
+                         .ppid = Id(pid % 3 == 0 ? 1 : pid - 1),
+                         .sid = Id(2),
+                         .pgid = Id(pid % 5 == 0 ? pid : 2),
                          .orphan = pid % 3 == 0});
     const auto plan = make_plan(nodes);
     ASSERT_TRUE(plan) << plan.error().what;
@@ -210,11 +230,11 @@ TEST(ForestPlan, aThousandProcesses) {
 
 TEST(ForestNodes, areInferredFromImages) {
     std::vector<schema::Process> images(5);
-    const auto fill = [&](std::size_t i, Id pid, Id ppid, Id sid, Id pgid) {
-        images[i].pid = pid;
-        images[i].ppid = ppid;
-        images[i].sid = sid;
-        images[i].pgid = pgid;
+    const auto fill = [&](std::size_t i, int pid, int ppid, int sid, int pgid) {
+        images[i].pid = Id(pid);
+        images[i].ppid = Id(ppid);
+        images[i].sid = Id(sid);
+        images[i].pgid = Id(pgid);
     };
     fill(0, 100, 10, 10, 9);      // launched from a shell's script
     fill(1, 101, 100, 101, 101);  // leads a session
@@ -236,11 +256,11 @@ TEST(ForestNodes, areInferredFromImages) {
 // (cairn launch prog &) in a shell, a script that has ended: init is the program's parent by then.
 TEST(ForestNodes, whoseLauncherHasEndedAreLaunchedAll) {
     std::vector<schema::Process> images(4);
-    const auto fill = [&](std::size_t i, Id pid, Id ppid, Id sid, Id pgid) {
-        images[i].pid = pid;
-        images[i].ppid = ppid;
-        images[i].sid = sid;
-        images[i].pgid = pgid;
+    const auto fill = [&](std::size_t i, int pid, int ppid, int sid, int pgid) {
+        images[i].pid = Id(pid);
+        images[i].ppid = Id(ppid);
+        images[i].sid = Id(sid);
+        images[i].pgid = Id(pgid);
         images[i].uid = fmt::format("host-{}-1", pid);
         images[i].cid = "host-100-1";
     };

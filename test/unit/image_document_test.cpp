@@ -58,6 +58,8 @@ class Tables {
             return "bool";
         else if constexpr (std::is_integral_v<T>)
             return fmt::format("{}{}", std::is_signed_v<T> ? 'i' : 'u', sizeof(T) * 8);
+        else if constexpr (std::is_same_v<T, ProgramId> || std::is_same_v<T, KernelId>)
+            return type_of<std::int32_t>();
         else if constexpr (std::is_same_v<T, std::string>)
             return "string";
         else if constexpr (std::is_same_v<T, schema::Bytes>)

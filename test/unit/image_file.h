@@ -32,7 +32,7 @@ inline void store(const std::string& path, std::span<const std::uint8_t> data) {
 // One area of `runs` runs of two pages each, a hole of a page between them; the image named `name`.
 inline schema::Process write_example(const Folder& folder, const std::string& name, std::size_t runs = 3) {
     schema::Process process;
-    process.pid = 42;
+    process.pid = ProgramId(42);
     process.name = "example";
     schema::Area area;
     area.start = 0x10000;

@@ -25,7 +25,7 @@ class ImageInspect : public testing::Test {
         add(shell, "bash");
         auto worker = process(110, 100, "python3", "python3\0-c\0import \x1b[31m");
         schema::Thread second;
-        second.tid = 111;
+        second.tid = ProgramId(111);
         second.name = "helper";
         second.registers = registers(-1);
         worker.threads.push_back(second);
@@ -71,18 +71,18 @@ class ImageInspect : public testing::Test {
     }
 
     template <std::size_t N>
-    static schema::Process process(std::int32_t pid, std::int32_t ppid, const char* name,
+    static schema::Process process(std::int32_t number, std::int32_t parent, const char* name,
                                    const char (&arguments)[N]) {
         schema::Process process;
-        process.uid = fmt::format("u-{}-1", pid);
-        process.pid = process.pgid = pid;
-        process.ppid = ppid;
-        process.sid = 100;
+        process.uid = fmt::format("u-{}-1", number);
+        process.pid = process.pgid = ProgramId(number);
+        process.ppid = ProgramId(parent);
+        process.sid = ProgramId(100);
         process.name = name;
         process.terminal = 9;
-        process.foreground = 110;
+        process.foreground = ProgramId(110);
         process.threads.resize(1);
-        process.threads[0].tid = pid;
+        process.threads[0].tid = process.pid;
         process.threads[0].name = name;
         schema::Area stack;
         stack.start = 0x7ffffff00000;
@@ -130,7 +130,7 @@ class ImageInspect : public testing::Test {
         objects.objects[2].position = 77;
         auto writer = ImageWriter::create(folder_.fd(), "objects", ImageKind::objects);
         if (!writer) throw std::runtime_error(writer.error().what);
-        finish(*writer, SectionType::objects, schema::encode(objects), {"objects", "", 0, "", 0, 0});
+        finish(*writer, SectionType::objects, schema::encode(objects), {"objects", "", {}, "", 0, 0});
     }
 
     void finish(ImageWriter& writer, SectionType type, schema::Bytes data, schema::ManifestImage image) {
@@ -167,7 +167,7 @@ TEST_F(ImageInspect, Tree) {
 
 TEST_F(ImageInspect, RingOfParentsIsShown) {
     auto checkpoint = load();
-    checkpoint.processes[0].process.ppid = 110;
+    checkpoint.processes[0].process.ppid = ProgramId(110);
     const std::string tree = inspect::process_tree(checkpoint);
     for (const char* pid : {" 100 ", " 110 ", " 120 ", " 130 "}) expect_has(tree, pid);
 }

@@ -17,8 +17,8 @@ schema::Manifest example(const Folder& folder) {
     manifest.cid = "host-42-1";
     manifest.np = 1;
     manifest.notes = {"a note with \"checksum\": \"in it\""};
-    manifest.images.push_back(
-        {"p-42.img", "host-42-1", 42, "example", std::filesystem::file_size(folder.file("p-42.img")), 0});
+    manifest.images.push_back({"p-42.img", "host-42-1", ProgramId(42), "example",
+                               std::filesystem::file_size(folder.file("p-42.img")), 0});
     return manifest;
 }
 

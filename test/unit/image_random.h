@@ -22,6 +22,12 @@ class RandomStruct {
   private:
     std::size_t few() { return engine_() % 4; }
 
+    template <class Space>
+    void fill(Id<Space>& value) {
+        std::int32_t number = 0;
+        fill(number);
+        value = Id<Space>(number);
+    }
     void fill(bool& value) { value = engine_() % 2 == 0; }
     template <class T>
     requires std::is_integral_v<T>
@@ -84,6 +90,13 @@ class RandomStruct {
         if (std::cmp_less(value, range.least) || std::cmp_greater(value, range.most))
             value = static_cast<T>(static_cast<std::uint64_t>(range.least) +
                                    engine_() % (static_cast<std::uint64_t>(range.most - range.least) + 1));
+    }
+
+    template <class Space>
+    void force(Id<Space>& value, schema::Within range) {
+        std::int32_t number = value.number();
+        force(number, range);
+        value = Id<Space>(number);
     }
 
     std::mt19937_64 engine_;

@@ -113,7 +113,7 @@ struct Checkpoint {
         auto descriptors = table.descriptors(process.holder());
         ASSERT_TRUE(descriptors) << descriptors.error().what;
         schema::Process& entry = processes.emplace_back();
-        entry.pid = process.pid();
+        entry.pid = ProgramId(process.pid());
         entry.descriptors = std::move(*descriptors);
     }
     // Captures and kills.
@@ -157,9 +157,10 @@ struct Checkpoint {
             if (child == 0) {
                 const Fd messages(::fcntl(2, F_DUPFD, 1000)), wait(::fcntl(go[0], F_DUPFD, 1000));
                 const int keep[] = {messages.get(), wait.get()};
-                const pid_t self = ::getpid();
-                const auto done = set->install(processes[i], keep,
-                                               [&](pid_t id) { return id == processes[i].pid ? self : id; });
+                const KernelId self(::getpid());
+                const auto done = set->install(processes[i], keep, [&](ProgramId id) {
+                    return id == processes[i].pid ? self : kernel_id_of_same_number(id);
+                });
                 if (!done) ::dprintf(messages.get(), "install: %s\n", done.error().what.c_str());
                 char byte;
                 if (!done || ::read(wait.get(), &byte, 1) != 1) std::_Exit(1);

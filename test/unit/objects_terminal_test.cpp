@@ -138,9 +138,10 @@ TEST(ObjectsTerminal, OuterTerminalIsReplaced) {
     checkpoint.add(table, process);
     auto stat = proc::stat(process.pid());
     ASSERT_TRUE(stat);
-    auto terminal = table.terminal_of(process.holder(), stat->tty_nr, stat->session, stat->tpgid);
+    auto terminal =
+        table.terminal_of(process.holder(), stat->tty_nr, KernelId(stat->session), KernelId(stat->tpgid));
     ASSERT_TRUE(terminal) << terminal.error().what;
-    EXPECT_EQ(table.object(*terminal).get<schema::Terminal>()->terminal.foreground, process.pid());
+    EXPECT_EQ(table.object(*terminal).get<schema::Terminal>()->terminal.foreground, ProgramId(process.pid()));
     checkpoint.processes[0].terminal = *terminal;
     checkpoint.finish(table);
     process.end();
@@ -153,7 +154,7 @@ TEST(ObjectsTerminal, OuterTerminalIsReplaced) {
     const pid_t child = ::fork();
     if (child == 0) {
         CHILD_CHECK(::setsid() > 0 && ::ioctl(controlling, TIOCSCTTY, 0) == 0);
-        CHILD_CHECK(restart::ObjectSet::set_foreground(controlling, ::getpid()));
+        CHILD_CHECK(restart::ObjectSet::set_foreground(controlling, KernelId(::getpid())));
         CHILD_CHECK(set->after_forest({}, {}, checkpoint.notes));
         CHILD_CHECK(set->install(checkpoint.processes[0], {}, {}));
         termios settings{};

@@ -18,7 +18,8 @@ std::string problem_of(const Json& said) {
 }
 
 TEST(Wire, WhatIsWrittenIsRead) {
-    const ReadyMember member{.uid = "u", .pid = 7, .real = 70, .slot = 3, .user = 1000, .region_at = 1};
+    const ReadyMember member{
+        .uid = "u", .pid = ProgramId(7), .real = KernelId(70), .slot = 3, .user = 1000, .region_at = 1};
     const Json said = pack(RestartReady{.members = {member, {.uid = "v"}}, .more = true});
     EXPECT_EQ(said["verb"], "restart-ready");
     const auto read = unpack<RestartReady>(said);
@@ -58,7 +59,7 @@ TEST(Wire, WhatIsGleanedNeedsNothing) {
     EXPECT_EQ(status.session, "");
     EXPECT_EQ(status.np, 3);
     EXPECT_FALSE(status.last);
-    EXPECT_EQ(glean<Process>("nothing").pid, 0);
+    EXPECT_EQ(glean<Process>("nothing").pid, ProgramId());
 }
 
 }  // namespace
