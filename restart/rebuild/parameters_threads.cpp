@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/cpu_clock.h"
 #include "common/privileges.h"
 #include "common/siginfo.h"
 #include "restart/rebuild/parameters.h"
@@ -63,6 +64,26 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     return out;
 }
 
+// Threads are the restorer's to translate, who makes them; the process that a clock is of is there already.
+restorer::Timer timer_parameters(const schema::Process& process, const schema::PosixTimer& timer,
+                                 const ToKernel& to_kernel) {
+    const auto is_own = [&](ProgramId tid) {
+        return std::ranges::find(process.threads, tid, &schema::Thread::tid) != process.threads.end();
+    };
+    restorer::Timer out = {timer.id, timer.clock, timer.notify, timer.signal,  timer.tid.number(),
+                           0,        timer.value, timer.left,   timer.interval};
+    if (timer.tid.known() && !is_own(timer.tid)) {  // that thread has ended: nobody is told
+        out.notify = SIGEV_NONE;
+        out.tid = 0;
+    }
+    const auto task = names_task(timer.clock) ? task_of<ProgramId>(timer.clock) : ProgramId();
+    if (is_own(task))
+        out.own_clock = 1;
+    else if (task.known())
+        out.clock = clock_of_task(timer.clock, to_kernel(task));
+    return out;
+}
+
 }  // namespace
 
 std::uint64_t add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids) {
@@ -81,8 +102,7 @@ void add_signals(ParameterBlock& block, const Rebuilding& rebuilding) {
     const schema::Process& process = *rebuilding.process;
     std::vector<restorer::Timer> timers;
     for (const auto& timer : process.timers)
-        timers.push_back({timer.id, timer.clock, timer.notify, timer.signal, timer.tid.number(), 0,
-                          timer.value, timer.left, timer.interval});
+        timers.push_back(timer_parameters(process, timer, rebuilding.translation.to_kernel));
     std::ranges::sort(timers, {}, &restorer::Timer::id);  // the kernel counts upwards
     const auto pending_at = block.add(pending_signals(process.pending, rebuilding.translation.to_kernel));
     block.add(timers, &restorer::Params::timers, &restorer::Params::timer_count);

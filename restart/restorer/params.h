@@ -98,7 +98,9 @@ struct Action {  // the kernel's struct sigaction
 };
 
 struct Timer {
-    std::int32_t id, clock, notify, signal, tid, pad;
+    std::int32_t id, clock, notify, signal;
+    std::int32_t tid;        // image_tid of a thread, 0: of none
+    std::int32_t own_clock;  // 1: `clock` names a thread, by its image_tid
     std::uint64_t value;
     std::int64_t left_ns, interval_ns;
 };

@@ -355,11 +355,12 @@ void ask_for_notifications(Params* params) {
     }
 }
 
+// 0: it is no thread of ours.
 KernelId kernel_tid(const Params* params, ProgramId tid) {
     const auto* threads = at<Thread>(params->threads);
     for (std::uint64_t i = 0; i < params->thread_count; ++i)
         if (threads[i].image_tid == tid.number()) return KernelId(threads[i].real_tid);
-    return kernel_id_of_same_number(tid);
+    return {};
 }
 
 // Ids are given in ascending order from 0 (or from what prctl PR_TIMER_CREATE_RESTORE_IDS of newer kernels is
@@ -374,7 +375,7 @@ void create_timers(Params* params) {
         } event = {
             timer.value, timer.signal, timer.notify, kernel_tid(params, ProgramId(timer.tid)).number(), {}};
         const std::int32_t clock =
-            names_task(timer.clock)
+            timer.own_clock != 0
                 ? clock_of_task(timer.clock, kernel_tid(params, task_of<ProgramId>(timer.clock)))
                 : timer.clock;
         for (;;) {
