@@ -152,7 +152,8 @@ inline void name_slot(Region& region, std::int32_t index, KernelId pid) {
         region.pid_collisions.fetch_add(1, std::memory_order_acq_rel);
 }
 
-// A slot and the token of the birth that it was claimed for.
+// A slot and the token of the birth that it was claimed for. Without a slot the token still says in which
+// life the birth was; 0: it was not announced.
 struct Birthplace {
     std::int32_t slot = no_slot;
     std::int32_t token = 0;
@@ -161,23 +162,23 @@ struct Birthplace {
 // Whether a birth was announced in an earlier life: the parent or the child was saved in the middle of it,
 // and the restart has given both their slots and names.
 inline bool of_earlier_life(const Region& region, const Birthplace& place) {
-    return place.slot != no_slot && static_cast<std::uint32_t>(first_token - place.token) / token_count !=
-                                        region.life.load(std::memory_order_acquire) % life_count;
+    return place.token != 0 && static_cast<std::uint32_t>(first_token - place.token) / token_count !=
+                                   region.life.load(std::memory_order_acquire) % life_count;
 }
 
 inline Birthplace claim_birth(Region& region, KernelId parent) {
     const std::int32_t index = claim_slot(region, parent);
-    if (index == no_slot) return {};
+    if (index == no_slot) return {no_slot, new_token(region)};
     return {index, region.slots[index].pid.load(std::memory_order_acquire)};
 }
 
 // A birth that any child of `parent` may take that posix_spawn makes.
-inline std::int32_t claim_spawn_birth(Region& region, KernelId parent) {
-    const std::int32_t index = claim_slot(region, parent);
-    if (index == no_slot) return no_slot;
+inline Birthplace claim_spawn_birth(Region& region, KernelId parent) {
+    const Birthplace place = claim_birth(region, parent);
+    if (place.slot == no_slot) return place;
     region.spawn_births.fetch_add(1, std::memory_order_acq_rel);
-    region.slots[index].flags.fetch_or(slot_vfork | slot_spawn, std::memory_order_release);
-    return index;
+    region.slots[place.slot].flags.fetch_or(slot_vfork | slot_spawn, std::memory_order_release);
+    return place;
 }
 
 // A birth that `parent` has announced for posix_spawn and that no child has taken yet; takes it for

@@ -291,10 +291,10 @@ void register_child(Birthplace place) {
 
 ProgramId end_birth(Birthplace place, KernelId child) {
     Region& region = *resident.region;
-    if (place.slot == no_slot)
-        return child.known() ? name_newcomer(region.ids, child) : program_id_of_same_number(child);
-    // What fork answered then is what the program goes by now.
-    if (of_earlier_life(region, place)) return program_id_of_same_number(child);
+    // No child; or what fork answered then is what the program goes by now.
+    if ((!child.known() && place.slot == no_slot) || of_earlier_life(region, place))
+        return program_id_of_same_number(child);
+    if (place.slot == no_slot) return name_newcomer(region.ids, child);
     Slot& slot = region.slots[place.slot];
     std::int32_t token = place.token;
     if (!child.known()) {
@@ -307,11 +307,12 @@ ProgramId end_birth(Birthplace place, KernelId child) {
     return name_process(region, place.slot, child);
 }
 
-ProgramId end_spawn(KernelId child, bool announced) {
+ProgramId end_spawn(Birthplace place, KernelId child) {
     constexpr KernelId taken(-1);  // takes a birth out of the reach of other children
     Region& region = *resident.region;
+    if (of_earlier_life(region, place)) return program_id_of_same_number(child);
     std::int32_t index = child.known() ? find_slot(region, child) : no_slot;
-    if (index == no_slot && announced)
+    if (index == no_slot && place.slot != no_slot)
         index = take_spawn_birth(region, raw::pid(), child.known() ? child : taken);
     if (child.known())
         return index == no_slot ? name_newcomer(region.ids, child) : name_process(region, index, child);

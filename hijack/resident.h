@@ -55,9 +55,8 @@ void register_child(Birthplace place);
 ProgramId end_birth(Birthplace place, KernelId child);
 
 // The same for posix_spawn, whose children look for a birth of their parent's themselves: the births of one
-// parent are alike. `announced`: it has a birth. One that has none, because it is no member or the table is
-// full, doesn't name itself.
-ProgramId end_spawn(KernelId child, bool announced);
+// parent are alike. Who has no slot, because it is no member or the table is full, doesn't name itself.
+ProgramId end_spawn(Birthplace place, KernelId child);
 
 // Nanoseconds of CLOCK_BOOTTIME.
 std::uint64_t boottime_ns();

@@ -36,11 +36,11 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
     const Membership membership = check.member() ? Membership::member : Membership::outside;
     return with_environment(environment, membership, [&](char* const* changed) {
         // The child shares our memory until it execs: it registers then, and finds what we claim for it here.
-        std::int32_t slot = no_slot;
-        if (membership == Membership::member) slot = claim_spawn_birth(*region(), raw::pid());
+        const Birthplace place = membership == Membership::member ? claim_spawn_birth(*region(), raw::pid())
+                                                                  : Birthplace{no_slot, new_token(*region())};
         pid_t pid = -1;
         const int error = spawn(&pid, changed);
-        const ProgramId child = end_spawn(KernelId(error == 0 ? pid : -1), slot != no_slot);
+        const ProgramId child = end_spawn(place, KernelId(error == 0 ? pid : -1));
         if (error == 0 && pid_wanted != nullptr) *pid_wanted = child.number();
         return error;
     });
