@@ -2,6 +2,7 @@
 // (docs/adding-a-resource.md), and here its schema's #include and its line.
 #pragma once
 
+#include "resources/bpf_map/schema.h"
 #include "resources/datagram/schema.h"
 #include "resources/epoll/schema.h"
 #include "resources/eventfd/schema.h"
@@ -48,6 +49,7 @@
     KIND(Fifo,         , ) /* as a pipe */                                                                             \
     KIND(Epoll,        NAMED("eventpoll") DESCRIBE(describe_epoll) CONTENTS(capture_epolls), OPEN(Epoll, open_epoll))  \
     KIND(Eventfd,      NAMED("eventfd") DESCRIBE(describe_eventfd), OPEN(Eventfd, open_eventfd))                       \
+    KIND(BpfMap,       NAMED("bpf-map") DESCRIBE(describe_bpf_map), OPEN(BpfMap, open_bpf_map))                        \
     KIND(Signalfd,     NAMED("signalfd") DESCRIBE(describe_signalfd), OPEN(Signalfd, open_signalfd))                   \
     KIND(Timerfd,      NAMED("timerfd") DESCRIBE(describe_timerfd) CONTENTS(capture_timerfds),                         \
                        OPEN(Timerfd, open_timerfd) SET_UP(arm_timerfd))                                                \

@@ -34,7 +34,6 @@ constexpr Refused refused_kinds[] = {
      "(UV_USE_IO_URING=0 for node)"},
     {"userfaultfd", "the memory that it fills is another program's to provide"},
     {"perf_event", "what it has counted can't be set again"},
-    {"bpf-map", "BPF objects belong to the system"},
     {"bpf-prog", "BPF objects belong to the system"},
     {"seccomp notify", "who is judged by it can't be connected to it again"},
 };
