@@ -59,14 +59,34 @@ def running(t):
     return code == 0 and '"running"' in out
 
 
+def reading():
+    """Whether the program sleeps in its read(0). Python acts on a signal between two of its own instructions, and one that
+    comes just before the system call waits for the next line that is typed."""
+    for pid in processes.descendants():
+        try:
+            with open(f"/proc/{pid}/cmdline") as line, open(f"/proc/{pid}/syscall") as call:
+                if line.read().endswith("program.py\0") and call.read().startswith("0 0x0 "):
+                    return True
+        except OSError:
+            pass  # it has ended
+    return False
+
+
+def at_rest(t):
+    t.wait_until(reading, "the program to sleep in its read")
+
+
 def alive(t, shell, how):
     """The program reads what is typed, and sees a change of the terminal's size."""
     shell.send("hello\n")
     shell.expect(r"read hello")
+    at_rest(t)
     shell.terminal.resize(30, 100)
     shell.expect(r"size 100")
+    at_rest(t)
     shell.terminal.resize(24, 80)
     shell.expect(r"size 80")
+    at_rest(t)
     t.say(f"{how}: reads, and sees the size")
 
 
