@@ -76,9 +76,12 @@ constexpr Kind kind_lines[] = {CAIRN_KINDS(CAIRN_KIND)};
 #undef CONTENTS
 #undef FINISH
 constexpr auto kinds = std::views::reverse(kind_lines);  // why so, resources/kinds.h tells
+// With -fsanitize=undefined, GCC 12 takes no comparison of a function with null for a constant.
+#ifndef __SANITIZE_ADDRESS__
 static_assert(std::ranges::none_of(kind_lines, [](const Kind& kind) {
     return (kind.name != nullptr || kind.is != nullptr) && kind.describe == nullptr;
 }));
+#endif
 
 bool fits(const Kind& kind, const Looked& it) {
     return kind.name != nullptr ? it.name == kind.name : kind.is != nullptr && kind.is(it);
