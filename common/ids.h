@@ -7,8 +7,8 @@
 // other by itself:
 //  - the map of a region says which is whose (kernel_id() and program_id(), common/region_ops.h), and what is
 //    made of it: ToProgram in a capture, ToKernel in a restart;
-//  - same_number() and program_id_of_same_number() are for who knows that both are the same, or compares
-//  them.
+//  - same_number() compares them, and the functions named ..._of_same_number() are for who knows that a
+//    process has one number in both.
 //
 // Messages show the number (common/ids_text.h). Used by the hijack library too: no allocation, no libstdc++
 // symbols. Trivially copyable, and as big as a pid_t.
