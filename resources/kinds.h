@@ -75,4 +75,14 @@
     KIND(Datagram,     IS(is_datagram_socket) DESCRIBE(describe_datagram_socket), OPEN_ALL(open_datagram_sockets))     \
     KIND(UnixSocket,   IS(is_unix_socket) DESCRIBE(describe_unix_socket) CONTENTS(capture_unix_sockets),               \
                        OPEN_ALL(open_unix_sockets))
+
+// What can never be saved: REFUSED(the kernel's name for it, as NAMED, why). A kind that is in neither list is refused as well,
+// as one that can't be saved yet.
+#define CAIRN_REFUSED_KINDS(REFUSED)                                                                                   \
+    REFUSED("io_uring",       "what it has under way can't be read: launch the program with --io-uring=enosys, or "    \
+                              "tell it to do without (UV_USE_IO_URING=0 for node)")                                    \
+    REFUSED("userfaultfd",    "the memory that it fills is another program's to provide")                              \
+    REFUSED("perf_event",     "what it has counted can't be set again")                                                \
+    REFUSED("bpf-prog",       "BPF objects belong to the system")                                                      \
+    REFUSED("seccomp notify", "who is judged by it can't be connected to it again")
 // clang-format on

@@ -1,4 +1,5 @@
 // BPF maps are captured and restored, or refused, without a checkpoint.
+// root: BPF maps are root's
 #include <linux/bpf.h>
 
 #include "test/unit/objects_support.h"

@@ -22,21 +22,13 @@ std::string nameless(const Description& found) {
     return name;
 }
 
-// What never can be, and why.
 struct Refused {
     const char* name;
     const char* why;
 };
-constexpr Refused refused_kinds[] = {
-    {"io_uring",
-     "what it has under way can't be read: launch the program with --io-uring=enosys, or tell it to do "
-     "without "
-     "(UV_USE_IO_URING=0 for node)"},
-    {"userfaultfd", "the memory that it fills is another program's to provide"},
-    {"perf_event", "what it has counted can't be set again"},
-    {"bpf-prog", "BPF objects belong to the system"},
-    {"seccomp notify", "who is judged by it can't be connected to it again"},
-};
+#define CAIRN_REFUSED(kernels, why) {kernels, why},
+constexpr Refused refused_kinds[] = {CAIRN_REFUSED_KINDS(CAIRN_REFUSED)};
+#undef CAIRN_REFUSED
 
 std::string socket_name(int fd) {
     int domain = 0, style = 0;

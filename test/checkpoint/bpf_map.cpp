@@ -3,6 +3,7 @@
 // ci: exact
 // rain: soak
 // narrow: none
+// root: BPF maps are root's
 #include <linux/bpf.h>
 #include <signal.h>
 #include <sys/syscall.h>

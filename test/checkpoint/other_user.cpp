@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// root: who isn't root can't become another user
 #include <grp.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -2,6 +2,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// root: packet sockets are for who has CAP_NET_RAW
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>

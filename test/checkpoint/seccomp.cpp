@@ -3,6 +3,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// root: filters are told to the machine's root only
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

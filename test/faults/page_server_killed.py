@@ -1,6 +1,7 @@
 """The page server of a lazy restart is killed while pages are missing: the programs are ended with a message, never given zeros, and
 nobody is left; an eager restart of the same checkpoint goes on. Its keeper is killed: nothing happens. The restart tool is killed:
 the program ends with it, and nobody is left."""
+# root: lazy memory is root's
 # ci: exact user
 import os
 import random

@@ -1,4 +1,5 @@
 """The capture is killed while it has a POSIX message queue's messages in its hands: not one is lost, and their order stays."""
+# root: message queues of more than ten messages are for root
 import ctypes
 import os
 import signal

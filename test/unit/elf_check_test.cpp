@@ -1,4 +1,5 @@
 // Which programs can be preloaded, by their ELF headers.
+// root: only root becomes another user and sets file capabilities
 #include "common/elf_check.h"
 
 #include <gtest/gtest.h>
