@@ -22,6 +22,7 @@
 #include "resources/terminal/schema.h"
 #include "resources/timerfd/schema.h"
 #include "resources/unix_socket/schema.h"
+#include "resources/vsock/schema.h"
 
 // KIND(the struct of its schema, what the capture does for it, what the restart does for it): words in this
 // order, each with a function of the room. That a function is named here declares it, with the parameters
@@ -63,6 +64,7 @@
     KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace), OPEN(Namespace, open_namespace))                 \
     KIND(Netlink,      IS(is_netlink_socket) DESCRIBE(describe_netlink_socket), OPEN(Netlink, open_netlink_socket))    \
     KIND(Packet,       IS(is_packet_socket) DESCRIBE(describe_packet_socket), OPEN(Packet, open_packet_socket))        \
+    KIND(Vsock,        IS(is_vsock) DESCRIBE(describe_vsock), OPEN(Vsock, open_vsock))                                 \
     /* No descriptors: resources/system_v/. */                                                                         \
     KIND(Semaphores,   , )                                                                                             \
     KIND(MessageQueue, , )                                                                                             \

@@ -31,6 +31,7 @@ KINDS = {
     "huge segment": r"System V segment .* is made of hugetlb pages",
     "packet ring": r"descriptor \d+: is a packet socket with a ring",
     "socket of another family": r"descriptor \d+: is a socket of family \d+",
+    "vsock": r"descriptor \d+: is a vsock (that is connected to port|that listens, and a connection waits|with a connection)",
     "userfaultfd": r"descriptor \d+: is a userfaultfd: ",
     "thread pidfd": r"descriptor \d+: is a pidfd of the thread \d+",
     "traced": r"is being traced by \d+ \(refused\)",
