@@ -47,17 +47,17 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
         registers.rip -= 2;
     }
     agent.frame = agent_frame(registers, thread.mask);
-    agent.talk = process_->region_at + offsetof(Region, talks) + index_ * sizeof(Talk);
-    agent.header_capture = process_->region_at + offsetof(Region, capture);
+    agent.talk = (process_->region_at + offsetof(Region, talks) + index_ * sizeof(Talk)).value();
+    agent.header_capture = (process_->region_at + offsetof(Region, capture)).value();
     agent.capture = capture_;
-    agent.door = process_->door;
+    agent.door = process_->door.value();
     agent.leader = leader ? 1 : 0;
     agent.ask_keys = ask_keys_ ? 1 : 0;
     agent.tracer = ::getpid();
     return agent;
 }
 
-Result<> AgentRun::enter(const StoppedThread& thread, std::uint64_t at, const AgentThread& contents) {
+Result<> AgentRun::enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents) {
     // Only the head: the stack's contents don't matter.
     constexpr std::size_t head = offsetof(AgentThread, stack);
     const auto bytes = std::as_bytes(std::span(&contents, 1)).first(head);
@@ -66,8 +66,8 @@ Result<> AgentRun::enter(const StoppedThread& thread, std::uint64_t at, const Ag
         TRY(ptrace::read_object<std::uint64_t>(process_->living, process_->door + offsetof(Door, entry)));
     auto registers = thread.registers;
     registers.rip = entry;
-    registers.rdi = at;
-    registers.rsp = at + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8;
+    registers.rdi = at.value();
+    registers.rsp = (at + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8).value();
     registers.eflags = 0x202;
     registers.orig_rax = static_cast<std::uint64_t>(-1);  // no call is to be restarted on the way in
     // Registers first: should we die between the two, the agent puts everything back.
@@ -90,9 +90,9 @@ Result<> AgentRun::start() {
     return enter(thread, process_->door + offsetof(Door, leader), make_thread(thread, true));
 }
 
-Result<> AgentRun::start_siblings(std::uint64_t scratch) {
+Result<> AgentRun::start_siblings(ProgramAddress scratch) {
     scratch_ = scratch;
-    std::uint64_t at = scratch;
+    ProgramAddress at = scratch;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         const auto& thread = process_->threads[i];
         if (thread.leader_dead || i == leader_) continue;
@@ -142,7 +142,8 @@ Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {
 }
 
 Result<> AgentRun::wait_siblings(const Reporter& reporter) {
-    for (std::uint64_t at = scratch_, i = 0; i < process_->threads.size(); ++i) {
+    ProgramAddress at = scratch_;
+    for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead || i == leader_) continue;
         for (;;) {
             auto done =
@@ -187,13 +188,13 @@ Result<AgentProcess> AgentRun::process_answers() const {
     return ptrace::read_object<AgentProcess>(process_->living, process_->door + offsetof(Door, process));
 }
 
-Result<std::vector<std::uint8_t>> AgentRun::resident(std::uint64_t start, std::uint64_t length,
+Result<std::vector<std::uint8_t>> AgentRun::resident(ProgramAddress start, std::uint64_t length,
                                                      const Reporter& reporter) {
     constexpr std::uint64_t page = 4096;
     std::vector<std::uint8_t> result(length / page);
     for (std::uint64_t done = 0; done < result.size();) {
         const auto pages = std::min<std::uint64_t>(resident_pages, result.size() - done);
-        CHECK_OK(ask(agent_resident, start + done * page, pages * page));
+        CHECK_OK(ask(agent_resident, (start + done * page).value(), pages * page));
         auto answer = TRY(wait(reporter));
         if (answer != 0)
             return fail("mincore: memory at {:#x}: {}", start + done * page,
@@ -210,7 +211,7 @@ Result<std::vector<std::uint8_t>> AgentRun::resident(std::uint64_t start, std::u
 Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
     std::vector<AgentThread> result(process_->threads.size());
     constexpr std::size_t head = offsetof(AgentThread, stack);
-    std::uint64_t at = scratch_;
+    ProgramAddress at = scratch_;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead) continue;
         const auto from = i == leader_ ? process_->door + offsetof(Door, leader) : at;
@@ -289,10 +290,10 @@ Result<> AgentRun::leave(const Reporter& reporter) {
         CHECK_OK(bring_back(process_->threads[i], reporter));
         inside_[i] = false;
     }
-    if (scratch_ != 0) {
-        CHECK_OK(ask(agent_unmap, scratch_, scratch_size()));
+    if (scratch_.known()) {
+        CHECK_OK(ask(agent_unmap, scratch_.value(), scratch_size()));
         CHECK_OK(wait(reporter));
-        scratch_ = 0;
+        scratch_ = {};
     }
     if (inside_[leader_]) {
         CHECK_OK(bring_back(process_->threads[leader_], reporter));

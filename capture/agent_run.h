@@ -35,7 +35,7 @@ class AgentRun {
     [[nodiscard]] Result<> start();  // the first thread enters
     [[nodiscard]] Result<> ask(AgentCommand command, std::uint64_t argument = 0, std::uint64_t argument2 = 0);
     [[nodiscard]] Result<std::int64_t> wait(const Reporter& reporter);  // result of the command
-    [[nodiscard]] Result<> start_siblings(std::uint64_t scratch);       // after agent_map of scratch_size()
+    [[nodiscard]] Result<> start_siblings(ProgramAddress scratch);      // after agent_map of scratch_size()
     [[nodiscard]] Result<> wait_siblings(const Reporter& reporter);
 
     [[nodiscard]] std::uint64_t scratch_size() const;  // bytes for the siblings, 0 if there are none
@@ -43,7 +43,7 @@ class AgentRun {
     [[nodiscard]] Result<> write_detached(const std::vector<AgentSpan>& spans);  // see Door::detach
     [[nodiscard]] Result<AgentProcess> process_answers() const;
     // mincore(2) for whole pages from `start` on: a byte for each.
-    [[nodiscard]] Result<std::vector<std::uint8_t>> resident(std::uint64_t start, std::uint64_t length,
+    [[nodiscard]] Result<std::vector<std::uint8_t>> resident(ProgramAddress start, std::uint64_t length,
                                                              const Reporter& reporter);
     [[nodiscard]] Result<std::vector<AgentThread>> thread_answers()
         const;  // in the order of StoppedProcess::threads
@@ -59,7 +59,7 @@ class AgentRun {
 
   private:
     [[nodiscard]] AgentThread make_thread(const StoppedThread& thread, bool leader) const;
-    [[nodiscard]] Result<> enter(const StoppedThread& thread, std::uint64_t at, const AgentThread& contents);
+    [[nodiscard]] Result<> enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents);
     [[nodiscard]] Result<> bring_back(const StoppedThread& thread, const Reporter& reporter);
     [[nodiscard]] Result<SnapshotChild> confirm_snapshot(pid_t pid) const;
     [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
@@ -70,7 +70,7 @@ class AgentRun {
     std::uint64_t capture_;
     bool ask_keys_;
     std::uint32_t sequence_ = 0, asked_ = 0;  // the command that was given last
-    std::uint64_t scratch_ = 0;
+    ProgramAddress scratch_;
     bool stepped_back_ = false;
     std::size_t leader_ = 0;    // index of the thread that takes commands
     std::vector<bool> inside_;  // by thread

@@ -35,10 +35,10 @@ struct StoppedProcess {
     int stop_signal = 0;
 
     const SessionRegion* region = nullptr;  // that it has mapped
-    bool registered = false;      // it has a slot; if not it is a child of a raw clone, with its parent's
-                                  // memory
-    std::uint64_t region_at = 0;  // address of the region in the process
-    std::uint64_t door = 0;       // address of the Door in the process
+    bool registered = false;  // it has a slot; if not it is a child of a raw clone, with its parent's
+                              // memory
+    ProgramAddress region_at;
+    ProgramAddress door;
     std::int64_t timing_tls = 0;  // Door::timing_tls
     bool unreadable = false;      // the kernel doesn't let us read its memory
     std::uint64_t born_ns = 0;

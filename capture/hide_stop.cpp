@@ -83,11 +83,11 @@ void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
 void leave_rseq_section(pid_t pid, StoppedThread& thread) {
     if (static_cast<std::int64_t>(thread.registers.orig_rax) >= 0) return;
     const auto sequence = ptrace::rseq(thread.tid);
-    if (!sequence || sequence->address == 0) return;
+    if (!sequence || !sequence->address.known()) return;
     const auto section =
         ptrace::read_object<std::uint64_t>(pid, sequence->address + offsetof(struct rseq, rseq_cs));
     if (!section || *section == 0) return;
-    const auto description = ptrace::read_object<struct rseq_cs>(pid, *section);
+    const auto description = ptrace::read_object<struct rseq_cs>(pid, ProgramAddress(*section));
     auto& registers = thread.registers;
     if (!description || registers.rip - description->start_ip >= description->post_commit_offset) return;
     registers.rip = description->abort_ip;
@@ -96,8 +96,8 @@ void leave_rseq_section(pid_t pid, StoppedThread& thread) {
 std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
     const std::int64_t offset = process.timing_tls;
     if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
-    const auto note = ptrace::read_object<TimingNote>(process.living,
-                                                      registers.fs_base + static_cast<std::uint64_t>(offset));
+    const auto note = ptrace::read_object<TimingNote>(
+        process.living, ProgramAddress(registers.fs_base) + static_cast<std::uint64_t>(offset));
     if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
     if (note->call != static_cast<std::int32_t>(registers.orig_rax)) return -1;
     timespec now = {};
@@ -137,7 +137,7 @@ class Transfer {
         const std::array<std::uint64_t, 6> arguments = {registers.rdi, registers.rsi, registers.rdx,
                                                         registers.r10, registers.r8,  registers.r9};
         std::ranges::copy(arguments, frame_.arguments);
-        address_ = (registers.rsp - 128 - sizeof(FinishFrame)) & ~std::uint64_t{63};
+        address_ = ProgramAddress((registers.rsp - 128 - sizeof(FinishFrame)) & ~std::uint64_t{63});
     }
 
     // The call for what is left; nothing if there is nothing left or the call isn't one of these.
@@ -170,8 +170,8 @@ class Transfer {
         CHECK_OK(ptrace::write_object(pid_, address_, frame_));
         auto registers = registers_;
         registers.rip = finish;
-        registers.rdi = address_;
-        registers.rsp = address_ - 64;
+        registers.rdi = address_.value();
+        registers.rsp = (address_ - 64).value();
         registers.orig_rax = static_cast<std::uint64_t>(-1);
         return registers;
     }
@@ -191,7 +191,8 @@ class Transfer {
         std::uint64_t done = frame_.done, used = 0;
         constexpr std::uint64_t most = std::size(FinishFrame{}.vectors) / 2;
         for (std::uint64_t i = 0; i < count && used < most; ++i) {
-            auto vector = ptrace::read_object<std::array<std::uint64_t, 2>>(pid_, vectors + i * 16);
+            auto vector =
+                ptrace::read_object<std::array<std::uint64_t, 2>>(pid_, ProgramAddress(vectors) + i * 16);
             if (!vector) return false;
             const auto skipped = std::min(done, (*vector)[1]);
             done -= skipped;
@@ -200,25 +201,26 @@ class Transfer {
             frame_.vectors[2 * used + 1] = (*vector)[1] - skipped;
             ++used;
         }
-        vectors = address_ + offsetof(FinishFrame, vectors);
+        vectors = (address_ + offsetof(FinishFrame, vectors)).value();
         count = used;
         return used > 0;
     }
     bool skip_message() {
-        auto message = ptrace::read_object<std::array<std::uint64_t, 7>>(pid_, frame_.arguments[1]);
+        auto message =
+            ptrace::read_object<std::array<std::uint64_t, 7>>(pid_, ProgramAddress(frame_.arguments[1]));
         if (!message) return false;
         std::ranges::copy(*message, frame_.message);
         // struct msghdr: name, namelen, iov, iovlen, control, controllen, flags. Control data has gone with
         // the first part.
         frame_.message[4] = frame_.message[5] = 0;
-        frame_.arguments[1] = address_ + offsetof(FinishFrame, message);
+        frame_.arguments[1] = (address_ + offsetof(FinishFrame, message)).value();
         return skip_vectors(frame_.message[2], frame_.message[3]);
     }
 
     pid_t pid_;
     ptrace::Registers registers_;
     FinishFrame frame_ = {};
-    std::uint64_t address_;
+    ProgramAddress address_;
 };
 
 void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {

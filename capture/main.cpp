@@ -29,7 +29,7 @@ std::vector<SessionRegions::Other> other_users(const wire::CaptureRequest& asked
 std::map<pid_t, SessionRegions::Known> known_members(const wire::CaptureRequest& asked) {
     std::map<pid_t, SessionRegions::Known> known;
     for (const auto& one : asked.members)
-        if (one.born_ns) known[one.pid.number()] = {*one.born_ns, one.door.value_or(0)};
+        if (one.born_ns) known[one.pid.number()] = {*one.born_ns, one.door.value_or(ProgramAddress())};
     return known;
 }
 

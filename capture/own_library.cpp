@@ -55,7 +55,7 @@ Result<OwnLibrary> OwnLibrary::read(const std::string& path) {
     void* at = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (at == MAP_FAILED) return fail_errno("{}: mmap", path);
     OwnLibrary library;
-    library.file = mapped_file(reinterpret_cast<std::uintptr_t>(at));
+    library.file = mapped_file(at);
     ::munmap(at, page);
     Elf64_Ehdr elf{};
     constexpr std::size_t most_segments = 64;
@@ -73,10 +73,10 @@ Result<OwnLibrary> OwnLibrary::read(const std::string& path) {
     return fail("{}: of another version, it doesn't say where its door is", path);
 }
 
-std::uint64_t OwnLibrary::door_in(const std::vector<proc::MapLine>& maps) const {
+ProgramAddress OwnLibrary::door_in(const std::vector<proc::MapLine>& maps) const {
     const auto first = std::ranges::find_if(
         maps, [&](const proc::MapLine& line) { return line.offset == 0 && shows(line, file); });
-    return first == maps.end() ? 0 : first->start + door;
+    return first == maps.end() ? ProgramAddress() : first->start + door;
 }
 
 }  // namespace cairn::capture

@@ -13,13 +13,13 @@ namespace cairn::capture {
 
 struct OwnLibrary {
     FileKey file;
-    std::uint64_t door = 0;  // address of the Door, relative to where the file's first byte is mapped
+    std::uint64_t door = 0;  // where the Door lies behind where the file's first byte is mapped
 
     // `path` of libcairn.so. Errors: it can't be read, or isn't of this version.
     [[nodiscard]] static Result<OwnLibrary> read(const std::string& path);
 
-    // Address of the Door in a process with these mappings, 0 if it has not mapped this file.
-    [[nodiscard]] std::uint64_t door_in(const std::vector<proc::MapLine>& maps) const;
+    // Of the Door in a process with these mappings; none if it has not mapped this file.
+    [[nodiscard]] ProgramAddress door_in(const std::vector<proc::MapLine>& maps) const;
 };
 
 // Whether a line of a process's maps shows this file.

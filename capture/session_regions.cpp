@@ -33,7 +33,7 @@ Result<SessionRegion> map_region(const std::string& path, uid_t user, bool owner
     // coordinator.
     if (owners && (region->magic != region_magic || region->version != region_version))
         return fail("{}: not a region of this version", path);
-    return SessionRegion{user, region, mapped_file(reinterpret_cast<std::uintptr_t>(memory)), owners};
+    return SessionRegion{user, region, mapped_file(memory), owners};
 }
 
 // Whose a System V object is, by the kernel's word; nothing if it has gone.
@@ -86,7 +86,7 @@ Result<SessionRegions> SessionRegions::open(const std::string& owners, const std
     }
     regions.known_ = std::move(known);
     for (const auto& [pid, member] : regions.known_)
-        if (member.door != 0) regions.doors_.insert(member.door);
+        if (member.door.known()) regions.doors_.insert(member.door);
     if (others.empty()) return regions;
     auto library = TRY(OwnLibrary::read(own_library()));
     regions.library_ = library;
@@ -110,8 +110,8 @@ void SessionRegions::set_capture(std::uint64_t number) const {
     for (const SessionRegion& each : all_) set_capture_number(*each.region, number);
 }
 
-bool SessionRegions::confirms(const SessionRegion& region, pid_t living, std::uint64_t region_at,
-                              std::uint64_t door) const {
+bool SessionRegions::confirms(const SessionRegion& region, pid_t living, ProgramAddress region_at,
+                              ProgramAddress door) const {
     if (region.owners) return true;
     const auto maps = proc::maps(living, false);
     if (!maps) return false;
@@ -119,15 +119,15 @@ bool SessionRegions::confirms(const SessionRegion& region, pid_t living, std::ui
     if (line == maps->end() || !shows(*line, region.key)) return false;
     // Where the library isn't the file that it was (an image with its own copy of it) a restart has said
     // where the Door is, and children have it at the same place.
-    const std::uint64_t there = library_->door_in(*maps);
-    return there != 0 ? there == door : doors_.contains(door);
+    const ProgramAddress there = library_->door_in(*maps);
+    return there.known() ? there == door : doors_.contains(door);
 }
 
-std::uint64_t SessionRegions::door_in(pid_t living) const {
+ProgramAddress SessionRegions::door_in(pid_t living) const {
     const auto maps = proc::maps(living, false);
     if (!library_)
         if (auto library = OwnLibrary::read(own_library())) library_ = *library;
-    return maps && library_ ? library_->door_in(*maps) : 0;
+    return maps && library_ ? library_->door_in(*maps) : ProgramAddress();
 }
 
 std::optional<std::uint64_t> SessionRegions::born_ns(const SessionRegion& region, pid_t pid) const {

@@ -35,7 +35,7 @@ class SessionRegions {
     // What the coordinator knows of a member of another user's.
     struct Known {
         std::uint64_t born_ns = 0;
-        std::uint64_t door = 0;  // told by a restart, 0: not known
+        ProgramAddress door;  // told by a restart
     };
 
     // `owners`: path of the owner's region. `known`: by pid.
@@ -55,10 +55,11 @@ class SessionRegions {
 
     // Whether the kernel says that a process has this region mapped at `region_at`, and our library, whose
     // Door is at `door`. The owner's own processes are believed.
-    [[nodiscard]] bool confirms(const SessionRegion& region, pid_t living, std::uint64_t region_at,
-                                std::uint64_t door) const;
-    // Where our library's Door is in a process, 0 if it has not mapped that file: a restored one has a copy.
-    [[nodiscard]] std::uint64_t door_in(pid_t living) const;
+    [[nodiscard]] bool confirms(const SessionRegion& region, pid_t living, ProgramAddress region_at,
+                                ProgramAddress door) const;
+    // Where our library's Door is in a process, none if it has not mapped that file: a restored one has a
+    // copy.
+    [[nodiscard]] ProgramAddress door_in(pid_t living) const;
     // When it was born, if somebody else than its own user says so.
     [[nodiscard]] std::optional<std::uint64_t> born_ns(const SessionRegion& region, pid_t pid) const;
 
@@ -71,7 +72,7 @@ class SessionRegions {
   private:
     std::vector<SessionRegion> all_;
     std::map<pid_t, Known> known_;
-    std::set<std::uint64_t> doors_;              // that restarts have told of
+    std::set<ProgramAddress> doors_;             // that restarts have told of
     mutable std::optional<OwnLibrary> library_;  // read when somebody asks
     std::unique_ptr<IpcMap> merged_;
 };

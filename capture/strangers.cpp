@@ -261,7 +261,7 @@ LibraryExpected expects_library(pid_t pid) {
     if (!stat || (stat->flags & pf_exiting) != 0) return LibraryExpected::undecided;
     // execve gives a process its new, empty memory first, and says last where its environment is
     // (create_elf_tables, fs/binfmt_elf.c); in between it reads the program and its loader from their disk.
-    if (environment && environment->empty() && stat->env_end == 0) return LibraryExpected::undecided;
+    if (environment && environment->empty() && !stat->env_end.known()) return LibraryExpected::undecided;
     return LibraryExpected::no;
 }
 

@@ -27,11 +27,6 @@ constexpr std::chrono::microseconds shortest_run{20}, longest_way{50'000};
 // bytes of stack that libc may use between a wrapper and its system call
 constexpr std::uint32_t deepest_call = 4096;
 
-struct Code {
-    std::uint64_t start = 0, end = 0;
-    [[nodiscard]] bool holds(std::uint64_t address) const { return address >= start && address < end; }
-};
-
 // What a wrapper looks up in the table of hosts that have moved (hijack/moved.h), which a restart fills anew.
 bool tells_address(unsigned long long call) {
     constexpr std::array calls = {SYS_recvfrom, SYS_recvmsg,     SYS_recvmmsg,   SYS_accept,
@@ -43,15 +38,15 @@ bool receives(unsigned long long call) {
     return call == SYS_recvfrom || call == SYS_recvmsg || call == SYS_recvmmsg;
 }
 
-Code library_code(const StoppedProcess& process) {
-    const auto code = ptrace::read_object<std::array<std::uint64_t, 2>>(
+ProgramRange library_code(const StoppedProcess& process) {
+    const auto code = ptrace::read_object<std::array<ProgramAddress, 2>>(
         process.living, process.door + offsetof(Door, code_begin));
-    return code ? Code{(*code)[0], (*code)[1]} : Code{};
+    return code ? ProgramRange{(*code)[0], (*code)[1]} : ProgramRange{};
 }
 
 class Thread {
   public:
-    Thread(const StoppedProcess& process, StoppedThread& thread, const Code& code)
+    Thread(const StoppedProcess& process, StoppedThread& thread, const ProgramRange& code)
         : pid_(process.living), timing_tls_(process.timing_tls), thread_(thread), code_(code) {}
 
     void leave() {
@@ -69,10 +64,10 @@ class Thread {
   private:
     // In the library, or in what a wrapper of its has called.
     [[nodiscard]] bool inside() const {
-        if (code_.holds(thread_.registers.rip)) return true;
+        if (code_.has(ProgramAddress(thread_.registers.rip))) return true;
         if (timing_tls_ == 0) return false;
         const auto note = ptrace::read_object<TimingNote>(
-            pid_, thread_.registers.fs_base + static_cast<std::uint64_t>(timing_tls_));
+            pid_, ProgramAddress(thread_.registers.fs_base) + static_cast<std::uint64_t>(timing_tls_));
         return note && note->call_frame != 0 &&
                note->call_frame - static_cast<std::uint32_t>(thread_.registers.rsp) < deepest_call;
     }
@@ -92,7 +87,8 @@ class Thread {
     // At the instruction `syscall`.
     bool at_call() {
         auto& registers = thread_.registers;
-        const auto code = ptrace::read_object<std::array<std::uint8_t, 2>>(pid_, registers.rip);
+        const auto code =
+            ptrace::read_object<std::array<std::uint8_t, 2>>(pid_, ProgramAddress(registers.rip));
         if (!code || (*code)[0] != 0x0f || (*code)[1] != 0x05) return false;
         // libc's sigqueue(3) and pthread_kill(3) ask with the translated id in another register already.
         if (asks_about_itself(registers.rax)) return false;
@@ -109,7 +105,7 @@ class Thread {
         const auto& registers = thread_.registers;
         if (registers.rax == SYS_sendto) return registers.r8 != 0;
         if (registers.rax != SYS_sendmsg) return false;
-        const auto message = ptrace::read_object<msghdr>(pid_, registers.rsi);
+        const auto message = ptrace::read_object<msghdr>(pid_, ProgramAddress(registers.rsi));
         return message && message->msg_name != nullptr;
     }
     // It is sent before anybody's queue is looked at on this host; on another one it may come too late for
@@ -203,7 +199,7 @@ class Thread {
     pid_t pid_;
     std::int64_t timing_tls_;
     StoppedThread& thread_;
-    const Code& code_;
+    const ProgramRange& code_;
     long no_call_ = -1;
     int signal_ = 0;        // to be delivered when it runs again
     bool standing_ = true;  // in the stop that everybody is in
@@ -213,7 +209,7 @@ class Thread {
 
 void leave_translations(StoppedProcess& process) {
     if (process.job_stopped) return;  // by job control it can stop in no wrapper but at a call
-    const Code code = library_code(process);
+    const ProgramRange code = library_code(process);
     for (auto& thread : process.threads)
         if (!thread.leader_dead) Thread(process, thread, code).leave();
 }

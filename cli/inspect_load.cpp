@@ -124,16 +124,16 @@ const schema::Object* Checkpoint::object(std::int32_t part, std::int64_t id) con
     return nullptr;
 }
 
-std::optional<std::string> read_memory(const LoadedProcess& process, std::uint64_t address,
+std::optional<std::string> read_memory(const LoadedProcess& process, ProgramAddress address,
                                        std::size_t length) {
     std::string result(length, '\0');
     std::size_t done = 0;
     for (const auto& area : process.process.areas)
         for (const auto& run : area.pages) {
-            const std::uint64_t at = address + done;
-            if (done == length || at < run.address || at >= run.address + run.length) continue;
-            const std::size_t some = std::min<std::uint64_t>(length - done, run.address + run.length - at);
-            const auto offset = static_cast<off_t>(run.offset + (at - run.address));
+            const ProgramAddress at = address + done;
+            if (done == length || at < run.at || at >= run.at + run.length) continue;
+            const std::size_t some = std::min<std::uint64_t>(length - done, run.at + run.length - at);
+            const auto offset = static_cast<off_t>(run.offset + (at - run.at));
             if (::pread(process.reader.fd(), result.data() + done, some, offset) !=
                 static_cast<ssize_t>(some))
                 return std::nullopt;
@@ -155,7 +155,7 @@ Result<Checkpoint> load(const std::string& path) {
 
 std::uint64_t verify(Checkpoint& checkpoint) {
     std::uint64_t bytes = 0;
-    const auto check = [&](const ImageReader& reader, std::span<const schema::PageRun> runs) {
+    const auto check = [&](const ImageReader& reader, const auto& runs) {
         if (auto good = verify_pages(reader, runs)) {
             for (const auto& run : runs) bytes += run.length;
         } else {
@@ -169,7 +169,7 @@ std::uint64_t verify(Checkpoint& checkpoint) {
         check(each.reader, runs);
     }
     for (const LoadedObjects& each : checkpoint.objects) {
-        std::vector<schema::PageRun> runs;
+        std::vector<schema::ObjectRun> runs;
         for (const auto& object : each.objects.objects)
             if (const auto* memory = object.get<schema::Memory>())
                 runs.insert(runs.end(), memory->pages.begin(), memory->pages.end());

@@ -51,7 +51,7 @@ struct Checkpoint {
 std::uint64_t verify(Checkpoint& checkpoint);
 
 // Bytes of the process's memory that the image holds; nullopt if part of them isn't in it.
-[[nodiscard]] std::optional<std::string> read_memory(const LoadedProcess& process, std::uint64_t address,
+[[nodiscard]] std::optional<std::string> read_memory(const LoadedProcess& process, ProgramAddress address,
                                                      std::size_t length);
 
 }  // namespace cairn::inspect

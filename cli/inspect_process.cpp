@@ -136,7 +136,7 @@ std::string descriptors_text(const Checkpoint& checkpoint, const LoadedProcess& 
 std::string signals_text(const schema::Process& process) {
     std::uint64_t handled = 0, ignored = 0;
     for (std::size_t i = 0; i < process.actions.size() && i < 64; ++i) {
-        const std::uint64_t handler = process.actions[i].handler;
+        const std::uint64_t handler = process.actions[i].handler.value();
         if (handler == 1)
             ignored |= std::uint64_t{1} << i;
         else if (handler != 0)

@@ -38,8 +38,8 @@ MapLine parse_map_line(std::string_view line) {
     MapLine map;
     const auto range = word(line);
     const auto dash = range.find('-');
-    map.start = hex(range.substr(0, dash));
-    map.end = hex(range.substr(dash + 1));
+    map.start = ProgramAddress(hex(range.substr(0, dash)));
+    map.end = ProgramAddress(hex(range.substr(dash + 1)));
     const auto perms = word(line);
     if (perms.size() >= 4) {
         map.prot = (perms[0] == 'r' ? PROT_READ : 0) | (perms[1] == 'w' ? PROT_WRITE : 0) |
@@ -87,22 +87,23 @@ Result<Stat> parse_stat(const std::string& path) {
         std::from_chars(field[i].data(), field[i].data() + field[i].size(), value);
         return value;
     };
-    const auto address = [&](std::size_t i) {
+    const auto large = [&](std::size_t i) {
         std::uint64_t value = 0;
         std::from_chars(field[i].data(), field[i].data() + field[i].size(), value);
         return value;
     };
+    const auto address = [&](std::size_t i) { return ProgramAddress(large(i)); };
     stat.state = field[3].empty() ? '?' : field[3][0];
     stat.ppid = static_cast<pid_t>(number(4));
     stat.pgrp = static_cast<pid_t>(number(5));
     stat.session = static_cast<pid_t>(number(6));
     stat.tty_nr = static_cast<int>(number(7));
     stat.tpgid = static_cast<pid_t>(number(8));
-    stat.flags = address(9);
-    stat.utime = address(14);
-    stat.stime = address(15);
+    stat.flags = large(9);
+    stat.utime = large(14);
+    stat.stime = large(15);
     stat.nice = static_cast<long>(number(19));
-    stat.start_time = address(22);
+    stat.start_time = large(22);
     stat.start_code = address(26);
     stat.end_code = address(27);
     stat.start_stack = address(28);

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/program_address_text.h"
 
 namespace cairn::proc {
 
 struct MapLine {  // a line of /proc/PID/maps, with what smaps' VmFlags says where it was asked for
-    std::uint64_t start = 0, end = 0;
+    ProgramAddress start, end;
     int prot = 0;  // PROT_*
     bool shared = false;
     std::uint64_t offset = 0;
@@ -37,8 +38,8 @@ struct Stat {
     std::uint64_t start_time = 0;  // clock ticks after boot
     int exit_signal = 0, exit_code = 0;
     long nice = 0;
-    std::uint64_t start_code = 0, end_code = 0, start_stack = 0, start_data = 0, end_data = 0, start_brk = 0,
-                  arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
+    ProgramAddress start_code, end_code, start_stack, start_data, end_data, start_brk, arg_start, arg_end,
+        env_start, env_end;
 };
 
 [[nodiscard]] Result<std::string> read_file(const std::string& path);

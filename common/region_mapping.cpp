@@ -39,11 +39,12 @@ void each_line(std::string_view rest, Look look) {
 
 }  // namespace
 
-FileKey mapped_file(std::uint64_t address) {
+FileKey mapped_file(const void* address) {
+    const auto start = reinterpret_cast<std::uintptr_t>(address);
     FileKey key;
     each_line(proc::read_file("/proc/self/maps").value_or(""), [&](const Line& line) {
-        if (line.start == address) key = line.key;
-        return line.start == address;
+        if (line.start == start) key = line.key;
+        return line.start == start;
     });
     return key;
 }
@@ -58,8 +59,7 @@ MappedAt find_mapping(pid_t pid, const FileKey& file) {
     each_line(*maps, [&](const Line& line) {
         if (line.key == file && result.mapped == Mapped::no) {
             result.mapped = Mapped::yes;
-            result.address = line.start;
-            result.end = line.end;
+            result.at = {ProgramAddress(line.start), ProgramAddress(line.end)};
         }
         if (line.text.ends_with("/libcairn.so") || line.text.ends_with("/libcairn.so (deleted)"))
             result.library = true;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "common/program_address.h"
+
 namespace cairn {
 
 // A file as /proc/PID/maps shows it: on overlayfs and btrfs stat(2) gives another device number.
@@ -17,12 +19,12 @@ struct FileKey {
 };
 
 // The file that this process itself has mapped at `address`.
-[[nodiscard]] FileKey mapped_file(std::uint64_t address);
+[[nodiscard]] FileKey mapped_file(const void* address);
 
 enum class Mapped { no, yes, unknown };  // unknown: /proc/PID/maps may not be read
 struct MappedAt {
     Mapped mapped = Mapped::unknown;
-    std::uint64_t address = 0, end = 0;
+    ProgramRange at;
     bool library = false;  // libcairn.so is mapped too: a member and not one of our tools
 };
 [[nodiscard]] MappedAt find_mapping(pid_t pid, const FileKey& file);

@@ -38,7 +38,7 @@ std::optional<TimespecAt> shorten_timeout(ptrace::Registers& registers, std::int
             return {};
     }
     *argument = (registers.rsp - below_red_zone) & ~std::uint64_t{15};
-    return TimespecAt{*argument, left_ns / 1'000'000'000, left_ns % 1'000'000'000};
+    return TimespecAt{ProgramAddress(*argument), left_ns / 1'000'000'000, left_ns % 1'000'000'000};
 }
 
 }  // namespace cairn

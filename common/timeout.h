@@ -11,7 +11,7 @@ namespace cairn {
 
 // A timespec that the thread's memory must hold before it goes on.
 struct TimespecAt {
-    std::uint64_t address = 0;
+    ProgramAddress address;
     std::int64_t seconds = 0, nanoseconds = 0;
 };
 

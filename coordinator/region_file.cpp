@@ -26,7 +26,7 @@ struct Head {
 
 // As maps shows it: on overlayfs and btrfs stat(2) gives another device number.
 FileKey key_of_mapping(const void* address) {
-    return mapped_file(reinterpret_cast<std::uintptr_t>(address));
+    return mapped_file(address);
 }
 
 FileKey key_of_file(int fd) {

@@ -36,7 +36,7 @@ std::map<uid_t, FileKey> noted_users(const Session& session) {
 
 // By the mapping of a process that has it: no path leads to it, and no process keeps it open.
 Fd open_mapping(pid_t pid, const MappedAt& at) {
-    const std::string link = fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, at.address, at.end);
+    const std::string link = fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, at.at.start, at.at.end);
     return Fd(::open(link.c_str(), O_RDWR | O_CLOEXEC));
 }
 

@@ -434,8 +434,8 @@ Result<> Registry::restore(const wire::ReadyMember& member) {
     set_program_pid(slot, member.real, member.pid);
     slot.parent_pid.store(0, std::memory_order_relaxed);
     slot.born_ns.store(born_of_uid(member.uid), std::memory_order_relaxed);
-    if (member.region_at != 0) slot.region_at.store(member.region_at, std::memory_order_relaxed);
-    if (member.door != 0) slot.door.store(member.door, std::memory_order_relaxed);
+    if (member.region_at.known()) slot.region_at.store(member.region_at.value(), std::memory_order_relaxed);
+    if (member.door.known()) slot.door.store(member.door.value(), std::memory_order_relaxed);
     slot.flags.fetch_or(slot_restored);
     slot.state.store(SlotState::running, std::memory_order_release);
     // The uID of a process that comes from another host begins with that host's hash.

@@ -36,9 +36,9 @@ struct Member {
     ProgramId program_pid;  // what the program believes
     std::uint64_t born_ns = 0;
     std::string uid;
-    std::string name;        // comm when it was seen first; for words about it when it has gone
-    std::uint64_t door = 0;  // where a restart has said that the library's Door is
-    bool found = false;      // had no slot of its own, was found by a scan
+    std::string name;     // comm when it was seen first; for words about it when it has gone
+    ProgramAddress door;  // where a restart has said that the library's Door is
+    bool found = false;   // had no slot of its own, was found by a scan
 };
 
 class Registry {
@@ -74,7 +74,7 @@ class Registry {
     struct Unplaced {
         pid_t pid = 0;
         std::size_t number = 0;  // the region that has no room
-        std::uint64_t region_at = 0;
+        ProgramAddress region_at;
         bool being_born = false;  // perhaps a child of vfork, which registers after its exec
     };
     // Reads the mappings of all that aren't members, if a table has been full since nobody was left over.

@@ -73,7 +73,7 @@ std::vector<Registry::Unplaced> Registry::without_slot() const {
         const auto birth = info ? parents_in_birth.find(info->parent) : parents_in_birth.end();
         const bool being_born = birth != parents_in_birth.end();
         if (being_born && --birth->second == 0) parents_in_birth.erase(birth);
-        found.push_back({pid, carried->first, carried->second.address, being_born});
+        found.push_back({pid, carried->first, carried->second.at.start, being_born});
     }
     return found;
 }
@@ -153,7 +153,7 @@ void Registry::adopt(const Unplaced& who) {
     Slot& slot = region.slots[index];
     set_program_pid(slot, KernelId(pid), program_id(regions_.owners().ids, KernelId(pid)));
     slot.born_ns.store(info->started_ns, std::memory_order_relaxed);
-    slot.region_at.store(who.region_at, std::memory_order_relaxed);
+    slot.region_at.store(who.region_at.value(), std::memory_order_relaxed);
     name_slot(region, index, KernelId(pid));
     slot.state.store(SlotState::running, std::memory_order_release);
     const Place place = Regions::place(number, static_cast<std::uint32_t>(index));

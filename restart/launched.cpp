@@ -23,8 +23,8 @@ void ignore_hang_up(schema::Process& process, std::uint64_t ignored) {
     constexpr std::size_t hang_up = SIGHUP - 1;
     if ((ignored >> hang_up & 1) == 0 || process.actions.size() <= hang_up) return;
     auto& handler = process.actions[hang_up].handler;
-    if (handler == reinterpret_cast<std::uint64_t>(SIG_DFL))
-        handler = reinterpret_cast<std::uint64_t>(SIG_IGN);
+    if (handler == ProgramAddress(reinterpret_cast<std::uint64_t>(SIG_DFL)))
+        handler = ProgramAddress(reinterpret_cast<std::uint64_t>(SIG_IGN));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Result<> Regions::add(const std::string& path, uid_t user, int floor) {
     one.user = user;
     one.owners = all_.empty();
     one.region = static_cast<Region*>(memory);
-    one.key = mapped_file(reinterpret_cast<std::uintptr_t>(memory));
+    one.key = mapped_file(memory);
     one.fd = Fd(::fcntl(fd.get(), F_DUPFD, floor));
     if (!one.fd) return fail_errno("duplicating the region's descriptor");
     all_.push_back(std::move(one));

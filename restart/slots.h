@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "common/program_address.h"
 #include "common/region.h"
 #include "common/region_ops.h"
 
@@ -13,10 +14,10 @@ namespace cairn::restart {
 class Slots {
   public:
     // `door`: of its library. False: the table is full.
-    [[nodiscard]] bool claim(Region& region, ProgramId process, std::uint64_t door) {
+    [[nodiscard]] bool claim(Region& region, ProgramId process, ProgramAddress door) {
         const auto index = claim_slot(region, KernelId());
         if (index == no_slot) return false;
-        region.slots[index].door.store(door);
+        region.slots[index].door.store(door.value());
         all_[process] = {&region, index};
         return true;
     }

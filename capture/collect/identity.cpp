@@ -79,9 +79,10 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
     auto own = proc::stat(process.living);  // a dead main thread shows no addresses
     if (!own) return std::unexpected(std::move(own.error()));
     const auto& stat = *own;
-    image.layout = {stat.start_code, stat.end_code,  stat.start_data,  stat.end_data,
-                    stat.start_brk,  answers.brk,    stat.start_stack, stat.arg_start,
-                    stat.arg_end,    stat.env_start, stat.env_end,     {}};
+    image.layout = {stat.start_code,  stat.end_code,  stat.start_data,
+                    stat.end_data,    stat.start_brk, ProgramAddress(answers.brk),
+                    stat.start_stack, stat.arg_start, stat.arg_end,
+                    stat.env_start,   stat.env_end,   {}};
     auto auxv = proc::read_file(fmt::format("/proc/{}/auxv", process.living));
     if (!auxv) return std::unexpected(std::move(auxv.error()));
     image.layout.auxv.assign(auxv->begin(), auxv->end());

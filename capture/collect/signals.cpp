@@ -58,7 +58,8 @@ Result<std::vector<KernelTimer>> list_timers(pid_t pid) {
 Result<> collect_signals(const StoppedProcess& process, const AgentProcess& answers,
                          const ToProgram& to_program, schema::Process& image) {
     for (const auto& action : answers.actions)
-        image.actions.push_back({action.handler, action.flags, action.restorer, action.mask});
+        image.actions.push_back(
+            {ProgramAddress(action.handler), action.flags, ProgramAddress(action.restorer), action.mask});
     for (const auto& timer : answers.itimers)
         image.itimers.push_back({timer.left_sec * 1'000'000 + timer.left_usec,
                                  timer.interval_sec * 1'000'000 + timer.interval_usec});

@@ -97,7 +97,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     std::uint64_t robust = 0;
     std::size_t robust_size = 0;
     if (::syscall(SYS_get_robust_list, thread.tid, &robust, &robust_size) == 0) {
-        image.robust_list = robust;
+        image.robust_list = ProgramAddress(robust);
         image.robust_list_size = robust_size;
     }
     auto status = TRY(proc::status(process.pid, thread.tid));
@@ -132,10 +132,10 @@ Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_prog
 void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process& image) {
     for (std::size_t i = 0; i < image.threads.size(); ++i) {
         auto& thread = image.threads[i];
-        thread.altstack_base = answers[i].altstack_base;
+        thread.altstack_base = ProgramAddress(answers[i].altstack_base);
         thread.altstack_size = answers[i].altstack_size;
         thread.altstack_flags = answers[i].altstack_flags;
-        thread.clear_child_tid = answers[i].clear_child_tid;
+        thread.clear_child_tid = ProgramAddress(answers[i].clear_child_tid);
         thread.timerslack = answers[i].timerslack;
         thread.death_signal = answers[i].death_signal;
         thread.cpu_ns = answers[i].cpu_ns;

@@ -83,9 +83,9 @@ schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, con
 
 }  // namespace
 
-Result<std::vector<Range>> ranges_with_flag(pid_t pid, std::string_view flag) {
+Result<std::vector<ProgramRange>> ranges_with_flag(pid_t pid, std::string_view flag) {
     auto lines = TRY(proc::maps(pid, true));
-    std::vector<Range> ranges;
+    std::vector<ProgramRange> ranges;
     for (const auto& line : lines)
         if (has_flag(line, flag)) ranges.push_back({line.start, line.end});
     return ranges;
@@ -115,9 +115,9 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, 
     return map;
 }
 
-std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLine>& child,
-                              const std::vector<Range>& wiped) {
-    std::vector<Range> ranges = wiped;
+std::vector<ProgramRange> not_copied(const StillMap& map, const std::vector<proc::MapLine>& child,
+                                     const std::vector<ProgramRange>& wiped) {
+    std::vector<ProgramRange> ranges = wiped;
     auto copy = child.begin();
     for (const auto& line : map.lines) {
         if (line.shared || special(line.name)) continue;
@@ -125,15 +125,16 @@ std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLi
         // MADV_DONTFORK works on whole areas: one is there or it isn't
         if (copy != child.end() && copy->start <= line.start) continue;
         // It may be marked as both.
-        std::erase_if(ranges,
-                      [&](const Range& range) { return line.start <= range.start && range.end <= line.end; });
+        std::erase_if(ranges, [&](const ProgramRange& range) {
+            return line.start <= range.start && range.end <= line.end;
+        });
         ranges.push_back({line.start, line.end});
     }
     return ranges;
 }
 
 Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
-                                             const std::vector<proc::MapLine>& flags, Range scratch,
+                                             const std::vector<proc::MapLine>& flags, ProgramRange scratch,
                                              const ObjectTable& objects) {
     std::vector<schema::Area> areas;
     for (const auto& line : map.lines) {
@@ -165,14 +166,14 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
             area.lock_on_fault = on_fault;
         }
         // The agent's scratch memory may have merged with a neighbour of the program's.
-        const auto add = [&](std::uint64_t start, std::uint64_t end) {
+        const auto add = [&](ProgramAddress start, ProgramAddress end) {
             if (start >= end) return;
             area.start = start;
             area.end = end;
             area.file_offset = line.offset + (start - line.start);
             areas.push_back(area);
         };
-        if (scratch.end > line.start && scratch.start < line.end) {
+        if (scratch.overlaps({line.start, line.end})) {
             add(line.start, std::max(line.start, scratch.start));
             add(std::min(line.end, scratch.end), line.end);
         } else {

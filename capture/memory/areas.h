@@ -11,16 +11,12 @@
 
 namespace cairn::capture {
 
-struct Range {
-    std::uint64_t start = 0, end = 0;
-    friend bool operator==(const Range&, const Range&) = default;
-};
-
 // Taken while the process stands still: everything about its map that a copy-on-write child no longer shows.
 struct StillMap {
-    std::vector<proc::MapLine> lines;               // of the process itself
-    std::map<std::uint64_t, std::int64_t> objects;  // start of a line -> schema::Object id
-    std::vector<std::pair<Range, bool>> locked;     // mlock(2); true: MLOCK_ONFAULT (told since Linux 6.14)
+    std::vector<proc::MapLine> lines;                // of the process itself
+    std::map<ProgramAddress, std::int64_t> objects;  // start of a line -> schema::Object id
+    std::vector<std::pair<ProgramRange, bool>>
+        locked;  // mlock(2); true: MLOCK_ONFAULT (told since Linux 6.14)
 };
 
 // Fails for what can't be saved: device memory, userfaultfd, hugetlb pages.
@@ -29,23 +25,24 @@ struct StillMap {
 
 // Parts of the map that fork did not copy (MADV_DONTFORK), or wiped (MADV_WIPEONFORK, known from `wiped`):
 // they have to be stored before the process goes on.
-[[nodiscard]] std::vector<Range> not_copied(const StillMap& map, const std::vector<proc::MapLine>& child,
-                                            const std::vector<Range>& wiped);
+[[nodiscard]] std::vector<ProgramRange> not_copied(const StillMap& map,
+                                                   const std::vector<proc::MapLine>& child,
+                                                   const std::vector<ProgramRange>& wiped);
 
 // Areas with a VmFlag ("wf", "lo") in smaps. Reading smaps walks all page tables: not to be done during the
 // pause.
-[[nodiscard]] Result<std::vector<Range>> ranges_with_flag(pid_t pid, std::string_view flag);
+[[nodiscard]] Result<std::vector<ProgramRange>> ranges_with_flag(pid_t pid, std::string_view flag);
 
 // The image's areas. `flags`: smaps of the copy-on-write child; `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
                                                            const std::vector<proc::MapLine>& flags,
-                                                           Range scratch, const ObjectTable& objects);
+                                                           ProgramRange scratch, const ObjectTable& objects);
 
 // Pages of an area that differ from what a fresh mapping would show, at most `longest` bytes each; guard
 // regions go into `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap; CAIRN_NO_PAGEMAP_SCAN=1
 // forces the latter.
-[[nodiscard]] Result<std::vector<Range>> stored_pages(
+[[nodiscard]] Result<std::vector<ProgramRange>> stored_pages(
     pid_t pid, const schema::Area& area, std::uint64_t longest,
-    std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards);
+    std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards);
 
 }  // namespace cairn::capture

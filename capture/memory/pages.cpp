@@ -29,8 +29,8 @@ constexpr std::uint64_t entry_present = 1ULL << 63, entry_swapped = 1ULL << 62, 
 // Ends each range where an address is a multiple of `longest`: a restart can then fill huge pages whole.
 class Runs {
   public:
-    Runs(std::uint64_t longest, std::vector<Range>& ranges) : longest_(longest), ranges_(&ranges) {}
-    void add(std::uint64_t start, std::uint64_t end) {
+    Runs(std::uint64_t longest, std::vector<ProgramRange>& ranges) : longest_(longest), ranges_(&ranges) {}
+    void add(ProgramAddress start, ProgramAddress end) {
         while (start < end) {
             const auto stop = std::min(end, start - start % longest_ + longest_);
             if (!ranges_->empty() && ranges_->back().end == start && start % longest_ != 0)
@@ -43,25 +43,25 @@ class Runs {
 
   private:
     std::uint64_t longest_;
-    std::vector<Range>* ranges_;
+    std::vector<ProgramRange>* ranges_;
 };
 
 // False: this kernel has no such ioctl.
 Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
-                  std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards) {
+                  std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards) {
     static bool knows_guards = true;  // since 6.16
     std::array<PageRegion, 512> found;
     ScanArgument argument = {};
     argument.size = sizeof argument;
-    argument.start = area.start;
-    argument.end = area.end;
+    argument.start = area.start.value();
+    argument.end = area.end.value();
     argument.vec = reinterpret_cast<std::uint64_t>(found.data());
     argument.vec_len = found.size();
     if (area.kind == schema::AreaKind::file_private) {
         argument.category_mask = is_file;  // a page that was written to is anonymous
         argument.category_inverted = is_file;
     }
-    while (argument.start < area.end) {
+    while (argument.start < argument.end) {
         argument.category_anyof_mask = is_present | is_swapped | (knows_guards ? is_guard : 0);
         argument.return_mask = is_zero | (knows_guards ? is_guard : 0);
         const int count = ::ioctl(fd, pagemap_scan, &argument);
@@ -76,9 +76,9 @@ Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
         for (int i = 0; i < count; ++i) {
             const auto& region = found.at(static_cast<std::size_t>(i));
             if ((region.categories & is_guard) != 0)
-                guards.emplace_back(region.start, region.end - region.start);
+                guards.emplace_back(ProgramAddress(region.start), region.end - region.start);
             else if ((region.categories & is_zero) == 0 || area.kind == schema::AreaKind::file_private)
-                runs.add(region.start, region.end);
+                runs.add(ProgramAddress(region.start), ProgramAddress(region.end));
         }
         if (argument.walk_end <= argument.start) break;
         argument.start = argument.walk_end;
@@ -87,11 +87,12 @@ Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
 }
 
 Result<> read_entries(int fd, const schema::Area& area, Runs& runs,
-                      std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards) {
+                      std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards) {
     std::vector<std::uint64_t> entries(65536);
-    for (std::uint64_t at = area.start; at < area.end;) {
+    for (ProgramAddress at = area.start; at < area.end;) {
         const auto want = std::min<std::uint64_t>((area.end - at) / image_page, entries.size());
-        const ssize_t got = ::pread(fd, entries.data(), want * 8, static_cast<off_t>(at / image_page * 8));
+        const ssize_t got =
+            ::pread(fd, entries.data(), want * 8, static_cast<off_t>(at.value() / image_page * 8));
         if (got <= 0) return fail_errno("page map of {:#x}-{:#x}", area.start, area.end);
         for (std::size_t i = 0; i < static_cast<std::size_t>(got) / 8; ++i, at += image_page) {
             const auto entry = entries[i];
@@ -112,11 +113,12 @@ Result<> read_entries(int fd, const schema::Area& area, Runs& runs,
 
 }  // namespace
 
-Result<std::vector<Range>> stored_pages(pid_t pid, const schema::Area& area, std::uint64_t longest,
-                                        std::vector<std::pair<std::uint64_t, std::uint64_t>>& guards) {
+Result<std::vector<ProgramRange>> stored_pages(
+    pid_t pid, const schema::Area& area, std::uint64_t longest,
+    std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards) {
     const Fd fd(::open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) return fail_errno("/proc/{}/pagemap", pid);
-    std::vector<Range> ranges;
+    std::vector<ProgramRange> ranges;
     Runs runs(longest, ranges);
     static const bool forced_old = std::getenv("CAIRN_NO_PAGEMAP_SCAN") != nullptr;
     if (!forced_old) {

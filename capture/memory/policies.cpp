@@ -57,10 +57,10 @@ MemoryPolicy parse_policy(std::string_view text) {
     return policy;
 }
 
-Result<std::map<std::uint64_t, MemoryPolicy>> memory_policies(pid_t pid, const MemoryPolicy& of_thread) {
+Result<std::map<ProgramAddress, MemoryPolicy>> memory_policies(pid_t pid, const MemoryPolicy& of_thread) {
     auto text = proc::read_file(fmt::format("/proc/{}/numa_maps", pid));
     if (!text) return std::unexpected(std::move(text.error()));
-    std::map<std::uint64_t, MemoryPolicy> policies;
+    std::map<ProgramAddress, MemoryPolicy> policies;
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
         std::uint64_t start = 0;
@@ -71,7 +71,7 @@ Result<std::map<std::uint64_t, MemoryPolicy>> memory_policies(pid_t pid, const M
                           : rest.starts_with("weighted ")   ? std::string_view("weighted ").size()
                                                             : 0;
         const auto policy = parse_policy(rest.substr(0, rest.find(' ', many)));
-        if (policy.mode != 0 && policy != of_thread) policies[start] = policy;
+        if (policy.mode != 0 && policy != of_thread) policies[ProgramAddress(start)] = policy;
     }
     return policies;
 }

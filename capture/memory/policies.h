@@ -23,7 +23,7 @@ struct MemoryPolicy {
 // By the address at which an area begins. What has no policy of its own shows its thread's there,
 // `of_thread`, and is left out. Counts all pages: not for a process that stands still, and only where there
 // are policies.
-[[nodiscard]] Result<std::map<std::uint64_t, MemoryPolicy>> memory_policies(pid_t pid,
-                                                                            const MemoryPolicy& of_thread);
+[[nodiscard]] Result<std::map<ProgramAddress, MemoryPolicy>> memory_policies(pid_t pid,
+                                                                             const MemoryPolicy& of_thread);
 
 }  // namespace cairn::capture

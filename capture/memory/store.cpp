@@ -31,7 +31,7 @@ class Store {
                 if (!failed_.exchange(true)) error_ = std::move(done.error());
                 return;
             }
-            done_ += job.range.end - job.range.start;
+            done_ += job.range.length();
             if (!reports) continue;
             reporter_.progress(done_, total_, job.label);
             if (auto fine = reporter_.may_go_on([&] { return "writing the image of " + job.label; }); !fine) {
@@ -48,7 +48,7 @@ class Store {
 
   private:
     Result<> store(StoreJob& job, std::vector<std::uint8_t>& buffer) {
-        const auto length = job.range.end - job.range.start;
+        const auto length = job.range.length();
         const auto bytes = std::span(buffer).first(length);
         const bool readable = (job.area->prot & 1) != 0;
         auto done = readable ? ptrace::read_memory(job.source, job.range.start, std::as_writable_bytes(bytes))
@@ -66,7 +66,7 @@ class Store {
             while (end < length && (keep_zeros || !all_zero(&buffer[end]))) end += image_page;
             const auto part = bytes.subspan(begin, end - begin);
             schema::PageRun run;
-            run.address = job.range.start + begin;
+            run.at = job.range.start + begin;
             run.length = part.size();
             run.offset = job.writer->reserve(part.size());
             run.hash = hash64(part);
@@ -103,7 +103,7 @@ Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64
     std::vector<schema::Area*> areas;
     for (const auto& job : jobs)
         if (areas.empty() || areas.back() != job.area) areas.push_back(job.area);
-    for (auto* area : areas) std::ranges::sort(area->pages, {}, &schema::PageRun::address);
+    for (auto* area : areas) std::ranges::sort(area->pages, {}, &schema::PageRun::at);
     return {};
 }
 

@@ -18,7 +18,7 @@ struct StoreJob {
     pid_t source = 0;  // whose memory is read
     ImageWriter* writer = nullptr;
     schema::Area* area = nullptr;  // its pages are filled in
-    Range range;
+    ProgramRange range;
     std::string label;  // for progress
 };
 

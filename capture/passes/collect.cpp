@@ -49,7 +49,7 @@ Result<> start_siblings(Member& member, const Reporter& reporter) {
     if (address < 0)
         return fail("{}: no memory for the agent: {}", proc::label(member.process->pid),
                     std::strerror(static_cast<int>(-address)));
-    const auto at = static_cast<std::uint64_t>(address);
+    const ProgramAddress at(static_cast<std::uint64_t>(address));
     member.scratch = {at, at + size};
     CHECK_OK(agent.start_siblings(at));
     return agent.wait_siblings(reporter);

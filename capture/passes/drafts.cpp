@@ -36,7 +36,7 @@ Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects
     CHECK_OK(add_memory_policies(member.image, source));
     for (auto& area : member.image.areas) {
         if (area.wipe_on_fork && draft.snapshot != nullptr &&
-            std::ranges::none_of(draft.wiped, [&](const Range& range) {
+            std::ranges::none_of(draft.wiped, [&](const ProgramRange& range) {
                 return range.start <= area.start && area.end <= range.end;
             }))
             return fail(
@@ -44,7 +44,7 @@ Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects
                 proc::label(member.process->pid), area.start);
         for (const auto& early : draft.early)
             for (const auto& run : early.pages)
-                if (area.start <= run.address && run.address < area.end) area.pages.push_back(run);
+                if (area.start <= run.at && run.at < area.end) area.pages.push_back(run);
     }
     return {};
 }

@@ -26,7 +26,7 @@ std::vector<AgentSpan> attached_segments(const StillMap& map, const ObjectTable&
     for (const auto& line : map.lines)
         if (const auto object = map.objects.at(line.start);
             object >= 0 && is_segment(objects.object(object)) && spans.size() < max_detached)
-            spans.push_back({line.start, line.end - line.start});
+            spans.push_back({line.start.value(), line.end - line.start});
     return spans;
 }
 

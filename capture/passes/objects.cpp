@@ -29,7 +29,7 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
         };
     }
     options.region = &setting.regions.owners();
-    options.mincore = [&members, &reporter = setting.reporter](const Holder& holder, std::uint64_t start,
+    options.mincore = [&members, &reporter = setting.reporter](const Holder& holder, ProgramAddress start,
                                                                std::uint64_t length) {
         const auto member =
             std::ranges::find(members.all, holder.pid, [](const Member& each) { return each.process->pid; });

@@ -53,7 +53,7 @@ struct Member {
     Holder holder;
     schema::Process image;
     Clock::time_point timers_asked;
-    Range scratch;  // memory that the agent has mapped for the siblings
+    ProgramRange scratch;  // memory that the agent has mapped for the siblings
 };
 
 // The members, with an agent in each. Whoever is still inside when this goes is brought back out.
@@ -87,7 +87,7 @@ struct Draft {
     const StillMap* map = nullptr;  // borrowed
     std::unique_ptr<ImageWriter> writer;
     std::string file;
-    std::vector<Range> wiped;            // memory that the copy-on-write child shows as zeros
+    std::vector<ProgramRange> wiped;     // memory that the copy-on-write child shows as zeros
     std::list<schema::Area> early;       // what had to be stored before the process went on
     std::unique_ptr<Snapshot> snapshot;  // none: all was stored while the process stood still
 };

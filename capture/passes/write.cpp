@@ -19,13 +19,13 @@ namespace {
 Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter) {
     constexpr std::size_t most = 128;
     std::uint64_t total = 0, already = 0;
-    for (const auto& job : jobs) total += job.range.end - job.range.start;
+    for (const auto& job : jobs) total += job.range.length();
     for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
         std::set<ImageWriter*> open;
         std::uint64_t bytes = 0;
         for (; end < jobs.size() && (open.size() < most || open.contains(jobs[end].writer)); ++end) {
             open.insert(jobs[end].writer);
-            bytes += jobs[end].range.end - jobs[end].range.start;
+            bytes += jobs[end].range.length();
         }
         for (auto* writer : open) CHECK_OK(writer->unpark());
         const auto first = jobs.begin() + static_cast<std::ptrdiff_t>(begin);

@@ -33,20 +33,20 @@ bool find_doors(const Stopping& group, StoppedProcess& process) {
     process.living = proc::living_thread(process.pid);
     auto known = registration_of(regions, process.pid);
     process.registered = static_cast<bool>(known);
-    std::uint64_t door = known ? known.slot->door.load() : 0;
+    ProgramAddress door(known ? known.slot->door.load() : 0);
     // Given its slot by the coordinator, which knows nothing of doors.
-    if (known && door == 0) door = regions.door_in(process.living);
-    for (pid_t ancestor = process.pid; door == 0;) {
+    if (known && !door.known()) door = regions.door_in(process.living);
+    for (pid_t ancestor = process.pid; !door.known();) {
         // a child of a raw clone has its parent's memory and so its parent's door: its own copy of it. One
         // that shares it is let go on, to its exec as a rule.
         const pid_t parent = group.parent_of(ancestor);
         if (parent == 0 || share_memory(ancestor, parent)) return false;
         ancestor = parent;
         known = registration_of(regions, ancestor);
-        door = known ? known.slot->door.load() : 0;
+        door = ProgramAddress(known ? known.slot->door.load() : 0);
     }
-    const std::uint64_t region_at = known.slot->region_at.load();
-    if (region_at == 0 || door == 0) return false;
+    const ProgramAddress region_at(known.slot->region_at.load());
+    if (!region_at.known() || !door.known()) return false;
     const auto magic =
         ptrace::read_object<std::uint64_t>(process.living, region_at + offsetof(Region, magic));
     process.unreadable = !magic && magic.error().number == EPERM;

@@ -4,24 +4,30 @@
 
 namespace cairn {
 
-Result<> check_runs(const ImageReader& reader, std::span<const schema::PageRun> runs, std::uint64_t start,
-                    std::uint64_t end) {
-    std::uint64_t at = start;
-    for (const schema::PageRun& run : runs) {
+template <class Place>
+Result<> check_runs(const ImageReader& reader, const std::vector<schema::RunOf<Place>>& runs, Place start,
+                    Place end) {
+    Place at = start;
+    for (const auto& run : runs) {
         CHECK_OK(reader.check_run(run));
-        if (run.address < at || run.address > end || run.length > end - run.address)
+        if (run.at < at || run.at > end || run.length > end - run.at)
             return fail_code(ExitCode::damaged,
                              "image {}: pages at {:#x} ({} bytes) don't lie in order within {:#x}-{:#x}",
-                             reader.path(), run.address, run.length, start, end);
-        at = run.address + run.length;
+                             reader.path(), run.at, run.length, start, end);
+        at = run.at + run.length;
     }
     return {};
 }
 
+template Result<> check_runs(const ImageReader&, const std::vector<schema::PageRun>&, ProgramAddress,
+                             ProgramAddress);
+template Result<> check_runs(const ImageReader&, const std::vector<schema::ObjectRun>&, std::uint64_t,
+                             std::uint64_t);
+
 namespace {
 
 Result<> check_areas(const ImageReader& reader, const schema::Process& process) {
-    std::uint64_t at = 0;
+    ProgramAddress at;
     for (const schema::Area& area : process.areas) {
         if (area.start % image_page != 0 || area.end % image_page != 0 || area.start >= area.end ||
             area.start < at)
@@ -31,8 +37,8 @@ Result<> check_areas(const ImageReader& reader, const schema::Process& process) 
         at = area.end;
         CHECK_OK(check_runs(reader, area.pages, area.start, area.end));
         for (const auto& [address, length] : area.guards)
-            if ((address | length) % image_page != 0 || address < area.start || address > area.end ||
-                length > area.end - address)
+            if (address % image_page != 0 || length % image_page != 0 || address < area.start ||
+                address > area.end || length > area.end - address)
                 return fail_code(ExitCode::damaged,
                                  "image {}: guard pages at {:#x} lie outside of area {:#x}-{:#x}",
                                  reader.path(), address, area.start, area.end);

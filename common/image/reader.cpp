@@ -178,14 +178,18 @@ Result<std::span<const std::uint8_t>> ImageReader::section(SectionType type) con
                      use_another);
 }
 
-Result<> ImageReader::check_run(const schema::PageRun& run) const {
-    const bool aligned = (run.address | run.length | run.offset) % image_page == 0;
+template <class Place>
+Result<> ImageReader::check_run(const schema::RunOf<Place>& run) const {
+    const bool aligned = run.at % image_page == 0 && (run.length | run.offset) % image_page == 0;
     if (!aligned || run.length == 0 || run.length > image_max_run || run.offset < image_page ||
         run.offset > footer_.data_end || run.length > footer_.data_end - run.offset)
         return fail_code(ExitCode::damaged,
                          "image {}: pages at {:#x} (offset {}, {} bytes) lie outside of the page data", path_,
-                         run.address, run.offset, run.length);
+                         run.at, run.offset, run.length);
     return {};
 }
+
+template Result<> ImageReader::check_run(const schema::PageRun& run) const;
+template Result<> ImageReader::check_run(const schema::ObjectRun& run) const;
 
 }  // namespace cairn

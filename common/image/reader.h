@@ -34,7 +34,8 @@ class ImageReader {
     [[nodiscard]] Result<std::span<const std::uint8_t>> section(SectionType type) const;
 
     // ExitCode::damaged unless the run is page-aligned, of 1 byte to 1 MiB, and within the page data.
-    [[nodiscard]] Result<> check_run(const schema::PageRun& run) const;
+    template <class Place>
+    [[nodiscard]] Result<> check_run(const schema::RunOf<Place>& run) const;
 
     [[nodiscard]] int fd() const { return fd_.get(); }  // page data: pread at PageRun::offset
     // Gives the descriptor back: for who has more images than descriptors.
@@ -65,12 +66,14 @@ class ImageReader {
 
 // Reads every run and compares its checksum, `threads` at a time. 1 GiB in the page cache: see
 // docs/image-format.md. Errors: ExitCode::damaged naming file, offset and address.
-[[nodiscard]] Result<> verify_pages(const ImageReader& reader, std::span<const schema::PageRun> runs,
+template <class Place>
+[[nodiscard]] Result<> verify_pages(const ImageReader& reader, const std::vector<schema::RunOf<Place>>& runs,
                                     unsigned threads = 2);
 
 // Runs come in order and don't overlap, each within [start, end) and the file's page data.
-[[nodiscard]] Result<> check_runs(const ImageReader& reader, std::span<const schema::PageRun> runs,
-                                  std::uint64_t start, std::uint64_t end);
+template <class Place>
+[[nodiscard]] Result<> check_runs(const ImageReader& reader, const std::vector<schema::RunOf<Place>>& runs,
+                                  Place start, Place end);
 
 struct ProcessImage {
     ImageReader reader;

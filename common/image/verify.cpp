@@ -14,7 +14,9 @@
 namespace cairn {
 namespace {
 
-Result<> verify_run(const ImageReader& reader, const schema::PageRun& run, std::span<std::uint8_t> buffer) {
+template <class Place>
+Result<> verify_run(const ImageReader& reader, const schema::RunOf<Place>& run,
+                    std::span<std::uint8_t> buffer) {
     CHECK_OK(reader.check_run(run));
     std::size_t have = 0;
     while (have < run.length) {
@@ -31,13 +33,15 @@ Result<> verify_run(const ImageReader& reader, const schema::PageRun& run, std::
             ExitCode::damaged,
             "image {}: pages for address {:#x} ({} bytes at byte {}) are damaged (checksum): take another "
             "generation, or a copy of this file",
-            reader.path(), run.address, run.length, run.offset);
+            reader.path(), run.at, run.length, run.offset);
     return {};
 }
 
 }  // namespace
 
-Result<> verify_pages(const ImageReader& reader, std::span<const schema::PageRun> runs, unsigned threads) {
+template <class Place>
+Result<> verify_pages(const ImageReader& reader, const std::vector<schema::RunOf<Place>>& runs,
+                      unsigned threads) {
     std::atomic<std::size_t> next = 0;
     std::atomic<bool> stop = false;
     std::mutex lock;
@@ -59,5 +63,8 @@ Result<> verify_pages(const ImageReader& reader, std::span<const schema::PageRun
     if (first) return std::unexpected(*std::move(first));
     return {};
 }
+
+template Result<> verify_pages(const ImageReader&, const std::vector<schema::PageRun>&, unsigned);
+template Result<> verify_pages(const ImageReader&, const std::vector<schema::ObjectRun>&, unsigned);
 
 }  // namespace cairn

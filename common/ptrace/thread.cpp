@@ -113,13 +113,13 @@ Result<Rseq> rseq(pid_t tid) {
         if (errno == EIO || errno == EINVAL) return Rseq{};
         return fail_errno("ptrace rseq of {}", tid);
     }
-    return Rseq{configuration.rseq_abi_pointer, configuration.rseq_abi_size, configuration.signature,
-                configuration.flags};
+    return Rseq{ProgramAddress(configuration.rseq_abi_pointer), configuration.rseq_abi_size,
+                configuration.signature, configuration.flags};
 }
 
-Result<> read_memory(pid_t pid, std::uint64_t address, std::span<std::byte> to) {
+Result<> read_memory(pid_t pid, ProgramAddress address, std::span<std::byte> to) {
     const iovec local = {to.data(), to.size()};
-    const iovec remote = {as_number(address), to.size()};
+    const iovec remote = {as_number(address.value()), to.size()};
     const ssize_t got = ::process_vm_readv(pid, &local, 1, &remote, 1, 0);
     if (got < 0) return fail_errno("memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(got) != to.size())
@@ -127,9 +127,9 @@ Result<> read_memory(pid_t pid, std::uint64_t address, std::span<std::byte> to) 
     return {};
 }
 
-Result<> write_memory(pid_t pid, std::uint64_t address, std::span<const std::byte> from) {
+Result<> write_memory(pid_t pid, ProgramAddress address, std::span<const std::byte> from) {
     const iovec local = {const_cast<std::byte*>(from.data()), from.size()};
-    const iovec remote = {as_number(address), from.size()};
+    const iovec remote = {as_number(address.value()), from.size()};
     const ssize_t put = ::process_vm_writev(pid, &local, 1, &remote, 1, 0);
     if (put < 0) return fail_errno("writing to memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(put) != from.size())
@@ -138,18 +138,18 @@ Result<> write_memory(pid_t pid, std::uint64_t address, std::span<const std::byt
     return {};
 }
 
-Result<> read_memory_forced(pid_t pid, std::uint64_t address, std::span<std::byte> to) {
+Result<> read_memory_forced(pid_t pid, ProgramAddress address, std::span<std::byte> to) {
     auto memory = TRY(open_memory(pid, O_RDONLY));
-    const ssize_t got = ::pread(memory.get(), to.data(), to.size(), static_cast<off_t>(address));
+    const ssize_t got = ::pread(memory.get(), to.data(), to.size(), static_cast<off_t>(address.value()));
     if (got < 0) return fail_errno("memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(got) != to.size())
         return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, address, got, to.size());
     return {};
 }
 
-Result<> write_memory_forced(pid_t pid, std::uint64_t address, std::span<const std::byte> from) {
+Result<> write_memory_forced(pid_t pid, ProgramAddress address, std::span<const std::byte> from) {
     auto memory = TRY(open_memory(pid, O_WRONLY));
-    const ssize_t put = ::pwrite(memory.get(), from.data(), from.size(), static_cast<off_t>(address));
+    const ssize_t put = ::pwrite(memory.get(), from.data(), from.size(), static_cast<off_t>(address.value()));
     if (put < 0) return fail_errno("writing to memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(put) != from.size())
         return fail("memory of {} at {:#x}: only {} of {} bytes can be written", pid, address, put,

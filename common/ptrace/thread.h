@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/program_address_text.h"
 
 namespace cairn::ptrace {
 
@@ -39,27 +40,28 @@ inline constexpr int call_stop = SIGTRAP | 0x80;
 [[nodiscard]] Result<std::vector<siginfo_t>> pending(pid_t tid, bool of_process);
 
 struct Rseq {
-    std::uint64_t address = 0;
+    ProgramAddress address;
     std::uint32_t size = 0, signature = 0, flags = 0;
 };
 [[nodiscard]] Result<Rseq> rseq(pid_t tid);
 
 // Memory of a process through process_vm_readv/writev: page protections hold.
-[[nodiscard]] Result<> read_memory(pid_t pid, std::uint64_t address, std::span<std::byte> to);
-[[nodiscard]] Result<> write_memory(pid_t pid, std::uint64_t address, std::span<const std::byte> from);
+[[nodiscard]] Result<> read_memory(pid_t pid, ProgramAddress address, std::span<std::byte> to);
+[[nodiscard]] Result<> write_memory(pid_t pid, ProgramAddress address, std::span<const std::byte> from);
 // The same through /proc/PID/mem: for a tracer, page protections don't hold.
-[[nodiscard]] Result<> read_memory_forced(pid_t pid, std::uint64_t address, std::span<std::byte> to);
-[[nodiscard]] Result<> write_memory_forced(pid_t pid, std::uint64_t address, std::span<const std::byte> from);
+[[nodiscard]] Result<> read_memory_forced(pid_t pid, ProgramAddress address, std::span<std::byte> to);
+[[nodiscard]] Result<> write_memory_forced(pid_t pid, ProgramAddress address,
+                                           std::span<const std::byte> from);
 
 template <class T>
-[[nodiscard]] Result<T> read_object(pid_t pid, std::uint64_t address) {
+[[nodiscard]] Result<T> read_object(pid_t pid, ProgramAddress address) {
     T object;
     CHECK_OK(read_memory(pid, address, std::as_writable_bytes(std::span(&object, 1))));
     return object;
 }
 
 template <class T>
-[[nodiscard]] Result<> write_object(pid_t pid, std::uint64_t address, const T& object) {
+[[nodiscard]] Result<> write_object(pid_t pid, ProgramAddress address, const T& object) {
     return write_memory(pid, address, std::as_bytes(std::span(&object, 1)));
 }
 

@@ -17,6 +17,7 @@
 
 #include "common/error.h"
 #include "common/ids.h"
+#include "common/program_address.h"
 #include "common/schema/msgpack.h"
 #include "common/schema/process.h"
 
@@ -46,6 +47,11 @@ struct IsId : std::false_type {};
 template <class Space>
 struct IsId<Id<Space>> : std::true_type {};
 
+template <class T>
+struct IsRun : std::false_type {};
+template <class Place>
+struct IsRun<RunOf<Place>> : std::true_type {};
+
 // --- to JSON
 
 inline json write(const Bytes& bytes, Style) {
@@ -57,25 +63,31 @@ json write(const Id<Space>& id, Style) {
     return json(id.number());
 }
 
-inline json write(const PageRun& run, Style) {
-    return json::array({run.address, run.length, run.offset, run.hash});
+inline json write(ProgramAddress address, Style) {
+    return json(address.value());
+}
+
+template <class Place>
+json write(const RunOf<Place>& run, Style style) {
+    return json::array({write(run.at, style), run.length, run.offset, run.hash});
 }
 
 // A process of many GiB can have millions of runs: as one binary value they cost 32 bytes each and one copy.
-inline json write(const std::vector<PageRun>& runs, Style style) {
+template <class Place>
+json write(const std::vector<RunOf<Place>>& runs, Style style) {
     if (style == Style::disk) {
-        static_assert(sizeof(PageRun) == 32 && std::is_trivially_copyable_v<PageRun>);
-        Bytes packed(runs.size() * sizeof(PageRun));
+        static_assert(sizeof(RunOf<Place>) == 32 && std::is_trivially_copyable_v<RunOf<Place>>);
+        Bytes packed(runs.size() * sizeof(RunOf<Place>));
         if (!runs.empty()) std::memcpy(packed.data(), runs.data(), packed.size());
         return json::binary(std::move(packed));
     }
     json list = json::array();
-    for (const PageRun& run : runs) list.push_back(write(run, style));
+    for (const auto& run : runs) list.push_back(write(run, style));
     return list;
 }
 
-inline json write(const std::pair<std::uint64_t, std::uint64_t>& pair, Style) {
-    return json::array({pair.first, pair.second});
+inline json write(const std::pair<ProgramAddress, std::uint64_t>& pair, Style style) {
+    return json::array({write(pair.first, style), pair.second});
 }
 
 template <class T>
@@ -180,6 +192,12 @@ void read(const json& from, Id<Space>& to) {
     to = Id<Space>(number);
 }
 
+inline void read(const json& from, ProgramAddress& to) {
+    std::uint64_t value = 0;
+    read(from, value);
+    to = ProgramAddress(value);
+}
+
 inline void read(const json& from, double& to) {
     if (!from.is_number()) wrong(fmt::format("is {}, not a number", from.type_name()));
     to = from.get<double>();
@@ -213,15 +231,16 @@ inline void need_array(const json& from, std::size_t at_least = 0) {
     if (from.size() < at_least) wrong(fmt::format("has {} elements, not {}", from.size(), at_least));
 }
 
-inline void read(const json& from, std::pair<std::uint64_t, std::uint64_t>& to) {
+inline void read(const json& from, std::pair<ProgramAddress, std::uint64_t>& to) {
     need_array(from, 2);
     read(from[0], to.first);
     read(from[1], to.second);
 }
 
-inline void read(const json& from, PageRun& to) {
+template <class Place>
+void read(const json& from, RunOf<Place>& to) {
     need_array(from, 4);
-    read(from[0], to.address);
+    read(from[0], to.at);
     read(from[1], to.length);
     read(from[2], to.offset);
     read(from[3], to.hash);
@@ -235,12 +254,12 @@ void read(const json& from, T (&to)[N]) {
 
 template <class T>
 void read(const json& from, std::vector<T>& to) {
-    if constexpr (std::is_same_v<T, PageRun>) {
+    if constexpr (IsRun<T>::value) {
         if (from.is_binary()) {
             const Bytes& packed = from.get_binary();
-            if (packed.size() % sizeof(PageRun) != 0)
+            if (packed.size() % sizeof(T) != 0)
                 wrong(fmt::format("has {} bytes, not a multiple of 32", packed.size()));
-            to.resize(packed.size() / sizeof(PageRun));
+            to.resize(packed.size() / sizeof(T));
             if (!to.empty()) std::memcpy(to.data(), packed.data(), packed.size());
             return;
         }

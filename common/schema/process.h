@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/ids_text.h"
+#include "common/program_address_text.h"
 #include "common/schema/field.h"
 #include "common/schema/lock.h"
 #include "common/schema/semaphore.h"
@@ -31,11 +32,13 @@ struct Thread {
     Bytes xstate;                // NT_X86_XSTATE, whole XSAVE area
     std::uint64_t blocked = 0;   // signal mask, bit n-1 for signal n
     std::vector<Bytes> pending;  // siginfo_t, signals sent to this thread, oldest first
-    std::uint64_t altstack_base = 0, altstack_size = 0;
+    ProgramAddress altstack_base;
+    std::uint64_t altstack_size = 0;
     std::int32_t altstack_flags = 2;  // SS_DISABLE
-    std::uint64_t clear_child_tid = 0;
-    std::uint64_t robust_list = 0, robust_list_size = 0;
-    std::uint64_t rseq = 0;
+    ProgramAddress clear_child_tid;
+    ProgramAddress robust_list;
+    std::uint64_t robust_list_size = 0;
+    ProgramAddress rseq;
     std::uint32_t rseq_size = 0, rseq_signature = 0, rseq_flags = 0;
     std::string name;
     std::int32_t policy = 0, priority = 0, nice = 0, ioprio = 0;
@@ -53,8 +56,11 @@ struct Thread {
     std::vector<std::int32_t> filters;  // indexes of Process::filters, the oldest first
 };
 
-struct SignalAction {  // as rt_sigaction(2) gives it
-    std::uint64_t handler = 0, flags = 0, restorer = 0, mask = 0;
+struct SignalAction {        // as rt_sigaction(2) gives it
+    ProgramAddress handler;  // or SIG_DFL, SIG_IGN
+    std::uint64_t flags = 0;
+    ProgramAddress restorer;
+    std::uint64_t mask = 0;
 };
 
 enum class AreaKind {
@@ -67,15 +73,19 @@ enum class AreaKind {
     region,  // the session's region: mapped again
 };
 
-// A run of pages in the image file.
-struct PageRun {
-    std::uint64_t address = 0, length = 0;  // bytes, page-aligned
-    std::uint64_t offset = 0;               // in the image file, page-aligned
-    std::uint64_t hash = 0;                 // XXH3-64 of the length bytes; a run is at most 1 MiB long
+// A run of pages in the image file, and where they belong.
+template <class Place>
+struct RunOf {
+    Place at{};                // page-aligned
+    std::uint64_t length = 0;  // bytes, page-aligned
+    std::uint64_t offset = 0;  // in the image file, page-aligned
+    std::uint64_t hash = 0;    // XXH3-64 of the length bytes; a run is at most 1 MiB long
 };
+using PageRun = RunOf<ProgramAddress>;
+using ObjectRun = RunOf<std::uint64_t>;  // of an object that has contents: the offset in it
 
 struct Area {
-    std::uint64_t start = 0, end = 0;
+    ProgramAddress start, end;
     std::int32_t prot = 0;  // PROT_*
     AreaKind kind = AreaKind::anonymous;
     bool grows_down = false, no_reserve = false, locked = false, lock_on_fault = false, dont_fork = false,
@@ -86,7 +96,7 @@ struct Area {
     std::int64_t object = -1;  // schema::Object id: the file or the memory object
     std::string name;          // as in /proc/PID/maps, "" for none
     std::vector<PageRun> pages;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>>
+    std::vector<std::pair<ProgramAddress, std::uint64_t>>
         guards;  // address, length of guard regions (MADV_GUARD_INSTALL)
 };
 
@@ -111,8 +121,8 @@ struct Limit {
 };
 
 struct MemoryLayout {  // struct prctl_mm_map
-    std::uint64_t start_code = 0, end_code = 0, start_data = 0, end_data = 0, start_brk = 0, brk = 0,
-                  start_stack = 0, arg_start = 0, arg_end = 0, env_start = 0, env_end = 0;
+    ProgramAddress start_code, end_code, start_data, end_data, start_brk, brk, start_stack, arg_start,
+        arg_end, env_start, env_end;
     Bytes auxv;
 };
 
@@ -171,8 +181,8 @@ struct Process {
     std::vector<SemaphoreUndo> undo;
 
     // The hijack library's place in this process.
-    std::uint64_t region_at = 0;
-    std::uint64_t door = 0;       // address of the agent's Door (common/agent.h)
+    ProgramAddress region_at;
+    ProgramAddress door;          // of the agent's Door (common/agent.h)
     std::int64_t timing_tls = 0;  // offset of the TimingNote from each thread's pointer, 0: none
 };
 

@@ -23,7 +23,9 @@ void fields(S& s, F&& f) {
 
 struct CapturedMember {
     KernelId pid{};
-    std::optional<std::uint64_t> born_ns{}, door{};  // of one who is in another user's region
+    // Of one who is in another user's region.
+    std::optional<std::uint64_t> born_ns{};
+    std::optional<ProgramAddress> door{};
 };
 template <Struct<CapturedMember> S, class F>
 void fields(S& s, F&& f) {

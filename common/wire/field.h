@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/ids_text.h"
+#include "common/program_address.h"
 #include "common/schema/field.h"
 
 namespace cairn::wire {

@@ -131,7 +131,7 @@ struct ReadyMember {
     KernelId real{};
     std::uint32_t slot = std::numeric_limits<std::uint32_t>::max();
     std::optional<std::uint32_t> user{};  // whose region the slot is in; none: the session's owner's
-    std::uint64_t region_at = 0, door = 0;
+    ProgramAddress region_at{}, door{};
 };
 template <Struct<ReadyMember> S, class F>
 void fields(S& s, F&& f) {

@@ -40,7 +40,8 @@ struct Holder {
 
 // A line of /proc/PID/maps.
 struct Mapping {
-    std::uint64_t start = 0, end = 0, offset = 0;
+    ProgramAddress start, end;
+    std::uint64_t offset = 0;
     dev_t device = 0;  // makedev(major, minor) of the line
     ino_t inode = 0;
     std::string path;  // as the line says; " (deleted)" at the end may be there or cut off
@@ -63,7 +64,8 @@ struct ObjectOptions {
     // mincore(2) done in the process: a byte for each page of [start, start+length). Lets an ordinary user
     // tell untouched pages of shared memory that no descriptor leads to. Empty: all its pages are read, which
     // fills its holes.
-    std::function<Result<std::vector<std::uint8_t>>(const Holder&, std::uint64_t start, std::uint64_t length)>
+    std::function<Result<std::vector<std::uint8_t>>(const Holder&, ProgramAddress start,
+                                                    std::uint64_t length)>
         mincore;
     std::string cid;
     std::int32_t np = 0;

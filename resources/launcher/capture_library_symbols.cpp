@@ -21,8 +21,8 @@ class Library {
   public:
     Library(Fd file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
-    // Values as the file has them: relative to where its first byte is mapped.
-    Result<LibrarySymbols> exported(std::span<const std::string_view> names) {
+    // `start`: where its first byte is mapped; a library's first segment begins at address 0 of its own.
+    Result<LibrarySymbols> exported(std::span<const std::string_view> names, ProgramAddress start) {
         auto header = TRY(items<Elf64_Ehdr>(0, 1));
         const Elf64_Ehdr& elf = header.front();
         if (std::memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -41,7 +41,7 @@ class Library {
             if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= text.size()) continue;
             const std::string_view name(text.data() + symbol.st_name);
             if (std::ranges::find(names, name) != names.end())
-                found.emplace(name, LibrarySymbol{symbol.st_value, symbol.st_size});
+                found.emplace(name, LibrarySymbol{start + symbol.st_value, symbol.st_size});
         }
         return found;
     }
@@ -77,11 +77,7 @@ Result<LibrarySymbols> library_symbols(pid_t pid, std::string_view library,
     struct stat status {};
     if (first->deleted || ::fstat(file.get(), &status) != 0 || status.st_ino != first->inode)
         return fail("{}: has been replaced since it was mapped", first->name);
-    auto found = Library(std::move(file), first->name).exported(names);
-    if (!found) return found;
-    // A library's first segment begins at address 0 of its own.
-    for (auto& [name, symbol] : *found) symbol.address += first->start;
-    return found;
+    return Library(std::move(file), first->name).exported(names, first->start);
 }
 
 }  // namespace cairn::capture

@@ -8,11 +8,12 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/program_address.h"
 
 namespace cairn::capture {
 
 struct LibrarySymbol {
-    std::uint64_t address = 0;  // in the process
+    ProgramAddress address;
     std::uint64_t size = 0;
 };
 using LibrarySymbols = std::map<std::string, LibrarySymbol, std::less<>>;

@@ -38,11 +38,12 @@ class PostedReceives {
         if (object_ % sizeof(Word) != 0 || item_ < object_ + 2 * sizeof(Word) || item_ > 1024 ||
             list != object_ + item_ + sizeof(Word) || posted_ < item_ + tag_before_end || posted_ > 4096)
             return fail("its objects have sizes that were never seen");
-        const Word base = at("pmix_ptl_base"), end = base + symbols_.find("pmix_ptl_base")->second.size;
+        const ProgramAddress base = at("pmix_ptl_base"),
+                             end = base + symbols_.find("pmix_ptl_base")->second.size;
         // The first list in there is that of the posted receives. What stands before the pointer to the class
         // is the version's affair.
-        for (Word where = base; where + list <= end; where += sizeof(Word)) {
-            if (word(where) != at("pmix_list_t_class")) continue;
+        for (ProgramAddress where = base; where + list <= end; where += sizeof(Word)) {
+            if (address(where) != at("pmix_list_t_class")) continue;
             for (Word before = 0; before < object_ && where - before >= base; before += sizeof(Word))
                 if (auto found = walk(where - before, before)) return *found;
             break;
@@ -51,30 +52,34 @@ class PostedReceives {
     }
 
   private:
-    [[nodiscard]] Word at(std::string_view name) const { return symbols_.find(name)->second.address; }
-
-    // 0 is never right where this is asked.
-    [[nodiscard]] Word word(Word address) const {
-        return ptrace::read_object<Word>(pid_, address).value_or(0);
+    [[nodiscard]] ProgramAddress at(std::string_view name) const {
+        return symbols_.find(name)->second.address;
     }
 
+    // 0 is never right where this is asked.
+    [[nodiscard]] Word word(ProgramAddress at) const {
+        return ptrace::read_object<Word>(pid_, at).value_or(0);
+    }
+    [[nodiscard]] ProgramAddress address(ProgramAddress at) const { return ProgramAddress(word(at)); }
+
     // A list is an object, a sentinel and its length; an item is an object, next and previous.
-    std::optional<std::vector<std::uint32_t>> walk(Word list, Word class_at) const {
-        const Word sentinel = list + object_, length = word(sentinel + item_);
+    std::optional<std::vector<std::uint32_t>> walk(ProgramAddress list, Word class_at) const {
+        const ProgramAddress sentinel = list + object_;
+        const Word length = word(sentinel + item_);
         // Constructed as an object only.
-        if (word(sentinel + class_at) != at("pmix_object_t_class") || length > most_items)
+        if (address(sentinel + class_at) != at("pmix_object_t_class") || length > most_items)
             return std::nullopt;
         std::vector<std::uint32_t> tags;
-        Word previous = sentinel, item = word(sentinel + object_);
+        ProgramAddress previous = sentinel, item = address(sentinel + object_);
         for (Word i = 0; i < length; ++i) {
-            if (word(item + class_at) != at("pmix_ptl_posted_recv_t_class") ||
-                word(item + object_ + sizeof(Word)) != previous)
+            if (address(item + class_at) != at("pmix_ptl_posted_recv_t_class") ||
+                address(item + object_ + sizeof(Word)) != previous)
                 return std::nullopt;
             const auto tag = ptrace::read_object<std::uint32_t>(pid_, item + posted_ - tag_before_end);
             if (!tag) return std::nullopt;
             if (*tag >= first_dynamic_tag && *tag != any_tag) tags.push_back(*tag);
             previous = item;
-            item = word(item + object_);
+            item = address(item + object_);
         }
         if (item != sentinel) return std::nullopt;
         return tags;

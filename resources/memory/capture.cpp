@@ -101,7 +101,7 @@ class Store {
             padded.resize((data.size() + page - 1) / page * page);
             data = padded;
         }
-        const schema::PageRun run{offset, data.size(), writer_.reserve(data.size()), hash64(data)};
+        const schema::ObjectRun run{offset, data.size(), writer_.reserve(data.size()), hash64(data)};
         saved_.pages.push_back(run);
         return writer_.write_at(run.offset, data);
     }
@@ -158,7 +158,7 @@ Result<> read_segment(int id, const schema::Object& object, std::uint64_t size, 
     void* const at = ::shmat(id, nullptr, SHM_RDONLY);
     if (at == reinterpret_cast<void*>(-1))
         return fail_errno("System V segment {} can't be attached", object.path);
-    const auto begin = reinterpret_cast<std::uint64_t>(at);
+    const ProgramAddress begin(reinterpret_cast<std::uint64_t>(at));
     // Of huge pages the pool may have none for a look at it: that would be SIGBUS. Nothing else tells.
     const auto lines = proc::maps(::getpid(), true).value_or(std::vector<proc::MapLine>{});
     const auto line = std::ranges::find(lines, begin, &proc::MapLine::start);
@@ -214,10 +214,10 @@ class MappingReader {
 
     // True: the page's contents are in `to`. False: it isn't the object's own page, or was never touched.
     // Error with errno EIO or EFAULT: beyond the end of the object.
-    Result<bool> read(std::uint64_t address, std::span<std::uint8_t> to) {
+    Result<bool> read(ProgramAddress address, std::span<std::uint8_t> to) {
         if (pagemap_) {
             std::uint64_t entry = 0;
-            const auto at = static_cast<off_t>(address / page * sizeof entry);
+            const auto at = static_cast<off_t>(address.value() / page * sizeof entry);
             if (::pread(pagemap_.get(), &entry, sizeof entry, at) != sizeof entry)
                 return fail_errno("pagemap");
             if ((entry & (pagemap_present | pagemap_swapped)) != 0 && (entry & pagemap_file) == 0)
@@ -231,7 +231,7 @@ class MappingReader {
             }
             if ((resident_.at(index) & 1) == 0) return false;
         }
-        const ssize_t got = ::pread(memory_.get(), to.data(), to.size(), static_cast<off_t>(address));
+        const ssize_t got = ::pread(memory_.get(), to.data(), to.size(), static_cast<off_t>(address.value()));
         if (got < 0) return fail_errno("/proc/PID/mem at {:#x}", address);
         return static_cast<std::size_t>(got) == to.size();
     }
@@ -241,7 +241,7 @@ class MappingReader {
     void find_end() {
         const auto inside = [&](std::uint64_t index) {
             char byte = 0;
-            return ::pread(memory_.get(), &byte, 1, static_cast<off_t>(start_ + index * page)) == 1;
+            return ::pread(memory_.get(), &byte, 1, static_cast<off_t>((start_ + index * page).value())) == 1;
         };
         std::uint64_t beyond = resident_.size();
         end_ = beyond;
@@ -263,7 +263,9 @@ class MappingReader {
     Fd memory_, pagemap_;
     bool shared_ = false;
     std::vector<std::uint8_t> resident_;
-    std::uint64_t start_ = 0, end_ = 0;  // of `resident_`: address; pages
+    // Of `resident_`.
+    ProgramAddress start_;
+    std::uint64_t end_ = 0;  // pages
 };
 
 Result<> read_mappings(Table& table, schema::Memory& saved, const Memory& memory, Store& store) {
@@ -384,7 +386,7 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
                  : saved.type == MemoryType::sysv
                      ? read_segment(static_cast<int>(inode.number), object, saved.size, store)
                      : read_mappings(table, saved, memory, store));
-        std::ranges::sort(saved.pages, {}, &schema::PageRun::address);
+        std::ranges::sort(saved.pages, {}, &schema::ObjectRun::at);
     }
     for (const auto& [id, segment] : table.of<MemoriesFound>().unattached) {
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];

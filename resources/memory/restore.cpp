@@ -45,7 +45,7 @@ class Mapped {
     std::uint64_t size_;
 };
 
-Result<std::uint64_t> read_run(const ImageReader& image, const schema::PageRun& run, std::uint8_t* to) {
+Result<std::uint64_t> read_run(const ImageReader& image, const schema::ObjectRun& run, std::uint8_t* to) {
     std::uint64_t done = 0;
     while (done < run.length) {
         const ssize_t got =
@@ -66,12 +66,12 @@ Result<std::uint64_t> read_run(const ImageReader& image, const schema::PageRun& 
 Result<> take_huge_pages(const schema::Object& object, int fd) {
     constexpr int most_tries = 200;
     const schema::Memory& saved = saved_of(object);
-    for (const schema::PageRun& run : saved.pages) {
-        if (run.address >= saved.size) continue;
-        const auto length = static_cast<off_t>(std::min(run.length, saved.size - run.address));
+    for (const schema::ObjectRun& run : saved.pages) {
+        if (run.at >= saved.size) continue;
+        const auto length = static_cast<off_t>(std::min(run.length, saved.size - run.at));
         int failed = 0;
         for (int tries = 0; tries < most_tries; ++tries) {
-            failed = ::fallocate(fd, 0, static_cast<off_t>(run.address), length) == 0 ? 0 : errno;
+            failed = ::fallocate(fd, 0, static_cast<off_t>(run.at), length) == 0 ? 0 : errno;
             if (failed != ENOSPC && failed != ENOMEM && failed != EINTR) break;
             const timespec slice = {0, 10'000'000};
             ::nanosleep(&slice, nullptr);
@@ -101,18 +101,18 @@ Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
         if (!mapped.emplace(fd, saved.size, MAP_NORESERVE).ok())
             return fail_errno("{}: {} bytes of huge pages", object.path, saved.size);
     }
-    for (const schema::PageRun& run : saved.pages) {
+    for (const schema::ObjectRun& run : saved.pages) {
         CHECK_OK(image.check_run(run));
-        if (run.address >= saved.size)
+        if (run.at >= saved.size)
             return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
-        const std::uint64_t length = std::min(run.length, saved.size - run.address);
+        const std::uint64_t length = std::min(run.length, saved.size - run.at);
         if (huge && length < run.length)
             return fail_code(ExitCode::damaged, "{}: {} ends within a page", image.path(), object.path);
-        CHECK_OK(read_run(image, run, huge ? mapped->data() + run.address : piece.data()));
+        CHECK_OK(read_run(image, run, huge ? mapped->data() + run.at : piece.data()));
         std::uint64_t written = huge ? length : 0;
         while (written < length) {
-            const ssize_t wrote = ::pwrite(fd, piece.data() + written, length - written,
-                                           static_cast<off_t>(run.address + written));
+            const ssize_t wrote =
+                ::pwrite(fd, piece.data() + written, length - written, static_cast<off_t>(run.at + written));
             if (wrote < 0) return fail_errno("contents of {}", object.path);
             written += static_cast<std::uint64_t>(wrote);
         }

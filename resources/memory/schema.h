@@ -36,7 +36,7 @@ struct Memory {
     static constexpr std::string_view kind = "memory";
     MemoryType type = MemoryType::anonymous;
     std::uint64_t size = 0;          // bytes
-    std::vector<PageRun> pages;      // in the objects image; address = offset in the object
+    std::vector<ObjectRun> pages;    // in the objects image
     std::optional<FileOwner> owner;  // of a file
     std::uint32_t seals = 0;         // of a memfd; and its name and flags
     std::string name;

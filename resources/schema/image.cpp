@@ -11,7 +11,7 @@ Result<> check_objects(const ImageReader& reader, const schema::Objects& objects
         if (memory == nullptr) continue;
         // The last page of a memory object may be a part of one.
         const std::uint64_t whole = memory->size + (image_page - memory->size % image_page) % image_page;
-        if (auto good = check_runs(reader, memory->pages, 0, whole); !good)
+        if (auto good = check_runs(reader, memory->pages, std::uint64_t{0}, whole); !good)
             return std::unexpected(std::move(good).error().in(fmt::format("object {}", object.id)));
     }
     return {};

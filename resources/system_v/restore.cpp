@@ -68,7 +68,7 @@ void set_owner(const schema::IpcPermissions& wanted, About& about, ipc_perm& per
     (void)control(IPC_SET, about);
 }
 
-Result<schema::Bytes> read_run(const ImageReader& image, const schema::PageRun& run) {
+Result<schema::Bytes> read_run(const ImageReader& image, const schema::ObjectRun& run) {
     schema::Bytes piece(run.length);
     for (std::uint64_t done = 0; done < run.length;) {
         const ssize_t got = ::pread(image.fd(), piece.data() + done, run.length - done,
@@ -97,16 +97,16 @@ Result<> fill_attached(const ImageReader& image, const schema::Object& object, s
                        bool fresh) {
     const auto& saved = *object.get<schema::Memory>();
     auto runs = saved.pages;
-    std::ranges::sort(runs, {}, &schema::PageRun::address);
+    std::ranges::sort(runs, {}, &schema::ObjectRun::at);
     std::uint64_t end = 0;
-    for (const schema::PageRun& run : runs) {
+    for (const schema::ObjectRun& run : runs) {
         CHECK_OK(image.check_run(run));
-        if (run.address >= saved.size || run.address < end)
+        if (run.at >= saved.size || run.at < end)
             return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
-        if (!fresh) clear(begin, end, run.address);
+        if (!fresh) clear(begin, end, run.at);
         auto piece = TRY(read_run(image, run));
-        std::memcpy(begin + run.address, piece.data(), std::min(run.length, saved.size - run.address));
-        end = run.address + run.length;
+        std::memcpy(begin + run.at, piece.data(), std::min(run.length, saved.size - run.at));
+        end = run.at + run.length;
     }
     if (!fresh) clear(begin, end, saved.size);
     return {};

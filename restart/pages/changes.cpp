@@ -5,19 +5,11 @@
 namespace cairn::restart::pages {
 namespace {
 
-struct Range {
-    std::uint64_t start = 0, end = 0;
-
-    [[nodiscard]] bool has(std::uint64_t address) const { return start <= address && address < end; }
-    [[nodiscard]] bool overlaps(const Range& other) const { return start < other.end && other.start < end; }
-    bool operator==(const Range&) const = default;
-};
-
-Range source(const Event& event) {
+ProgramRange source(const Event& event) {
     return {event.from, event.from + event.length};
 }
-Range destination(const Event& event) {
-    return event.kind == Change::remap ? Range{event.to, event.to + event.length} : Range{};
+ProgramRange destination(const Event& event) {
+    return event.kind == Change::remap ? ProgramRange{event.to, event.to + event.length} : ProgramRange{};
 }
 
 // What becomes of what was missing at an address.
@@ -28,7 +20,7 @@ struct Fate {
 
 // mremap() without MREMAP_DONTUNMAP tells of the move, and then that its old place is unmapped: the two are
 // one.
-Fate fate(std::uint64_t address, std::span<const Event> batch) {
+Fate fate(ProgramAddress address, std::span<const Event> batch) {
     Fate result;
     bool removed = false;
     for (const auto& event : batch) {
@@ -51,7 +43,7 @@ Fate fate(std::uint64_t address, std::span<const Event> batch) {
     return result;
 }
 
-bool arrives_at(std::uint64_t address, std::span<const Event> batch) {
+bool arrives_at(ProgramAddress address, std::span<const Event> batch) {
     return std::ranges::any_of(batch, [&](const Event& event) { return destination(event).has(address); });
 }
 
@@ -74,7 +66,7 @@ class Inherited {
   private:
     // An address that was registered before, and is not when the change has happened, unless something else
     // has moved there since.
-    [[nodiscard]] std::optional<std::uint64_t> telling(const Event& event) const {
+    [[nodiscard]] std::optional<ProgramAddress> telling(const Event& event) const {
         if (event.kind == Change::remap || before_.find(event.from)) return event.from;
         const auto piece = before_.pieces().lower_bound(event.from);
         if (piece != before_.pieces().end() && piece->first < event.from + event.length) return piece->first;

@@ -35,8 +35,9 @@ enum class Change {
 
 struct Event {
     Change kind = Change::remove;
-    std::uint64_t from = 0, length = 0;
-    std::uint64_t to = 0;     // remap
+    ProgramAddress from{};
+    std::uint64_t length = 0;
+    ProgramAddress to{};      // remap
     std::uint32_t child = 0;  // fork: its number among the spaces
     bool operator==(const Event&) const = default;
 };
@@ -51,7 +52,7 @@ struct Event {
 // the userfaultfd is asked of the child, as it was at its birth, and of the parent, as it is behind the
 // batch. Nothing: as apply_all(), or somebody's memory has grown to where something was unmapped, which no
 // event tells.
-using Registered = std::function<bool(std::uint64_t)>;
+using Registered = std::function<bool(ProgramAddress)>;
 [[nodiscard]] std::optional<Missing> missing_at_birth(const Missing& before, std::span<const Event> batch,
                                                       const Registered& in_child,
                                                       const Registered& in_parent);

@@ -2,7 +2,7 @@
 
 namespace cairn::restart::pages {
 
-void Missing::split(std::uint64_t address) {
+void Missing::split(ProgramAddress address) {
     const auto found = find(address);
     if (!found || found->first == address) return;
     const auto [start, piece] = *found;
@@ -10,13 +10,13 @@ void Missing::split(std::uint64_t address) {
     pieces_[address] = {piece.end, piece.run, piece.skip + (address - start)};
 }
 
-void Missing::erase(std::uint64_t start, std::uint64_t end) {
+void Missing::erase(ProgramAddress start, ProgramAddress end) {
     split(start);
     split(end);
     pieces_.erase(pieces_.lower_bound(start), pieces_.lower_bound(end));
 }
 
-std::optional<std::pair<std::uint64_t, Piece>> Missing::find(std::uint64_t address) const {
+std::optional<std::pair<ProgramAddress, Piece>> Missing::find(ProgramAddress address) const {
     auto after = pieces_.upper_bound(address);
     if (after == pieces_.begin()) return std::nullopt;
     --after;
@@ -24,7 +24,7 @@ std::optional<std::pair<std::uint64_t, Piece>> Missing::find(std::uint64_t addre
     return *after;
 }
 
-std::optional<std::pair<std::uint64_t, Piece>> Missing::next(std::uint64_t address) const {
+std::optional<std::pair<ProgramAddress, Piece>> Missing::next(ProgramAddress address) const {
     if (auto here = find(address)) return here;
     const auto after = pieces_.lower_bound(address);
     if (after != pieces_.end()) return *after;

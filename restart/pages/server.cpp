@@ -35,13 +35,13 @@ struct Space {
     pid_t pid = 0;  // 0: not known
     const Served* served = nullptr;
     Missing missing;
-    std::uint64_t cursor = 0;  // where the background goes on
+    ProgramAddress cursor;     // where the background goes on
     std::vector<Event> early;  // of a child, read before it was known what it misses
 };
 
 struct Fault {
     SpaceId space;
-    std::uint64_t address;
+    ProgramAddress address;
 };
 
 class Server {
@@ -51,9 +51,10 @@ class Server {
             auto& space = spaces_[next_++];
             space.pid = served.pid;
             space.served = &served;
-            for (std::uint32_t k = 0; k < served.runs.size(); ++k)
-                space.missing.add(served.runs[k].address,
-                                  {served.runs[k].address + served.runs[k].length, k, 0});
+            for (std::uint32_t k = 0; k < served.runs.size(); ++k) {
+                const ProgramAddress start(served.runs[k].address);
+                space.missing.add(start, {start + served.runs[k].length, k, 0});
+            }
         }
     }
 
@@ -116,7 +117,8 @@ class Server {
         if (::read(spaces_.at(id).fd, &message, sizeof message) != static_cast<ssize_t>(sizeof message))
             return Read::nothing;
         if (message.event != UFFD_EVENT_PAGEFAULT) return Read::event;
-        faults_.push_back({id, message.arg.pagefault.address / page * page});
+        const ProgramAddress touched(message.arg.pagefault.address);
+        faults_.push_back({id, touched - touched % page});
         return Read::fault;
     }
 
@@ -154,7 +156,7 @@ class Server {
                 note(id, message, batch);
             }
             if (read != Read::nothing) continue;
-            const auto state = probe(spaces_.at(id).fd, page);
+            const auto state = probe(spaces_.at(id).fd, anywhere);
             if (state == Probe::gone) {
                 hold_.release();
                 return finish(id);
@@ -208,8 +210,8 @@ class Server {
         child.missing = parent.missing;
         if (!only_births) {
             auto missing = missing_at_birth(
-                parent.missing, batch, [&](std::uint64_t address) { return was_born_with(id, address); },
-                [&](std::uint64_t address) { return probe(parent.fd, address) != Probe::not_registered; });
+                parent.missing, batch, [&](ProgramAddress address) { return was_born_with(id, address); },
+                [&](ProgramAddress address) { return probe(parent.fd, address) != Probe::not_registered; });
             if (!missing) give_up_for_race();
             child.missing = std::move(*missing);
         }
@@ -221,7 +223,7 @@ class Server {
     }
 
     // What the child, which runs already, has changed itself was there when it was born.
-    bool was_born_with(SpaceId id, std::uint64_t address) {
+    bool was_born_with(SpaceId id, ProgramAddress address) {
         auto& child = spaces_.at(id);
         for (int waits = 0; waits < most_waits; ++waits) {
             uffd_msg message;
@@ -251,7 +253,7 @@ class Server {
         const auto& space = spaces_.at(fault.space);
         if (const auto piece = space.missing.find(fault.address))
             return bring(fault.space, *piece, fault.address);
-        uffdio_zeropage request = {{fault.address, page}, 0, 0};
+        uffdio_zeropage request = {{fault.address.value(), page}, 0, 0};
         if (::ioctl(space.fd, UFFDIO_ZEROPAGE, &request) == 0) return Done::yes;
         if (errno == EAGAIN || errno == ENOMEM) return Done::later;
         if (errno == ESRCH) {
@@ -264,14 +266,14 @@ class Server {
     }
 
     // The page at `first`, then the rest of its piece.
-    Done bring(SpaceId id, const std::pair<std::uint64_t, Piece>& found, std::uint64_t first) {
+    Done bring(SpaceId id, const std::pair<ProgramAddress, Piece>& found, ProgramAddress first) {
         const auto& [start, piece] = found;
         load(*spaces_.at(id).served, piece.run);
         const auto* data = buffer_.data() + piece.skip;
         auto done = copy(id, first, data + (first - start), page);
         if (done == Done::yes) done = copy(id, start, data, first - start);
         if (done == Done::yes)
-            done = copy(id, first + page, data + (first + page - start), piece.end - first - page);
+            done = copy(id, first + page, data + (first + page - start), piece.end - (first + page));
         return done;
     }
 
@@ -297,10 +299,10 @@ class Server {
         loaded_run_ = index;
     }
 
-    Done copy(SpaceId id, std::uint64_t to, const std::uint8_t* from, std::uint64_t length) {
+    Done copy(SpaceId id, ProgramAddress to, const std::uint8_t* from, std::uint64_t length) {
         auto& [fd, pid, served, missing, cursor, early] = spaces_.at(id);
         while (length > 0) {
-            uffdio_copy request = {to, reinterpret_cast<std::uint64_t>(from), length, 0, 0};
+            uffdio_copy request = {to.value(), reinterpret_cast<std::uint64_t>(from), length, 0, 0};
             const int why = ::ioctl(fd, UFFDIO_COPY, &request) == 0 ? 0 : errno;
             std::uint64_t passed = request.copy > 0 ? static_cast<std::uint64_t>(request.copy) : 0;
             if (passed == 0 && why == EEXIST) {  // the program's own, since it was dropped

@@ -50,7 +50,7 @@ bool has_gone(int user_fault) {
     uffd_msg ignored;
     while (::read(user_fault, &ignored, sizeof ignored) > 0) {
     }
-    return probe(user_fault, page) == Probe::gone;
+    return probe(user_fault, anywhere) == Probe::gone;
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ Result<> can_be_lazy() {
     return {};
 }
 
-Probe probe(int fd, std::uint64_t address) {
-    RangeRequest request = {{address, page}, 0, 0};
+Probe probe(int fd, ProgramAddress address) {
+    RangeRequest request = {{address.value(), page}, 0, 0};
     if (::ioctl(fd, continue_request, &request) == 0) return Probe::registered;
     switch (errno) {
         case EAGAIN:
@@ -58,8 +58,8 @@ Probe probe(int fd, std::uint64_t address) {
     }
 }
 
-void wake(int fd, std::uint64_t address, std::uint64_t length) {
-    uffdio_range range = {address, length};
+void wake(int fd, ProgramAddress address, std::uint64_t length) {
+    uffdio_range range = {address.value(), length};
     ::ioctl(fd, UFFDIO_WAKE, &range);
 }
 
@@ -76,23 +76,23 @@ Event change_in(const uffd_msg& message) {
             return {.kind = Change::fork};
         case UFFD_EVENT_REMAP:
             return {.kind = Change::remap,
-                    .from = argument.remap.from,
+                    .from = ProgramAddress(argument.remap.from),
                     .length = argument.remap.len,
-                    .to = argument.remap.to};
+                    .to = ProgramAddress(argument.remap.to)};
         default:
             return {.kind = message.event == UFFD_EVENT_UNMAP ? Change::unmap : Change::remove,
-                    .from = argument.remove.start,
+                    .from = ProgramAddress(argument.remove.start),
                     .length = argument.remove.end - argument.remove.start};
     }
 }
 
-std::vector<std::pair<std::uint64_t, std::uint64_t>> wiped_on_fork(pid_t pid) {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+std::vector<ProgramRange> wiped_on_fork(pid_t pid) {
+    std::vector<ProgramRange> ranges;
     const auto lines = proc::maps(pid, true);
     if (!lines) return ranges;
     for (const auto& line : *lines)
         if (line.flags.find(" wf") != std::string::npos || line.flags.starts_with("wf"))
-            ranges.emplace_back(line.start, line.end);
+            ranges.push_back({line.start, line.end});
     return ranges;
 }
 

@@ -14,6 +14,8 @@
 namespace cairn::restart::pages {
 
 inline constexpr std::uint64_t page = 4096;
+// For who asks about the process and not about its memory.
+inline constexpr ProgramAddress anywhere(page);
 
 // Every change of memory that a program can make is told.
 inline constexpr std::uint64_t wanted_features =
@@ -25,9 +27,9 @@ inline constexpr std::uint64_t wanted_features =
 enum class Probe { registered, not_registered, changing, gone };
 // Changes nothing: UFFDIO_CONTINUE is for shared memory, but first of all the kernel looks at who is
 // registered. `changing`: an event hasn't been read yet. `gone`: the process has no memory any more.
-[[nodiscard]] Probe probe(int fd, std::uint64_t address);
+[[nodiscard]] Probe probe(int fd, ProgramAddress address);
 
-void wake(int fd, std::uint64_t address, std::uint64_t length);
+void wake(int fd, ProgramAddress address, std::uint64_t length);
 
 // How many faults nobody has read yet (/proc/self/fdinfo). If there are none, and something is to be read, it
 // is an event.
@@ -35,7 +37,7 @@ void wake(int fd, std::uint64_t address, std::uint64_t length);
 // What a message that is no page fault says; `child` is the caller's to fill in.
 [[nodiscard]] Event change_in(const uffd_msg& message);
 
-// [start, end) of areas with MADV_WIPEONFORK.
-[[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> wiped_on_fork(pid_t pid);
+// Areas with MADV_WIPEONFORK.
+[[nodiscard]] std::vector<ProgramRange> wiped_on_fork(pid_t pid);
 
 }  // namespace cairn::restart::pages

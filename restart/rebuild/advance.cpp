@@ -50,7 +50,7 @@ constexpr StepWords step_words[] = {
 std::string detail_words(pid_t pid, const StepWords& words, std::uint64_t detail) {
     std::array<char, 256> path = {};
     if (words.step == restorer::step_open_file &&
-        ptrace::read_memory(pid, detail, std::as_writable_bytes(std::span(path))))
+        ptrace::read_memory(pid, ProgramAddress(detail), std::as_writable_bytes(std::span(path))))
         return path.data();
     return words.number ? fmt::format("{}", detail) : fmt::format("{:#x}", detail);
 }

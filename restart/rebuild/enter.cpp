@@ -45,14 +45,15 @@ Result<> settle_exec(pid_t pid) {
 }
 
 // A place that neither the image nor the fresh program uses, far from stacks that may grow.
-Result<std::uint64_t> find_hole(const schema::Process& process, const std::vector<proc::MapLine>& lines,
-                                std::uint64_t size) {
-    constexpr std::uint64_t margin = 64 << 20, lowest = std::uint64_t{1} << 32, highest = 0x7ffff0000000ULL;
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> used;
-    for (const auto& line : lines) used.emplace_back(line.start, line.end);
-    for (const auto& area : process.areas) used.emplace_back(area.start, area.end);
+Result<ProgramAddress> find_hole(const schema::Process& process, const std::vector<proc::MapLine>& lines,
+                                 std::uint64_t size) {
+    constexpr std::uint64_t margin = 64 << 20;
+    constexpr ProgramAddress lowest(std::uint64_t{1} << 32), highest(0x7ffff0000000ULL);
+    std::vector<ProgramRange> used;
+    for (const auto& line : lines) used.push_back({line.start, line.end});
+    for (const auto& area : process.areas) used.push_back({area.start, area.end});
     std::ranges::sort(used);
-    std::uint64_t end = lowest;
+    ProgramAddress end = lowest;
     for (const auto& [start, stop] : used) {
         if (start > end && start - end >= size + 2 * margin) return end + margin;
         end = std::max(end, stop);
@@ -79,7 +80,7 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
     const auto attaching_size = largest_segment(*rebuilding.process, inherited.system_v);
 
     Placement placement;
-    ParameterBlock measure(0);
+    ParameterBlock measure{ProgramAddress()};
     CHECK_OK(add_parameters(measure, rebuilding, inherited, lines, placement));
     placement.size = code_size() + whole_pages(measure.bytes().size() + page);
     placement.base =
@@ -87,8 +88,8 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
                       placement.size + special + page + restorer::huge_page + reading_size + attaching_size));
     placement.params = placement.base + code_size();
     placement.staging = placement.base + placement.size;
-    placement.reader_spaces =
-        (placement.staging + special + restorer::huge_page) / restorer::huge_page * restorer::huge_page;
+    const auto behind = placement.staging + special + restorer::huge_page;
+    placement.reader_spaces = behind - behind % restorer::huge_page;
     placement.attach = placement.reader_spaces + reading_size;
     return placement;
 }
@@ -98,16 +99,16 @@ Result<> place_code(pid_t pid, const Placement& placement, const std::vector<pro
     if (vdso == lines.end()) return fail("process {} has no vdso", pid);
     auto call_at = TRY(find_syscall(pid, vdso->start, vdso->end - vdso->start));
     const std::array<std::uint64_t, 6> map = {
-        placement.base,         placement.size,
+        placement.base.value(), placement.size,
         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
         ~std::uint64_t{0},      0};
     auto mapped = TRY(remote_call(pid, call_at, SYS_mmap, map));
-    if (static_cast<std::uint64_t>(mapped) != placement.base)
+    if (ProgramAddress(static_cast<std::uint64_t>(mapped)) != placement.base)
         return fail("process {}: no memory for the restorer ({})", pid,
                     std::strerror(static_cast<int>(-mapped)));
     const auto code = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
     CHECK_OK(ptrace::write_memory(pid, placement.base, code));
-    const std::array<std::uint64_t, 3> protect = {placement.base, code_size(), PROT_READ | PROT_EXEC};
+    const std::array<std::uint64_t, 3> protect = {placement.base.value(), code_size(), PROT_READ | PROT_EXEC};
     auto protection = remote_call(pid, call_at, SYS_mprotect, protect);
     if (!protection || *protection != 0)
         return fail("process {}: the restorer can't be made executable", pid);
@@ -134,10 +135,11 @@ Result<> call_restorer(const Rebuilding& rebuilding, RestorerEntry entry) {
     restorer::Entries entries = {};
     std::memcpy(&entries, cairn_restorer_begin, sizeof entries);
     auto registers = TRY(ptrace::registers(rebuilding.pid));
-    registers.rip = placement.base + (entry == RestorerEntry::rebuild ? entries.rebuild : entries.go);
-    registers.rdi = placement.params;
+    registers.rip =
+        (placement.base + (entry == RestorerEntry::rebuild ? entries.rebuild : entries.go)).value();
+    registers.rdi = placement.params.value();
     registers.rsp =
-        placement.params + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8;
+        (placement.params + offsetof(restorer::Params, stack) + sizeof(restorer::Params::stack) - 8).value();
     if (entry == RestorerEntry::rebuild) registers.eflags = 0x202;  // interrupts on, and nothing else
     registers.orig_rax = static_cast<std::uint64_t>(-1);
     CHECK_OK(ptrace::set_registers(rebuilding.pid, registers));

@@ -15,7 +15,8 @@ using seccomp::Way;
 
 class Installer {
   public:
-    Installer(const schema::Process& process, std::span<const std::uint64_t> programs, std::uint64_t call_at)
+    Installer(const schema::Process& process, std::span<const ProgramAddress> programs,
+              ProgramAddress call_at)
         : process_(process), programs_(programs), call_at_(call_at) {
         for (const auto& filter : process.filters) {
             auto& code = codes_.emplace_back(filter.code.size() / sizeof(sock_filter));
@@ -37,7 +38,7 @@ class Installer {
                              process_.pid, process_.name, thread.tid);
         std::array<std::uint64_t, 6> arguments = {};
         std::ranges::transform(step.call.arguments, arguments.begin(), &seccomp::Argument::value);
-        arguments[2] = programs_[number];
+        arguments[2] = programs_[number].value();
         auto result = TRY(remote_call(tid.number(), call_at_, step.call.number, arguments));
         // TSYNC answers with a thread that has a filter of another kind
         if (result != 0)
@@ -50,8 +51,8 @@ class Installer {
 
   private:
     const schema::Process& process_;
-    std::span<const std::uint64_t> programs_;
-    std::uint64_t call_at_;
+    std::span<const ProgramAddress> programs_;
+    ProgramAddress call_at_;
     std::vector<Code> codes_;
 };
 
@@ -78,7 +79,7 @@ std::size_t common_filters(const schema::Process& process, const schema::Thread&
 }  // namespace
 
 Result<> install_filters(const schema::Process& process, std::span<const ThreadIds> threads,
-                         std::span<const std::uint64_t> programs, std::uint64_t call_at) {
+                         std::span<const ProgramAddress> programs, ProgramAddress call_at) {
     if (process.filters.empty()) return {};
     CHECK_OK(check_indexes(process));
     Installer installer(process, programs, call_at);

@@ -17,6 +17,6 @@ namespace cairn::restart {
 // Every thread stands still and may be made to call. `threads`: in the order of Process::threads; `programs`:
 // address of each filter's struct sock_fprog; `call_at`: of a system call instruction.
 [[nodiscard]] Result<> install_filters(const schema::Process& process, std::span<const ThreadIds> threads,
-                                       std::span<const std::uint64_t> programs, std::uint64_t call_at);
+                                       std::span<const ProgramAddress> programs, ProgramAddress call_at);
 
 }  // namespace cairn::restart

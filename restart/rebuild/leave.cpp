@@ -27,7 +27,7 @@ namespace cairn::restart {
 namespace {
 
 // A system call instruction in the vdso, which is in its place by now.
-Result<std::uint64_t> find_call(const Rebuilding& rebuilding) {
+Result<ProgramAddress> find_call(const Rebuilding& rebuilding) {
     const auto& areas = rebuilding.process->areas;
     const auto vdso = std::ranges::find(areas, schema::AreaKind::vdso, &schema::Area::kind);
     if (vdso == areas.end()) return fail("process {}: no vdso in the image", rebuilding.process->pid);
@@ -46,22 +46,23 @@ bool has_pending_trap(const schema::Process& process) {
 }
 
 // Where SIGTRAP is ignored, the last trap of the restorer has made it the default.
-Result<> ignore_traps(const Rebuilding& rebuilding, std::uint64_t call_at) {
+Result<> ignore_traps(const Rebuilding& rebuilding, ProgramAddress call_at) {
     const auto& actions = rebuilding.process->actions;
     constexpr std::size_t trap = SIGTRAP - 1;
-    if (actions.size() <= trap || actions[trap].handler != reinterpret_cast<std::uint64_t>(SIG_IGN))
+    if (actions.size() <= trap || actions[trap].handler.value() != reinterpret_cast<std::uint64_t>(SIG_IGN))
         return {};
     const std::array<std::uint64_t, 4> arguments = {
         SIGTRAP,
-        rebuilding.placement.params + offsetof(restorer::Params, actions) + trap * sizeof(restorer::Action),
+        (rebuilding.placement.params + offsetof(restorer::Params, actions) + trap * sizeof(restorer::Action))
+            .value(),
         0, sizeof(std::uint64_t)};
     auto done = TRY(remote_call(rebuilding.pid, call_at, SYS_rt_sigaction, arguments));
     if (done != 0) return fail("process {}: SIGTRAP can't be ignored again", rebuilding.process->pid);
     return {};
 }
 
-Result<> unmap_restorer(const Rebuilding& rebuilding, std::uint64_t call_at) {
-    const std::array<std::uint64_t, 2> all = {rebuilding.placement.base, rebuilding.placement.size};
+Result<> unmap_restorer(const Rebuilding& rebuilding, ProgramAddress call_at) {
+    const std::array<std::uint64_t, 2> all = {rebuilding.placement.base.value(), rebuilding.placement.size};
     auto unmapped = remote_call(rebuilding.pid, call_at, SYS_munmap, all);
     if (!unmapped) return std::unexpected(std::move(unmapped.error()).in("the restorer can't be unmapped"));
     if (*unmapped != 0)
@@ -76,8 +77,8 @@ int limit_inside(const Rebuilding& rebuilding, unsigned resource, const rlimit64
     // The far end of the restorer's stack.
     const auto at = rebuilding.placement.params + offsetof(restorer::Params, stack);
     if (!call_at || (fresh != nullptr && !ptrace::write_object(rebuilding.pid, at, *fresh))) return EFAULT;
-    const std::array<std::uint64_t, 4> arguments = {0, resource, fresh != nullptr ? at : 0,
-                                                    old != nullptr ? at : 0};
+    const std::array<std::uint64_t, 4> arguments = {0, resource, fresh != nullptr ? at.value() : 0,
+                                                    old != nullptr ? at.value() : 0};
     const auto done = remote_call(rebuilding.pid, *call_at, SYS_prlimit64, arguments);
     if (!done || *done != 0) return done ? static_cast<int>(-*done) : EFAULT;
     if (old == nullptr) return 0;
@@ -134,7 +135,7 @@ Result<> set_threads(const Rebuilding& rebuilding) {
     }
     // its main thread had exited: let it do so again
     auto registers = TRY(ptrace::registers(pid));
-    registers.rip = call_at;
+    registers.rip = call_at.value();
     registers.rax = SYS_exit;
     registers.rdi = 0;
     registers.orig_rax = static_cast<std::uint64_t>(-1);

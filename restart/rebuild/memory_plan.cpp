@@ -27,10 +27,10 @@ std::uint64_t filled(const schema::Area& area) {
 
 // How many of the runs from `first` on are exactly one aligned huge page; 0: they are not.
 std::uint32_t huge_page_at(const std::vector<schema::PageRun>& runs, std::size_t first) {
-    const auto start = runs[first].address;
+    const auto start = runs[first].at;
     if (start % huge_page != 0) return 0;
     auto end = start;
-    for (auto i = first; i < runs.size() && runs[i].address == end && end < start + huge_page; ++i) {
+    for (auto i = first; i < runs.size() && runs[i].at == end && end < start + huge_page; ++i) {
         end += runs[i].length;
         if (end == start + huge_page) return static_cast<std::uint32_t>(i - first + 1);
     }
@@ -45,7 +45,8 @@ bool can_be_lazy(const schema::Area& area) {
 
 void add_units(const schema::Area& area, bool watched, bool huge, MemoryPlan& plan) {
     const auto base = plan.runs.size();
-    for (const auto& run : area.pages) plan.runs.push_back({run.address, run.length, run.offset, run.hash});
+    for (const auto& run : area.pages)
+        plan.runs.push_back({run.at.value(), run.length, run.offset, run.hash});
     for (std::size_t i = 0; i < area.pages.size();) {
         restorer::Unit unit = {base + i, 0, watched ? restorer::unit_copied : restorer::unit_in_place};
         const auto whole = watched && huge ? huge_page_at(area.pages, i) : 0;
@@ -86,19 +87,19 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
     MemoryPlan plan;
     std::uint64_t bytes = 0;
     for (const auto& area : process.areas) {
-        for (const auto& [start, length] : area.guards) plan.guards.push_back({start, length});
+        for (const auto& [start, length] : area.guards) plan.guards.push_back({start.value(), length});
         const auto size = filled(area);
         if (size == 0) continue;
         if (wishes.lazy && can_be_lazy(area)) {
-            plan.lazy_areas.push_back({area.start, area.end - area.start});
+            plan.lazy_areas.push_back({area.start.value(), area.end - area.start});
             for (const auto& run : area.pages)
-                plan.lazy_runs.push_back({run.address, run.length, run.offset, run.hash});
+                plan.lazy_runs.push_back({run.at.value(), run.length, run.offset, run.hash});
             continue;
         }
         bytes += size;
         const bool watched =
             wishes.watched && area.kind == schema::AreaKind::anonymous && size >= worth_watching;
-        if (watched) plan.watched.push_back({area.start, area.end - area.start});
+        if (watched) plan.watched.push_back({area.start.value(), area.end - area.start});
         add_units(area, watched, wishes.huge_pages && !area.no_huge && !process.thp_disable, plan);
     }
     const auto useful = std::min<std::uint64_t>(1 + bytes / bytes_per_reader, restorer::max_readers);

@@ -16,7 +16,7 @@ namespace {
 // What the fresh program has mapped: the kernel's special mappings go where the image has them, by way of the
 // staging place, and the rest goes away.
 Result<> add_old_mappings(ParameterBlock& block, const schema::Process& process,
-                          const std::vector<proc::MapLine>& lines, std::uint64_t staging) {
+                          const std::vector<proc::MapLine>& lines, ProgramAddress staging) {
     std::vector<restorer::Span> unmap;
     std::vector<restorer::Move> moves;
     for (const auto& line : lines) {
@@ -30,12 +30,13 @@ Result<> add_old_mappings(ParameterBlock& block, const schema::Process& process,
                     return fail_code(ExitCode::refused,
                                      "process {}: {} has {} bytes in the image and {} here: another kernel",
                                      process.pid, line.name, area->end - area->start, line.end - line.start);
-                moves.push_back({line.start, staging, area->start, line.end - line.start});
+                moves.push_back(
+                    {line.start.value(), staging.value(), area->start.value(), line.end - line.start});
                 staging += line.end - line.start;
                 continue;
             }
         }
-        unmap.push_back({line.start, line.end - line.start});
+        unmap.push_back({line.start.value(), line.end - line.start});
     }
     for (const auto& area : process.areas)
         if (is_special(area) && std::ranges::find(lines, area.name, &proc::MapLine::name) == lines.end())
@@ -48,22 +49,22 @@ Result<> add_old_mappings(ParameterBlock& block, const schema::Process& process,
 void add_layout(ParameterBlock& block, const schema::MemoryLayout& layout) {
     const auto auxv = block.add(layout.auxv);
     prctl_mm_map map = {};
-    map.start_code = layout.start_code;
-    map.end_code = layout.end_code;
-    map.start_data = layout.start_data;
-    map.end_data = layout.end_data;
-    map.start_brk = layout.start_brk;
-    map.brk = layout.brk;
-    map.start_stack = layout.start_stack;
-    map.arg_start = layout.arg_start;
-    map.arg_end = layout.arg_end;
-    map.env_start = layout.env_start;
-    map.env_end = layout.env_end;
-    map.auxv = reinterpret_cast<__u64*>(auxv);
+    map.start_code = layout.start_code.value();
+    map.end_code = layout.end_code.value();
+    map.start_data = layout.start_data.value();
+    map.end_data = layout.end_data.value();
+    map.start_brk = layout.start_brk.value();
+    map.brk = layout.brk.value();
+    map.start_stack = layout.start_stack.value();
+    map.arg_start = layout.arg_start.value();
+    map.arg_end = layout.arg_end.value();
+    map.env_start = layout.env_start.value();
+    map.env_end = layout.env_end.value();
+    map.auxv = reinterpret_cast<__u64*>(auxv.value());
     map.auxv_size = static_cast<__u32>(layout.auxv.size());
     map.exe_fd = ~0U;
     const auto map_at = block.add(&map, sizeof map);
-    block.params().layout = map_at;
+    block.params().layout = map_at.value();
     block.params().layout_size = sizeof map;
 }
 
@@ -78,7 +79,7 @@ void add_credentials(ParameterBlock& block, const schema::Process& process) {
     wanted.no_new_privs = process.no_new_privs ? 1 : 0;
     wanted.keep_caps = process.keep_caps ? 1 : 0;
     wanted.set_groups = own.groups == process.groups ? 0 : 1;
-    wanted.groups = groups_at;
+    wanted.groups = groups_at.value();
     wanted.group_count = process.groups.size();
     wanted.cap_bounding = own.bounding_of(process);
 }
@@ -100,12 +101,12 @@ void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc
     block.add(all, &restorer::Params::undo, &restorer::Params::undo_count);
 }
 
-std::vector<std::uint64_t> add_filters(ParameterBlock& block, const schema::Process& process) {
-    std::vector<std::uint64_t> filters;
+std::vector<ProgramAddress> add_filters(ParameterBlock& block, const schema::Process& process) {
+    std::vector<ProgramAddress> filters;
     for (const auto& filter : process.filters) {
         const auto code = block.add(filter.code);
         const sock_fprog program = {static_cast<unsigned short>(filter.code.size() / sizeof(sock_filter)),
-                                    reinterpret_cast<sock_filter*>(code)};
+                                    reinterpret_cast<sock_filter*>(code.value())};
         filters.push_back(block.add(&program, sizeof program));
     }
     return filters;
@@ -135,8 +136,8 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     add_layout(block, process.layout);
 
     auto& params = block.params();
-    params.reader_spaces = placement.reader_spaces;
-    params.attach_at = placement.attach;
+    params.reader_spaces = placement.reader_spaces.value();
+    params.attach_at = placement.attach.value();
     params.umask = process.umask;
     params.subreaper = process.subreaper ? 1 : 0;
     params.thp_disable = process.thp_disable ? 1 : 0;

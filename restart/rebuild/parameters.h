@@ -17,13 +17,13 @@ namespace cairn::restart {
 // Memory that will lie at `base` in the process: restorer::Params, and behind it what that points to.
 class ParameterBlock {
   public:
-    explicit ParameterBlock(std::uint64_t base) : base_(base), bytes_(sizeof(restorer::Params)) {}
+    explicit ParameterBlock(ProgramAddress base) : base_(base), bytes_(sizeof(restorer::Params)) {}
 
     // Valid until the next add().
     [[nodiscard]] restorer::Params& params() { return *reinterpret_cast<restorer::Params*>(bytes_.data()); }
 
     // The address that a thing will have in the process.
-    std::uint64_t add(const void* data, std::size_t size) {
+    ProgramAddress add(const void* data, std::size_t size) {
         bytes_.resize((bytes_.size() + 15) / 16 * 16);
         const auto at = base_ + bytes_.size();
         const auto* begin = static_cast<const std::uint8_t*>(data);
@@ -31,24 +31,24 @@ class ParameterBlock {
         return at;
     }
     template <class T>
-    std::uint64_t add(const std::vector<T>& items) {
-        return items.empty() ? 0 : add(items.data(), items.size() * sizeof(T));
+    ProgramAddress add(const std::vector<T>& items) {
+        return items.empty() ? ProgramAddress() : add(items.data(), items.size() * sizeof(T));
     }
-    std::uint64_t add(const std::string& text) { return add(text.c_str(), text.size() + 1); }
+    ProgramAddress add(const std::string& text) { return add(text.c_str(), text.size() + 1); }
 
     // The same for a list that two fields of Params name, by its address and its length.
     template <class T, class Count>
     void add(const std::vector<T>& items, std::uint64_t restorer::Params::*at,
              Count restorer::Params::*count) {
         const auto address = add(items);
-        params().*at = address;
+        params().*at = address.value();
         params().*count = static_cast<Count>(items.size());
     }
 
     [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(bytes_)); }
 
   private:
-    std::uint64_t base_;
+    ProgramAddress base_;
     std::vector<std::uint8_t> bytes_;
 };
 
@@ -65,8 +65,8 @@ class ParameterBlock {
 
 // Its parts, a file each: parameters_memory.cpp, parameters_threads.cpp, parameters_descriptors.cpp.
 void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited);
-// The address of the threads.
-[[nodiscard]] std::uint64_t add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids);
+// Where the threads are.
+[[nodiscard]] ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids);
 void add_signals(ParameterBlock& block, const Rebuilding& rebuilding);
 [[nodiscard]] Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding,
                                        const Inherited& inherited);

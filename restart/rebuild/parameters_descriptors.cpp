@@ -16,8 +16,8 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
         if (descriptor.close_on_exec) cloexec.push_back(descriptor.fd);
     std::vector<restorer::Late> late;
     for (const auto& file : inherited.objects.late_descriptors(process, rebuilding.translation.to_kernel))
-        late.push_back(
-            {file.fd, file.flags, block.add(file.path), file.position, file.close_on_exec ? 1U : 0U, 0});
+        late.push_back({file.fd, file.flags, block.add(file.path).value(), file.position,
+                        file.close_on_exec ? 1U : 0U, 0});
     std::vector<restorer::Lock> locks;
     for (const auto& lock : own_locks(process))
         locks.push_back(

@@ -35,11 +35,11 @@ std::uint32_t area_flags(const schema::Area& area) {
 void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited) {
     const schema::Process& process = *rebuilding.process;
     std::vector<restorer::Area> areas;
-    std::map<std::int64_t, std::uint64_t> paths;
+    std::map<std::int64_t, ProgramAddress> paths;
     for (const auto& area : process.areas) {
         if (is_special(area)) continue;
-        restorer::Area out = {area.start,
-                              area.end,
+        restorer::Area out = {area.start.value(),
+                              area.end.value(),
                               area.prot,
                               area_flags(area),
                               -1,
@@ -48,7 +48,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
                               area.file_offset,
                               -1,
                               area.memory_policy,
-                              area.memory_policy == 0 ? 0 : block.add(area.memory_nodes),
+                              area.memory_policy == 0 ? 0 : block.add(area.memory_nodes).value(),
                               area.memory_nodes.size() * 8 + 1};
         if (const int segment = inherited.system_v.segment(area.object); segment >= 0) {
             out.segment = segment;
@@ -59,8 +59,8 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
             out.fd = inherited.objects.place_of(process, area.object);
             if (out.fd < 0) {
                 auto& at = paths[area.object];
-                if (at == 0) at = block.add(inherited.path_of(area.object));
-                out.path = at;
+                if (!at.known()) at = block.add(inherited.path_of(area.object));
+                out.path = at.value();
             }
         }
         areas.push_back(out);

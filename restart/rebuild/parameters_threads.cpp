@@ -28,14 +28,14 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     restorer::Thread out = {};
     out.image_tid = thread.tid.number();
     out.old_tid = thread.kernel_tid.number();
-    out.altstack_base = thread.altstack_base;
+    out.altstack_base = thread.altstack_base.value();
     out.altstack_size = thread.altstack_size;
     out.altstack_flags = thread.altstack_flags;
     out.death_signal = thread.death_signal;
-    out.clear_child_tid = thread.clear_child_tid;
-    out.robust_list = thread.robust_list;
+    out.clear_child_tid = thread.clear_child_tid.value();
+    out.robust_list = thread.robust_list.value();
     out.robust_list_size = thread.robust_list_size;
-    out.rseq = thread.rseq;
+    out.rseq = thread.rseq.value();
     out.rseq_size = thread.rseq_size;
     out.rseq_signature = thread.rseq_signature;
     out.timerslack = thread.timerslack;
@@ -49,17 +49,17 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.sched_period = thread.sched_period;
     if (thread.leader_dead) out.altstack_flags = 2;  // SS_DISABLE
     out.set_scheduling = !thread.leader_dead && !own.same_as(thread) ? 1 : 0;
-    out.affinity = block.add(thread.affinity);
+    out.affinity = block.add(thread.affinity).value();
     out.affinity_size = thread.affinity.size();
     out.cap_effective = thread.cap_effective;
     out.cap_permitted = thread.cap_permitted;
     out.cap_inheritable = thread.cap_inheritable;
     out.cap_ambient = thread.cap_ambient;
     out.memory_policy = thread.memory_policy;
-    out.memory_nodes = thread.memory_policy == 0 ? 0 : block.add(thread.memory_nodes);
+    out.memory_nodes = thread.memory_policy == 0 ? 0 : block.add(thread.memory_nodes).value();
     out.node_count = thread.memory_nodes.size() * 8 + 1;
     out.no_new_privs = thread.no_new_privs ? 1 : 0;
-    out.pending = block.add(pending_signals(thread.pending, to_kernel));
+    out.pending = block.add(pending_signals(thread.pending, to_kernel)).value();
     out.pending_count = static_cast<std::uint32_t>(thread.pending.size());
     return out;
 }
@@ -86,7 +86,7 @@ restorer::Timer timer_parameters(const schema::Process& process, const schema::P
 
 }  // namespace
 
-std::uint64_t add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids) {
+ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids) {
     std::vector<restorer::Thread> threads;
     const auto own = own_scheduling();
     for (const auto& thread : rebuilding.process->threads) {
@@ -95,7 +95,7 @@ std::uint64_t add_threads(ParameterBlock& block, const Rebuilding& rebuilding, b
         threads.push_back(out);
     }
     block.add(threads, &restorer::Params::threads, &restorer::Params::thread_count);
-    return block.params().threads;
+    return ProgramAddress(block.params().threads);
 }
 
 void add_signals(ParameterBlock& block, const Rebuilding& rebuilding) {
@@ -107,11 +107,11 @@ void add_signals(ParameterBlock& block, const Rebuilding& rebuilding) {
     const auto pending_at = block.add(pending_signals(process.pending, rebuilding.translation.to_kernel));
     block.add(timers, &restorer::Params::timers, &restorer::Params::timer_count);
     auto& params = block.params();
-    params.pending = pending_at;
+    params.pending = pending_at.value();
     params.pending_count = process.pending.size();
     for (std::size_t i = 0; i < process.actions.size() && i < 64; ++i) {
         const auto& action = process.actions[i];
-        params.actions[i] = {action.handler, action.flags, action.restorer, action.mask};
+        params.actions[i] = {action.handler.value(), action.flags, action.restorer.value(), action.mask};
     }
     for (std::size_t i = 0; i < process.itimers.size() && i < 3; ++i) {
         const auto& timer = process.itimers[i];

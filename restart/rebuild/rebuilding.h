@@ -31,15 +31,16 @@ struct Inherited {
     std::function<std::string(std::int64_t object)> path_of;  // of a mapped file, path map applied
 };
 
-// Where things lie in the process; addresses as it sees them.
+// Where things lie in the process.
 struct Placement {
-    std::uint64_t base = 0, size = 0;    // of the restorer with its parameters
-    std::uint64_t params = 0;            // restorer::Params
-    std::uint64_t staging = 0;           // a free place for the kernel's special mappings, on their way
-    std::uint64_t reader_spaces = 0;     // free places for those who read pages (restorer::reader_space)
-    std::uint64_t attach = 0;            // a free place for the largest System V segment
-    std::uint64_t threads = 0;           // restorer::Thread, in the order of schema::Process::threads
-    std::vector<std::uint64_t> filters;  // struct sock_fprog each, in the order of schema::Process::filters
+    ProgramAddress base;  // of the restorer with its parameters
+    std::uint64_t size = 0;
+    ProgramAddress params;                // restorer::Params
+    ProgramAddress staging;               // a free place for the kernel's special mappings, on their way
+    ProgramAddress reader_spaces;         // free places for those who read pages (restorer::reader_space)
+    ProgramAddress attach;                // a free place for the largest System V segment
+    ProgramAddress threads;               // restorer::Thread, in the order of schema::Process::threads
+    std::vector<ProgramAddress> filters;  // struct sock_fprog each, in the order of schema::Process::filters
 };
 
 // Ids as the program knows them -> the kernel's, and what its clock is ahead.

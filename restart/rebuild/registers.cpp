@@ -28,7 +28,8 @@ Result<> set_thread_cpu_time(const Rebuilding& rebuilding, const schema::Thread&
     // "time on a processor, time waiting for one, slices", ns
     const auto text = proc::read_file(fmt::format("/proc/{}/task/{}/schedstat", rebuilding.pid, tid));
     const std::int64_t used = text ? std::atoll(text->c_str()) : 0;
-    return ptrace::write_object(rebuilding.pid, registers.fs_base + static_cast<std::uint64_t>(offset),
+    return ptrace::write_object(rebuilding.pid,
+                                ProgramAddress(registers.fs_base) + static_cast<std::uint64_t>(offset),
                                 thread.cpu_ns - used);
 }
 
@@ -41,7 +42,8 @@ Result<> set_timeout(const Rebuilding& rebuilding, const schema::Thread& thread,
         CHECK_OK(ptrace::write_object(pid, left->address, value));
     }
     // The library's note goes by this machine's clock.
-    const auto at = registers.fs_base + static_cast<std::uint64_t>(rebuilding.process->timing_tls);
+    const auto at =
+        ProgramAddress(registers.fs_base) + static_cast<std::uint64_t>(rebuilding.process->timing_tls);
     if (auto note = ptrace::read_object<TimingNote>(pid, at)) {
         timespec now = {};
         ::clock_gettime(CLOCK_MONOTONIC, &now);

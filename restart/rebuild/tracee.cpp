@@ -51,7 +51,7 @@ Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds)
     }
 }
 
-Result<std::uint64_t> find_syscall(pid_t pid, std::uint64_t vdso, std::uint64_t length) {
+Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress vdso, std::uint64_t length) {
     std::vector<std::byte> text(length);
     CHECK_OK(ptrace::read_memory(pid, vdso, text));
     constexpr std::array instruction = {std::byte{0x0f}, std::byte{0x05}};
@@ -60,13 +60,13 @@ Result<std::uint64_t> find_syscall(pid_t pid, std::uint64_t vdso, std::uint64_t 
     return vdso + static_cast<std::uint64_t>(found.begin() - text.begin());
 }
 
-Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long number,
+Result<std::int64_t> remote_call(pid_t tid, ProgramAddress syscall_at, long number,
                                  std::span<const std::uint64_t> arguments) {
     auto registers = ptrace::registers(tid);
     if (!registers) return std::unexpected(std::move(registers.error()));
     std::array<std::uint64_t, 6> given = {};
     std::ranges::copy(arguments, given.begin());
-    registers->rip = syscall_at;
+    registers->rip = syscall_at.value();
     registers->rax = static_cast<std::uint64_t>(number);
     registers->orig_rax = static_cast<std::uint64_t>(-1);
     registers->rdi = given[0];
@@ -88,7 +88,8 @@ Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long numbe
                         status);
         registers = ptrace::registers(tid);
         if (!registers) return std::unexpected(std::move(registers.error()));
-        const bool called = registers->rip != syscall_at && static_cast<long>(registers->orig_rax) == number;
+        const bool called =
+            registers->rip != syscall_at.value() && static_cast<long>(registers->orig_rax) == number;
         const bool entering = static_cast<std::int64_t>(registers->rax) == -ENOSYS;
         if (called && !entering) return static_cast<std::int64_t>(registers->rax);
     }

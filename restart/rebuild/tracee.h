@@ -34,11 +34,11 @@ struct Happening {
 [[nodiscard]] Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds);
 
 // The address of a `syscall` instruction in [vdso].
-[[nodiscard]] Result<std::uint64_t> find_syscall(pid_t pid, std::uint64_t vdso, std::uint64_t length);
+[[nodiscard]] Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress vdso, std::uint64_t length);
 
 // Makes one system call in a stopped thread; its registers are lost. It stops behind the call without a
 // signal: a trap would put an action of SIGTRAP's to its default if that is to be ignored (force_sig).
-[[nodiscard]] Result<std::int64_t> remote_call(pid_t tid, std::uint64_t syscall_at, long number,
+[[nodiscard]] Result<std::int64_t> remote_call(pid_t tid, ProgramAddress syscall_at, long number,
                                                std::span<const std::uint64_t> arguments);
 
 }  // namespace cairn::restart

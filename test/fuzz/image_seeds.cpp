@@ -41,12 +41,12 @@ schema::Process plausible() {
     process.threads.resize(2);
     process.areas.resize(2);
     const schema::Bytes zeros(image_page);
-    process.areas[0].start = 0x10000;
-    process.areas[0].end = 0x20000;
-    process.areas[0].pages.push_back({0x11000, image_page, image_page, hash64(zeros)});
-    process.areas[1].start = 0x20000;
-    process.areas[1].end = 0x30000;
-    process.areas[1].guards = {{0x20000, 0x1000}};
+    process.areas[0].start = ProgramAddress(0x10000);
+    process.areas[0].end = ProgramAddress(0x20000);
+    process.areas[0].pages.push_back({ProgramAddress(0x11000), image_page, image_page, hash64(zeros)});
+    process.areas[1].start = ProgramAddress(0x20000);
+    process.areas[1].end = ProgramAddress(0x30000);
+    process.areas[1].guards = {{ProgramAddress(0x20000), 0x1000}};
     return process;
 }
 

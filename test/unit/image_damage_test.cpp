@@ -199,17 +199,20 @@ TEST_F(ImageDamage, HostileAreas) {
     const auto with_area = [&](auto change) {
         schema::Process process;
         schema::Area area;
-        area.start = 0x10000;
-        area.end = 0x20000;
-        area.pages.push_back({0x11000, image_page, image_page, 0});
+        area.start = ProgramAddress(0x10000);
+        area.end = ProgramAddress(0x20000);
+        area.pages.push_back({ProgramAddress(0x11000), image_page, image_page, 0});
         change(area);
         process.areas.push_back(area);
         return read_process(process);
     };
     EXPECT_TRUE(with_area([](schema::Area&) {}));
-    expect_damaged(with_area([](schema::Area& a) { a.pages[0].address = 0x9000; }), "don't lie in order");
-    expect_damaged(with_area([](schema::Area& a) { a.pages[0].address = 0x20000; }), "don't lie in order");
-    expect_damaged(with_area([](schema::Area& a) { a.pages[0].address = ~0xfffULL; }), "don't lie in order");
+    expect_damaged(with_area([](schema::Area& a) { a.pages[0].at = ProgramAddress(0x9000); }),
+                   "don't lie in order");
+    expect_damaged(with_area([](schema::Area& a) { a.pages[0].at = ProgramAddress(0x20000); }),
+                   "don't lie in order");
+    expect_damaged(with_area([](schema::Area& a) { a.pages[0].at = ProgramAddress(~0xfffULL); }),
+                   "don't lie in order");
     expect_damaged(with_area([](schema::Area& a) { a.pages.push_back(a.pages[0]); }), "don't lie in order");
     expect_damaged(with_area([](schema::Area& a) { a.pages[0].offset = 0; }), "outside of the page data");
     expect_damaged(with_area([](schema::Area& a) { a.pages[0].offset = ~0xfffULL; }),
@@ -220,8 +223,14 @@ TEST_F(ImageDamage, HostileAreas) {
                    "outside of the page data");
     expect_damaged(with_area([](schema::Area& a) { a.end = a.start; }), "out of order");
     expect_damaged(with_area([](schema::Area& a) { a.start += 1; }), "out of order");
-    expect_damaged(with_area([](schema::Area& a) { a.guards = {{0x1f000, 0x2000}}; }), "guard pages");
-    expect_damaged(with_area([](schema::Area& a) { a.guards = {{0x10000, ~0xfffULL}}; }), "guard pages");
+    expect_damaged(with_area([](schema::Area& a) {
+                       a.guards = {{ProgramAddress(0x1f000), 0x2000}};
+                   }),
+                   "guard pages");
+    expect_damaged(with_area([](schema::Area& a) {
+                       a.guards = {{ProgramAddress(0x10000), ~0xfffULL}};
+                   }),
+                   "guard pages");
 }
 
 TEST_F(ImageDamage, SparseFileClaimsTheWorld) {

@@ -60,13 +60,16 @@ class Tables {
             return fmt::format("{}{}", std::is_signed_v<T> ? 'i' : 'u', sizeof(T) * 8);
         else if constexpr (std::is_same_v<T, ProgramId> || std::is_same_v<T, KernelId>)
             return type_of<std::int32_t>();
+        else if constexpr (std::is_same_v<T, ProgramAddress>)
+            return type_of<std::uint64_t>();
         else if constexpr (std::is_same_v<T, std::string>)
             return "string";
         else if constexpr (std::is_same_v<T, schema::Bytes>)
             return "bytes";
-        else if constexpr (std::is_same_v<T, std::vector<schema::PageRun>>)
+        else if constexpr (std::is_same_v<T, std::vector<schema::PageRun>> ||
+                           std::is_same_v<T, std::vector<schema::ObjectRun>>)
             return "page runs";
-        else if constexpr (std::is_same_v<T, std::pair<std::uint64_t, std::uint64_t>>)
+        else if constexpr (std::is_same_v<T, std::pair<ProgramAddress, std::uint64_t>>)
             return "[address, length]";
         else if constexpr (std::is_enum_v<T>) {
             for (const auto& [value, name] : schema::EnumNames<T>::table) values.emplace(name);

@@ -35,7 +35,7 @@ inline schema::Process write_example(const Folder& folder, const std::string& na
     process.pid = ProgramId(42);
     process.name = "example";
     schema::Area area;
-    area.start = 0x10000;
+    area.start = ProgramAddress(0x10000);
     area.end = area.start + runs * 3 * image_page;
     auto writer = ImageWriter::create(folder.fd(), name, ImageKind::process);
     if (!writer) throw std::runtime_error(writer.error().what);

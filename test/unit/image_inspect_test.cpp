@@ -30,8 +30,8 @@ class ImageInspect : public testing::Test {
         second.registers = registers(-1);
         worker.threads.push_back(second);
         worker.actions.resize(64);
-        worker.actions[SIGINT - 1].handler = 0x1234;
-        worker.actions[SIGPIPE - 1].handler = 1;
+        worker.actions[SIGINT - 1].handler = ProgramAddress(0x1234);
+        worker.actions[SIGPIPE - 1].handler = ProgramAddress(1);
         siginfo_t info{};
         info.si_signo = SIGUSR1;
         info.si_code = SI_USER;
@@ -85,8 +85,8 @@ class ImageInspect : public testing::Test {
         process.threads[0].tid = process.pid;
         process.threads[0].name = name;
         schema::Area stack;
-        stack.start = 0x7ffffff00000;
-        stack.end = 0x7ffffff10000;
+        stack.start = ProgramAddress(0x7ffffff00000);
+        stack.end = ProgramAddress(0x7ffffff10000);
         stack.prot = PROT_READ | PROT_WRITE;
         stack.name = "[stack]";
         stack.grows_down = true;

@@ -54,8 +54,18 @@ class RandomStruct {
         value.resize(few() * 5);
         for (char& letter : value) letter = static_cast<char>(engine_());  // not UTF-8: names are bytes
     }
-    void fill(std::pair<std::uint64_t, std::uint64_t>& value) { value = {engine_(), engine_()}; }
-    void fill(schema::PageRun& run) { run = {engine_(), engine_(), engine_(), engine_()}; }
+    void fill(ProgramAddress& value) {
+        std::uint64_t number = 0;
+        fill(number);
+        value = ProgramAddress(number);
+    }
+    void fill(std::pair<ProgramAddress, std::uint64_t>& value) {
+        value = {ProgramAddress(engine_()), engine_()};
+    }
+    template <class Place>
+    void fill(schema::RunOf<Place>& run) {
+        run = {Place(engine_()), engine_(), engine_(), engine_()};
+    }
     template <class T, std::size_t N>
     void fill(T (&value)[N]) {
         for (T& each : value) fill(each);
@@ -139,8 +149,8 @@ bool same(const T& a, const T& b) {
             all = all && same_member(member, *static_cast<decltype(&member)>(members[i++]));
         });
         return all;
-    } else if constexpr (std::is_same_v<T, schema::PageRun>) {
-        return a.address == b.address && a.length == b.length && a.offset == b.offset && a.hash == b.hash;
+    } else if constexpr (std::is_same_v<T, schema::PageRun> || std::is_same_v<T, schema::ObjectRun>) {
+        return a.at == b.at && a.length == b.length && a.offset == b.offset && a.hash == b.hash;
     } else if constexpr (std::is_array_v<T>) {
         return std::equal(std::begin(a), std::end(a), std::begin(b));
     } else {

@@ -18,7 +18,7 @@ capture::Mapping mapping_at(const Stopped& process, const void* at) {
     auto lines = proc::maps(process.pid(), true);
     EXPECT_TRUE(lines);
     for (const proc::MapLine& line : *lines) {
-        if (line.start != reinterpret_cast<std::uintptr_t>(at)) continue;
+        if (line.start.value() != reinterpret_cast<std::uintptr_t>(at)) continue;
         return {line.start, line.end,     line.offset, makedev(line.major, line.minor),           line.inode,
                 line.name,  line.deleted, line.shared, line.flags.find("mw") != std::string::npos};
     }
@@ -60,7 +60,7 @@ TEST(ObjectsMemory, SharedAnonymousThroughTheMappings) {
     checkpoint.finish(table);
     const auto objects = checkpoint.objects();
     std::uint64_t stored = 0;
-    for (const schema::PageRun& run : objects.objects[0].get<schema::Memory>()->pages) stored += run.length;
+    for (const schema::ObjectRun& run : objects.objects[0].get<schema::Memory>()->pages) stored += run.length;
     EXPECT_EQ(stored, 2U * 4096);
     auto set = checkpoint.open();
     ASSERT_TRUE(set) << set.error().what;

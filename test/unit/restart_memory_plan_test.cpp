@@ -11,11 +11,11 @@ constexpr std::uint64_t mib = 1 << 20;
 schema::Area area(std::uint64_t start, std::uint64_t end,
                   std::vector<std::pair<std::uint64_t, std::uint64_t>> runs) {
     schema::Area area;
-    area.start = start;
-    area.end = end;
+    area.start = ProgramAddress(start);
+    area.end = ProgramAddress(end);
     std::uint64_t offset = 4096;
     for (const auto& [address, length] : runs) {
-        area.pages.push_back({address, length, offset, 0});
+        area.pages.push_back({ProgramAddress(address), length, offset, 0});
         offset += length;
     }
     return area;

@@ -12,20 +12,24 @@ namespace {
 
 constexpr std::uint64_t page = 4096;
 
+constexpr ProgramAddress at(std::uint64_t number) {
+    return ProgramAddress(number * page);
+}
+
 Missing one(std::uint64_t start, std::uint64_t end, std::uint32_t run = 0) {
     Missing missing;
-    missing.add(start * page, {end * page, run, 0});
+    missing.add(at(start), {at(end), run, 0});
     return missing;
 }
 
 Event unmap(std::uint64_t from, std::uint64_t to) {
-    return {.kind = Change::unmap, .from = from * page, .length = (to - from) * page};
+    return {.kind = Change::unmap, .from = at(from), .length = (to - from) * page};
 }
 Event drop(std::uint64_t from, std::uint64_t to) {
-    return {.kind = Change::remove, .from = from * page, .length = (to - from) * page};
+    return {.kind = Change::remove, .from = at(from), .length = (to - from) * page};
 }
 Event move(std::uint64_t from, std::uint64_t to, std::uint64_t length) {
-    return {.kind = Change::remap, .from = from * page, .length = length * page, .to = to * page};
+    return {.kind = Change::remap, .from = at(from), .length = length * page, .to = at(to)};
 }
 Event birth() {
     return {.kind = Change::fork, .child = 1};
@@ -33,28 +37,29 @@ Event birth() {
 
 // What the kernel would say: these pages are registered in the child.
 Registered only(std::set<std::uint64_t> pages) {
-    return [pages = std::move(pages)](std::uint64_t address) { return pages.contains(address / page); };
+    return
+        [pages = std::move(pages)](ProgramAddress address) { return pages.contains(address.value() / page); };
 }
 
 TEST(PagesMissing, ErasesTheMiddleOfAPiece) {
     auto missing = one(10, 20);
-    missing.erase(12 * page, 15 * page);
-    EXPECT_FALSE(missing.find(12 * page));
-    ASSERT_TRUE(missing.find(15 * page));
-    EXPECT_EQ(missing.find(15 * page)->second.skip, 5 * page);
+    missing.erase(at(12), at(15));
+    EXPECT_FALSE(missing.find(at(12)));
+    ASSERT_TRUE(missing.find(at(15)));
+    EXPECT_EQ(missing.find(at(15))->second.skip, 5 * page);
     EXPECT_EQ(missing.bytes(), 7 * page);
-    EXPECT_EQ(missing.next(13 * page)->first, 15 * page);
-    EXPECT_EQ(missing.next(30 * page)->first, 10 * page);
+    EXPECT_EQ(missing.next(at(13))->first, at(15));
+    EXPECT_EQ(missing.next(at(30))->first, at(10));
 }
 
 TEST(PagesChanges, MovesPartsAndOverwrites) {
     auto missing = one(10, 20, 1);
-    missing.add(40 * page, {44 * page, 2, 0});
+    missing.add(at(40), {at(44), 2, 0});
     missing = *apply_all(missing, std::vector{move(12, 42, 4), unmap(12, 16)});
-    EXPECT_EQ(missing.find(42 * page)->second, (Piece{46 * page, 1, 2 * page}));
-    EXPECT_EQ(missing.find(41 * page)->second.run, 2u);
-    EXPECT_FALSE(missing.find(12 * page));
-    EXPECT_TRUE(missing.find(16 * page));
+    EXPECT_EQ(missing.find(at(42))->second, (Piece{at(46), 1, 2 * page}));
+    EXPECT_EQ(missing.find(at(41))->second.run, 2u);
+    EXPECT_FALSE(missing.find(at(12)));
+    EXPECT_TRUE(missing.find(at(16)));
     EXPECT_EQ(missing.bytes(), 12 * page);
 }
 
@@ -67,10 +72,10 @@ TEST(PagesChanges, AMoveAndTheUnmappingOfItsOldPlaceAreOne) {
 // One thread unmaps 20-24, another moves 10-14 there, a third 30-34 to 10: told of in any order.
 TEST(PagesChanges, EachMovesWhatWasThereBefore) {
     Missing before = one(10, 14, 1);
-    before.add(20 * page, {24 * page, 2, 0});
-    before.add(30 * page, {34 * page, 3, 0});
+    before.add(at(20), {at(24), 2, 0});
+    before.add(at(30), {at(34), 3, 0});
     Missing after = one(20, 24, 1);
-    after.add(10 * page, {14 * page, 3, 0});
+    after.add(at(10), {at(14), 3, 0});
     std::vector<Event> batch = {move(10, 20, 4), unmap(10, 14), unmap(20, 24), move(30, 10, 4),
                                 unmap(30, 34)};
     std::vector<int> order = {0, 1, 2, 3, 4};
@@ -103,7 +108,7 @@ TEST(PagesChanges, AChildHasWhatWasThereWhenItWasBorn) {
     }
     // 10-14 goes, 30-34 moves there: born before, between, after
     Missing both = one(10, 14, 1);
-    both.add(30 * page, {34 * page, 3, 0});
+    both.add(at(30), {at(34), 3, 0});
     const std::vector<Event> batch = {move(30, 10, 4), unmap(30, 34), birth(), unmap(10, 14)};
     const auto moved = only({10, 11, 12, 13});
     EXPECT_EQ(missing_at_birth(both, batch, only({10, 11, 12, 13, 30, 31, 32, 33}), moved), both);

@@ -14,10 +14,15 @@
 namespace {
 
 using namespace cairn::restart::pages;
+using cairn::ProgramAddress;
 using cairn::test::Random;
 
 constexpr std::uint64_t page = 4096;
 constexpr std::uint32_t pages = 40, none = ~0U;
+
+ProgramAddress address_of(std::uint32_t number) {
+    return ProgramAddress(number * page);
+}
 
 struct Page {
     std::uint32_t area = 0;        // 0: nothing is mapped
@@ -80,7 +85,8 @@ class World {
             bool tell = false;
             for (std::uint32_t i = from; i < from + count; ++i)
                 tell = std::exchange(memory_[i], {}).registered || tell;
-            if (tell) told.push_back({.kind = Change::unmap, .from = from * page, .length = count * page});
+            if (tell)
+                told.push_back({.kind = Change::unmap, .from = address_of(from), .length = count * page});
         };
         const auto move = [&](std::uint32_t to, std::uint32_t more) {
             const bool registered = memory_[at].registered;
@@ -90,9 +96,11 @@ class World {
             for (std::uint32_t i = 0; i < more; ++i) moved.push_back({plan.area, none, registered});
             std::ranges::copy(moved, memory_.begin() + to);
             if (!registered) return;
-            told.push_back(
-                {.kind = Change::remap, .from = at * page, .length = length * page, .to = to * page});
-            told.push_back({.kind = Change::unmap, .from = at * page, .length = length * page});
+            told.push_back({.kind = Change::remap,
+                            .from = address_of(at),
+                            .length = length * page,
+                            .to = address_of(to)});
+            told.push_back({.kind = Change::unmap, .from = address_of(at), .length = length * page});
         };
         switch (plan.call) {
             case Call::unmap:
@@ -121,7 +129,7 @@ class World {
                 const auto first = plan.first % length, count = 1 + plan.count % (length - first);
                 if (memory_[at].registered)
                     told.push_back(
-                        {.kind = Change::remove, .from = (at + first) * page, .length = count * page});
+                        {.kind = Change::remove, .from = address_of(at + first), .length = count * page});
                 for (std::uint32_t i = 0; i < count; ++i) memory_[at + first + i].content = none;
                 return;
             }
@@ -139,7 +147,7 @@ class World {
 Missing missing_in(const Memory& memory) {
     Missing missing;
     for (std::uint32_t i = 0; i < pages; ++i)
-        if (memory[i].content != none) missing.add(i * page, {(i + 1) * page, memory[i].content, 0});
+        if (memory[i].content != none) missing.add(address_of(i), {address_of(i + 1), memory[i].content, 0});
     return missing;
 }
 
@@ -192,8 +200,9 @@ std::vector<Event> any_order(Random& random, std::vector<std::vector<Event>> tol
 }
 
 Registered asked(const Memory& memory) {
-    return [&memory](std::uint64_t address) {
-        return address / page < pages && memory[address / page].registered;
+    return [&memory](ProgramAddress address) {
+        const auto number = address.value() / page;
+        return number < pages && memory[number].registered;
     };
 }
 

@@ -18,8 +18,12 @@ std::string problem_of(const Json& said) {
 }
 
 TEST(Wire, WhatIsWrittenIsRead) {
-    const ReadyMember member{
-        .uid = "u", .pid = ProgramId(7), .real = KernelId(70), .slot = 3, .user = 1000, .region_at = 1};
+    const ReadyMember member{.uid = "u",
+                             .pid = ProgramId(7),
+                             .real = KernelId(70),
+                             .slot = 3,
+                             .user = 1000,
+                             .region_at = ProgramAddress(1)};
     const Json said = pack(RestartReady{.members = {member, {.uid = "v"}}, .more = true});
     EXPECT_EQ(said["verb"], "restart-ready");
     const auto read = unpack<RestartReady>(said);
