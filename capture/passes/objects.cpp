@@ -49,7 +49,7 @@ Result<> find_notifications(const Member& member, ObjectTable& table) {
         member.process->living, member.process->door + offsetof(Door, notifications)));
     for (const auto& each : known)
         for (const auto& descriptor : descriptors)
-            if (each.notify >= 0 && descriptor.fd == each.queue && each.used != 0)
+            if (each.notify >= 0 && descriptor.fd == ProgramFd(each.queue) && each.used != 0)
                 table.notification(member.holder, descriptor.object, each.value);
     return {};
 }

@@ -18,6 +18,7 @@
 #include "common/error.h"
 #include "common/ids.h"
 #include "common/program_address.h"
+#include "common/program_fd.h"
 #include "common/schema/msgpack.h"
 #include "common/schema/process.h"
 
@@ -43,9 +44,9 @@ template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
 template <class T>
-struct IsId : std::false_type {};
-template <class Space>
-struct IsId<Id<Space>> : std::true_type {};
+concept Numbered = requires(const T& value) {
+    value.number();
+};
 
 template <class T>
 struct IsRun : std::false_type {};
@@ -61,6 +62,10 @@ inline json write(const Bytes& bytes, Style) {
 template <class Space>
 json write(const Id<Space>& id, Style) {
     return json(id.number());
+}
+
+inline json write(ProgramFd descriptor, Style) {
+    return json(descriptor.number());
 }
 
 inline json write(ProgramAddress address, Style) {
@@ -192,6 +197,12 @@ void read(const json& from, Id<Space>& to) {
     to = Id<Space>(number);
 }
 
+inline void read(const json& from, ProgramFd& to) {
+    std::int32_t number = 0;
+    read(from, number);
+    to = ProgramFd(number);
+}
+
 inline void read(const json& from, ProgramAddress& to) {
     std::uint64_t value = 0;
     read(from, value);
@@ -320,7 +331,7 @@ void check(const T& value, const Mark& mark) {
         return;
     } else if constexpr (IsOptional<T>::value) {
         if (value) check(*value, mark);
-    } else if constexpr (IsId<T>::value) {
+    } else if constexpr (Numbered<T>) {
         check(value.number(), mark);
     } else if constexpr (std::is_floating_point_v<T>) {
         if (!(value >= static_cast<T>(mark.least) && value <= static_cast<T>(mark.most)))

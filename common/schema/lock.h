@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "common/program_fd.h"
+
 namespace cairn::schema {
 
 enum class LockKind {
@@ -15,7 +17,7 @@ enum class LockKind {
 
 struct FileLock {
     LockKind kind = LockKind::posix;
-    std::int32_t fd = -1;                // a descriptor of the process that leads to the description
+    ProgramFd fd;                        // a descriptor of the process that leads to the description
     std::int32_t type = 0;               // F_RDLCK, F_WRLCK (flock: shared, exclusive)
     std::int64_t start = 0, length = 0;  // bytes; length 0: to the end of the file, however long it gets
 };

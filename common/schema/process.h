@@ -11,6 +11,7 @@
 
 #include "common/ids_text.h"
 #include "common/program_address_text.h"
+#include "common/program_fd_text.h"
 #include "common/schema/field.h"
 #include "common/schema/lock.h"
 #include "common/schema/semaphore.h"
@@ -101,7 +102,7 @@ struct Area {
 };
 
 struct Descriptor {
-    std::int32_t fd = -1;
+    ProgramFd fd;
     std::int64_t object = -1;  // schema::Object id: the open file description
     bool close_on_exec = false;
 };

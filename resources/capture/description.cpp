@@ -72,15 +72,15 @@ Result<std::string> read_text(const std::string& path) {
     }
 }
 
-Result<std::vector<int>> list_descriptors(const Holder& holder) {
+Result<std::vector<ProgramFd>> list_descriptors(const Holder& holder) {
     const std::string path = proc_folder(holder) + "fd";
     DIR* folder = ::opendir(path.c_str());
     if (!folder) return fail_errno("{}: descriptors can't be listed: {}", name_of(holder), path);
-    std::vector<int> numbers;
+    std::vector<ProgramFd> numbers;
     errno = 0;
     while (const dirent* entry = ::readdir(folder)) {
         if (entry->d_name[0] == '.') continue;
-        numbers.push_back(std::atoi(entry->d_name));
+        numbers.emplace_back(std::atoi(entry->d_name));
     }
     const int problem = errno;
     ::closedir(folder);
@@ -94,6 +94,7 @@ Result<std::vector<int>> list_descriptors(const Holder& holder) {
 
 namespace {
 
+// `number`: in the table that `folder` shows.
 Result<> look_at(Description& found, const std::string& folder, int number) {
     if (::fstat(found.fd(), &found.status) != 0) return fail_errno("fstat");
     found.flags = ::fcntl(found.fd(), F_GETFL);
@@ -109,18 +110,18 @@ Result<> look_at(Description& found, const std::string& folder, int number) {
 
 }  // namespace
 
-Result<Description> describe(const Holder& holder, int number, bool& close_on_exec) {
+Result<Description> describe(const Holder& holder, ProgramFd number, bool& close_on_exec) {
     Description found;
     found.holder = holder;
     found.number = number;
-    found.duplicate.reset(static_cast<int>(::syscall(SYS_pidfd_getfd, holder.pidfd, number, 0U)));
+    found.duplicate.reset(static_cast<int>(::syscall(SYS_pidfd_getfd, holder.pidfd, number.number(), 0U)));
     if (!found.duplicate) {
         if (errno == EMFILE)
             return fail_errno("{}: too many open files in the group: raise `ulimit -Hn` of the coordinator",
                               found.who());
         return fail_errno("{} can't be duplicated (pidfd_getfd)", found.who());
     }
-    if (auto done = look_at(found, proc_folder(holder), number); !done)
+    if (auto done = look_at(found, proc_folder(holder), number.number()); !done)
         return std::unexpected(std::move(done.error()).in(found.who()));
     close_on_exec = (info_number(found.info, "flags", 8) & O_CLOEXEC) != 0;
     return found;
@@ -145,7 +146,7 @@ Result<int> compare(const Description& a, const Description& b) {
     const auto where = [](const Description& each) -> Where {
         static const pid_t self = ::getpid();
         if (each.duplicate || each.duplicates == nullptr) return {self, each.duplicate.get()};
-        return {each.holder.tid != 0 ? each.holder.tid : each.holder.pid, each.number};
+        return {each.holder.tid != 0 ? each.holder.tid : each.holder.pid, each.number.number()};
     };
     const Where first = where(a), second = where(b);
     const long order =

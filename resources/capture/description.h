@@ -20,7 +20,7 @@ namespace cairn::capture {
 
 struct Description {
     Holder holder;
-    int number = -1;                   // the descriptor by which it was first found
+    ProgramFd number;                  // the descriptor by which it was first found
     mutable Fd duplicate;              // ours, of the same open file description
     mutable std::uint64_t used = 0;    // when it was asked for last, as Duplicates counts
     Duplicates* duplicates = nullptr;  // which may take that away for the time
@@ -28,7 +28,7 @@ struct Description {
     int flags = 0;         // F_GETFL
     std::string link;      // what /proc/PID/fd/NUMBER leads to
     std::string info;      // /proc/PID/fdinfo/NUMBER
-    std::string waits_in;  // sent through a socket and not received: that socket's who(); number is -1
+    std::string waits_in;  // sent through a socket and not received: that socket's who(); it has no number
 
     // Good until some others have been asked for theirs.
     [[nodiscard]] int fd() const {
@@ -67,10 +67,10 @@ struct Looked {
 [[nodiscard]] Result<std::string> read_text(const std::string& path);
 
 // The descriptors of a process, lowest first.
-[[nodiscard]] Result<std::vector<int>> list_descriptors(const Holder& holder);
+[[nodiscard]] Result<std::vector<ProgramFd>> list_descriptors(const Holder& holder);
 
 // Everything about one descriptor. close_on_exec is the descriptor's, not the description's.
-[[nodiscard]] Result<Description> describe(const Holder& holder, int number, bool& close_on_exec);
+[[nodiscard]] Result<Description> describe(const Holder& holder, ProgramFd number, bool& close_on_exec);
 
 // The same of a duplicate that we have already: one that was sent through the socket `where`, and that nobody
 // has received.

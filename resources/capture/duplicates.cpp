@@ -23,7 +23,7 @@ void Duplicates::add(const Description& description) {
     ++held_;
     description.used = ++uses_;
     // What is on its way through a socket can't be taken again.
-    if (description.number >= 0) dispensable_.push_back(&description);
+    if (description.number.known()) dispensable_.push_back(&description);
     make_room();
 }
 
@@ -39,7 +39,7 @@ void Duplicates::take_again(const Description& description) {
     const Fd pidfd(static_cast<int>(
         ::syscall(SYS_pidfd_open, by_thread ? holder.tid : holder.pid, by_thread ? pidfd_thread : 0U)));
     description.duplicate.reset(
-        static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), description.number, 0U)));
+        static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), description.number.number(), 0U)));
     if (description.duplicate) add(description);
 }
 

@@ -88,7 +88,7 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
     auto numbers = TRY(list_descriptors(holder));
     std::vector<schema::Descriptor> result;
     std::set<std::int64_t> seen;
-    for (const int number : numbers) {
+    for (const ProgramFd number : numbers) {
         bool close_on_exec = false;
         auto found = TRY(describe(holder, number, close_on_exec));
         const std::size_t before = table.objects.size();
@@ -97,7 +97,8 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
         if (seen.insert(id).second)
             add_locks(table, holder.pid, locks, static_cast<std::size_t>(id) >= before);
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
-        if (number <= 2 && (object.standard < 0 || number < object.standard)) object.standard = number;
+        if (number <= ProgramFd(2) && (!object.standard.known() || number < object.standard))
+            object.standard = number;
         result.push_back({number, id, close_on_exec});
     }
     note_rank(table, holder, result);

@@ -19,7 +19,7 @@ Result<> describe_epoll(Table&, const Description&, schema::Object& object) {
 namespace {
 
 struct Watched {
-    int fd = -1;
+    ProgramFd fd;
     std::uint32_t events = 0;
     std::uint64_t data = 0;
     unsigned long long inode = 0;
@@ -33,10 +33,12 @@ std::vector<Watched> parse(std::string_view info) {
         const std::string line(info.substr(at, info.find('\n', at) - at));
         at += line.size();
         Watched each;
+        int number = -1;
         unsigned long long data = 0;
-        if (std::sscanf(line.c_str(), "tfd: %d events: %x data: %llx pos:%*d ino:%llx", &each.fd,
-                        &each.events, &data, &each.inode) < 4)
+        if (std::sscanf(line.c_str(), "tfd: %d events: %x data: %llx pos:%*d ino:%llx", &number, &each.events,
+                        &data, &each.inode) < 4)
             continue;
+        each.fd = ProgramFd(number);
         each.data = data;
         list.push_back(each);
     }
@@ -55,9 +57,9 @@ Result<> capture_epolls(Table& table) {
         if (saved == nullptr) continue;
         const Fd held(::fcntl(epoll.fd(), F_DUPFD_CLOEXEC, 0));  // all others are asked for theirs
         if (!held) return fail_errno("{}", epoll.who());
-        std::map<int, std::uint32_t> seen;  // registered under one number: told apart by their order
+        std::map<ProgramFd, std::uint32_t> seen;  // registered under one number: told apart by their order
         for (const Watched& watched : parse(epoll.info)) {
-            kcmp_epoll_slot slot{static_cast<__u32>(held.get()), static_cast<__u32>(watched.fd),
+            kcmp_epoll_slot slot{static_cast<__u32>(held.get()), static_cast<__u32>(watched.fd.number()),
                                  seen[watched.fd]++};
             std::int64_t target = -1;
             for (const auto& [other, description] : table.descriptions) {

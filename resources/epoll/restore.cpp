@@ -102,7 +102,7 @@ Result<> watch(const schema::Epoll& saved, int epoll, int floor, const FindTarge
             event.data.u64 = target.data;
             if (is_spent(event.events) != spent) continue;
             const int from = find(target.object);
-            const int number = target.fd;
+            const int number = target.fd.number();  // this process becomes the program
             if (from < 0) continue;
             const Borrowed borrowed(number, from, floor);
             if (!borrowed.good()) return fail_errno("epoll: descriptor {}", number);

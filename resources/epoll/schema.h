@@ -3,12 +3,13 @@
 
 #include <vector>
 
+#include "common/program_fd.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
 
 struct EpollTarget {
-    std::int32_t fd = -1;      // the number that it was added by
+    ProgramFd fd;              // the number that it was added by
     std::int64_t object = -1;  // Object id
     std::uint32_t events = 0;  // as /proc shows them: a oneshot that has reported has no event left
     std::uint64_t data = 0;

@@ -67,9 +67,9 @@ void note_rank(Table& table, const Holder& holder, std::span<const schema::Descr
     if (std::ranges::none_of(descriptors, is_unix)) return;
     const auto environment = environment_of(holder);
     if (!environment) return;
-    const int fd = number_in(*environment, "PMI_FD");
+    const ProgramFd fd(number_in(*environment, "PMI_FD"));
     const auto found = std::ranges::find(descriptors, fd, &schema::Descriptor::fd);
-    if (fd < 0 || found == descriptors.end() || !is_unix(*found)) return;
+    if (!fd.known() || found == descriptors.end() || !is_unix(*found)) return;
     const int rank = number_in(*environment, "PMI_RANK"), size = number_in(*environment, "PMI_SIZE");
     if (rank < 0 || rank >= size) return;
     table.of<LaunchersFound>().ranks.emplace(found->object, schema::LauncherRank{fd, rank, size, {}, {}});
@@ -163,7 +163,7 @@ const HeldAbove& held_above(Table& table) {
         const auto stat = proc::stat(ancestor);
         auto numbers = list_descriptors({.pid = ancestor});
         if (!stat || !numbers) continue;  // of another user
-        for (const int number : *numbers) {
+        for (const ProgramFd number : *numbers) {
             const std::string path = fmt::format("/proc/{}/fd/{}", ancestor, number);
             struct stat file {};
             struct stat link {};

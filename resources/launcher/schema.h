@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "common/program_fd.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
 
 struct LauncherRank {
-    std::int32_t fd = -1;                // the descriptor's number in the rank
+    ProgramFd fd;                        // in the rank
     std::int32_t rank = 0, size = 0;     // which it is, of how many
     std::string job;                     // PMIx: the job's namespace; "": PMI 1
     std::vector<std::uint32_t> awaited;  // PMIx: tags of the questions that were not answered

@@ -105,7 +105,7 @@ Result<Fd> open_mqueue(Opening& opening, const schema::Object& object, const sch
 std::optional<Notification> notification_of(const schema::Object& object, const schema::Process& process) {
     const auto* saved = object.get<schema::Mqueue>();
     if (saved == nullptr || !saved->notify || saved->notify->pid != process.pid) return {};
-    return Notification{-1, saved->notify->how, saved->notify->signal, saved->notify->value, saved->queue};
+    return Notification{{}, saved->notify->how, saved->notify->signal, saved->notify->value, saved->queue};
 }
 
 std::uint64_t queue_of(const schema::Object& object) {

@@ -104,7 +104,7 @@ Result<> capture_pipes(Table& table) {
             bool output = false, input = false;
             for (const std::int64_t id : ends.objects) {
                 const schema::Object& object = table.objects[static_cast<std::size_t>(id)];
-                if (object.standard < 0) continue;
+                if (!object.standard.known()) continue;
                 output = output || !reads(object);
                 input = input || !writes(object);
             }

@@ -91,7 +91,7 @@ std::string writer_of(const struct stat& file) {
 }  // namespace
 
 std::string who_else_appends(const schema::Object& object, const FoundFile& found, const Access& access) {
-    if (object.standard >= 0)
+    if (object.standard.known())
         return "it was somebody's standard output, and may be that of other programs as well";
     if ((found.status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "other users may write it";
     const auto holders = access.of(object.id);

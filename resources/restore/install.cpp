@@ -43,11 +43,11 @@ std::uint64_t descriptor_limit() {
 }  // namespace
 
 // Where an object can be found in the process: at its high number, or, if only the process could open it, at
-// its own.
+// its own. For the process that becomes the program both are of its table.
 int ObjectSet::descriptor_of(const schema::Process& process, std::int64_t object) const {
     if (const int high = fd_of(object); high >= 0) return high;
     for (const schema::Descriptor& descriptor : process.descriptors)
-        if (descriptor.object == object) return descriptor.fd;
+        if (descriptor.object == object) return descriptor.fd.number();
     return -1;
 }
 
@@ -68,6 +68,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
     for (const int fd : keep)
         if (fd >= 0) open.insert(static_cast<unsigned>(fd));
     for (const schema::Descriptor& descriptor : process.descriptors) {
+        const int number = descriptor.fd.number();
         int from = state_->stand_in(descriptor.object, descriptor.fd);
         if (from < 0) from = fd_of(descriptor.object);
         Fd late;
@@ -84,12 +85,12 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
             late = std::move(*opened);
             from = late.get();
         }
-        if (from == descriptor.fd) {
+        if (from == number) {
             ::fcntl(late.release(), F_SETFD, 0);
-        } else if (::dup2(from, descriptor.fd) < 0) {
+        } else if (::dup2(from, number) < 0) {
             return fail_errno("descriptor {}", descriptor.fd);
         }
-        open.insert(static_cast<unsigned>(descriptor.fd));
+        open.insert(static_cast<unsigned>(number));
     }
     for (const schema::Descriptor& descriptor : process.descriptors) {
         const auto object = state_->objects.find(descriptor.object);
@@ -103,7 +104,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
             const bool late = target != state_->objects.end() && is_late(target->second);
             return first || late ? descriptor_of(process, id) : -1;
         };
-        CHECK_OK(watch(*epoll, descriptor.fd, state_->options.floor, find));
+        CHECK_OK(watch(*epoll, descriptor.fd.number(), state_->options.floor, find));
     }
     return close_others(open);
 }
@@ -117,13 +118,13 @@ class ObjectSet::Postponing {
         auto last = TRY(last_descriptor(process, descriptor_limit()));
         return Postponing({options.floor, options.width}, last);
     }
-    [[nodiscard]] bool contains(int number) const { return number == last_ || room_.is_own(number); }
-    [[nodiscard]] int last() const { return last_; }
+    [[nodiscard]] bool contains(ProgramFd number) const { return number == last_ || room_.is_own(number); }
+    [[nodiscard]] ProgramFd last() const { return last_; }
 
   private:
-    Postponing(DescriptorRoom room, int last) : room_(room), last_(last) {}
+    Postponing(DescriptorRoom room, ProgramFd last) : room_(room), last_(last) {}
     DescriptorRoom room_;
-    int last_;
+    ProgramFd last_;
 };
 
 Result<> ObjectSet::hand_to_keepers() {
@@ -179,12 +180,13 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
     std::map<std::int64_t, int> placed;  // object -> a number of it
     for (const auto& [fd, id, close_on_exec] : process.descriptors) {
         if (postponing.contains(fd)) continue;
-        open.insert(static_cast<unsigned>(fd));
+        const int number = fd.number();
+        open.insert(static_cast<unsigned>(number));
         int held = state_->stand_in(id, fd);
         if (const auto again = placed.find(id); held < 0 && again != placed.end()) held = again->second;
-        placed.emplace(id, fd);
+        placed.emplace(id, number);
         if (held >= 0) {
-            if (::dup2(held, fd) < 0) return fail_errno("descriptor {}", fd);
+            if (::dup2(held, number) < 0) return fail_errno("descriptor {}", fd);
             continue;
         }
         const auto* object = state_->find(id);
@@ -199,7 +201,7 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
             if (!opened) opened = open_late(*object, process, options.access, to_kernel);
         }
         if (!opened) return std::unexpected(std::move(opened.error()).in(fmt::format("descriptor {}", fd)));
-        CHECK_OK(put_at(std::move(*opened), fd));
+        CHECK_OK(put_at(std::move(*opened), number));
     }
     for (const schema::Descriptor& descriptor : process.descriptors) {
         const auto* object = state_->find(descriptor.object);
@@ -235,8 +237,8 @@ Result<Postponed> ObjectSet::postponed(const schema::Process& process) const {
     if (!postponing) return std::unexpected(postponing.error());
     result.first_own = options.floor;
     result.last_own = options.floor + options.width - 1;
-    std::map<std::int64_t, int> placed;
-    std::set<int> numbers;
+    std::map<std::int64_t, ProgramFd> placed;
+    std::set<ProgramFd> numbers;
     for (const schema::Descriptor& descriptor : process.descriptors) {
         numbers.insert(descriptor.fd);
         if (!postponing->contains(descriptor.fd)) placed.emplace(descriptor.object, descriptor.fd);
@@ -249,7 +251,7 @@ Result<Postponed> ObjectSet::postponed(const schema::Process& process) const {
         if (twin != placed.end()) {
             (fd == postponing->last() ? last : twins).push_back({fd, {}, twin->second});
         } else if (kept && fd != postponing->last()) {
-            result.descriptors.push_back({fd, *kept, -1});
+            result.descriptors.push_back({fd, *kept, {}});
             placed.emplace(id, fd);
         } else {
             return fail("descriptor {} of process {} can't be put in place last", fd, process.pid);
@@ -259,8 +261,8 @@ Result<Postponed> ObjectSet::postponed(const schema::Process& process) const {
     for (const auto* others : {&twins, &last})
         result.descriptors.insert(result.descriptors.end(), others->begin(), others->end());
     result.seat = postponing->last();
-    if (result.seat < 0)
-        for (result.seat = 0; numbers.contains(result.seat);) ++result.seat;
+    for (int free = 0; !result.seat.known(); ++free)
+        if (!numbers.contains(ProgramFd(free))) result.seat = ProgramFd(free);
     return result;
 }
 

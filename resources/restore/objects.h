@@ -84,7 +84,7 @@ struct ObjectSetOptions {
 // A description that only the process itself can open, and only once its memory is its own: /proc/self/maps
 // and such.
 struct LateDescriptor {
-    int fd = -1;
+    ProgramFd fd;
     std::string path;  // ids in it are the kernel's
     int flags = 0;
     std::int64_t position = 0;
@@ -93,7 +93,7 @@ struct LateDescriptor {
 
 // mq_notify(3): only the process itself can ask for it.
 struct Notification {
-    int fd = -1;
+    ProgramFd fd;
     int notify = 0, signal = 0;  // SIGEV_*
     std::uint64_t value = 0;
     std::uint64_t queue = 0;
@@ -101,14 +101,14 @@ struct Notification {
 
 // What is put at its number by the restorer, when nothing of the restart's own is open any more.
 struct PostponedDescriptor {
-    int fd = -1;
+    ProgramFd fd;
     Kept kept;
-    int twin = -1;  // not -1: a duplicate of this number, which is there already
+    ProgramFd twin;  // if there is one: a duplicate of this number, which is there already
 };
 struct Postponed {
     int first_own = 0, last_own = -1;              // these are closed before; none: nothing is postponed
     std::vector<PostponedDescriptor> descriptors;  // in this order
-    int seat = -1;                                 // a free number, or the one of the last of them
+    ProgramFd seat;                                // a free number, or the one of the last of them
 };
 
 // Are all files there, and what they were? Opens nothing for good, changes nothing. Errors

@@ -56,7 +56,9 @@ Result<> Opening::keep_copy(const Object& object, int fd) {
 }
 
 bool Opening::stand_in(const Object& object) {
-    const int own = object.standard < 0 ? -1 : options.standard.at(static_cast<std::size_t>(object.standard));
+    const int own = object.standard.known()
+                        ? options.standard.at(static_cast<std::size_t>(object.standard.number()))
+                        : -1;
     if (own < 0 || !keep_copy(object, own)) return false;
     if ((object.flags & O_ACCMODE) != O_RDWR) return true;
     auto& each = stand_ins[object.id];
@@ -83,7 +85,7 @@ std::int64_t find_main_terminal(const schema::Objects& objects) {
         const auto* saved = object.get<schema::Terminal>();
         if (saved == nullptr) continue;
         if (saved->terminal.session != ProgramId()) return saved->terminal.pair;
-        if (main < 0 && object.standard >= 0) main = saved->terminal.pair;
+        if (main < 0 && object.standard.known()) main = saved->terminal.pair;
     }
     return main;
 }
@@ -179,7 +181,7 @@ std::vector<Notification> ObjectSet::notifications(const schema::Process& proces
             if (const auto other = state_->objects.find(descriptor.object);
                 other != state_->objects.end() && queue_of(other->second) == found->queue)
                 found->fd = descriptor.fd;
-        if (found->fd >= 0) all.push_back(*found);
+        if (found->fd.known()) all.push_back(*found);
     }
     return all;
 }

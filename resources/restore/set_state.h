@@ -21,10 +21,10 @@ struct ObjectSet::State {
     std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
 
     // At this number; higher ones mostly keep a copy of where output goes (`exec 3>&1`).
-    [[nodiscard]] int stand_in(std::int64_t object, int number) const {
+    [[nodiscard]] int stand_in(std::int64_t object, ProgramFd number) const {
         const auto found = stand_ins.find(object);
         if (found == stand_ins.end()) return -1;
-        return found->second.at(static_cast<std::size_t>(number > 2 ? 1 : number)).get();
+        return found->second.at(static_cast<std::size_t>(number > ProgramFd(2) ? 1 : number.number())).get();
     }
     [[nodiscard]] const schema::Object* find(std::int64_t id) const {
         const auto found = objects.find(id);

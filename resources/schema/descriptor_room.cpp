@@ -30,8 +30,8 @@ Highest highest_descriptor(std::span<const Process> processes) {
     Highest highest;
     for (const Process& process : processes)
         for (const schema::Descriptor& descriptor : process.descriptors)
-            if (descriptor.fd >= 0 && static_cast<std::uint64_t>(descriptor.fd) > highest.number)
-                highest = {static_cast<std::uint64_t>(descriptor.fd), &process};
+            if (descriptor.fd.known() && static_cast<std::uint64_t>(descriptor.fd.number()) > highest.number)
+                highest = {static_cast<std::uint64_t>(descriptor.fd.number()), &process};
     return highest;
 }
 
@@ -59,7 +59,7 @@ std::uint64_t held_at_once(const schema::Objects& objects) {
 
 // By the tool's own standard descriptors, another one at each number.
 bool may_be_replaced(const Object& object) {
-    return object.standard >= 0 && (object.flags & O_ACCMODE) == O_RDWR;
+    return object.standard.known() && (object.flags & O_ACCMODE) == O_RDWR;
 }
 
 int width_of(std::span<const Process> processes, const schema::Objects& objects) {
@@ -75,16 +75,18 @@ int width_of(std::span<const Process> processes, const schema::Objects& objects)
 }
 
 // How many descriptors would have to come last if the window began here; none: it can't be here.
-std::optional<std::size_t> cost_of(const DescriptorRoom& window, const std::vector<std::vector<int>>& numbers,
-                                   const std::set<int>& put_early) {
+std::optional<std::size_t> cost_of(const DescriptorRoom& window,
+                                   const std::vector<std::vector<ProgramFd>>& numbers,
+                                   const std::set<ProgramFd>& put_early) {
+    const ProgramFd window_begin(window.floor), window_end(window.floor + window.width);
     const auto within = [&](const auto& sorted, auto from) {
-        return from != sorted.end() && *from < window.floor + window.width;
+        return from != sorted.end() && *from < window_end;
     };
-    if (within(put_early, put_early.lower_bound(window.floor))) return std::nullopt;
+    if (within(put_early, put_early.lower_bound(window_begin))) return std::nullopt;
     std::size_t most = 0;
     for (const auto& sorted : numbers) {
-        const auto first = std::ranges::lower_bound(sorted, window.floor);
-        const auto last = std::ranges::lower_bound(sorted, window.floor + window.width);
+        const auto first = std::ranges::lower_bound(sorted, window_begin);
+        const auto last = std::ranges::lower_bound(sorted, window_end);
         most = std::max(most, static_cast<std::size_t>(last - first));
     }
     return most;
@@ -115,13 +117,13 @@ std::vector<std::int64_t> needed_to_rebuild(const Process& process) {
     return {needed.begin(), needed.end()};
 }
 
-Result<int> last_descriptor(const Process& process, std::uint64_t limit) {
-    if (process.descriptors.size() < limit) return -1;
+Result<ProgramFd> last_descriptor(const Process& process, std::uint64_t limit) {
+    if (process.descriptors.size() < limit) return ProgramFd();
     std::set<std::int64_t> seen;
-    int last = -1;
+    ProgramFd last;
     for (const schema::Descriptor& descriptor : process.descriptors)
         if (!seen.insert(descriptor.object).second) last = std::max(last, descriptor.fd);
-    if (last >= 0) return last;
+    if (last.known()) return last;
     return fail_code(ExitCode::refused,
                      "process {} ({}) has {} different open files under a hard limit of {} (ulimit -Hn): a "
                      "restart can bring back {} of them, or all under a higher limit; close one",
@@ -151,11 +153,11 @@ Result<DescriptorRoom> find_descriptor_room(std::span<const Process> processes,
             fmt::format("{} sockets that wait for each other, or files in memory, have to be open at once",
                         held_at_once(objects)),
             at_once);
-    std::vector<std::vector<int>> numbers;
+    std::vector<std::vector<ProgramFd>> numbers;
     std::map<std::int64_t, bool> early;
     for (const Object& object : objects.objects)
         early[object.id] = opened_by_each(object) || may_be_replaced(object);
-    std::set<int> put_early;
+    std::set<ProgramFd> put_early;
     for (const Process& process : processes) {
         CHECK_OK(last_descriptor(process, limit));
         auto& sorted = numbers.emplace_back();

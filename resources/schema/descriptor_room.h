@@ -23,8 +23,8 @@ struct DescriptorRoom {
     int width = 0;
 
     [[nodiscard]] bool narrow() const { return width != 0; }
-    [[nodiscard]] bool is_own(int number) const {
-        return narrow() && number >= floor && number < floor + width;
+    [[nodiscard]] bool is_own(ProgramFd number) const {
+        return narrow() && number >= ProgramFd(floor) && number < ProgramFd(floor + width);
     }
 };
 
@@ -42,9 +42,9 @@ std::uint64_t raise_descriptor_limit();
 [[nodiscard]] std::vector<std::int64_t> needed_to_rebuild(const schema::Process& process);
 
 // Nothing is put at a number that isn't free: so the last descriptor of a process that has every number below
-// the limit has to be a duplicate of another one. Its number, -1 if there are others free; an error
+// the limit has to be a duplicate of another one. Its number, none if there are others free; an error
 // (ExitCode::refused) if no two descriptors lead to the same description.
-[[nodiscard]] Result<int> last_descriptor(const schema::Process& process, std::uint64_t limit);
+[[nodiscard]] Result<ProgramFd> last_descriptor(const schema::Process& process, std::uint64_t limit);
 
 // Does each process that has it open it by itself (files of /proc, /dev/tty, pidfds)?
 [[nodiscard]] bool opened_by_each(const schema::Object& object);

@@ -27,10 +27,10 @@ struct Object {
     std::int64_t position = 0;
     ProgramId owner;                                // F_SETOWN_EX
     std::int32_t owner_type = 0, owner_signal = 0;  // F_SETOWN_EX, F_SETSIG
-    std::int32_t standard = -1;  // lowest of the descriptors 0, 1, 2 that a process has it at, -1: none
-    bool outside = false;        // who holds the other end of this pipe or socket is no member of the group
-    std::int64_t backing = -1;   // file: id of the memory object with the contents (deleted file, memfd)
-    std::int64_t pipe = -1;      // pipes, FIFOs, sockets: id of the pipe or connection, shared by its ends
+    ProgramFd standard;         // lowest of the descriptors 0, 1, 2 that a process has it at, -1: none
+    bool outside = false;       // who holds the other end of this pipe or socket is no member of the group
+    std::int64_t backing = -1;  // file: id of the memory object with the contents (deleted file, memfd)
+    std::int64_t pipe = -1;     // pipes, FIFOs, sockets: id of the pipe or connection, shared by its ends
     // The same: what is in them, a packet or a message each; else one.
     std::vector<Bytes> contents;
 

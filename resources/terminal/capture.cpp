@@ -173,7 +173,7 @@ Result<> capture_terminals(Table& table) {
         if (master != masters.end()) object.what = schema::PtySlave{state};
         // mpirun makes one for the standard output of each rank. It goes with mpirun, and its number may be
         // another terminal's when the programs come back.
-        const bool standard_only = object.standard >= 0 && !state.session.known() && state.index >= 0;
+        const bool standard_only = object.standard.known() && !state.session.known() && state.index >= 0;
         if (master == masters.end() && standard_only && held_above(table).terminals.contains(state.index)) {
             object.outside = true;
             table.note("{} is a terminal of a launcher outside the group",

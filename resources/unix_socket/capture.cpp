@@ -160,7 +160,7 @@ Result<> describe_connection(Table& table, ino_t inode, const UnixDiagnosis& dia
         return {};
     }
     object.outside = true;
-    if (object.standard >= 0) return {};
+    if (object.standard.known()) return {};
     if (const auto* rank = rank_of(table, object.id); rank != nullptr && !datagrams) {
         saved.launcher = *rank;
         table.external(fmt::format("{} is the connection of an MPI program (rank {} of {}) to its launcher",

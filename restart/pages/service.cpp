@@ -45,10 +45,10 @@ Service::~Service() {
         if (const int fd = shared_.user_fault(i).load(); fd >= 0) ::close(fd);
 }
 
-Result<> Service::provide(std::uint32_t process, pid_t pid, int there) {
+Result<> Service::provide(std::uint32_t process, pid_t pid, ProgramFd there) {
     Fd target(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (!target) return fail_errno("process {}", pid);
-    const int fd = static_cast<int>(::syscall(SYS_pidfd_getfd, target.get(), there, 0));
+    const int fd = static_cast<int>(::syscall(SYS_pidfd_getfd, target.get(), there.number(), 0));
     if (fd < 0) return fail_errno("userfaultfd of process {}", pid);
     shared_.add_process(target.release());
     shared_.user_fault(process).store(fd);

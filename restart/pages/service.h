@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/program_fd.h"
 #include "restart/pages/server.h"
 
 namespace cairn::restart::pages {
@@ -23,7 +24,7 @@ class Service {
     ~Service();
 
     // Takes the process's userfaultfd, which is its descriptor `there`. `process`: index in the work.
-    [[nodiscard]] Result<> provide(std::uint32_t process, pid_t pid, int there);
+    [[nodiscard]] Result<> provide(std::uint32_t process, pid_t pid, ProgramFd there);
     // A child of the tool has ended, with this status: if it was the server, and pages are still missing, the
     // programs are ended. True: it was.
     bool ended(pid_t child, int status);

@@ -74,8 +74,10 @@ Result<std::unique_ptr<pages::Service>> start_page_server(const Computation& com
     if (served.empty()) return std::unique_ptr<pages::Service>();
     auto service = TRY(pages::Service::start(std::move(work), lock));
     for (std::uint32_t number = 0; number < served.size(); ++number)
-        served[number]->take_user_fault = [server = service.get(), number, pid = served[number]->pid](
-                                              int there) { return server->provide(number, pid, there); };
+        served[number]->take_user_fault = [server = service.get(), number,
+                                           pid = served[number]->pid](ProgramFd there) {
+            return server->provide(number, pid, there);
+        };
     return service;
 }
 

@@ -17,14 +17,14 @@ namespace cairn::restart::pmi {
 namespace {
 
 // A read of this descriptor was interrupted by the checkpoint, and begins anew.
-bool reads_from(const schema::Process& process, int fd) {
+bool reads_from(const schema::Process& process, ProgramFd fd) {
     return std::ranges::any_of(process.threads, [&](const schema::Thread& thread) {
         user_regs_struct registers{};
         if (thread.registers.size() < sizeof registers) return false;
         std::memcpy(&registers, thread.registers.data(), sizeof registers);
         const auto call = static_cast<long>(registers.orig_rax);
-        return (call == SYS_read || call == SYS_recvfrom) && static_cast<int>(registers.rdi) == fd &&
-               to_be_made_again(registers);
+        return (call == SYS_read || call == SYS_recvfrom) &&
+               ProgramFd(static_cast<int>(registers.rdi)) == fd && to_be_made_again(registers);
     });
 }
 
@@ -49,7 +49,7 @@ Result<std::vector<Rank>> find_ranks(const schema::Objects& objects,
         const auto* saved = launcher_of(object);
         Fd connection = saved == nullptr ? Fd() : set.take_launcher(object.id);
         if (!connection) continue;
-        const int fd = saved->fd;
+        const ProgramFd fd = saved->fd;
         const auto holds = [&](const schema::Process& process) {
             return std::ranges::any_of(process.descriptors, [&](const schema::Descriptor& descriptor) {
                 return descriptor.fd == fd && descriptor.object == object.id;

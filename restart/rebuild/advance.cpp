@@ -87,7 +87,7 @@ Result<bool> trapped(Rebuilding& rebuilding) {
         rebuilding.handed_over = true;
         const auto there = TRY(ptrace::read_object<std::int32_t>(
             pid, rebuilding.placement.params + offsetof(restorer::Params, lazy_fault)));
-        CHECK_OK(rebuilding.take_user_fault(there));
+        CHECK_OK(rebuilding.take_user_fault(ProgramFd(there)));
         CHECK_OK(ptrace::resume(pid, 0));
         return false;
     }

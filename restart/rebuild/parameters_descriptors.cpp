@@ -10,21 +10,21 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
     const auto postponed = TRY(inherited.objects.postponed(process));
     std::vector<restorer::Postponed> last;
     for (const auto& each : postponed.descriptors)
-        last.push_back({each.fd, each.kept.keeper, each.kept.number, each.twin});
+        last.push_back({each.fd.number(), each.kept.keeper, each.kept.number, each.twin.number()});
     std::vector<std::int32_t> cloexec;
     for (const auto& descriptor : process.descriptors)
-        if (descriptor.close_on_exec) cloexec.push_back(descriptor.fd);
+        if (descriptor.close_on_exec) cloexec.push_back(descriptor.fd.number());
     std::vector<restorer::Late> late;
     for (const auto& file : inherited.objects.late_descriptors(process, rebuilding.translation.to_kernel))
-        late.push_back({file.fd, file.flags, block.add(file.path).value(), file.position,
+        late.push_back({file.fd.number(), file.flags, block.add(file.path).value(), file.position,
                         file.close_on_exec ? 1U : 0U, 0});
     std::vector<restorer::Lock> locks;
     for (const auto& lock : own_locks(process))
-        locks.push_back(
-            {lock.fd, lock.kind == schema::LockKind::lease ? 1 : 0, lock.type, lock.start, lock.length});
+        locks.push_back({lock.fd.number(), lock.kind == schema::LockKind::lease ? 1 : 0, lock.type,
+                         lock.start, lock.length});
     std::vector<restorer::Notify> notifications;
     for (const auto& each : inherited.objects.notifications(process))
-        notifications.push_back({each.fd, each.signal, each.notify, 0, each.value});
+        notifications.push_back({each.fd.number(), each.signal, each.notify, 0, each.value});
 
     using restorer::Params;
     block.add(last, &Params::postponed, &Params::postponed_count);
@@ -36,7 +36,7 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
     auto& params = block.params();
     params.first_own = postponed.first_own;
     params.last_own = postponed.last_own;
-    params.seat = postponed.seat;
+    params.seat = postponed.seat.number();
     params.close_from = static_cast<std::uint32_t>(inherited.close_from);
     params.drop_child_signals = rebuilding.untold_child ? 1 : 0;
     return {};

@@ -65,8 +65,8 @@ struct Rebuilding {
     // and whether there are others.
     std::vector<KernelId> told_children;
     bool untold_child = false;
-    // Takes the process's userfaultfd for the page server, `there` being its number in the process.
-    std::function<Result<>(int there)> take_user_fault;
+    // Takes the process's userfaultfd for the page server, `there` being its number there.
+    std::function<Result<>(ProgramFd there)> take_user_fault;
 
     Placement placement{};                // enter()
     bool handed_over = false;             // the userfaultfd was taken

@@ -24,7 +24,7 @@ struct Group {
     }
     // A descriptor of an object of its own for each number.
     void fill(schema::Process& process, int from, int to) {
-        for (int fd = from; fd < to; ++fd) process.descriptors.push_back({fd, object(), false});
+        for (int fd = from; fd < to; ++fd) process.descriptors.push_back({ProgramFd(fd), object(), false});
     }
     [[nodiscard]] Result<DescriptorRoom> room(std::uint64_t limit) const {
         return find_descriptor_room(processes, objects, limit);
@@ -46,22 +46,22 @@ TEST(DescriptorRoom, AllFitAboveTheHighest) {
 TEST(DescriptorRoom, NarrowRoomIsWhereFewAre) {
     Group group;
     group.fill(group.process(), 0, 2500);
-    group.processes.front().descriptors.push_back({4095, group.object(), false});
+    group.processes.front().descriptors.push_back({ProgramFd(4095), group.object(), false});
     group.fill(group.process(), 0, 2000);
     const auto room = group.room(4096);
     ASSERT_TRUE(room) << room.error().what;
     ASSERT_TRUE(room->narrow());
     EXPECT_GE(room->floor, 2500);
     EXPECT_LE(room->floor + room->width, 4095);
-    EXPECT_TRUE(room->is_own(room->floor));
-    EXPECT_FALSE(room->is_own(room->floor + room->width));
+    EXPECT_TRUE(room->is_own(ProgramFd(room->floor)));
+    EXPECT_FALSE(room->is_own(ProgramFd(room->floor + room->width)));
 }
 
 TEST(DescriptorRoom, WhatOnlyTheProcessOpensIsLeftAlone) {
     Group group;
     auto& process = group.process();
     for (int fd = 0; fd < 4096; ++fd) {
-        process.descriptors.push_back({fd, group.object(), false});
+        process.descriptors.push_back({ProgramFd(fd), group.object(), false});
         if (fd >= 700) group.objects.objects.back().path = "/proc/self/status";
     }
     process.descriptors[1].object = process.descriptors[0].object;
@@ -81,15 +81,15 @@ TEST(DescriptorRoom, EveryNumberTaken) {
     auto& process = group.processes.front();
     process.descriptors[2].object = process.descriptors[1].object;
     ASSERT_TRUE(group.room(4096)) << group.room(4096).error().what;
-    EXPECT_EQ(*last_descriptor(process, 4096), 2);
-    EXPECT_EQ(*last_descriptor(process, 8192), -1);
+    EXPECT_EQ(*last_descriptor(process, 4096), ProgramFd(2));
+    EXPECT_EQ(*last_descriptor(process, 8192), ProgramFd());
     process.descriptors.pop_back();
-    EXPECT_EQ(*last_descriptor(process, 4096), -1);
+    EXPECT_EQ(*last_descriptor(process, 4096), ProgramFd());
 }
 
 TEST(DescriptorRoom, TooMuchIsRefused) {
     Group high;
-    high.process().descriptors.push_back({5000, high.object(), false});
+    high.process().descriptors.push_back({ProgramFd(5000), high.object(), false});
     const auto above = high.room(4096);
     ASSERT_FALSE(above);
     EXPECT_NE(above.error().what.find("has descriptor 5000"), std::string::npos) << above.error().what;

@@ -58,7 +58,8 @@ class Tables {
             return "bool";
         else if constexpr (std::is_integral_v<T>)
             return fmt::format("{}{}", std::is_signed_v<T> ? 'i' : 'u', sizeof(T) * 8);
-        else if constexpr (std::is_same_v<T, ProgramId> || std::is_same_v<T, KernelId>)
+        else if constexpr (std::is_same_v<T, ProgramId> || std::is_same_v<T, KernelId> ||
+                           std::is_same_v<T, ProgramFd>)
             return type_of<std::int32_t>();
         else if constexpr (std::is_same_v<T, ProgramAddress>)
             return type_of<std::uint64_t>();

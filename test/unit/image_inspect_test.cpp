@@ -42,7 +42,7 @@ class ImageInspect : public testing::Test {
         worker.threads[0].blocked = 1ULL << (SIGCHLD - 1);
         worker.threads[0].timeout_left = 1'500'000'000;
         worker.threads[0].registers = registers(230);
-        worker.descriptors = {{0, 1, false}, {3, 2, true}};
+        worker.descriptors = {{ProgramFd(0), 1, false}, {ProgramFd(3), 2, true}};
         add(worker, "python3");
         auto dead = process(120, 110, "true", "");
         dead.run = schema::Run::zombie;
@@ -52,7 +52,7 @@ class ImageInspect : public testing::Test {
         auto last = process(130, 100, "wc", "wc");
         last.run = schema::Run::stopped;
         last.stop_signal = SIGTSTP;
-        last.descriptors = {{0, 1, false}};
+        last.descriptors = {{ProgramFd(0), 1, false}};
         add(last, "wc");
         add_objects();
         manifest_.cid = "cid";

@@ -54,6 +54,11 @@ class RandomStruct {
         value.resize(few() * 5);
         for (char& letter : value) letter = static_cast<char>(engine_());  // not UTF-8: names are bytes
     }
+    void fill(ProgramFd& value) {
+        std::int32_t number = 0;
+        fill(number);
+        value = ProgramFd(number);
+    }
     void fill(ProgramAddress& value) {
         std::uint64_t number = 0;
         fill(number);
@@ -102,11 +107,12 @@ class RandomStruct {
                                    engine_() % (static_cast<std::uint64_t>(range.most - range.least) + 1));
     }
 
-    template <class Space>
-    void force(Id<Space>& value, schema::Within range) {
+    template <class T>
+    requires requires(const T& value) { value.number(); }
+    void force(T& value, schema::Within range) {
         std::int32_t number = value.number();
         force(number, range);
-        value = Id<Space>(number);
+        value = T(number);
     }
 
     std::mt19937_64 engine_;

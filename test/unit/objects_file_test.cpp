@@ -20,7 +20,7 @@ TEST(ObjectsFile, OffsetFlagsAndSharedDescription) {
     Checkpoint checkpoint;
     checkpoint.take(process);
     for (const schema::Descriptor& each : checkpoint.processes.at(0).descriptors)
-        EXPECT_TRUE(each.fd < 120 || each.close_on_exec == (each.fd == 122));
+        EXPECT_TRUE(each.fd < ProgramFd(120) || each.close_on_exec == (each.fd == ProgramFd(122)));
     checkpoint.restore([&](std::size_t) {
         CHILD_CHECK(::lseek(120, 0, SEEK_CUR) == 4);
         CHILD_CHECK(::lseek(122, 0, SEEK_CUR) == 0);

@@ -50,7 +50,7 @@ TEST_F(ObjectsLock, AllKindsAreFoundOnce) {
     EXPECT_EQ(locks[1].length, 0);
     EXPECT_EQ(locks[2].kind, schema::LockKind::flock);
     EXPECT_EQ(locks[2].type, F_RDLCK);
-    for (const auto& lock : locks) EXPECT_EQ(lock.fd, 120);
+    for (const auto& lock : locks) EXPECT_EQ(lock.fd, ProgramFd(120));
     EXPECT_TRUE(table.take_locks(process.holder()).empty());
 }
 

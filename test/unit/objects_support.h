@@ -132,7 +132,7 @@ struct Checkpoint {
     [[nodiscard]] const schema::Object& object_at(const schema::Objects& all, int fd,
                                                   std::size_t process = 0) const {
         for (const schema::Descriptor& each : processes.at(process).descriptors)
-            if (each.fd == fd) return all.objects.at(static_cast<std::size_t>(each.object));
+            if (each.fd == ProgramFd(fd)) return all.objects.at(static_cast<std::size_t>(each.object));
         throw std::out_of_range("no such descriptor");
     }
     Result<restart::ObjectSet> open(restart::ObjectSetOptions options = {}) {
