@@ -19,6 +19,7 @@
 #include "capture/agent_frame.h"
 #include "common/agent.h"
 #include "common/fd.h"
+#include "common/program_fd_text.h"
 #include "common/ptrace/restart_code.h"
 #include "common/timeout.h"
 #include "resources/tcp/capture_queue.h"
@@ -66,6 +67,11 @@ void restart_call(pid_t pid, StoppedThread& thread) {
     }
 }
 
+// The first argument of a call: the kernel looks at its lower half only, and the upper one may be anything.
+ProgramFd descriptor_in(const ptrace::Registers& registers) {
+    return ProgramFd(static_cast<std::int32_t>(registers.rdi));
+}
+
 // connect(2) that was stopped when its connection was there already, and not told of it: made again it would
 // return 0, but on a restored socket EISCONN, if that is the end which was called this time.
 void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
@@ -75,7 +81,7 @@ void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
         return;
     const Fd pidfd = process.open_pidfd();
     const Fd fd(
-        static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), static_cast<int>(registers.rdi), 0U)));
+        static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), descriptor_in(registers).number(), 0U)));
     const int state = fd ? tcp_state(fd.get()).state : 0;
     if (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) registers.rax = 0;
 }
@@ -108,7 +114,7 @@ std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers
 }
 
 // Would this descriptor's transfers wait? Regular files are never cut short by a signal.
-bool blocks(pid_t pid, std::uint64_t fd) {
+bool blocks(pid_t pid, ProgramFd fd) {
     struct stat status = {};
     if (::stat(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), &status) != 0) return false;
     if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode) && !S_ISCHR(status.st_mode)) return false;
@@ -228,7 +234,8 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
     if (static_cast<std::int64_t>(registers.orig_rax) < 0 || static_cast<std::int64_t>(registers.rax) <= 0)
         return;
     Transfer transfer(process.living, registers);
-    if (!transfer.advance() || !blocks(process.living, registers.rdi) || signal_waits(thread)) return;
+    if (!transfer.advance() || !blocks(process.living, descriptor_in(registers)) || signal_waits(thread))
+        return;
     const auto finish =
         ptrace::read_object<std::uint64_t>(process.living, process.door + offsetof(Door, finish));
     if (!finish || *finish == 0) return;

@@ -1,5 +1,6 @@
 // Blocking transfers that are larger than the pipe: never short because of a checkpoint. A slow reader, a
 // slow writer. transfers ROUNDS FILE: so many at least, and until the file is there.
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -36,8 +37,12 @@ int main(int argc, char** argv) {
     close(ends[0]);
     for (size_t i = 0; i < size; ++i) data[i] = static_cast<char>(i * 2654435761U >> 13);
     for (int round = 0; round < rounds || access(argv[2], F_OK) != 0; ++round) {
-        if (round % 2 == 0) {
+        if (round % 3 == 0) {
             CHECK(write(ends[1], data.data(), size) == static_cast<ssize_t>(size));
+        } else if (round % 3 == 1) {
+            // The kernel looks at the lower half of what a descriptor's register has.
+            const long with_upper_half = ends[1] | 5L << 32;
+            CHECK(syscall(SYS_write, with_upper_half, data.data(), size) == static_cast<long>(size));
         } else {
             iovec parts[3] = {
                 {data.data(), 1000}, {data.data() + 1000, size - 3000}, {data.data() + size - 2000, 2000}};
