@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "common/cpu_features.h"
 #include "common/proc.h"
 #include "common/uid.h"
 
@@ -28,17 +29,13 @@ void describe_host(schema::Manifest& manifest) {
     ::uname(&system);
     manifest.kernel = system.release;
     if (auto id = proc::read_file("/proc/sys/kernel/random/boot_id")) manifest.boot_id = id->substr(0, 36);
-    auto text = proc::read_file("/proc/cpuinfo");
+    manifest.cpu_flags = cpu_features();
+    const auto text = proc::read_file("/proc/cpuinfo");
     if (!text) return;
     std::istringstream lines(*text);
-    for (std::string line; std::getline(lines, line) && !line.empty();) {
-        const auto colon = line.find(": ");
-        if (colon == std::string::npos) continue;
-        if (line.starts_with("model name")) manifest.cpu_model = line.substr(colon + 2);
-        if (!line.starts_with("flags")) continue;
-        std::istringstream flags(line.substr(colon + 2));
-        for (std::string flag; flags >> flag;) manifest.cpu_flags.push_back(flag);
-    }
+    for (std::string line; std::getline(lines, line) && !line.empty();)
+        if (const auto colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos)
+            manifest.cpu_model = line.substr(colon + 2);
 }
 
 }  // namespace cairn::capture

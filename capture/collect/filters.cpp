@@ -64,8 +64,8 @@ std::vector<Call> calls_of_ours() {
     };
     for (const auto clock : {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, CLOCK_PROCESS_CPUTIME_ID})
         calls.push_back({"clock_gettime", SYS_clock_gettime, {static_cast<std::uint64_t>(clock), any}});
-    for (const int what :
-         {PR_GET_PDEATHSIG, PR_GET_TID_ADDRESS, PR_GET_CHILD_SUBREAPER, PR_GET_TSC, PR_SET_NAME})
+    for (const int what : {PR_GET_PDEATHSIG, PR_GET_TID_ADDRESS, PR_GET_CHILD_SUBREAPER, PR_GET_TSC,
+                           PR_SET_NAME, PR_SET_PTRACER})
         calls.push_back({"prctl", SYS_prctl, {static_cast<std::uint64_t>(what), any}});
     for (const int what :
          {PR_GET_TIMERSLACK, PR_GET_DUMPABLE, PR_GET_KEEPCAPS, PR_GET_SECUREBITS, PR_GET_THP_DISABLE})

@@ -201,6 +201,9 @@ void collect_process(AgentProcess& process, bool ask_keys) {
     for (std::uint32_t i = 0; i < door->detach_count && i < max_detached; ++i)
         call(SYS_munmap, door->detach[i].start, door->detach[i].length);
     call(SYS_prctl, PR_SET_NAME, snapshot_name);
+    // The program's own leave to be traced isn't inherited, and the capture is nobody's ancestor here: yama's
+    // ptrace_scope 1 would refuse it. EINVAL where there is no yama.
+    if (self->tracer != 0) call(SYS_prctl, PR_SET_PTRACER, self->tracer, 0, 0, 0);
     call(SYS_setsid);  // a kill(-pgid) or a terminal's hang-up isn't meant for it
     Talk* talk = talk_of(self);
     talk->snapshot.store(static_cast<std::int32_t>(call(SYS_getpid)), std::memory_order_release);
