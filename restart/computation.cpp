@@ -2,19 +2,16 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
-#include <sstream>
 #include <tuple>
 
+#include "common/cpu_features.h"
 #include "common/folder_trust.h"
 #include "common/image/manifest.h"
 #include "common/open_exactly.h"
-#include "common/proc.h"
 #include "common/uid.h"
 #include "resources/schema/demands.h"
 
@@ -138,27 +135,10 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
 
 Result<> check_machine(const Computation& computation) {
     const auto& manifest = computation.manifest;
-    utsname system = {};
-    ::uname(&system);
-    if (manifest.kernel != system.release)
-        return fail_code(ExitCode::refused,
-                         "the checkpoint was taken on kernel {}, this is {}: programs hold addresses of that "
-                         "kernel's vdso",
-                         manifest.kernel, system.release);
-    auto text = proc::read_file("/proc/cpuinfo");
-    if (!text) return {};
-    std::set<std::string> have;
-    std::istringstream lines(*text);
-    for (std::string line; std::getline(lines, line) && !line.empty();) {
-        if (!line.starts_with("flags")) continue;
-        std::istringstream flags(line.substr(line.find(':') + 1));
-        for (std::string flag; flags >> flag;) have.insert(flag);
-    }
-    std::string missing;
-    for (const auto& flag : manifest.cpu_flags)
-        if (!have.contains(flag)) missing += (missing.empty() ? "" : " ") + flag;
+    const auto missing = missing_cpu_features(manifest.cpu_flags);
     if (!missing.empty())
-        return fail_code(ExitCode::refused, "this CPU lacks what {} had: {}", manifest.cpu_model, missing);
+        return fail_code(ExitCode::refused, "this CPU lacks what {} had: {}", manifest.cpu_model,
+                         fmt::join(missing, " "));
     return {};
 }
 

@@ -116,6 +116,8 @@ Result<> read_entries(int fd, const schema::Area& area, Runs& runs,
 Result<std::vector<ProgramRange>> stored_pages(
     pid_t pid, const schema::Area& area, std::uint64_t longest,
     std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards) {
+    // The page map shows nothing of pages that are the kernel's own.
+    if (area.kind == schema::AreaKind::vdso) return std::vector<ProgramRange>{{area.start, area.end}};
     const Fd fd(::open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) return fail_errno("/proc/{}/pagemap", pid);
     std::vector<ProgramRange> ranges;

@@ -26,7 +26,9 @@ Result<> add_memory_policies(schema::Process& image, pid_t source) {
 }  // namespace
 
 bool stored_in_image(const schema::Area& area) {
-    return area.kind == schema::AreaKind::anonymous || area.kind == schema::AreaKind::file_private;
+    using schema::AreaKind;
+    return area.kind == AreaKind::anonymous || area.kind == AreaKind::file_private ||
+           area.kind == AreaKind::vdso;
 }
 
 Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects) {

@@ -69,9 +69,9 @@ enum class AreaKind {
     file_private,   // private mapping of a file; pages that differ from the file are in the image
     file_shared,    // shared mapping of a file that has a name
     shared_memory,  // shared anonymous memory, memfd, deleted or SysV segment: contents are in an Object
-    vdso,           // kernel's special mappings: moved, never stored
-    vvar,
-    region,  // the session's region: mapped again
+    vdso,           // the kernel's special mappings. The vdso is stored for a restart on another kernel
+    vvar,           // all others, whose pages are the running kernel's: never stored
+    region,         // the session's region: mapped again
 };
 
 // A run of pages in the image file, and where they belong.

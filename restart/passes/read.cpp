@@ -4,6 +4,7 @@
 #include <set>
 
 #include "resources/system_v/restore.h"
+#include "restart/old_vdso.h"
 
 namespace cairn::restart::pass {
 namespace {
@@ -32,6 +33,7 @@ Result<Computation> read(const Options& options) {
     auto computation = TRY(read_computation(directory, options.parts));
     if (!options.parts.empty()) keep_own_objects(computation);
     CHECK_OK(check_machine(computation));
+    CHECK_OK(keep_old_vdsos(computation));
     return computation;
 }
 

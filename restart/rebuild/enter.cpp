@@ -44,12 +44,13 @@ Result<> settle_exec(pid_t pid) {
     return {};
 }
 
-// A place that neither the image nor the fresh program uses, far from stacks that may grow.
+// A place that neither the image nor the fresh program uses, nor what is `taken`, far from stacks that may
+// grow.
 Result<ProgramAddress> find_hole(const schema::Process& process, const std::vector<proc::MapLine>& lines,
-                                 std::uint64_t size) {
+                                 ProgramRange taken, std::uint64_t size) {
     constexpr std::uint64_t margin = 64 << 20;
     constexpr ProgramAddress lowest(std::uint64_t{1} << 32), highest(0x7ffff0000000ULL);
-    std::vector<ProgramRange> used;
+    std::vector<ProgramRange> used = {taken};
     for (const auto& line : lines) used.push_back({line.start, line.end});
     for (const auto& area : process.areas) used.push_back({area.start, area.end});
     std::ranges::sort(used);
@@ -60,6 +61,36 @@ Result<ProgramAddress> find_hole(const schema::Process& process, const std::vect
     }
     if (end < highest && highest - end >= size + 2 * margin) return end + margin;
     return fail("process {}: no free place of {} bytes between its mappings", process.pid, size);
+}
+
+// Where the running kernel's special mappings stay beside those of another kernel: above everything, as near
+// to where the kernel itself would put them as can be. Stacks grow down, and mmap(2) seeks from below its
+// base, which lies below the stack.
+Result<ProgramAddress> find_special_place(const schema::Process& process,
+                                          const std::vector<proc::MapLine>& lines, std::uint64_t size) {
+    constexpr ProgramAddress above_all(0x7ffffffff000);
+    constexpr std::uint64_t margin = 16 * page;
+    ProgramAddress end;
+    for (const auto& area : process.areas) end = std::max(end, area.end);
+    if (end < above_all && above_all - end >= size + 2 * margin) return end + margin;
+    return find_hole(process, lines, {}, size);
+}
+
+Result<> place_special(const Rebuilding& rebuilding, const std::vector<proc::MapLine>& lines,
+                       Placement& placement) {
+    const auto special = std::ranges::find_if(lines, [](const auto& line) { return is_special(line); });
+    const auto vdso = std::ranges::find(lines, std::string("[vdso]"), &proc::MapLine::name);
+    if (vdso == lines.end()) return fail("process {} has no vdso", rebuilding.pid);
+    const auto& areas = rebuilding.process->areas;
+    const auto saved = std::ranges::find(areas, schema::AreaKind::vdso, &schema::Area::kind);
+    if (saved != areas.end()) {
+        placement.vdso = saved->start;
+        return {};
+    }
+    // They lie side by side, as the vdso needs it: it reaches the others by their distance.
+    placement.special = TRY(find_special_place(*rebuilding.process, lines, vdso->end - special->start));
+    placement.vdso = placement.special + (vdso->start - special->start);
+    return {};
 }
 
 // An upper bound, whatever part of it is mapped.
@@ -80,11 +111,12 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
     const auto attaching_size = largest_segment(*rebuilding.process, inherited.system_v);
 
     Placement placement;
+    CHECK_OK(place_special(rebuilding, lines, placement));
     ParameterBlock measure{ProgramAddress()};
     CHECK_OK(add_parameters(measure, rebuilding, inherited, lines, placement));
     placement.size = code_size() + whole_pages(measure.bytes().size() + page);
     placement.base =
-        TRY(find_hole(*rebuilding.process, lines,
+        TRY(find_hole(*rebuilding.process, lines, {placement.special, placement.special + special},
                       placement.size + special + page + restorer::huge_page + reading_size + attaching_size));
     placement.params = placement.base + code_size();
     placement.staging = placement.base + placement.size;

@@ -15,6 +15,8 @@
 
 #include "common/fd.h"
 #include "common/ptrace/thread.h"
+#include "common/vdso.h"
+#include "restart/old_vdso.h"
 #include "restart/rebuild/advance.h"
 #include "restart/rebuild/enter.h"
 #include "restart/rebuild/filters.h"
@@ -26,12 +28,9 @@
 namespace cairn::restart {
 namespace {
 
-// A system call instruction in the vdso, which is in its place by now.
+// A system call instruction in the running kernel's vdso, which is in its place by now.
 Result<ProgramAddress> find_call(const Rebuilding& rebuilding) {
-    const auto& areas = rebuilding.process->areas;
-    const auto vdso = std::ranges::find(areas, schema::AreaKind::vdso, &schema::Area::kind);
-    if (vdso == areas.end()) return fail("process {}: no vdso in the image", rebuilding.process->pid);
-    return find_syscall(rebuilding.pid, vdso->start, vdso->end - vdso->start);
+    return find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size());
 }
 
 // The restorer, which traps, can't have one of these wait. Who has sent it is lost.
@@ -97,7 +96,8 @@ Result<> prepare_to_go(const Rebuilding& rebuilding) {
     if (!WIFSTOPPED(status))
         return fail("process {} ({}) was killed before it could go on", rebuilding.process->pid,
                     rebuilding.process->name);
-    return check_restorer(rebuilding);
+    CHECK_OK(check_restorer(rebuilding));
+    return lead_old_vdso(rebuilding);
 }
 
 // By the process itself where it belongs to another user than ours: of such a one the kernel lets only

@@ -89,7 +89,7 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
     for (const auto& area : process.areas) {
         for (const auto& [start, length] : area.guards) plan.guards.push_back({start.value(), length});
         const auto size = filled(area);
-        if (size == 0) continue;
+        if (size == 0 || area.kind == schema::AreaKind::vdso) continue;  // the running kernel's has the same
         if (wishes.lazy && can_be_lazy(area)) {
             plan.lazy_areas.push_back({area.start.value(), area.end - area.start});
             for (const auto& run : area.pages)

@@ -13,34 +13,40 @@
 namespace cairn::restart {
 namespace {
 
-// What the fresh program has mapped: the kernel's special mappings go where the image has them, by way of the
+// Where a special mapping that the fresh program has at `line` belongs.
+Result<ProgramAddress> place_of(const schema::Process& process, const std::vector<proc::MapLine>& lines,
+                                const proc::MapLine& line, ProgramAddress special) {
+    if (special.known()) {
+        const auto first = std::ranges::find_if(lines, [](const auto& each) { return is_special(each); });
+        return special + (line.start - first->start);
+    }
+    const auto area = std::ranges::find_if(process.areas, [&](const auto& each) {
+        return is_special(each) && each.name == line.name && each.end - each.start == line.end - line.start;
+    });
+    if (area == process.areas.end())
+        return fail_code(ExitCode::refused, "process {}: the image has no {} of {} bytes", process.pid,
+                         line.name, line.end - line.start);
+    return area->start;
+}
+
+// What the fresh program has mapped: the kernel's special mappings go where they belong, by way of the
 // staging place, and the rest goes away.
 Result<> add_old_mappings(ParameterBlock& block, const schema::Process& process,
-                          const std::vector<proc::MapLine>& lines, ProgramAddress staging) {
+                          const std::vector<proc::MapLine>& lines, const Placement& placement) {
     std::vector<restorer::Span> unmap;
     std::vector<restorer::Move> moves;
+    auto staging = placement.staging;
     for (const auto& line : lines) {
-        if (line.name == "[vsyscall]") continue;
-        if (is_special(line)) {
-            const auto area = std::ranges::find_if(process.areas, [&](const auto& other) {
-                return is_special(other) && other.name == line.name;
-            });
-            if (area != process.areas.end()) {
-                if (area->end - area->start != line.end - line.start)
-                    return fail_code(ExitCode::refused,
-                                     "process {}: {} has {} bytes in the image and {} here: another kernel",
-                                     process.pid, line.name, area->end - area->start, line.end - line.start);
-                moves.push_back(
-                    {line.start.value(), staging.value(), area->start.value(), line.end - line.start});
-                staging += line.end - line.start;
-                continue;
-            }
+        if (line.name == "[vsyscall]") continue;  // it is nobody's to move or unmap
+        const auto length = line.end - line.start;
+        if (!is_special(line)) {
+            unmap.push_back({line.start.value(), length});
+            continue;
         }
-        unmap.push_back({line.start.value(), line.end - line.start});
+        const auto to = TRY(place_of(process, lines, line, placement.special));
+        moves.push_back({line.start.value(), staging.value(), to.value(), length});
+        staging += length;
     }
-    for (const auto& area : process.areas)
-        if (is_special(area) && std::ranges::find(lines, area.name, &proc::MapLine::name) == lines.end())
-            return fail_code(ExitCode::refused, "process {}: this kernel has no {}", process.pid, area.name);
     block.add(unmap, &restorer::Params::unmap, &restorer::Params::unmap_count);
     block.add(moves, &restorer::Params::moves, &restorer::Params::move_count);
     return {};
@@ -119,13 +125,14 @@ bool is_special(const schema::Area& area) {
 }
 
 bool is_special(const proc::MapLine& line) {
-    return line.name.starts_with('[') && line.name != "[stack]" && line.name != "[heap]";
+    return line.name.starts_with('[') && line.name != "[stack]" && line.name != "[heap]" &&
+           line.name != "[vsyscall]";
 }
 
 Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,
                         const std::vector<proc::MapLine>& lines, Placement& placement) {
     const schema::Process& process = *rebuilding.process;
-    CHECK_OK(add_old_mappings(block, process, lines, placement.staging));
+    CHECK_OK(add_old_mappings(block, process, lines, placement));
     add_areas(block, rebuilding, inherited);
     placement.threads = add_threads(block, rebuilding, inherited.exact_ids);
     add_signals(block, rebuilding);

@@ -37,6 +37,8 @@ struct Placement {
     std::uint64_t size = 0;
     ProgramAddress params;                // restorer::Params
     ProgramAddress staging;               // a free place for the kernel's special mappings, on their way
+    ProgramAddress special;               // where they stay if the image has those of another kernel
+    ProgramAddress vdso;                  // where the running kernel's vdso comes to lie
     ProgramAddress reader_spaces;         // free places for those who read pages (restorer::reader_space)
     ProgramAddress attach;                // a free place for the largest System V segment
     ProgramAddress threads;               // restorer::Thread, in the order of schema::Process::threads

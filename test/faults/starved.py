@@ -31,7 +31,7 @@ def test(t):
         while taken < wanted:
             before = t.latest()
             code, _, said = t.command("checkpoint", "--timeout", "60")
-            if code == TIMED_OUT and "deadline passed" in said:
+            if code == TIMED_OUT:
                 late += 1
                 check(t.latest() == before, "a checkpoint that was given up became the latest")
                 check(late <= 10 + wanted, f"{late} checkpoints were given up, {taken} were taken")

@@ -15,9 +15,11 @@ def expect(program, line, timeout=60):
 
 def begin(t, name, *arguments, env=None, **options):
     """Launches test/checkpoint/NAME and waits until it is ready; skips the test if the program says that it can't run here."""
-    path = os.path.join(t.build, "test", "checkpoint", name)
+    path, order = os.path.join(t.build, "test", "checkpoint", name), os.path.join(t.work, "command")
+    if os.path.exists(order):
+        os.unlink(order)  # another program's last
     program = t.launch([path, *arguments], **options,
-                       env={"CAIRN_TEST_COMMAND": os.path.join(t.work, "command"), "CAIRN_TEST_MODE": t.mode, **(env or {})})
+                       env={"CAIRN_TEST_COMMAND": order, "CAIRN_TEST_MODE": t.mode, **(env or {})})
     found = expect(program, r"READY|SKIP[^\r\n]*")
     if found[1].startswith(b"SKIP"):
         raise Skip(found[1].decode())
