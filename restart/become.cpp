@@ -78,8 +78,11 @@ void become(std::size_t index, const Arrival& arrival, Stage& stage) {
     char name[] = "cairn-restart";
     char* const arguments[] = {name, nullptr};
     char* const environment[] = {nullptr};
-    ::syscall(SYS_execveat, arrival.objects.place_of(process, process.executable), "", arguments, environment,
-              AT_EMPTY_PATH);
+    const int executable = arrival.objects.place_of(process, process.executable);
+    ::syscall(SYS_execveat, executable, "", arguments, environment, AT_EMPTY_PATH);
+    // Debian 11's 5.10.223 takes no empty path here.
+    if (errno == ENOENT)
+        ::execve(fmt::format("/proc/self/fd/{}", executable).c_str(), arguments, environment);
     stage.report(index, fmt::format("{} can't be executed: {}", path_of(arrival.index, process.executable),
                                     std::strerror(errno)));
     ::_exit(127);
