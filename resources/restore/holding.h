@@ -17,6 +17,7 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/ids.h"
 
 namespace cairn::restart {
 
