@@ -1,6 +1,7 @@
 #include "restart/old_vdso.h"
 
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,15 +92,22 @@ Result<> check_threads(const schema::Process& process, const schema::Area& vdso,
     return {};
 }
 
+// Images that an older version of cairn has taken have no vdso.
+Result<> check_kernel(const schema::Process& process, const std::string& kernel) {
+    utsname running = {};
+    ::uname(&running);
+    if (kernel == running.release) return {};
+    return fail_code(
+        ExitCode::refused,
+        "process {}: its image, taken by an older version of cairn, has no vdso, so it can be restarted on "
+        "kernel {} only; this is {}",
+        process.pid, kernel, running.release);
+}
+
 Result<> keep_old_vdso(schema::Process& process, const ImageReader& reader, const std::string& kernel) {
     static const bool forced = std::getenv("CAIRN_OLD_VDSO") != nullptr;
     const auto vdso = std::ranges::find(process.areas, schema::AreaKind::vdso, &schema::Area::kind);
-    if (vdso->pages.empty())
-        return fail_code(
-            ExitCode::refused,
-            "process {}: its image has no vdso, as checkpoints of older versions of cairn: it can be "
-            "restarted on kernel {} only",
-            process.pid, kernel);
+    if (vdso->pages.empty()) return check_kernel(process, kernel);
     if (same_as_running(*vdso) && !forced) return {};
     const Fd image = TRY(reader.open_again());
     CHECK_OK(check_threads(process, *vdso, image.get(), kernel));

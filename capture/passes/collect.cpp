@@ -5,7 +5,6 @@
 
 #include "capture/collect/keyrings.h"
 #include "capture/hide_stop.h"
-#include "capture/leave_vdso.h"
 #include "capture/passes/passes.h"
 #include "capture/translation.h"
 #include "common/uid.h"
@@ -97,7 +96,6 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
     for (auto& [pid, process] : group.stopped.processes()) {
         CHECK_OK(refuse_unsupported(process));
         leave_translations(process);
-        CHECK_OK(leave_vdso(process));
         hide_stop(process);
         auto& member = members.all.emplace_back();
         member.process = &process;

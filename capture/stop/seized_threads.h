@@ -15,6 +15,7 @@ struct SeizedThread {
     pid_t pid = 0, tid = 0;
     bool still = false;
     int stop_signal = 0;  // of a group stop
+    int sent_on = 0;      // so many times it had stopped in the vdso
 
     [[nodiscard]] bool is_main() const { return pid == tid; }
 };

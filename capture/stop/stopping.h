@@ -86,6 +86,9 @@ void release(Stopping& group, pid_t pid);
 void drain_events(Stopping& group);
 void look_after_silent(Stopping& group);
 
+// vdso.cpp: whether a thread that has stopped is in the middle of a function of the kernel's.
+[[nodiscard]] bool stands_in_vdso(const SeizedThread& thread);
+
 // doors.cpp: what a process says of itself in its region.
 
 // What may be believed of a process, and in whose region it stands.

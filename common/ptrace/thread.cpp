@@ -49,10 +49,6 @@ Result<> resume_to_call(pid_t tid, int signal) {
     return check(request(PTRACE_SYSCALL, tid, 0, as_number(signal)), "continue to a call", tid);
 }
 
-Result<> step(pid_t tid) {
-    return check(request(PTRACE_SINGLESTEP, tid, 0, as_number(0)), "step", tid);
-}
-
 Result<> detach(pid_t tid, int signal) {
     return check(request(PTRACE_DETACH, tid, 0, as_number(signal)), "detach", tid);
 }

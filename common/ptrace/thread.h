@@ -27,8 +27,6 @@ inline constexpr int call_stop = SIGTRAP | 0x80;
 [[nodiscard]] Result<> resume(pid_t tid, int signal);
 // Up to the entry of the next system call, or its end, whichever comes first (PTRACE_SYSCALL).
 [[nodiscard]] Result<> resume_to_call(pid_t tid, int signal);
-// One instruction; it stops behind it by a SIGTRAP of its own (PTRACE_SINGLESTEP).
-[[nodiscard]] Result<> step(pid_t tid);
 [[nodiscard]] Result<> detach(pid_t tid, int signal);
 
 [[nodiscard]] Result<Registers> registers(pid_t tid);
