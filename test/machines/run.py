@@ -41,10 +41,11 @@ await 'CHECKED %(number)d|FAILED' said
 rm order; sleep 1
 grep FAILED said && exit 1
 # What a signal has interrupted in the vdso only this kernel could finish (exit code 3): then once more.
-for i in 1 2 3 4 5; do
+for i in $(seq 30); do
     "$bin/cairn" checkpoint >taken 2>&1 || { cat taken; exit 1; }
-    CAIRN_OLD_VDSO=1 "$bin/cairn" restart --check checkpoints/latest && break
+    CAIRN_OLD_VDSO=1 "$bin/cairn" restart --check checkpoints/latest >checked 2>&1 && break
 done
+[ "$i" = 30 ] && { cat checked; exit 1; }
 "$bin/cairn" kill
 """
 HEAD = """
