@@ -236,6 +236,8 @@ void set_process(Params* params) {
     must(params, step_layout,
          call(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP, params->layout, params->layout_size, 0), 0);
     call(SYS_umask, params->umask);
+    // As the library does in a new process (hijack/resident.cpp), for the next checkpoint: yama.
+    call(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     if (params->subreaper != 0) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     call(SYS_personality, params->personality);
     for (std::uint32_t bit = 1; bit != 0; bit <<= 1)
