@@ -2,12 +2,11 @@
 // library's.
 #pragma once
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "hijack/lookup.h"
 #include "hijack/timing.h"
 
 namespace cairn::hijack {
@@ -58,14 +57,14 @@ class Next {
     Function* function_;
 };
 
-// Looked up at the first use and kept. dlsym allocates only when it fails; its lock is recursive, so a signal
-// handler may come here. One that doesn't exist in this libc (a newer libc's name) must not be called.
+// Looked up at the first use and kept; a signal handler may come here. One that doesn't exist in this libc (a
+// newer libc's name) must not be called.
 template <SymbolName name, class Function>
 inline Next<Function> next(Function* /*only its type*/) {
     static constinit std::atomic<void*> found = nullptr;
     void* function = found.load(std::memory_order_relaxed);
     if (function == nullptr) {
-        function = ::dlsym(RTLD_NEXT, name.text);
+        function = find_behind_us(name.text);
         found.store(function, std::memory_order_relaxed);
     }
     return Next<Function>(reinterpret_cast<Function*>(function));

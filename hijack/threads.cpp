@@ -1,10 +1,9 @@
 #include "hijack/threads.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 
 #include "hijack/ids.h"
+#include "hijack/lookup.h"
 
 namespace cairn::hijack {
 namespace {
@@ -14,7 +13,7 @@ std::uint32_t tid_offset() {
     static constinit std::atomic<std::uint32_t> known = 0;
     std::uint32_t offset = known.load(std::memory_order_relaxed);
     if (offset == 0) {
-        const auto* field = static_cast<const std::uint32_t*>(::dlsym(RTLD_NEXT, "_thread_db_pthread_tid"));
+        const auto* field = static_cast<const std::uint32_t*>(find_behind_us("_thread_db_pthread_tid"));
         if (field == nullptr || field[0] != 32) return 0;
         offset = field[2];
         known.store(offset, std::memory_order_relaxed);
@@ -48,7 +47,7 @@ KernelId differing_kernel_tid_of_other(pthread_t thread) {
 }
 
 std::size_t size_of_block() {
-    const auto* size = static_cast<const std::uint32_t*>(::dlsym(RTLD_NEXT, "_thread_db_sizeof_pthread"));
+    const auto* size = static_cast<const std::uint32_t*>(find_behind_us("_thread_db_sizeof_pthread"));
     return size == nullptr ? 0 : *size;
 }
 

@@ -24,8 +24,13 @@ fi
 for name in $wanted; do
     grep -q "\`$name\`" "$document" || { echo "$document doesn't list $name"; exit 1; }
 done
-needed=$(echo "$section" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+# The dynamic linker is there in any case; it is named for _r_debug.
+needed=$(echo "$section" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^ld-linux')
 [ "$needed" = libc.so.6 ] || { echo "needs: $needed"; exit 1; }
+# One build is for all: programs of a distribution with an older glibc load it, too.
+newest=$(echo "$dynamic" | sed -n 's/.*@GLIBC_\([0-9.]*\)$/\1/p' | sort -V | tail -n 1)
+[ "$(printf '%s\n' "$newest" 2.28 | sort -V | tail -n 1)" = 2.28 ] || { echo "needs glibc $newest"; exit 1; }
+! echo "$dynamic" | grep GLIBC_PRIVATE || exit 1
 echo "$section" | grep -q BIND_NOW || { echo "not bound at once"; exit 1; }
 ! echo "$section" | grep -q TEXTREL || { echo "has text relocations"; exit 1; }
 bound=$(echo "$relocations" | awk '/JUMP_SLO|GLOB_DAT/ {sub(/@.*/, "", $5); print $5}')
