@@ -1,6 +1,7 @@
 // `cairn`: does `launch` itself and hands every other verb to a program of its own, as git does.
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -62,9 +63,24 @@ int unknown(std::string_view name) {
     return exit_usage;
 }
 
+// The doctor is to be found also where /proc isn't mounted, for it is who says what follows from that: by the
+// name under which this program was executed.
+std::string doctor_by_name(const Verb& verb) {
+    const auto* executed = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+    if (verb.name != "doctor" || executed == nullptr) return {};
+    std::string folder(executed);
+    folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/') + 1);
+    for (const std::string_view below : {"", CAIRN_BIN_TO_LIBEXEC "/"}) {
+        std::string path = folder + std::string(below) + std::string(verb.program);
+        if (::access(path.c_str(), X_OK) == 0) return path;
+    }
+    return {};
+}
+
 // Becomes the verb's program. Returns only when that can't be.
 int hand_over(const Verb& verb, std::vector<char*> arguments) {
-    const std::string program = own_program(verb.program);
+    std::string program = own_program(verb.program);
+    if (program.empty()) program = doctor_by_name(verb);
     if (program.empty()) {
         std::string text(verb.program);
         text += " is not installed beside this cairn";

@@ -60,6 +60,18 @@ constexpr std::array table = {
     Verb{"coordinator", "cairn-coordinator", false, "coordinator [OPTIONS]",
          "run a session's coordinator, with a console on a terminal", ""},
     Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE", "show what a checkpoint holds", ""},
+    Verb{
+        "doctor", "cairn-doctor", false, "doctor [OPTIONS]",
+        "try what this machine gives, and say what that means for cairn",
+        "  -d, --ckptdir D  the folder for checkpoints to look at ($CAIRN_CKPTDIR)\n"
+        "  -t, --timeout N  seconds it may take; 2 if not said\n"
+        "  -j, --json       print one JSON object\n"
+        "\n"
+        "Each line is ok, slower (all is done, in more time), a note, or missing (something can't be done),\n"
+        "and says what to do about it, and as whom. Among other things a small program is launched, saved "
+        "and\n"
+        "restarted in a session of the doctor's own. Nothing is left behind. Exit code 3: something that is\n"
+        "needed is missing.\n"},
     Verb{"causality", "cairn-causality", false, "causality VERB [OPTIONS] TRACE...",
          "who could have influenced whom: traces, cuts, recovery lines", ""},
     Verb{"mpi", "cairn-mpi", false, "mpi VERB [OPTIONS] [DIR] PROGRAM [ARGUMENT...]",

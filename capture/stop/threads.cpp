@@ -80,7 +80,8 @@ Result<> refuse_tracing(Stopping& group, pid_t pid, pid_t tid, const Error& why)
                          proc::label(pid), proc::label(std::atoi((*status)["TracerPid"].c_str())));
     return fail_code(ExitCode::refused,
                      "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
-                     "(prctl PR_SET_DUMPABLE), or the system forbids ptrace (kernel.yama.ptrace_scope)",
+                     "(prctl PR_SET_DUMPABLE), or the system forbids ptrace "
+                     "(`cairn doctor` says by which rule)",
                      proc::label(pid), why.what);
 }
 

@@ -13,7 +13,7 @@ _cairn_sessions() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect causality mpi help --version'
+    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect doctor causality mpi help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -102,6 +102,7 @@ _cairn() {
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --check --eager --lazy --quiet --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;
+    doctor) options='--ckptdir --timeout --json --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
     help) options=$verbs ;;
     esac

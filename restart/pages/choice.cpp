@@ -1,6 +1,6 @@
 #include "restart/pages/choice.h"
 
-#include "restart/pages/user_fault.h"
+#include "common/lazy_memory.h"
 
 namespace cairn::restart::pages {
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
 #include "restart/pages/changes.h"
 
 namespace cairn::restart::pages {
@@ -16,13 +15,6 @@ namespace cairn::restart::pages {
 inline constexpr std::uint64_t page = 4096;
 // For who asks about the process and not about its memory.
 inline constexpr ProgramAddress anywhere(page);
-
-// Every change of memory that a program can make is told.
-inline constexpr std::uint64_t wanted_features =
-    UFFD_FEATURE_EVENT_FORK | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_UNMAP;
-
-// An error that says why memory can't come lazily here: the kernel, or this user.
-[[nodiscard]] Result<> can_be_lazy();
 
 enum class Probe { registered, not_registered, changing, gone };
 // Changes nothing: UFFDIO_CONTINUE is for shared memory, but first of all the kernel looks at who is

@@ -1,7 +1,7 @@
 // What the restorer maps, and with which pages it fills it.
 #include <map>
 
-#include "restart/pages/user_fault.h"
+#include "common/lazy_memory.h"
 #include "restart/rebuild/parameters.h"
 
 namespace cairn::restart {
@@ -74,7 +74,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
     block.add(memory.guards, &Params::guards, &Params::guard_count);
     block.add(memory.lazy_areas, &Params::lazy, &Params::lazy_count);
     auto& params = block.params();
-    params.lazy_features = pages::wanted_features;
+    params.lazy_features = lazy_memory_features;
     params.readers = memory.readers;
     params.wide_hash = __builtin_cpu_supports("avx2") != 0 ? 1 : 0;
     params.image_fd = inherited.image_fd;

@@ -12,7 +12,7 @@ for verb in $verbs; do says "$verb" "$offered"; done
 same "$(complete_bash cairn chec)" checkpoint
 mkdir -p "$CAIRN_RUNDIR/night" "$CAIRN_RUNDIR/noon"
 same "$(complete_bash cairn list --session ni)" night
-for verb in launch checkpoint list status interval kill quit; do
+for verb in launch checkpoint list status interval kill quit doctor; do
     offered=$(complete_bash cairn "$verb" --)
     options=$(cairn help "$verb" | grep -oE -- '--[a-z][a-z-]*' | sort -u)
     words 1 "$options"

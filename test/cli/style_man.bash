@@ -9,7 +9,7 @@ words 10 "$verbs"
 for verb in $verbs; do
     says "$verb" "$text"
 done
-for verb in launch checkpoint list interval; do
+for verb in launch checkpoint list interval doctor; do
     options=$(cairn help "$verb" | grep -oE -- '--[a-z][a-z-]*' | sort -u)
     words 1 "$options"
     for option in $options; do says "$option" "$text"; done
