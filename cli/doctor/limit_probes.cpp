@@ -1,6 +1,7 @@
 // What a process, a user, a group of processes or the machine may have at most.
 #include <dirent.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +35,9 @@ Observation hard_limits(const Setting&) {
     std::string low;
     for (const auto& each : low_limits()) low += (low.empty() ? "" : ", ") + each;
     if (!low.empty()) seen.facts["low"] = low;
+    rlimit files{};
+    if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && !has_capability(CAP_SYS_RESOURCE))
+        seen.facts["files"] = std::to_string(std::min<rlim_t>(files.rlim_max, 1 << 30));
     return seen;
 }
 
@@ -43,6 +47,14 @@ void refine_hard_limits(Line& line, const Observation& seen, const Setting&) {
     line.state = State::note;
     line.found = low;
     line.meaning = "checkpoints of larger programs may fail; small ones work";
+    // A restart's own descriptors are above 255, some 60 for the smallest program (lowest_floor in
+    // resources/schema/descriptor_room.cpp).
+    constexpr long least_files = 320;
+    if (!seen.fact("files").empty() && seen.number("files") < least_files) {
+        line.state = State::missing;
+        line.needed = true;
+        line.meaning = fmt::format("a restart needs {} open files, even of a small program", least_files);
+    }
     line.remedy =
         "as root: raise it in /etc/security/limits.conf (a service: Limit... in its unit, a job: its "
         "scheduler)";

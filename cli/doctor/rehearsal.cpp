@@ -75,11 +75,13 @@ int end_of(const Command& command) {
     return ::waitpid(command.pid, &status, 0) == command.pid ? exit_code(status) : -1;
 }
 
-Observation stopped_at(const char* step, int code, const std::string& said) {
+Observation stopped_at(const std::string& step, int code, std::string said) {
     auto seen = failed(step, ECANCELED);
+    // Messages begin with who says it.
+    if (said.starts_with("cairn"))
+        said.erase(0, said.find(": ") == std::string::npos ? 0 : said.find(": ") + 2);
     seen.said =
         said.empty() ? fmt::format("{} ended with {}", step, code) : fmt::format("{}: {}", step, said);
-    seen.facts["step"] = step;
     return seen;
 }
 
@@ -93,6 +95,23 @@ void own_surroundings(const Setting& setting) {
     ::setenv("CAIRN_SESSION", setting.session.c_str(), 1);
     ::setenv("CAIRN_CKPTDIR", there ? setting.work.c_str() : (session_folder(setting) + "/ckpt").c_str(), 1);
     if (::chdir("/") != 0) ::_exit(1);
+}
+
+pid_t coordinator_of(const Setting& setting) {
+    const auto pid =
+        std::strtol(first_line(session_folder(setting) + "/coordinator.pid").c_str(), nullptr, 10);
+    const bool there = pid > 1 && first_line(fmt::format("/proc/{}/comm", pid)).starts_with("cairn-coord");
+    return there ? static_cast<pid_t>(pid) : -1;
+}
+
+// Until then it looks after its folder, and would make it again.
+void wait_for_end(pid_t coordinator) {
+    constexpr int tries = 200;
+    for (int i = 0; coordinator > 0 && i < tries; ++i) {
+        const auto stat = first_line(fmt::format("/proc/{}/stat", coordinator));
+        if (stat.empty() || stat.find(") Z") != std::string::npos) return;
+        ::usleep(2000);
+    }
 }
 
 Observation rehearsal(const Setting& setting) {
@@ -122,7 +141,9 @@ Observation rehearsal(const Setting& setting) {
     const int code = end_of(restarted);
     if (code != rehearsal_code) return stopped_at("cairn restart", code, text_of(restarted));
     const auto took = Clock::now() - began;
+    const pid_t coordinator = coordinator_of(setting);
     (void)end_of(begin(setting, {"quit"}));
+    wait_for_end(coordinator);
     return worked(fmt::format("a program was launched, saved, killed and restarted, all in {}",
                               human_duration(std::chrono::nanoseconds(took).count())));
 }
@@ -138,16 +159,8 @@ void refine_rehearsal(Line& line, const Observation& seen, const Setting&) {
 constexpr std::array rehearsals{
     Probe{Group::restart, "rehearsal", rehearsal, State::missing, true,
           "a small program can't be saved and restarted here",
-          "what else is missing is the likely reason; the log is printed by cairn coordinator on a terminal",
-          refine_rehearsal},
+          "what is said here, or what else is missing, tells the reason", refine_rehearsal},
 };
-
-void end_coordinator(const Setting& setting) {
-    const auto pid =
-        std::strtol(first_line(session_folder(setting) + "/coordinator.pid").c_str(), nullptr, 10);
-    if (pid > 1 && first_line(fmt::format("/proc/{}/comm", pid)).starts_with("cairn-coord"))
-        ::kill(static_cast<pid_t>(pid), SIGKILL);
-}
 
 }  // namespace
 
@@ -170,9 +183,14 @@ int rehearse(const char* file) {
 }
 
 void clean_up(const Setting& setting) {
-    end_coordinator(setting);
+    if (const pid_t coordinator = coordinator_of(setting); coordinator > 0) {
+        ::kill(coordinator, SIGKILL);
+        wait_for_end(coordinator);
+    }
     std::error_code ignored;
     std::filesystem::remove_all(session_folder(setting), ignored);
+    ::unlink(fmt::format("{}/.{}.region", run_directory(), setting.session)
+                 .c_str());  // a coordinator's second name for it
     std::filesystem::remove_all(setting.work, ignored);
     // Folders that the doctor has made on the way to the checkpoints'; those with something in them stay.
     for (std::string path = setting.folder; path.size() > setting.above.size(); path.resize(path.rfind('/')))
