@@ -65,7 +65,11 @@ void note_rules(Observation& seen) {
     keep("seccomp", own_status("Seccomp"));
     keep("selinux", first_line("/sys/fs/selinux/enforce"));
     keep("deny_ptrace", first_line("/sys/fs/selinux/booleans/deny_ptrace"));
-    keep("apparmor", first_line("/proc/self/attr/apparmor/current"));
+    // Before Linux 5.8 one place served all modules.
+    if (const auto own = first_line("/proc/self/attr/apparmor/current"); !own.empty())
+        keep("apparmor", own);
+    else if (first_line("/sys/module/apparmor/parameters/enabled") == "Y")
+        keep("apparmor", first_line("/proc/self/attr/current"));
 }
 
 }  // namespace cairn::doctor

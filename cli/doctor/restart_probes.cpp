@@ -60,8 +60,6 @@ void refine_ids(Line& line, const Observation& seen, const Setting& setting) {
         line.remedy = seen.error == ENOSYS
                           ? "a kernel from 5.5 on; in a container: a newer runtime"
                           : "start the container with --cap-add=CHECKPOINT_RESTORE (or SYS_ADMIN)";
-    else if (!seen.killed())
-        line.remedy = "nothing has to be done; as root the ids would be the same in the kernel, too";
 }
 
 bool write_text(const char* path, const std::string& text) {
@@ -112,7 +110,6 @@ void refine_namespaces(Line& line, const Observation& seen, const Setting& setti
         line.remedy =
             "as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0, or a profile for cairn with "
             "\"userns,\"";
-    if (!line.remedy.empty() && !setting.root) return;
     if (setting.root) line.remedy.clear();
 }
 
