@@ -246,7 +246,7 @@ constexpr std::array probes{
     Probe{Group::checkpoint, "ptrace", trace, State::missing, true,
           "programs can't be stopped, so none can be saved or restarted",
           "ask who runs this machine why ptrace(2) is forbidden", refine_trace},
-    Probe{Group::checkpoint, "memory", read_and_write, State::missing, true,
+    Probe{Group::checkpoint, "process_memory", read_and_write, State::missing, true,
           "the memory of programs can't be read, so none can be saved",
           "what is said at ptrace helps here as well; else the kernel needs CONFIG_CROSS_MEMORY_ATTACH"},
     Probe{Group::checkpoint, "descriptors", fetch_descriptor, State::missing, true,

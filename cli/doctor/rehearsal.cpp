@@ -18,6 +18,7 @@
 
 #include "cli/doctor/look.h"
 #include "cli/doctor/probe.h"
+#include "common/error.h"
 #include "common/fd.h"
 #include "common/human.h"
 #include "common/session.h"
@@ -82,6 +83,7 @@ Observation stopped_at(const std::string& step, int code, std::string said) {
         said.erase(0, said.find(": ") == std::string::npos ? 0 : said.find(": ") + 2);
     seen.said =
         said.empty() ? fmt::format("{} ended with {}", step, code) : fmt::format("{}: {}", step, said);
+    seen.facts["code"] = std::to_string(code);
     return seen;
 }
 
@@ -149,9 +151,10 @@ Observation rehearsal(const Setting& setting) {
 }
 
 void refine_rehearsal(Line& line, const Observation& seen, const Setting&) {
-    if (!seen.late()) return;
+    const bool timed_out = seen.fact("code") == std::to_string(static_cast<int>(ExitCode::timed_out));
+    if (!seen.late() && !timed_out) return;
     line.state = State::note;
-    line.found = "not finished in time";
+    if (seen.late()) line.found = "not finished in time";
     line.meaning = "the machine is slow, or busy: whether all of it works together isn't known";
     line.remedy = "cairn doctor --timeout 20";
 }

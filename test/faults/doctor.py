@@ -64,10 +64,13 @@ class Report:
         return "\n".join(str(line) for line in self.checks.values() if line["state"] == "missing")
 
 
-def doctor(t, *options, under=(), cairn=None):
-    code, out, err = t.run([*under, cairn or t.cairn, "doctor", "--json", *PATIENT, *options])
-    check(code in (0, 3), f"cairn doctor ended with {code}: {err}{out}")
-    report = Report(code, out)
+def doctor(t, *options, under=()):
+    for _ in range(3):  # on a busy machine a deadline may pass, which says nothing else
+        code, out, err = t.run([*under, t.cairn, "doctor", "--json", *PATIENT, *options])
+        check(code in (0, 3), f"cairn doctor ended with {code}: {err}{out}")
+        report = Report(code, out)
+        if report.checks["rehearsal"]["state"] != "note":
+            break
     check({line["group"] for line in report.whole["checks"]} == GROUPS, "groups are missing")
     check({line["state"] for line in report.whole["checks"]} <= STATES, "there are other states")
     return report

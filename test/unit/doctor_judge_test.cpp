@@ -118,6 +118,10 @@ TEST(DoctorJudge, ASilentProbeIsTold) {
     const auto rehearsal = judged("rehearsal", no_answer());
     EXPECT_EQ(rehearsal.state, State::note);
     EXPECT_FALSE(rehearsal.needed);
+    // A checkpoint whose deadline passed says nothing else.
+    EXPECT_EQ(judged("rehearsal", refused("cairn checkpoint", ECANCELED, {{"code", "6"}})).state,
+              State::note);
+    EXPECT_TRUE(judged("rehearsal", refused("cairn checkpoint", ECANCELED, {{"code", "3"}})).needed);
 }
 
 TEST(DoctorJudge, IdsDependOnWhoAsks) {
