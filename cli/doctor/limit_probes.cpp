@@ -166,7 +166,7 @@ std::int64_t available_memory() {
     std::ifstream file("/proc/meminfo");
     for (std::string line; std::getline(file, line);)
         if (line.starts_with("MemAvailable:")) return std::strtoll(line.c_str() + 13, nullptr, 10) * 1024;
-    return 0;
+    return no_limit;  // where the namespace doesn't show it
 }
 
 Observation memory(const Setting&) {
@@ -175,7 +175,8 @@ Observation memory(const Setting&) {
                                       "memory.usage_in_bytes");
     const bool limited = group.left < no_limit;
     const auto left = std::max<std::int64_t>(0, std::min(machine, group.left));
-    auto seen = worked(human_bytes(static_cast<std::uint64_t>(left)) + " available");
+    auto seen = worked(left == no_limit ? "it isn't told how much there is"
+                                        : human_bytes(static_cast<std::uint64_t>(left)) + " available");
     if (limited)
         seen.said +=
             fmt::format(", the cgroup's limit is {}", human_bytes(static_cast<std::uint64_t>(group.most)));

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "cli/doctor/probe.h"
 #include "cli/doctor/text.h"
@@ -93,10 +94,19 @@ Observation make_folder(const Setting& setting) {
     return seen;
 }
 
+// The machine's own has all ids.
+bool in_user_namespace() {
+    std::ifstream file("/proc/self/uid_map");
+    std::uint64_t first = 0, outside = 0, count = 0;
+    constexpr std::uint64_t all = 0xffffffff;
+    return static_cast<bool>(file >> first >> outside >> count) && count != all;
+}
+
 Setting prepare(const Options& options) {
     Setting setting;
     setting.user = ::geteuid();
     setting.root = setting.user == 0;
+    if (setting.root) setting.who = in_user_namespace() ? "root of a user namespace" : "root";
     setting.folder = absolute(options.folder.empty() ? usual_folder() : options.folder);
     setting.session = fmt::format("doctor-{}", ::getpid());
     setting.work = fmt::format("{}/.{}", setting.folder, setting.session);

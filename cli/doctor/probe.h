@@ -29,11 +29,12 @@ struct Line {
 struct Setting {
     uid_t user = 0;
     bool root = false;
-    std::string folder{};          // for checkpoints, absolute
-    std::string above{};           // the part of it that was there before the doctor came
-    std::string folder_problem{};  // why it can't be made
-    std::string session{};         // the doctor's own
-    std::string work{};            // the doctor's own folder in `folder`
+    std::string who{"an ordinary user"};  // in the verdict
+    std::string folder{};                 // for checkpoints, absolute
+    std::string above{};                  // the part of it that was there before the doctor came
+    std::string folder_problem{};         // why it can't be made
+    std::string session{};                // the doctor's own
+    std::string work{};                   // the doctor's own folder in `folder`
     std::string library{}, front{}, self{};
 };
 

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -15,38 +14,19 @@
 
 #include "cli/doctor/look.h"
 #include "cli/doctor/probe.h"
+#include "common/choose_ids.h"
 #include "common/fd.h"
 
 namespace cairn::doctor {
 namespace {
 
-// A number that nobody has: that of a child which has just been reaped.
-pid_t free_number() {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(0);
-    if (child > 0) ::waitpid(child, nullptr, 0);
-    return child;
-}
-
-Observation choose_id() {
-    const pid_t wanted = free_number();
-    if (wanted < 0) return failed("fork");
-    clone_args args{};
-    args.exit_signal = SIGCHLD;
-    args.set_tid = reinterpret_cast<__u64>(&wanted);
-    args.set_tid_size = 1;
-    const long pid = ::syscall(SYS_clone3, &args, sizeof args);
-    if (pid == 0) ::_exit(0);
-    // Somebody may have been given it meanwhile: then it could have been chosen.
-    if (pid < 0 && errno != EEXIST) return failed("clone3 (set_tid)");
-    if (pid > 0) ::waitpid(static_cast<pid_t>(pid), nullptr, 0);
-    return worked();
-}
-
 Observation exact_ids(const Setting&) {
-    auto seen = choose_id();
-    if (seen.worked()) seen.said = "processes get their old ids from the kernel";
-    return seen;
+    if (const auto chosen = can_choose_ids(); !chosen) {
+        auto seen = failed("", chosen.error().number);
+        seen.said = chosen.error().what;
+        return seen;
+    }
+    return worked("processes get their old ids from the kernel");
 }
 
 void refine_ids(Line& line, const Observation& seen, const Setting& setting) {
@@ -84,7 +64,7 @@ Observation user_namespaces(const Setting&) {
     if (seen.worked()) {
         // The first process of the namespace may choose a number for its child.
         const pid_t first = ::fork();
-        if (first == 0) ::_exit(choose_id().worked() ? 0 : 1);
+        if (first == 0) ::_exit(can_choose_ids() ? 0 : 1);
         int status = 1;
         if (first > 0) ::waitpid(first, &status, 0);
         seen = worked(
@@ -169,7 +149,7 @@ Observation privileges(const Setting& setting) {
     for (const auto& each : useful)
         if (!has_capability(each.number)) lacking += (lacking.empty() ? "" : ", ") + std::string(each.name);
     const bool bound = own_status("NoNewPrivs") == "1";
-    auto seen = worked(setting.root ? "root" : fmt::format("user {}", setting.user));
+    auto seen = worked(setting.root ? setting.who : fmt::format("user {}", setting.user));
     if (bound) seen.said += ", with no_new_privs";
     seen.facts["lacking"] = lacking;
     return seen;

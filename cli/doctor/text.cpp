@@ -63,13 +63,12 @@ bool works(const std::vector<Line>& lines) {
 }
 
 std::string verdict(const std::vector<Line>& lines, const Setting& setting) {
-    const std::string who = setting.root ? "root" : "an ordinary user";
     if (!works(lines))
-        return fmt::format("cairn does not work here as {}; what it needs and is missing: {}", who,
+        return fmt::format("cairn does not work here as {}; what it needs and is missing: {}", setting.who,
                            needed_names(lines));
     const auto rehearsal = std::ranges::find(lines, "rehearsal", &Line::name);
     const bool proved = rehearsal == lines.end() || rehearsal->state == State::ok;
-    return fmt::format("cairn {} here as {}{}; {}", proved ? "works" : "should work", who,
+    return fmt::format("cairn {} here as {}{}; {}", proved ? "works" : "should work", setting.who,
                        proved ? "" : " (it was not tried to the end)",
                        counted(how_many(lines, State::slower), how_many(lines, State::missing)));
 }

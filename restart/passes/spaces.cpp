@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/choose_ids.h"
 #include "common/privileges.h"
 #include "common/region_ops.h"
 #include "restart/clock.h"
@@ -22,7 +23,7 @@ void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Sp
     if (wanted == Ids::exact)  // the forest says by name who is in the way
         (void)old_ids_free(computation.processes, leaders, std::chrono::seconds(10));
     spaces.exact_ids =
-        wanted == Ids::exact || (wanted == Ids::automatic && ::geteuid() == 0 &&
+        wanted == Ids::exact || (wanted == Ids::automatic && ::geteuid() == 0 && can_choose_ids() &&
                                  old_ids_free(computation.processes, leaders, std::chrono::seconds(3)));
     if (spaces.exact_ids) {
         spaces.avoid = ids_of(computation.processes, leaders);

@@ -95,10 +95,10 @@ def leaves_nothing(t):
         check(not (ours and (b"doctor" in words)), f"process {pid} is left: {words}")
 
 
-def trial(t, under=(), ckptdir=None):
+def trial(t, under=(), ckptdir=None, ids=None):
     """What becomes of a real program under the same circumstances: "works", or the step that failed and what was said."""
     t.counter += 1
-    s = Session(t.build, t.ids, name="trial", folder=os.path.join(t.folder, f"trial{t.counter}"))
+    s = Session(t.build, ids or t.ids, name="trial", folder=os.path.join(t.folder, f"trial{t.counter}"))
     if ckptdir:
         s.ckptdir = s.env["CAIRN_CKPTDIR"] = ckptdir
     try:
@@ -201,6 +201,26 @@ def userfaultfd_refused(t):
     agrees(t, "userfaultfd refused", ["works"], under)
 
 
+def root_without_ids(t):
+    """Root of a container may not choose ids (it lacks CAP_CHECKPOINT_RESTORE): a restart does without, unless it is told to."""
+    under = ["/usr/bin/setpriv", "--inh-caps=-all", "--bounding-set=-sys_admin,-checkpoint_restore"]
+    report = doctor(t, under=under)
+    report.works()
+    report.says("ids", "note", "Operation not permitted", "virtual ids", "--cap-add=CHECKPOINT_RESTORE")
+    report.says("privileges", "note", "SYS_ADMIN", "CHECKPOINT_RESTORE")
+    agrees(t, "root who can't choose ids", ["works"], under, ids="auto")
+
+
+def root_of_a_namespace(t):
+    """Neither may root of a user namespace, in a pid namespace that isn't its own."""
+    under = ["/usr/bin/unshare", "--user", "--map-root-user"]
+    report = doctor(t, under=under)
+    report.works()
+    check("as root of a user namespace" in report.whole["verdict"], report.whole["verdict"])
+    report.says("ids", "note", "virtual ids")
+    agrees(t, "root of a user namespace", ["works"], under, ids="auto")
+
+
 def without_proc(t):
     under = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", 'umount -l /proc && exec "$@"', "sh"]
     report = doctor(t, under=under)
@@ -247,9 +267,9 @@ def full_disk(t):
 def test(t):
     parts = [as_it_is, few_descriptors, no_ptrace, userfaultfd_kills, userfaultfd_refused]
     if t.mode == "user":
-        parts.append(folder_not_writable)  # permissions don't stop root
+        parts += [folder_not_writable, root_of_a_namespace]  # permissions don't stop root
     else:
-        parts += [without_proc, full_disk]  # only root mounts
+        parts += [without_proc, full_disk, root_without_ids]  # only root mounts
     for part in parts:
         part(t)
         leaves_nothing(t)

@@ -21,6 +21,7 @@ Setting as_root() {
     Setting setting = ordinary_user();
     setting.user = 0;
     setting.root = true;
+    setting.who = "root";
     return setting;
 }
 
