@@ -7,6 +7,9 @@ target_compile_options(cairn_warnings INTERFACE
 
 add_library(cairn_tool INTERFACE)
 target_link_libraries(cairn_tool INTERFACE cairn_warnings Threads::Threads)
+if(CAIRN_STATIC)
+  target_link_options(cairn_tool INTERFACE -static)
+endif()
 if(CAIRN_ASAN)
   target_compile_options(cairn_tool INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(cairn_tool INTERFACE -fsanitize=address,undefined)

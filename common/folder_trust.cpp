@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <filesystem>
 
 #include "common/fd.h"
+#include "common/name_lookup.h"
 
 namespace cairn {
 namespace {
@@ -110,9 +110,8 @@ class Walk {
 }  // namespace
 
 std::string words_for_user(uid_t user) {
-    const passwd* known = ::getpwuid(user);
-    return known == nullptr ? fmt::format("user {}", user)
-                            : fmt::format("user {} ({})", user, known->pw_name);
+    const auto name = user_name(user);
+    return name ? fmt::format("user {} ({})", user, *name) : fmt::format("user {}", user);
 }
 
 std::string who_else_can_write(const std::string& path, uid_t user) {

@@ -11,6 +11,7 @@
 #include <array>
 #include <memory>
 
+#include "common/name_lookup.h"
 #include "common/socket_names.h"
 
 namespace cairn::coordinator {
@@ -19,6 +20,7 @@ namespace {
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
 Result<Addresses> resolve(const Endpoint& endpoint, int flags) {
+    look_up_without_plugins();
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = flags | AI_NUMERICSERV;

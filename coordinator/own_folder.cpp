@@ -1,7 +1,6 @@
 #include "coordinator/own_folder.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "common/fd.h"
 #include "common/folder_trust.h"
+#include "common/name_lookup.h"
 
 namespace cairn::coordinator {
 namespace {
@@ -132,11 +132,8 @@ std::string default_folder(const std::string& here) {
     struct stat status {};
     if (::stat(here.c_str(), &status) != 0) return here;
     if (owner_problem(status, true).empty() && (status.st_mode & others_write) == 0) return here;
-    const passwd* user = ::getpwuid(::geteuid());
-    const std::string name =
-        user != nullptr && std::string_view(user->pw_name).find('/') == std::string_view::npos
-            ? user->pw_name
-            : std::to_string(::geteuid());
+    std::string name = user_name(::geteuid()).value_or("/");
+    if (name.contains('/')) name = std::to_string(::geteuid());
     return (here == "/" ? "" : here) + "/cairn-" + name;
 }
 

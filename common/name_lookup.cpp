@@ -1,0 +1,23 @@
+#include "common/name_lookup.h"
+
+#include <nss.h>
+#include <pwd.h>
+
+namespace cairn {
+
+void look_up_without_plugins() {
+#ifdef CAIRN_STATIC
+    ::__nss_configure_lookup("passwd", "files");
+    ::__nss_configure_lookup("hosts", "files dns");
+    ::__nss_configure_lookup("services", "files");
+#endif
+}
+
+std::optional<std::string> user_name(uid_t user) {
+    look_up_without_plugins();
+    const passwd* known = ::getpwuid(user);
+    if (known == nullptr) return std::nullopt;
+    return known->pw_name;
+}
+
+}  // namespace cairn
