@@ -18,7 +18,7 @@ def files_below(folder):
             path = os.path.join(where, name)
             if os.path.isfile(path) and not os.path.islink(path):
                 with open(path, "rb") as file:
-                    found[os.path.relpath(path, folder)] = hashlib.file_digest(file, "sha256").hexdigest()
+                    found[os.path.relpath(path, folder)] = hashlib.sha256(file.read()).hexdigest()  # file_digest() is new in Python 3.11
     return found
 
 
