@@ -40,6 +40,7 @@ struct StoppedProcess {
     ProgramAddress region_at;
     ProgramAddress door;
     std::int64_t timing_tls = 0;  // Door::timing_tls
+    std::int32_t rseq_tls = 0;    // Door::rseq_tls
     bool unreadable = false;      // the kernel doesn't let us read its memory
     std::uint64_t born_ns = 0;
     bool stop_hidden = false;          // hide_stop() has seen to what the stop has left in its registers

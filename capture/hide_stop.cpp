@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "capture/agent_frame.h"
+#include "capture/rseq.h"
 #include "common/agent.h"
 #include "common/fd.h"
 #include "common/program_fd_text.h"
@@ -86,9 +87,10 @@ void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
     if (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) registers.rax = 0;
 }
 
-void leave_rseq_section(pid_t pid, StoppedThread& thread) {
+void leave_rseq_section(const StoppedProcess& process, StoppedThread& thread) {
+    const pid_t pid = process.living;
     if (static_cast<std::int64_t>(thread.registers.orig_rax) >= 0) return;
-    const auto sequence = ptrace::rseq(thread.tid);
+    const auto sequence = rseq_of(process, thread);
     if (!sequence || !sequence->address.known()) return;
     const auto section =
         ptrace::read_object<std::uint64_t>(pid, sequence->address + offsetof(struct rseq, rseq_cs));
@@ -248,7 +250,7 @@ void hide_stop(StoppedProcess& process) {
     process.stop_hidden = true;
     for (auto& thread : process.threads) {
         if (thread.leader_dead) continue;
-        leave_rseq_section(process.living, thread);
+        leave_rseq_section(process, thread);
         thread.timeout_left = timeout_left(process, thread.registers);
         const auto before = thread.registers;
         restart_call(process.living, thread);

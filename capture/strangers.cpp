@@ -65,7 +65,7 @@ bool is_in_another_session(pid_t pid, const std::string& region) {
            });
 }
 
-struct Looked {
+struct StrangerLook {
     std::map<pid_t, proc::Stat> stats;
 
     const proc::Stat* stat_of(pid_t pid) {
@@ -85,7 +85,7 @@ struct Kin {
     pid_t who = 0;
     bool forked_only = true;  // has its ancestor's memory: nobody has execed in between
 };
-Kin kin_of(Looked& looked, pid_t pid, const std::function<Strangers::Known(pid_t)>& known) {
+Kin kin_of(StrangerLook& looked, pid_t pid, const std::function<Strangers::Known(pid_t)>& known) {
     Kin kin;
     const proc::Stat* stat = looked.stat_of(pid);
     for (int depth = 0; stat != nullptr && stat->ppid > 1 && depth < 10'000; ++depth) {
@@ -113,7 +113,7 @@ struct StrangerSearch {
     const std::function<Strangers::Known(pid_t)>& known;
     const std::set<pid_t>& left_out;
     const Strangers::Crowd& without_place;
-    Looked looked;
+    StrangerLook looked;
     std::vector<Strangers::Stranger> forked;  // members' children who haven't execed
 
     std::optional<Strangers::Stranger> judge(pid_t pid) {

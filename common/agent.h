@@ -137,7 +137,8 @@ struct Door {
     std::int64_t cpu_tls;           // offset from the thread pointer of the same for each thread, ns
     std::int64_t timing_tls;        // offset from the thread pointer of the TimingNote; 0: none
     std::uint32_t memory_policies;  // not 0: the program has set policies for parts of its memory (mbind(2))
-    std::uint32_t pad2;
+    std::int32_t
+        rseq_tls;  // offset from the thread pointer of the area that libc registers for rseq(2); 0: none
     AgentThread leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];  // the middle child's

@@ -9,12 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "common/agent.h"
 #include "hijack/births.h"
 #include "hijack/environment.h"
 #include "hijack/gate.h"
+#include "hijack/lookup.h"
 #include "hijack/raw.h"
 #include "hijack/threads.h"
 #include "hijack/timing.h"
@@ -170,6 +172,14 @@ void note_code(Door& door) {
     }
 }
 
+// glibc 2.35 and later registers an area of each thread for rseq(2), if it may. A kernel before 5.13 tells
+// nobody (PTRACE_GET_RSEQ_CONFIGURATION).
+std::int32_t rseq_offset() {
+    const auto* size = static_cast<const unsigned*>(find_behind_us("__rseq_size"));
+    const auto* offset = static_cast<const std::ptrdiff_t*>(find_behind_us("__rseq_offset"));
+    return size == nullptr || offset == nullptr || *size == 0 ? 0 : static_cast<std::int32_t>(*offset);
+}
+
 [[gnu::constructor]] void enter(int /*argc*/, char** /*argv*/, char** environment) {
     char* room = resident.paths;
     const char* library = keep_path(room, environment, env_library);
@@ -182,6 +192,7 @@ void note_code(Door& door) {
     resident.region = region;
     cairn_door.cpu_tls = thread_cpu_base_offset();
     cairn_door.timing_tls = timing_note_offset();
+    cairn_door.rseq_tls = rseq_offset();
     note_code(cairn_door);
     cairn_door_open();
     register_image(*region);

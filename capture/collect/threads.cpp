@@ -6,6 +6,7 @@
 
 #include "capture/collect/collect.h"
 #include "capture/collect/filters.h"
+#include "capture/rseq.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 
@@ -81,7 +82,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.leader_dead = thread.leader_dead;
     if (thread.leader_dead) return image;
 
-    auto sequence = TRY(ptrace::rseq(thread.tid));
+    auto sequence = TRY(rseq_of(process, thread));
     image.rseq = sequence.address;
     image.rseq_size = sequence.size;
     image.rseq_signature = sequence.signature;

@@ -39,8 +39,7 @@ struct StillMap {
                                                            ProgramRange scratch, const ObjectTable& objects);
 
 // Pages of an area that differ from what a fresh mapping would show, at most `longest` bytes each; guard
-// regions go into `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap; CAIRN_NO_PAGEMAP_SCAN=1
-// forces the latter.
+// regions go into `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap.
 [[nodiscard]] Result<std::vector<ProgramRange>> stored_pages(
     pid_t pid, const schema::Area& area, std::uint64_t longest,
     std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards);

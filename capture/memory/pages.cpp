@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 
 #include "capture/memory/areas.h"
 
@@ -122,11 +121,8 @@ Result<std::vector<ProgramRange>> stored_pages(
     if (!fd) return fail_errno("/proc/{}/pagemap", pid);
     std::vector<ProgramRange> ranges;
     Runs runs(longest, ranges);
-    static const bool forced_old = std::getenv("CAIRN_NO_PAGEMAP_SCAN") != nullptr;
-    if (!forced_old) {
-        auto scanned = TRY(scan(fd.get(), area, runs, guards));
-        if (scanned) return ranges;
-    }
+    auto scanned = TRY(scan(fd.get(), area, runs, guards));
+    if (scanned) return ranges;
     CHECK_OK(read_entries(fd.get(), area, runs, guards));
     return ranges;
 }

@@ -57,12 +57,22 @@ bool find_doors(const Stopping& group, StoppedProcess& process) {
     if (!name || std::memcmp(name->data(), regions.owners().session, sizeof(Name)) != 0) return false;
     const auto opened = ptrace::read_object<std::uint64_t>(process.living, door + offsetof(Door, magic));
     if (!opened || *opened != door_magic) return false;
-    const auto timing = ptrace::read_object<std::int64_t>(process.living, door + offsetof(Door, timing_tls));
-    if (!timing || !regions.confirms(*known.region, process.living, region_at, door)) return false;
+    struct {
+        std::int64_t timing_tls;
+        std::uint32_t memory_policies;
+        std::int32_t rseq_tls;
+    } of_threads;  // as they stand side by side in the door
+    static_assert(offsetof(Door, rseq_tls) - offsetof(Door, timing_tls) ==
+                  offsetof(decltype(of_threads), rseq_tls));
+    const auto bytes = std::as_writable_bytes(std::span(&of_threads, 1));
+    if (!ptrace::read_memory(process.living, door + offsetof(Door, timing_tls), bytes) ||
+        !regions.confirms(*known.region, process.living, region_at, door))
+        return false;
     process.region = known.region;
     process.region_at = region_at;
     process.door = door;
-    process.timing_tls = *timing;
+    process.timing_tls = of_threads.timing_tls;
+    process.rseq_tls = of_threads.rseq_tls;
     process.born_ns = regions.born_ns(*known.region, process.pid).value_or(known.slot->born_ns.load());
     return true;
 }

@@ -105,12 +105,11 @@ Result<std::vector<siginfo_t>> pending(pid_t tid, bool of_process) {
     }
 }
 
-Result<Rseq> rseq(pid_t tid) {
+Result<std::optional<Rseq>> rseq(pid_t tid) {
     __ptrace_rseq_configuration configuration = {};
-    // since Linux 5.13
     const long got = request(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof configuration, &configuration);
     if (got < 0) {
-        if (errno == EIO || errno == EINVAL) return Rseq{};
+        if (errno == EIO || errno == EINVAL) return std::nullopt;
         return fail_errno("ptrace rseq of {}", tid);
     }
     return Rseq{ProgramAddress(configuration.rseq_abi_pointer), configuration.rseq_abi_size,

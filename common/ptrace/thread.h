@@ -6,6 +6,7 @@
 #include <sys/user.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,7 +44,8 @@ struct Rseq {
     ProgramAddress address;
     std::uint32_t size = 0, signature = 0, flags = 0;
 };
-[[nodiscard]] Result<Rseq> rseq(pid_t tid);
+// None: this kernel doesn't tell (Linux before 5.13).
+[[nodiscard]] Result<std::optional<Rseq>> rseq(pid_t tid);
 
 // Memory of a process through process_vm_readv/writev: page protections hold.
 [[nodiscard]] Result<> read_memory(pid_t pid, ProgramAddress address, std::span<std::byte> to);

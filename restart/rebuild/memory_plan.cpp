@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -97,8 +96,7 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
             continue;
         }
         bytes += size;
-        const bool watched =
-            wishes.watched && area.kind == schema::AreaKind::anonymous && size >= worth_watching;
+        const bool watched = area.kind == schema::AreaKind::anonymous && size >= worth_watching;
         if (watched) plan.watched.push_back({area.start.value(), area.end - area.start});
         add_units(area, watched, wishes.huge_pages && !area.no_huge && !process.thp_disable, plan);
     }
@@ -117,9 +115,7 @@ std::uint64_t lazy_bytes(const schema::Process& process) {
 MemoryWishes memory_wishes_here(bool lazy) {
     cpu_set_t processors;
     const bool known = ::sched_getaffinity(0, sizeof processors, &processors) == 0;
-    return {machine_has_huge_pages(), known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, lazy,
-            // for tests of what is done where the kernel has none, or forbids it
-            std::getenv("CAIRN_NO_USERFAULTFD") == nullptr};
+    return {machine_has_huge_pages(), known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1, lazy};
 }
 
 }  // namespace cairn::restart

@@ -22,7 +22,6 @@ struct MemoryWishes {
     bool huge_pages = false;  // the machine gives them to who asks
     unsigned processors = 1;  // that the tool may use
     bool lazy = false;        // where it is exact
-    bool watched = true;      // the kernel has userfaultfd; false: pages are read in place
 };
 
 [[nodiscard]] MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes);

@@ -269,9 +269,12 @@ void read_memory(Params* params) {
 
 void finish_areas(Params* params) {
     const auto* guards = at<Span>(params->guards);
-    for (std::uint64_t i = 0; i < params->guard_count; ++i)
-        must(params, step_advise, call(SYS_madvise, guards[i].start, guards[i].length, guard_install),
-             guards[i].start);
+    bool guards_known = true;
+    for (std::uint64_t i = 0; i < params->guard_count && guards_known; ++i) {
+        const long result = call(SYS_madvise, guards[i].start, guards[i].length, guard_install);
+        guards_known = result != error_invalid;
+        if (guards_known) must(params, step_advise, result, guards[i].start);
+    }
     const auto* areas = at<Area>(params->areas);
     for (std::uint64_t i = 0; i < params->area_count; ++i) {
         const auto& area = areas[i];
@@ -290,6 +293,10 @@ void finish_areas(Params* params) {
              area.start);
         if ((area.flags & area_lock_on_fault) == 0) call(SYS_mlock, area.start, area.end - area.start);
     }
+    // Before Linux 6.13: who touches them gets the same signal.
+    for (std::uint64_t i = 0; i < params->guard_count && !guards_known; ++i)
+        must(params, step_protect, call(SYS_mprotect, guards[i].start, guards[i].length, PROT_NONE),
+             guards[i].start);
 }
 
 // The page server takes it, watches it from now on, and serves what the rest of the blob touches.

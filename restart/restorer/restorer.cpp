@@ -160,9 +160,16 @@ void set_up_thread(Params* params, Thread& thread) {
         call(SYS_set_robust_list, thread.robust_list, thread.robust_list_size);
         rename_robust_owner(thread);
     }
-    if (thread.rseq != 0)
-        must(params, step_rseq, call(SYS_rseq, thread.rseq, thread.rseq_size, 0, thread.rseq_signature),
-             thread.rseq);
+    if (thread.rseq != 0) {
+        constexpr std::uint32_t first_size = 32;
+        constexpr long error_invalid = -22;
+        long result = call(SYS_rseq, thread.rseq, thread.rseq_size, 0, thread.rseq_signature);
+        // Before Linux 6.3 an area has this size and no other. What a newer kernel has written behind stays
+        // as it is.
+        if (result == error_invalid && thread.rseq_size > first_size)
+            result = call(SYS_rseq, thread.rseq, first_size, 0, thread.rseq_signature);
+        must(params, step_rseq, result, thread.rseq);
+    }
     struct {
         std::uint64_t base;
         std::int32_t flags, pad;
