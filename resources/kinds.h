@@ -21,6 +21,7 @@
 #include "resources/tcp/schema.h"
 #include "resources/terminal/schema.h"
 #include "resources/timerfd/schema.h"
+#include "resources/tun/schema.h"
 #include "resources/unix_socket/schema.h"
 #include "resources/vsock/schema.h"
 
@@ -62,6 +63,8 @@
     /* A queue shows itself as a file: describe_file() knows it. */                                                    \
     KIND(Mqueue,       DESCRIBE(describe_mqueue) CONTENTS(capture_mqueues), OPEN(Mqueue, open_mqueue))                 \
     KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace), OPEN(Namespace, open_namespace))                 \
+    /* Sockets may be bound to its interface and its addresses. */                                                     \
+    KIND(Tun,          IS(is_tun) DESCRIBE(describe_tun), OPEN(Tun, open_tun) SET_UP(keep_interface))                  \
     KIND(Netlink,      IS(is_netlink_socket) DESCRIBE(describe_netlink_socket), OPEN(Netlink, open_netlink_socket))    \
     KIND(Packet,       IS(is_packet_socket) DESCRIBE(describe_packet_socket), OPEN(Packet, open_packet_socket))        \
     KIND(Vsock,        IS(is_vsock) DESCRIBE(describe_vsock), OPEN(Vsock, open_vsock))                                 \
