@@ -1,7 +1,7 @@
 # PREFIX/bin/cairn, PREFIX/libexec/cairn/cairn-VERB, PREFIX/lib/cairn/libcairn.so; the programs find each other
 # by their own folder (common/layout.h).
 install(TARGETS cairn RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS cairn-control cairn-inspect cairn-doctor RUNTIME DESTINATION ${CAIRN_LIBEXECDIR})
+install(TARGETS cairn-control cairn-inspect cairn-doctor cairn-slurm RUNTIME DESTINATION ${CAIRN_LIBEXECDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/docs/cairn.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES completions/cairn.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME cairn)
 install(FILES completions/_cairn DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

@@ -76,6 +76,8 @@ constexpr std::array table = {
          "who could have influenced whom: traces, cuts, recovery lines", ""},
     Verb{"mpi", "cairn-mpi", false, "mpi VERB [OPTIONS] [DIR] PROGRAM [ARGUMENT...]",
          "record and replay the order of an MPI program's events", ""},
+    Verb{"slurm", "cairn-slurm", false, "slurm run [OPTIONS] [--] PROGRAM [ARGUMENT...]",
+         "make a batch job of Slurm's restartable", ""},
     Verb{"help", "", false, "help [VERB]", "this list, or how to use one verb", ""},
 };
 

@@ -13,7 +13,7 @@ _cairn_sessions() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect doctor causality mpi help --version'
+    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect doctor causality mpi slurm help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -68,6 +68,10 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
     fi
+    if [[ $verb == slurm && COMP_CWORD -eq 2 && $word != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W run -- "$word")
+        return
+    fi
     case $verb in
     mpi)
         options='--help'
@@ -104,6 +108,7 @@ _cairn() {
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;
     doctor) options='--ckptdir --timeout --json --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
+    slurm) options='--interval --ckptdir --name --keep --before --poll --signal --all-nodes --no-verify --help' ;;
     help) options=$verbs ;;
     esac
     if [[ $word == -* || $verb == help ]]; then
@@ -111,7 +116,7 @@ _cairn() {
         return
     fi
     case $verb in
-    launch) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
+    launch | slurm) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
     restart) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
     inspect | causality | mpi) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
