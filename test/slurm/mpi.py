@@ -1,5 +1,5 @@
 """Slurm: an MPI job of four ranks over two nodes, started by mpiexec within the batch script, by an ordinary user, is preempted onto changing
-nodes and ends with the checksums of an undisturbed one. `mpi.py openmpi`: the other MPI. The long form is preempted ten times."""
+nodes and ends with the checksums of an undisturbed one. `mpi.py openmpi`: the other MPI. The long form is 20 minutes of work, preempted ten times."""
 # ci mpi:
 # soak mpi_openmpi: openmpi
 # timeout: 600
@@ -30,7 +30,7 @@ def test(t):
     program, starter = compiled(t, kind)
     if program is None:
         raise Skip(f"mpicc.{kind} or mpirun.{kind} isn't installed")
-    steps, rounds = (30000, 10) if t.soak else (1000, 2)
+    steps, rounds = (200000, 10) if t.soak else (1000, 2)
     settings, arguments = SETTINGS[kind]
     with Cluster(t, 4, user=True, more="SlurmctldParameters=preempt_send_user_signal") as slurm:
         finish = os.path.join(t.work, "finish")  # however fast it is, it is there in the last round

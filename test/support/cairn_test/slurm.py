@@ -99,11 +99,11 @@ class Node:
 class Cluster:
     """`with Cluster(t, 2) as slurm:` jobs are submitted by root, or with user=True by an ordinary user. Nodes are n1, n2, ..."""
 
-    def __init__(self, t, count, user=False, more=""):
+    def __init__(self, t, count, user=False, more="", plugstack=""):
         missing = [name for name in PROGRAMS if not shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")]
         if missing:
             raise Skip(f"not installed: {', '.join(missing)}")
-        self.t, self.more = t, more
+        self.t, self.more, self.plugstack = t, more, plugstack
         self.folder = os.path.join(t.folder, "slurm")
         self.user = modes.ordinary_user() if user else None
         os.chmod(t.folder, 0o755)
@@ -133,6 +133,8 @@ class Cluster:
                                             more=self.more))
         with open(f"{folder}/cgroup.conf", "w") as file:
             file.write("CgroupAutomount=no\n")
+        with open(f"{folder}/plugstack.conf", "w") as file:
+            file.write(self.plugstack + "\n")
         run(f"ip netns add {self.bridge}; ip -n {self.bridge} link add br0 type bridge; ip -n {self.bridge} link set br0 up")
         for node in every:
             run(f"ip netns add {node.netns} && ip link add v{node.name} netns {self.bridge} type veth peer name eth0 netns {node.netns} && "
@@ -181,14 +183,14 @@ class Cluster:
         check(code == 0, f"{' '.join(map(str, argv))} ended with {code}: {err or out}")
         return out
 
-    def submit(self, lines, *options, name="job"):
+    def submit(self, lines, *options, name="job", arguments=()):
         """A batch script of these lines; its output is appended to NAME.out. Returns the job's number."""
         script = os.path.join(self.t.work, f"{name}.sh")
         with open(script, "w") as file:
             file.write("#!/bin/bash\n" + "\n".join(lines) + "\n")
         os.chmod(script, 0o755)
         out = os.path.join(self.t.work, f"{name}.out")
-        out = self.must("sbatch", "--parsable", "--requeue", "--open-mode=append", "-D", self.t.work, "-o", out, *options, script)
+        out = self.must("sbatch", "--parsable", "--requeue", "--open-mode=append", "-D", self.t.work, "-o", out, *options, script, *arguments)
         return int(out)
 
     def field(self, job, name):
@@ -246,7 +248,11 @@ class Cluster:
     def wait_comment(self, job, timeout=60):
         """Until squeue's comment tells of another checkpoint than now."""
         before = self.field(job, "Comment")
-        self.t.wait_until(lambda: self.field(job, "Comment") not in ("", before), f"a checkpoint behind '{before}'", timeout)
+        try:
+            self.t.wait_until(lambda: self.field(job, "Comment") not in ("", before), f"a checkpoint behind '{before}'", timeout)
+        except Failure as failure:
+            logs = [os.path.join(at, name) for at, _, names in os.walk(self.env["CAIRN_RUNDIR"]) for name in names if name.endswith(".log")]
+            raise Failure(f"{failure}; job {job} is {self.state(job)}\n" + "\n".join(self.read(path) for path in sorted(logs))) from None
         return self.field(job, "Comment")
 
     def again(self, job, timeout=90):
