@@ -111,6 +111,13 @@ Result<> Run::make_folder() {
     }
     fs::create_directories(settings_.folder, problem);
     if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno("slurm run: {}", folder_);
+    // Where others can write beside it one of them may have made it first: the coordinator's key comes into
+    // it, and what is executed.
+    struct stat status {};
+    if (::lstat(folder_.c_str(), &status) != 0) return fail_errno("slurm run: {}", folder_);
+    if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() ||
+        (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return fail_code(ExitCode::refused, "slurm run: {} isn't a folder that you alone can write", folder_);
     return {};
 }
 
