@@ -27,7 +27,7 @@ with open(sys.argv[2], "w") as file:
 
 
 def test(t):
-    steps = 200
+    steps = 300
     with Cluster(t, 2, user=True) as slurm:
         line = f"exec cairn slurm run --interval 2 -- {slurm.numbers()} $(({steps} + SLURM_ARRAY_TASK_ID)) r$SLURM_ARRAY_TASK_ID"
         array = slurm.submit([line], "--array=1-3")
@@ -36,7 +36,7 @@ def test(t):
         threaded = slurm.submit([f"exec cairn slurm run --interval 2 -- {threads} {steps} t"], "-c", "4", name="threads")
         for job in *tasks, threaded:
             slurm.wait_state(job, "RUNNING")
-            slurm.wait_comment(job)
+            t.wait_until(lambda: slurm.field(job, "Comment") != "", f"a checkpoint of job {job}")
         for job in *tasks, threaded:
             slurm.must("scontrol", "requeue", job)
         for job in *tasks, threaded:
