@@ -140,6 +140,12 @@ Observation fetch_descriptor(const Setting&) {
     });
 }
 
+// The same rules hold for all that looks into another process.
+void refine_look(Line& line, const Observation& seen, const Setting&) {
+    if (seen.error == EPERM || seen.error == EACCES)
+        line.remedy = "what is said at ptrace helps here as well";
+}
+
 Observation compare(const Setting&) {
     const Fd one(::open("/", O_PATH | O_CLOEXEC));
     const Fd two(::fcntl(one.get(), F_DUPFD_CLOEXEC, 0));
@@ -248,10 +254,12 @@ constexpr std::array probes{
           "ask who runs this machine why ptrace(2) is forbidden", refine_trace},
     Probe{Group::checkpoint, "process_memory", read_and_write, State::missing, true,
           "the memory of programs can't be read, so none can be saved",
-          "what is said at ptrace helps here as well; else the kernel needs CONFIG_CROSS_MEMORY_ATTACH"},
+          "a kernel with CONFIG_CROSS_MEMORY_ATTACH; in a container: a seccomp filter that allows "
+          "process_vm_readv",
+          refine_look},
     Probe{Group::checkpoint, "descriptors", fetch_descriptor, State::missing, true,
           "open files and sockets of programs can't be looked at, so none can be saved",
-          "a kernel from 5.6 on; in a container: one whose seccomp filter allows pidfd_getfd"},
+          "a kernel from 5.6 on; in a container: one whose seccomp filter allows pidfd_getfd", refine_look},
     Probe{Group::checkpoint, "kcmp", compare, State::missing, true,
           "it isn't known which descriptors programs share",
           "a kernel with CONFIG_KCMP; in a container: a seccomp filter that allows kcmp, or "

@@ -120,6 +120,9 @@ Observation execute_by_descriptor(const Setting& setting) {
         const Fd nowhere(::open("/dev/null", O_WRONLY));
         ::dup2(nowhere.get(), STDOUT_FILENO);
         ::syscall(SYS_execveat, program.get(), "", arguments.data(), environ, AT_EMPTY_PATH);
+        // As restart/become.cpp does where Linux 5.10 takes no empty path.
+        if (errno == ENOENT)
+            ::execve(fmt::format("/proc/self/fd/{}", program.get()).c_str(), arguments.data(), environ);
         const int number = errno;
         [[maybe_unused]] const ssize_t put = ::write(to.get(), &number, sizeof number);
         ::_exit(1);
@@ -171,7 +174,8 @@ constexpr std::array restarts{
     Probe{Group::restart, "ids", exact_ids, State::note, false, "", "", refine_ids},
     Probe{Group::restart, "user_namespaces", user_namespaces, State::note, false,
           "an ordinary user can't have the old ids in the kernel (virtual ids do it)",
-          "as root: allow user namespaces (in a container: a seccomp filter that allows unshare)",
+          "as root: allow user namespaces (in a container: a seccomp filter that allows unshare; in a chroot "
+          "there are none)",
           refine_namespaces},
     Probe{
         Group::restart, "clocks", continue_clocks, State::missing, false,

@@ -96,6 +96,13 @@ TEST(DoctorJudge, PtraceNamesTheRuleAndTheWayOut) {
     }
 }
 
+TEST(DoctorJudge, OneRuleIsToldOnce) {
+    for (const char* name : {"process_memory", "descriptors"}) {
+        expect_words(judged(name, refused("pidfd_getfd", EPERM)).remedy, "said at ptrace");
+        expect_words(judged(name, refused("pidfd_getfd", ENOSYS)).remedy, "a kernel");
+    }
+}
+
 TEST(DoctorJudge, WhomAFilterKillsIsNoUseToCairnEither) {
     for (const char* name : {"uffd_move", "ptrace", "futex_waitv"}) {
         const auto line = judged(name, killed_by(SIGSYS));
