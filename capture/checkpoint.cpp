@@ -6,6 +6,7 @@
 
 #include "capture/await_pages.h"
 #include "capture/passes/passes.h"
+#include "common/wire/events.h"
 
 namespace cairn::capture {
 namespace {
@@ -53,6 +54,7 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
          Clock::now() < patience;
          nap = std::min(2 * nap, longest_nap)) {
         reporter.notes().clear();
+        reporter.phase(wire::phase_again, {done.error().what});
         std::this_thread::sleep_for(nap);
         done = attempt();
     }

@@ -96,7 +96,7 @@ Error CaptureRun::late(const Worker& worker, const CaptureOrder& order, bool by_
     std::string what;
     if (by_request)
         what = fmt::format("the time limit of {} has passed in phase {}{}", words(*order.timeout),
-                           course.phase, course.waiting);
+                           course.phase, course.waiting.empty() ? course.obstacle : course.waiting);
     else if (is_standing(course.phase))
         what = fmt::format("phase {} of cairn-capture ({}) took longer than {}{}", course.phase,
                            worker.describe(), words(order.standing), course.waiting);
@@ -116,6 +116,7 @@ void CaptureRun::note(const Json& message, const CaptureOrder& order, Course& co
             course.standing_until = CaptureClock::now() + order.standing + limits_.margin;
         course.phase = said.phase;
         course.waiting = listed(said.waiting);
+        if (said.phase == wire::phase_again) course.obstacle = course.waiting;
     } else if (event == wire::Progress::name.value) {
         const std::uint64_t bytes = wire::glean<wire::Progress>(message).bytes;
         if (bytes != course.bytes) course.progress_at = CaptureClock::now();

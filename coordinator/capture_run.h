@@ -98,6 +98,7 @@ class CaptureRun {
     // How far it is.
     struct Course {
         std::string phase = "stop", waiting;
+        std::string obstacle;  // what had to pass when the passes were begun again
         std::uint64_t bytes = 0;
         Worker::Clock::time_point standing_until, progress_at;
         bool overdue = false;  // it has not noticed that it is late

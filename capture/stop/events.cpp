@@ -71,6 +71,14 @@ void drain_events(Stopping& group) {
     }
 }
 
+void await_event() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    const timespec slice = {0, 1'000'000};
+    ::sigtimedwait(&set, nullptr, &slice);
+}
+
 // Threads that don't answer because they are no longer what we have seized. Of a main thread's end the kernel
 // tells only when the last of its siblings has ended. And a seize waits for an exec that is under way
 // (cred_guard_mutex): if the thread that it was meant for is the one that execs, it goes by its process's id

@@ -5,6 +5,7 @@
 #include "capture/collect/filters.h"
 #include "capture/hide_stop.h"
 #include "capture/stop/stopping.h"
+#include "common/proc.h"
 #include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
@@ -67,6 +68,23 @@ void hide_from_still(const Stopping& group, StoppedProcess& process) {
     hide_stop(process);
 }
 
+// A thread that was interrupted leaves its system call, and with EINTR if nobody makes the call again. It
+// does so as soon as it gets a processor, which may be after we have gone, so it is waited for. Not so one
+// that sleeps until its vfork child execs, or for a disk.
+void let_silent_stop(Stopping& group) {
+    constexpr auto longest =
+        std::chrono::milliseconds(1'000);  // the coordinator waits for us no longer than three times that
+    const auto until = Clock::now() + longest;
+    const auto may_come = [](const SeizedThread& thread) {
+        if (thread.still) return false;
+        const auto stat = proc::stat(thread.pid, thread.tid);
+        return stat && stat->state != 'D' && !dead(stat->state);
+    };
+    for (drain_events(group); Clock::now() < until && std::ranges::any_of(group.threads.all(), may_come);
+         drain_events(group))
+        await_event();
+}
+
 // Main threads first: see seize_new_threads().
 void detach_all(SeizedThreads& threads) {
     for (const bool main_thread : {true, false})
@@ -114,6 +132,7 @@ void spare_restart(pid_t tid) {
 
 // Given up in the middle of it: nobody may notice that he was stopped.
 Stopping::~Stopping() {
+    let_silent_stop(*this);
     for (auto& [pid, tracked] : processes)
         if (tracked.is_held()) hide_from_still(*this, tracked.process);
     spare_restarts(threads);

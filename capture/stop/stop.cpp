@@ -2,7 +2,6 @@
 #include "capture/stop/stop.h"
 
 #include <linux/kcmp.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,15 +12,6 @@
 
 namespace cairn::capture {
 namespace {
-
-// Sleeps until a child changes (SIGCHLD is blocked in the worker) or a millisecond has passed.
-void await_event() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    const timespec slice = {0, 1'000'000};
-    ::sigtimedwait(&set, nullptr, &slice);
-}
 
 // True: it stays a candidate.
 Result<bool> look_at_candidate(Stopping& group, pid_t pid, Tracked& tracked) {

@@ -84,6 +84,8 @@ void release(Stopping& group, pid_t pid);
 
 // events.cpp: what the kernel tells of seized threads, and what it doesn't.
 void drain_events(Stopping& group);
+// Sleeps until a child changes (SIGCHLD is blocked in the worker) or a millisecond has passed.
+void await_event();
 void look_after_silent(Stopping& group);
 
 // vdso.cpp: whether a thread that has stopped is in the middle of a function of the kernel's.

@@ -38,6 +38,9 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(text);
 }
 
+// The programs have gone on, because of what has to pass first; the passes from stop on are begun again.
+inline constexpr const char* phase_again = "again";
+
 struct Phase {
     static constexpr Name name{"event", "phase"};
     std::string phase{};
