@@ -38,6 +38,9 @@ Result<Job> this_job() {
             "it belongs into the script that sbatch is given");
     const std::string array = variable("SLURM_ARRAY_JOB_ID");
     job.name = array.empty() ? job.id : array + "_" + variable("SLURM_ARRAY_TASK_ID");
+    // One task of an array has the array's own number as its job's, by which scontrol would change or requeue
+    // all of them.
+    job.id = job.name;
     job.restarts = static_cast<int>(seconds_of(variable("SLURM_RESTART_COUNT")));
     ::setenv("SLURM_TIME_FORMAT", "%s", 1);
     if (variable("SLURM_JOB_NUM_NODES") == "1" || variable("SLURM_JOB_NODELIST").empty()) {
