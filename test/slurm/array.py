@@ -40,7 +40,7 @@ def test(t):
         for job in *tasks, threaded:
             slurm.must("scontrol", "requeue", job)
         for job in *tasks, threaded:
-            slurm.again(job)
+            t.wait_until(lambda: slurm.field(job, "Restarts") == "1", f"job {job} to be requeued")
         for n in 1, 2, 3:
             slurm.check_ended(tasks[n - 1], f"r{n}", steps + n)
         slurm.wait_state(threaded, "COMPLETED", "FAILED")

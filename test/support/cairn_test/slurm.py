@@ -256,16 +256,15 @@ class Cluster:
         return self.field(job, "Comment")
 
     def again(self, job, timeout=90):
-        """A job that has been requeued runs again; returns its nodes. Slurm would wait for a while."""
+        """A job that has been requeued runs again; returns its nodes. Slurm waits for cred_expire first: before that a node takes the job for killed."""
         self.wait_state(job, "PENDING", timeout=timeout)
-        self.must("scontrol", "update", f"JobId={job}", "StartTime=now", root=True)
         self.wait_state(job, "RUNNING", timeout=timeout)
         return self.field(job, "NodeList")
 
     def preempt(self, job, timeout=90):
         """A job of higher priority takes the nodes that the job has. Returns those on which the job goes on."""
         nodes = self.field(job, "NodeList")
-        self.submit(["sleep 4"], "-p", "high", "-w", nodes, "-N", str(self.field(job, "NumNodes")), "--exclusive", name="high")
+        self.submit(["sleep 15"], "-p", "high", "-w", nodes, "-N", str(self.field(job, "NumNodes")), "--exclusive", name="high")
         return self.again(job, timeout)
 
     def check_ended(self, job, result, steps, timeout=120):
