@@ -83,11 +83,18 @@ schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, con
 
 }  // namespace
 
-Result<std::vector<ProgramRange>> ranges_with_flag(pid_t pid, std::string_view flag) {
-    auto lines = TRY(proc::maps(pid, true));
+std::vector<ProgramRange> droppable_in(const std::vector<proc::MapLine>& lines) {
     std::vector<ProgramRange> ranges;
     for (const auto& line : lines)
-        if (has_flag(line, flag)) ranges.push_back({line.start, line.end});
+        if (has_flag(line, "dp")) ranges.push_back({line.start, line.end});
+    return ranges;
+}
+
+Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid) {
+    const auto lines = TRY(proc::maps(pid, true));
+    std::vector<ProgramRange> ranges;
+    for (const auto& line : lines)
+        if (has_flag(line, "wf") && !has_flag(line, "dp")) ranges.push_back({line.start, line.end});
     return ranges;
 }
 

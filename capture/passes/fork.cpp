@@ -48,7 +48,7 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft) {
     // Who marks memory at all may have marked other memory since; now it stands still.
     if (ahead.wipes.contains(pid) ||
         std::ranges::find(setting.request.members, pid) == setting.request.members.end())
-        draft.wiped = TRY(ranges_with_flag(living, "wf"));
+        draft.wiped = TRY(wiped_by_fork(living));
     std::vector<StoreJob> jobs;
     for (const auto& range : not_copied(*draft.map, lines, draft.wiped)) {
         auto& area = draft.early.emplace_back();

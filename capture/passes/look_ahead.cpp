@@ -21,7 +21,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     ahead.manifest.session = request.session;
     ahead.manifest.generation = request.generation;
     for (const pid_t pid : request.members)
-        if (auto wiped = ranges_with_flag(pid, "wf"); wiped && !wiped->empty()) ahead.wipes.insert(pid);
+        if (auto wiped = wiped_by_fork(pid); wiped && !wiped->empty()) ahead.wipes.insert(pid);
     CHECK_OK(ahead.outsiders.look());
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));

@@ -478,15 +478,23 @@ test::Check asleep_in_recv() {
     };
 }
 
+void check_name(int fd, bool peer, const std::string& before) {
+    const std::string now = name_of(fd, peer).words();
+    if (now != before)
+        std::fprintf(stderr, "%s of descriptor %d was %s, is %s\n", peer ? "peer" : "name", fd,
+                     before.c_str(), now.c_str());
+    CHECK(now == before);
+}
+
 // Of all connections that the other cases make; checked before these read the last of them.
 test::Check names() {
     return [](bool) {
         for (const Pair& each : all) {
-            CHECK(name_of(each.client, false).words() == each.client_own);
-            CHECK(name_of(each.server, false).words() == each.server_own);
+            check_name(each.client, false, each.client_own);
+            check_name(each.server, false, each.server_own);
             if (!each.has_peers) continue;
-            CHECK(name_of(each.client, true).words() == each.client_peer);
-            CHECK(name_of(each.server, true).words() == each.server_peer);
+            check_name(each.client, true, each.client_peer);
+            check_name(each.server, true, each.server_peer);
         }
     };
 }

@@ -1,4 +1,5 @@
 """Slurm: the tasks of a job array, each requeued once and each with a result of its own; a program with threads; what is refused in words."""
+# ci: none
 # timeout: 300
 import os
 from cairn_test import check

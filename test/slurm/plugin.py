@@ -1,5 +1,6 @@
 """Slurm: `sbatch --cairn=SECONDS`, by the plugin and with a site's file: the batch script itself is what is saved and goes on, with the shell's own state, when the job is requeued
 on another node."""
+# ci: none
 # timeout: 300
 import os
 from cairn_test import Skip, check

@@ -1,5 +1,6 @@
 """Slurm: a job that is longer than its time limit comes to its end in several runs: by the warning of sbatch's --signal, and by what it asks
 Slurm itself. A signal that isn't the warning is the program's; a job that its user cancels isn't requeued."""
+# ci: none
 # timeout: 300
 import time
 from cairn_test import check
