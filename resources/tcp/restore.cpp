@@ -276,9 +276,16 @@ class TcpSockets {
             const schema::SocketOptions none;
             auto done = named ? connect(end, {end.peer_name.domain(), none, end.peer_name}, end.stand_in)
                               : fail("not here");
-            if (!done && !end.own.empty()) {
+            const auto call_anybody = [&] {
                 const Address any_port = end.own.with_port(0).in_domain(domain);
-                done = call(end.side(end.own), end.fd, {domain, none, any_port}, end.stand_in);
+                return call(end.side(end.own), end.fd, {domain, none, any_port}, end.stand_in);
+            };
+            if (!done && !end.own.empty()) done = call_anybody();
+            // Before Linux 6.3 (IP_LOCAL_PORT_RANGE) what an old connection in TIME_WAIT has can't be taken
+            // beside it.
+            if (!done && !end.own.empty() && done.error().number == EADDRINUSE) {
+                end_time_wait(end.own);
+                done = call_anybody();
             }
             if (!done)
                 done = call(end.side({}), end.fd, {domain, none, Address::loopback(domain)}, end.stand_in);
