@@ -6,6 +6,7 @@ from cairn_test import Skip
 def test(t):
     if not os.path.isdir("/usr/lib/python3/dist-packages/numpy"):
         raise Skip("python3-numpy is not installed")
+    t.env["PYTHON_BASIC_REPL"] = "1"  # since Python 3.13 there is one that draws each key anew
     python = t.launch(["/usr/bin/python3", "-q"])
     python.expect(r">>> ")
 
