@@ -1,6 +1,5 @@
 // cairn doctor: tries what this machine gives, and says what that means for cairn and who has to do what.
 #include <fmt/format.h>
-#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +17,7 @@
 #include "common/error.h"
 #include "common/json_text.h"
 #include "common/layout.h"
+#include "common/name_lookup.h"
 #include "common/session.h"
 
 namespace cairn::doctor {
@@ -59,8 +59,7 @@ std::string usual_folder() {
     if (::stat(".", &here) != 0) return ".";
     const bool ours = here.st_uid == ::geteuid() || here.st_uid == 0;
     if (ours && (here.st_mode & (S_IWGRP | S_IWOTH)) == 0) return ".";
-    const passwd* user = ::getpwuid(::geteuid());
-    return std::string("./cairn-") + (user != nullptr ? user->pw_name : std::to_string(::geteuid()));
+    return "./cairn-" + user_name(::geteuid()).value_or(std::to_string(::geteuid()));
 }
 
 std::string absolute(const std::string& path) {

@@ -1,6 +1,5 @@
 #include "cli/slurm/settings.h"
 
-#include <pwd.h>
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
@@ -10,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "common/name_lookup.h"
 
 namespace cairn::slurm {
 namespace {
@@ -63,10 +64,8 @@ Result<std::string> folder_of_jobs(const std::string& wish) {
     const char* submitted = std::getenv("SLURM_SUBMIT_DIR");
     std::filesystem::path folder = submitted != nullptr ? submitted : ".";
     std::string name = wish;
-    if (const std::size_t at = name.find("%u"); at != std::string::npos) {
-        const passwd* user = ::getpwuid(::getuid());
-        name.replace(at, 2, user != nullptr ? user->pw_name : std::to_string(::getuid()));
-    }
+    if (const std::size_t at = name.find("%u"); at != std::string::npos)
+        name.replace(at, 2, user_name(::getuid()).value_or(std::to_string(::getuid())));
     if (!name.empty()) folder /= name;
     std::error_code problem;
     folder = std::filesystem::absolute(folder, problem);
