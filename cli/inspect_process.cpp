@@ -38,6 +38,7 @@ std::string area_words(const schema::Area& area) {
     add(area.huge, "huge");
     add(area.no_huge, "no huge");
     add(area.mergeable, "mergeable");
+    add(area.droppable, "droppable");
     add(!area.guards.empty(), fmt::format("{} guards", area.guards.size()));
     return words;
 }

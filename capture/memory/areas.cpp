@@ -83,13 +83,6 @@ schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, con
 
 }  // namespace
 
-std::vector<ProgramRange> droppable_in(const std::vector<proc::MapLine>& lines) {
-    std::vector<ProgramRange> ranges;
-    for (const auto& line : lines)
-        if (has_flag(line, "dp")) ranges.push_back({line.start, line.end});
-    return ranges;
-}
-
 Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid) {
     const auto lines = TRY(proc::maps(pid, true));
     std::vector<ProgramRange> ranges;
@@ -163,6 +156,7 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         area.no_reserve = has_flag(with_flags, "nr");
         area.dont_fork = flagged == flags.end() && !line.shared && !special(line.name);
         area.wipe_on_fork = has_flag(with_flags, "wf");
+        area.droppable = has_flag(with_flags, "dp");
         area.dont_dump = has_flag(with_flags, "dd");
         area.huge = has_flag(with_flags, "hg");
         area.no_huge = has_flag(with_flags, "nh");

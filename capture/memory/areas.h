@@ -29,14 +29,11 @@ struct StillMap {
                                                    const std::vector<proc::MapLine>& child,
                                                    const std::vector<ProgramRange>& wiped);
 
-// What a fork empties (MADV_WIPEONFORK) and is to be saved all the same. Read from smaps, which walks all
-// page tables: not to be done during the pause.
+// What a fork empties (MADV_WIPEONFORK) and is to be saved all the same. Not what the kernel may empty at any
+// time (MAP_DROPPABLE, Linux 6.11), on which nobody relies: getrandom of the vdso keeps there what glibc 2.41
+// and later draws from, and two restarts of one checkpoint must not draw the same. Read from smaps, which
+// walks all page tables: not to be done during the pause.
 [[nodiscard]] Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid);
-
-// What the kernel may empty at any time (MAP_DROPPABLE, Linux 6.11), so that nobody relies on it: it comes
-// back empty, and as ordinary memory. It is where getrandom of the vdso keeps what glibc 2.41 and later draws
-// from, and two restarts of one checkpoint must not draw the same. `lines` have their flags.
-[[nodiscard]] std::vector<ProgramRange> droppable_in(const std::vector<proc::MapLine>& lines);
 
 // The image's areas. `flags`: smaps of the copy-on-write child; `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,

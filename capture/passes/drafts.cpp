@@ -23,12 +23,6 @@ Result<> add_memory_policies(schema::Process& image, pid_t source) {
     return {};
 }
 
-bool covers(const std::vector<ProgramRange>& ranges, const schema::Area& area) {
-    return std::ranges::any_of(ranges, [&](const ProgramRange& range) {
-        return range.start <= area.start && area.end <= range.end;
-    });
-}
-
 }  // namespace
 
 bool stored_in_image(const schema::Area& area) {
@@ -41,11 +35,12 @@ Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects
     auto& member = *draft.member;
     const auto flags = TRY(proc::maps(source, true));
     member.image.areas = TRY(make_areas(*member.process, *draft.map, flags, member.scratch, objects));
-    draft.droppable = droppable_in(flags);
     CHECK_OK(add_memory_policies(member.image, source));
     for (auto& area : member.image.areas) {
-        if (area.wipe_on_fork && draft.snapshot != nullptr && !covers(draft.droppable, area) &&
-            !covers(draft.wiped, area))
+        if (area.wipe_on_fork && draft.snapshot != nullptr && !area.droppable &&
+            std::ranges::none_of(draft.wiped, [&](const ProgramRange& range) {
+                return range.start <= area.start && area.end <= range.end;
+            }))
             return fail(
                 "{}: memory at {:#x} was marked MADV_WIPEONFORK while the checkpoint began; try again",
                 proc::label(member.process->pid), area.start);
@@ -59,7 +54,7 @@ Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects
 Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<StoreJob>& jobs) {
     constexpr std::uint64_t longest = 1 << 20;
     const auto& member = *draft.member;
-    if (covers(draft.droppable, area)) return {};
+    if (area.droppable) return {};
     auto ranges = stored_pages(source, area, longest, area.guards);
     if (!ranges) return std::unexpected(std::move(ranges.error()).in(proc::label(member.process->pid)));
     for (const auto& range : *ranges)

@@ -87,10 +87,9 @@ struct Draft {
     const StillMap* map = nullptr;  // borrowed
     std::unique_ptr<ImageWriter> writer;
     std::string file;
-    std::vector<ProgramRange> wiped;      // memory that the copy-on-write child shows as zeros
-    std::vector<ProgramRange> droppable;  // see capture/memory/areas.h
-    std::list<schema::Area> early;        // what had to be stored before the process went on
-    std::unique_ptr<Snapshot> snapshot;   // none: all was stored while the process stood still
+    std::vector<ProgramRange> wiped;     // memory that the copy-on-write child shows as zeros
+    std::list<schema::Area> early;       // what had to be stored before the process went on
+    std::unique_ptr<Snapshot> snapshot;  // none: all was stored while the process stood still
 };
 
 using Drafts = std::list<Draft>;

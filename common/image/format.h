@@ -15,7 +15,7 @@
 
 namespace cairn {
 
-inline constexpr std::uint32_t image_version = 3;
+inline constexpr std::uint32_t image_version = 4;
 inline constexpr std::uint64_t image_page = 4096;
 inline constexpr std::uint64_t image_max_run = std::uint64_t{1} << 20;      // bytes of one page run
 inline constexpr std::uint64_t image_max_section = std::uint64_t{1} << 30;  // bytes of one section

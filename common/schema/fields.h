@@ -79,6 +79,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(huge);
     CAIRN_FIELD(no_huge);
     CAIRN_FIELD(mergeable);
+    CAIRN_FIELD(droppable);
     CAIRN_FIELD(memory_policy);
     CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(file_offset);

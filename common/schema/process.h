@@ -90,7 +90,8 @@ struct Area {
     std::int32_t prot = 0;  // PROT_*
     AreaKind kind = AreaKind::anonymous;
     bool grows_down = false, no_reserve = false, locked = false, lock_on_fault = false, dont_fork = false,
-         wipe_on_fork = false, dont_dump = false, huge = false, no_huge = false, mergeable = false;
+         wipe_on_fork = false, dont_dump = false, huge = false, no_huge = false, mergeable = false,
+         droppable = false;          // MAP_DROPPABLE: no runs
     std::int32_t memory_policy = 0;  // mbind(2), as Thread::memory_policy
     Bytes memory_nodes;
     std::uint64_t file_offset = 0;

@@ -23,6 +23,7 @@ std::uint32_t area_flags(const schema::Area& area) {
         {area.huge, restorer::area_huge},
         {area.no_huge, restorer::area_no_huge},
         {area.mergeable, restorer::area_mergeable},
+        {area.droppable, restorer::area_droppable},
         {!area.pages.empty(), restorer::area_filled},
     };
     std::uint32_t flags = 0;

@@ -85,7 +85,14 @@ void map_area(Params* params, const Area& area) {
     if ((area.flags & area_grows_down) != 0) flags |= MAP_GROWSDOWN;
     if ((area.flags & area_no_reserve) != 0) flags |= MAP_NORESERVE;
     const std::int32_t prot = (area.flags & area_filled) != 0 ? PROT_READ | PROT_WRITE : area.prot;
-    const long result = call(SYS_mmap, area.start, area.end - area.start, prot, flags, fd, area.offset);
+    const auto map_as = [&](std::int32_t how) {
+        return call(SYS_mmap, area.start, area.end - area.start, prot, how, fd, area.offset);
+    };
+    // MAP_DROPPABLE in the place of MAP_PRIVATE; before Linux 6.11 it is no type of mapping.
+    constexpr std::int32_t map_droppable = 8;
+    const bool droppable = (area.flags & area_droppable) != 0;
+    long result = map_as(droppable ? (flags & ~MAP_PRIVATE) | map_droppable : flags);
+    if (droppable && result < 0) result = map_as(flags);
     must(params, step_map, result, area.start);
     if (static_cast<std::uint64_t>(result) != area.start) give_up(params, step_map, error_exists, area.start);
     if (area.path != 0) call(SYS_close, fd);

@@ -29,6 +29,7 @@ enum AreaFlags : std::uint32_t {
     area_filled = 1024,  // pages are read into it: mapped writable first
     area_lock_on_fault = 2048,
     area_segment = 4096,
+    area_droppable = 8192,
 };
 
 struct Area {

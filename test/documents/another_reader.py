@@ -55,7 +55,7 @@ class Image:
         magic, version, order, machine, self.kind, page, number = struct.unpack_from("<8sIIIIQQ", self.data, 0)
         check(magic == b"\x89CRN\r\n\x1a\n" and order == 0x01020304, f"{path}: magic {magic}, byte order {order:#x}")
         check(struct.unpack_from("<Q", self.data, 56)[0] == digest(self.data[:56]), f"{path}: checksum of the header")
-        check((version, machine, page) == (3, 62, 4096), f"{path}: version {version}, machine {machine}, page {page}")
+        check((version, machine, page) == (4, 62, 4096), f"{path}: version {version}, machine {machine}, page {page}")
         foot = len(self.data) - 64
         end = struct.unpack_from("<8sQQQIIQQQ", self.data, foot)
         check(end[0] == b"CRNfoot1" and end[1] == number and end[6] == len(self.data), f"{path}: footer {end}")
