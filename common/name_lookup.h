@@ -1,4 +1,4 @@
-// Names that the system knows for numbers, in words and in names of folders.
+// What the system knows by names, users and hosts, and how a static program asks for it.
 #pragma once
 
 #include <sys/types.h>

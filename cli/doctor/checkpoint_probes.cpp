@@ -266,7 +266,7 @@ constexpr std::array probes{
           "--cap-add=SYS_PTRACE"},
     Probe{Group::checkpoint, "close_range", close_ranges, State::missing, true,
           "copies of programs would keep their descriptors open, and restarts fail",
-          "a kernel from 5.11 on; in a container: a newer runtime, whose seccomp filter knows close_range"},
+          "a kernel from 5.9 on; in a container: a newer runtime, whose seccomp filter knows close_range"},
     Probe{Group::checkpoint, "kernel_option", kernel_option, State::missing, false,
           "programs with seccomp filters or System V queues can't be saved, and ticks of timers are counted "
           "anew",

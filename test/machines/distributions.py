@@ -6,6 +6,7 @@ import argparse
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -74,7 +75,7 @@ def foreign(root, tree, test, mode):
 def unpacked(archive, folder):
     """The unpacked archive as the tests know a build: all programs in bin/, the library in lib/."""
     os.chmod(folder, 0o755)
-    os.system(f"tar -C {folder} -xf {archive}")
+    subprocess.run(["tar", "-C", folder, "-xf", archive], check=True)
     tree = pathlib.Path(folder) / archive.name.removesuffix(".tar.gz")
     for program in (tree / "libexec/cairn").iterdir():
         (tree / "bin" / program.name).symlink_to(program)
