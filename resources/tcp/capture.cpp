@@ -33,6 +33,12 @@ std::string connection(const std::string& own, const std::string& peer) {
     return plain_address(own) + "/" + plain_address(peer);
 }
 
+// Without the port.
+std::string host_part(const std::string& address) {
+    const std::string plain = plain_address(address);
+    return plain.substr(0, plain.size() - 2);
+}
+
 // Nobody has accepted it yet.
 bool is_pending(int state) {
     return state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT || state == TCP_SYN_RECV ||
@@ -436,6 +442,17 @@ class TcpSockets {
             if (listener_of(each.own) != id || by_connection_.contains(connection(each.peer, each.own)) ||
                 from_hosts_.contains(connection(each.own, each.peer)))
                 continue;
+            // One of the group may have sent, closed, and be gone; no descriptor leads to him any more.
+            if (each.state == TCP_CLOSE_WAIT && each.waiting > 1 &&
+                host_part(each.own) == host_part(each.peer)) {
+                auto problem = fail_code(
+                    ExitCode::refused,
+                    "is a TCP socket listening at {} that hasn't accepted a connection from {} yet, which "
+                    "that client has closed again: what he has sent can't be read before",
+                    address_words(socket.own), address_words(each.peer));
+                problem.error().passing = true;
+                return problem;
+            }
             ++from_outside;
         }
         if (from_outside != 0)

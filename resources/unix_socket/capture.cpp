@@ -90,19 +90,29 @@ bool has_urgent_byte(int fd) {
 }
 
 // Clients whose connection waits to be accepted: inode -> it. What such a client has sent already can't be
-// seen by anybody before the connection is accepted.
+// seen by anybody before the connection is accepted. Of one that has closed (unix(7)'s diagnosis shows it as
+// 0) the kernel doesn't even tell whether it has sent something, and one that sends, closes and is gone is
+// usual: it isn't taken for one that hasn't, but waited for until it is accepted.
 Result<> capture_pending(Table& table, const UnixFound& listener, const Description& found,
                          schema::UnixSocket& saved, std::set<ino_t>& embryos) {
     std::vector<std::int64_t>& pending = saved.listening->pending;
     for (const ino_t client : listener.diagnosis.pending) {
         const auto member = table.of<UnixSocketsFound>().all.find(client);
-        if (client == 0 || member == table.of<UnixSocketsFound>().all.end()) {
+        const std::string name = saved.name.empty() ? "" : address_words(schema::to_string(saved.name));
+        if (client == 0) {
+            auto problem = fail_code(ExitCode::refused,
+                                     "is a listening socket ({}) that hasn't accepted a connection yet whose "
+                                     "client has closed it again: what he has sent can't be read before",
+                                     name);
+            problem.error().passing = true;
+            return std::unexpected(std::move(problem.error()).in(found.who()));
+        }
+        if (member == table.of<UnixSocketsFound>().all.end()) {
             pending.push_back(-1);
-            if (client != 0)
-                table.note(
-                    "{} is a listening socket ({}) with a connection from outside the group that it hasn't "
-                    "accepted: left out",
-                    found.who(), saved.name.empty() ? "" : address_words(schema::to_string(saved.name)));
+            table.note(
+                "{} is a listening socket ({}) with a connection from outside the group that it hasn't "
+                "accepted: left out",
+                found.who(), name);
             continue;
         }
         int unread = 0;

@@ -379,11 +379,10 @@ test::Check peers_gone() {
     };
 }
 
-// Two wait, one of them named, one has gone again.
+// Two wait, one of them named.
 test::Check not_accepted_yet() {
     const int busy = listening(SOCK_STREAM, "busy.socket", 7);
     const int waiting = connected(SOCK_STREAM, "busy.socket");
-    close(connected(SOCK_STREAM, "busy.socket"));
     const int named_waiting = bound(SOCK_STREAM, abstract + "-waiting");
     connect_to(named_waiting, "busy.socket");
     CHECK(shutdown(named_waiting, SHUT_WR) == 0);
@@ -394,10 +393,8 @@ test::Check not_accepted_yet() {
         put(waiting, "hello");
         CHECK(first >= 0 && take(first) == "hello" && name_of(first, false) == "busy.socket");
         const int second = accept(busy, nullptr, nullptr);
-        CHECK(second >= 0 && take(second).empty());
-        const int third = accept(busy, nullptr, nullptr);
-        CHECK(third >= 0 && name_of(third, true) == abstract + "-waiting" && take(third).empty());
-        put(third, "welcome");
+        CHECK(second >= 0 && name_of(second, true) == abstract + "-waiting" && take(second).empty());
+        put(second, "welcome");
         CHECK(take(named_waiting) == "welcome");
         CHECK(fcntl(busy, F_SETFL, O_NONBLOCK) == 0 && accept(busy, nullptr, nullptr) == -1 &&
               errno == EAGAIN);
