@@ -10,6 +10,7 @@
 #include "resources/file/schema.h"
 #include "resources/inotify/schema.h"
 #include "resources/memory/schema.h"
+#include "resources/mptcp/schema.h"
 #include "resources/mqueue/schema.h"
 #include "resources/namespace/schema.h"
 #include "resources/netlink/schema.h"
@@ -77,6 +78,8 @@
     KIND(PtySlave,     , )                                                                                             \
     KIND(Tcp,          IS(is_tcp_socket) DESCRIBE(describe_tcp_socket) CONTENTS(capture_tcp_sockets),                  \
                        OPEN_ALL(open_tcp_sockets))                                                                     \
+    /* Connections of plain TCP that it has accepted are made by one that listens at its port for a moment. */         \
+    KIND(Mptcp,        IS(is_mptcp_socket) DESCRIBE(describe_mptcp_socket), OPEN_ALL(open_mptcp_sockets))              \
     KIND(Datagram,     IS(is_datagram_socket) DESCRIBE(describe_datagram_socket), OPEN_ALL(open_datagram_sockets))     \
     KIND(UnixSocket,   IS(is_unix_socket) DESCRIBE(describe_unix_socket) CONTENTS(capture_unix_sockets),               \
                        OPEN_ALL(open_unix_sockets))

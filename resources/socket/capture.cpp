@@ -49,6 +49,8 @@ class Levels {
                 return domain_ == AF_NETLINK;
             case SOL_PACKET:
                 return domain_ == AF_PACKET;
+            case IPPROTO_TCP:
+                return internet && (protocol_ == IPPROTO_TCP || protocol_ == IPPROTO_MPTCP);
             default:
                 return internet && level == protocol_;
         }

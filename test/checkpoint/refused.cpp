@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <linux/vm_sockets.h>
 #include <mqueue.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -223,6 +224,22 @@ pid_t connected_vsock() {
     return 0;
 }
 
+// To itself.
+pid_t connected_mptcp() {
+    const int listener = socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP),
+              caller = socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
+    if (listener < 0 || caller < 0) test::skip("no MPTCP");
+    sockaddr_in name{};
+    socklen_t length = sizeof name;
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* address = reinterpret_cast<sockaddr*>(&name);
+    CHECK(bind(listener, address, length) == 0 && listen(listener, 1) == 0);
+    CHECK(getsockname(listener, address, &length) == 0 && connect(caller, address, length) == 0);
+    CHECK(accept(listener, nullptr, nullptr) >= 0);
+    return 0;
+}
+
 pid_t userfaultfd() {
     constexpr int user_mode_only = 1;
     if (syscall(SYS_userfaultfd, user_mode_only) < 0) test::skip("userfaultfd is not allowed");
@@ -271,6 +288,7 @@ constexpr Kind kinds[] = {
     {"packet ring", packet_ring},
     {"socket of another family", socket_of_another_family},
     {"vsock", connected_vsock},
+    {"mptcp", connected_mptcp},
     {"userfaultfd", userfaultfd},
     {"traced", traced},
 };

@@ -32,6 +32,7 @@ KINDS = {
     "packet ring": r"descriptor \d+: is a packet socket with a ring",
     "socket of another family": r"descriptor \d+: is a socket of family \d+",
     "vsock": r"descriptor \d+: is a vsock (that is connected to port|that listens, and a connection waits|with a connection)",
+    "mptcp": r"descriptor \d+: is an MPTCP socket that is connected to .*: .*plain TCP",
     "userfaultfd": r"descriptor \d+: is a userfaultfd: ",
     "thread pidfd": r"descriptor \d+: is a pidfd of the thread \d+",
     "traced": r"is being traced by \d+ \(refused\)",
