@@ -113,12 +113,7 @@ class MptcpSockets {
                           who, Address::of(end.fd.get()).words());
             return {};
         }
-        if (problem == EADDRINUSE)
-            return fail_code(
-                ExitCode::refused,
-                "port {} is taken{}: a restored program listens there; end the other one and restart "
-                "again (a checkpoint with --external=keep-listening takes another port)",
-                end.own.words(), who);
+        if (problem == EADDRINUSE) return refuse_taken_port(end.own, who);
         if (problem == EADDRNOTAVAIL)
             return fail_code(ExitCode::refused,
                              "this host has no address {}: a restored program has a socket that is bound "

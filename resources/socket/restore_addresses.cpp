@@ -298,4 +298,11 @@ std::string holder_of_port(const Address& address, bool udp) {
     return {};
 }
 
+std::unexpected<Error> refuse_taken_port(const Address& address, std::string_view holder) {
+    return fail_code(ExitCode::refused,
+                     "port {} is taken{}: a restored program listens there; end the other one and restart "
+                     "again (a checkpoint with --external=keep-listening takes another port)",
+                     address.words(), holder);
+}
+
 }  // namespace cairn::restart

@@ -6,8 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "common/error.h"
 #include "common/region.h"
 #include "common/schema/field.h"
 
@@ -67,5 +69,8 @@ void call_from_any_port(int fd);
 
 // " by 123 (nginx)": who else listens at this port, as far as we may know. "" if unknown.
 [[nodiscard]] std::string holder_of_port(const Address& address, bool udp = false);
+
+// That a listener can't have its port; `holder` is holder_of_port()'s.
+[[nodiscard]] std::unexpected<Error> refuse_taken_port(const Address& address, std::string_view holder);
 
 }  // namespace cairn::restart

@@ -96,9 +96,9 @@ bool has_urgent_byte(int fd) {
 Result<> capture_pending(Table& table, const UnixFound& listener, const Description& found,
                          schema::UnixSocket& saved, std::set<ino_t>& embryos) {
     std::vector<std::int64_t>& pending = saved.listening->pending;
+    const std::string name = saved.name.empty() ? "" : address_words(schema::to_string(saved.name));
     for (const ino_t client : listener.diagnosis.pending) {
         const auto member = table.of<UnixSocketsFound>().all.find(client);
-        const std::string name = saved.name.empty() ? "" : address_words(schema::to_string(saved.name));
         if (client == 0) {
             auto problem = fail_code(ExitCode::refused,
                                      "is a listening socket ({}) that hasn't accepted a connection yet whose "
