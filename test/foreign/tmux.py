@@ -50,8 +50,10 @@ def test(t):
         # A new window, with a program that ends: the server hears of it.
         program.send("\x02c")
         t.wait_until(lambda: count("list-windows") == 2, "the new window")
-        program.send(f"echo window $((500 + {number}))-; exit\r")
+        # It ends when it is told to: tmux doesn't draw what a window says that is gone at once.
+        program.send(f"echo window $((500 + {number}))-; read; exit\r")
         program.expect(rf"window {500 + number}-")
+        program.send("\r")
         t.wait_until(lambda: count("list-windows") == 1, "the new window to be gone")
         program.terminal.resize(30 + number, 100)
         # Told by a file: while tmux draws all anew, a word can come in two pieces.
