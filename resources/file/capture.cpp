@@ -22,19 +22,19 @@ struct FilesFound {
 
 constexpr std::string_view deleted_mark = " (deleted)";
 
-bool leads_to(const std::string& path, const struct stat& status) {
+bool leads_to(const std::string& path, const Inode& inode) {
     struct stat there {};
-    return ::lstat(path.c_str(), &there) == 0 && same_inode(there, status);
+    return ::lstat(path.c_str(), &there) == 0 && inode_of(there) == inode;
 }
 
 // Another name in the same folder: a file that was linked and then unlinked under its first name.
-std::string other_name(const std::string& path, const struct stat& status) {
+std::string other_name(const std::string& path, const Inode& inode) {
     const std::string folder = path.substr(0, path.rfind('/') + 1);
     DIR* entries = ::opendir(folder.c_str());
     if (!entries) return {};
     std::string name;
     while (const dirent* entry = ::readdir(entries))
-        if (entry->d_ino == status.st_ino && leads_to(folder + entry->d_name, status)) {
+        if (entry->d_ino == inode.number && leads_to(folder + entry->d_name, inode)) {
             name = folder + entry->d_name;
             break;
         }
@@ -58,12 +58,20 @@ void hash_now(const Table& table, const Description& found, schema::FileIdentity
 
 }  // namespace
 
-Located locate(const std::string& link, const struct stat& status) {
-    if (leads_to(link, status)) return {link, false};
+Located locate(const std::string& link, const Inode& inode) {
+    if (leads_to(link, inode)) return {link, false};
     std::string path = link;
     if (path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
-    if (status.st_nlink > 0 && path.starts_with('/') && !S_ISDIR(status.st_mode))
-        if (std::string other = other_name(path, status); !other.empty()) return {other, false};
+    if (path.starts_with('/'))
+        if (std::string other = other_name(path, inode); !other.empty()) return {other, false};
+    return {path, true};
+}
+
+Located locate(const std::string& link, const struct stat& status) {
+    if (status.st_nlink > 0 && !S_ISDIR(status.st_mode)) return locate(link, inode_of(status));
+    if (leads_to(link, inode_of(status))) return {link, false};
+    std::string path = link;
+    if (path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
     return {path, true};
 }
 

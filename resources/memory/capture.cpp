@@ -43,6 +43,11 @@ schema::Memory& saved_of(schema::Object& object) {
     return *object.get<schema::Memory>();
 }
 
+void set_name(schema::Object& object, const Located& place) {
+    object.path = place.path;
+    object.deleted = place.deleted;
+}
+
 // What only a descriptor tells.
 void describe_memory(schema::Object& object, int fd) {
     schema::Memory& saved = saved_of(object);
@@ -329,7 +334,7 @@ Memory& memory_of(Table& table, Inode inode, const std::string& path) {
 Result<std::int64_t> back(Table& table, const Description& found, const Located& place) {
     Memory& memory = memory_of(table, inode_of(found.status), found.link);
     schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
-    object.deleted = place.deleted;
+    set_name(object, place);
     if ((found.flags & O_TMPFILE) == O_TMPFILE) object.flags = O_TMPFILE;
     if (!memory.readable) {
         const bool readable = (found.flags & O_ACCMODE) != O_WRONLY && !(found.flags & (O_PATH | O_DIRECT));
@@ -355,21 +360,26 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
     Memory& memory = memory_of(table, {mapping.device, mapping.inode}, mapping.path);
     schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
     if (!memory.readable && memory.mappings.empty()) {
+        const bool is_file = saved_of(object).type == MemoryType::file;
+        const Inode inode{mapping.device, mapping.inode};
+        // sem_open(3) makes its file under another name and links it: the mapping of the process that has made it
+        // shows that name, deleted, and others open it by the right one.
+        Located place = is_file ? locate(mapping.path, inode) : Located{};
         // For root only (CAP_CHECKPOINT_RESTORE); then all of it can be read, not only what is mapped.
         const std::string link =
             fmt::format("/proc/{}/map_files/{:x}-{:x}", holder.pid, mapping.start, mapping.end);
         memory.readable.reset(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-        const bool is_file = saved_of(object).type == MemoryType::file;
-        if (!memory.readable && is_file && object.path.starts_with("/dev/shm/"))
-            memory.readable.reset(::open(object.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+        if (!memory.readable && is_file && place.path.starts_with("/dev/shm/"))
+            memory.readable.reset(::open(place.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
         struct stat status {};
         if (memory.readable &&
             (::fstat(memory.readable.get(), &status) != 0 || status.st_ino != mapping.inode))
             memory.readable.reset();
         if (memory.readable) {
             describe_memory(object, memory.readable.get());
-            if (::fstat(memory.readable.get(), &status) == 0 && is_file && status.st_nlink > 0)
-                object.deleted = locate(mapping.path, status).deleted;
+            // Its device may be another than the mapping tells (overlay, btrfs).
+            if (is_file && place.deleted) place = locate(mapping.path, status);
+            if (is_file && !place.deleted) set_name(object, place);
         }
     }
     if (mapping.shared && mapping.writable) object.flags = (object.flags & ~O_ACCMODE) | O_RDWR;
