@@ -98,8 +98,8 @@ struct Located {
 };
 // Where a file is found that the kernel shows as `link`: there, or under another name in the same folder.
 [[nodiscard]] Located locate(const std::string& link, const struct stat& status);
-// The same of one of which no more is known; some file systems (overlay, btrfs) show another device in a mapping
-// than stat(2) does, and nothing is found there.
+// The same of one of which no more is known; some file systems (overlay, btrfs) show another device in a
+// mapping than stat(2) does, and nothing is found there.
 [[nodiscard]] Located locate(const std::string& link, const Inode& inode);
 [[nodiscard]] std::string program_path(const Table& table,
                                        const std::string& path);  // /proc/PID: program's id

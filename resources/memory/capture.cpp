@@ -362,8 +362,8 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
     if (!memory.readable && memory.mappings.empty()) {
         const bool is_file = saved_of(object).type == MemoryType::file;
         const Inode inode{mapping.device, mapping.inode};
-        // sem_open(3) makes its file under another name and links it: the mapping of the process that has made it
-        // shows that name, deleted, and others open it by the right one.
+        // sem_open(3) makes its file under another name and links it: the mapping of the process that has
+        // made it shows that name, deleted, and others open it by the right one.
         Located place = is_file ? locate(mapping.path, inode) : Located{};
         // For root only (CAP_CHECKPOINT_RESTORE); then all of it can be read, not only what is mapped.
         const std::string link =

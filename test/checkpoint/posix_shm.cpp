@@ -95,7 +95,8 @@ int main() {
         sem_t* same = sem_open(counting.c_str(), 0);
         CHECK(same == count && sem_trywait(same) == 0 && value(count) == 2 && sem_post(count) == 0 &&
               sem_close(same) == 0);
-        // As another program would: sem_open(3) here finds what this program has mapped already, by the inode's number.
+        // As another program would: sem_open(3) here finds what this program has mapped already, by the
+        // inode's number.
         const int file = open(("/dev/shm/sem." + counting.substr(1)).c_str(), O_RDWR | O_CLOEXEC);
         void* through = mmap(nullptr, sizeof(sem_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         CHECK(file >= 0 && close(file) == 0 && through != MAP_FAILED);
