@@ -10,10 +10,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <ctime>
 #include <utility>
 
 #include "capture/collect/filters.h"
 #include "common/agent.h"
+#include "common/cpu_clock.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
 #include "common/ptrace/restart_code.h"
@@ -23,7 +25,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 // A wrapper is some hundred instructions, or a walk through a full table; others may hold what it waits for.
+// Of the thread's own CPU time: on a loaded machine it stands in the queue for longer than its way takes, and
+// one that isn't led to its end leaves a promise without its note. Of real time only what nothing explains.
 constexpr std::chrono::microseconds shortest_run{20}, longest_way{50'000};
+constexpr std::chrono::seconds longest_wait{5};
 // bytes of stack that libc may use between a wrapper and its system call
 constexpr std::uint32_t deepest_call = 4096;
 
@@ -44,10 +49,30 @@ ProgramRange library_code(const StoppedProcess& process) {
     return code ? ProgramRange{(*code)[0], (*code)[1]} : ProgramRange{};
 }
 
+// The CPU time of a process of which one thread runs: that thread's (another process's threads have no clock
+// for us: posix_cpu_clock_get, kernel/time/posix-cpu-timers.c).
+class CpuTime {
+  public:
+    explicit CpuTime(KernelId process) : clock_(clock_of_task(counts_running, process)) {}
+    [[nodiscard]] std::chrono::nanoseconds now() const {
+        timespec time{};
+        if (::clock_gettime(clock_, &time) != 0) ::clock_gettime(CLOCK_MONOTONIC, &time);
+        return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+    }
+
+  private:
+    static constexpr std::int32_t counts_running = 2;  // CPUCLOCK_SCHED, linux/posix-timers.h
+    std::int32_t clock_;
+};
+
 class Thread {
   public:
     Thread(const StoppedProcess& process, StoppedThread& thread, const ProgramRange& code)
-        : pid_(process.living), timing_tls_(process.timing_tls), thread_(thread), code_(code) {}
+        : pid_(process.living),
+          timing_tls_(process.timing_tls),
+          thread_(thread),
+          code_(code),
+          cpu_time_(KernelId(process.pid)) {}
 
     void leave() {
         if (asleep() || !inside()) return;
@@ -55,8 +80,8 @@ class Thread {
             no_call_ = *number;
         else
             return;
-        const auto until = Clock::now() + longest_way;
-        for (auto run_for = shortest_run; inside() && !at_call() && Clock::now() < until; run_for *= 2)
+        const auto until = cpu_time_.now() + longest_way;
+        for (auto run_for = shortest_run; inside() && !at_call() && !is_over(until); run_for *= 2)
             if (!go_on(run_for)) break;
         if (!standing_) (void)stand_as_before();
     }
@@ -127,11 +152,15 @@ class Thread {
         (void)ptrace::set_registers(thread_.tid, thread_.registers);
         return true;
     }
+    // It has run until then by its CPU time, or has had all the time that we give it.
+    [[nodiscard]] bool is_over(std::chrono::nanoseconds end) const {
+        return cpu_time_.now() >= end || Clock::now() >= wait_until_;
+    }
     enum class Stop { call, event, signal, gone };
     // Lets the thread run up to the next boundary of a system call, to a signal of the program's own (it is
-    // delivered with the next run), or to a stop that it is asked for after this time.
+    // delivered with the next run), or to a stop that it is asked for when it has run for this time.
     Stop run(std::chrono::microseconds most) {
-        const auto interrupt_at = Clock::now() + most;
+        const auto interrupt_at = cpu_time_.now() + most;
         bool interrupted = false;
         standing_ = false;
         if (!ptrace::resume_to_call(thread_.tid, std::exchange(signal_, 0))) return Stop::gone;
@@ -140,7 +169,7 @@ class Thread {
             const pid_t got = ::waitpid(thread_.tid, &status, __WALL | WNOHANG);
             if (got == thread_.tid && WIFSTOPPED(status)) return stopped(status);
             if (got != 0 && !(got < 0 && errno == EINTR)) return Stop::gone;
-            if (!interrupted && Clock::now() >= interrupt_at) {
+            if (!interrupted && is_over(interrupt_at)) {
                 if (!ptrace::interrupt(thread_.tid)) return Stop::gone;
                 interrupted = true;
             }
@@ -200,6 +229,8 @@ class Thread {
     std::int64_t timing_tls_;
     StoppedThread& thread_;
     const ProgramRange& code_;
+    CpuTime cpu_time_;
+    Clock::time_point wait_until_ = Clock::now() + longest_wait;
     long no_call_ = -1;
     int signal_ = 0;        // to be delivered when it runs again
     bool standing_ = true;  // in the stop that everybody is in

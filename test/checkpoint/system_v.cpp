@@ -256,6 +256,9 @@ test::Check promises_all_the_time() {
         const long counted = counters[0];
         while (counters[0] == counted) test::nap(1);
         for (const pid_t one : ones) end(one);
+        if (const int left = value(semaphores, busy); left != 1)
+            test::say(("FAILED the semaphore is " + std::to_string(left) + " after both have ended, not 1")
+                          .c_str());
         CHECK(value(semaphores, busy) == 1);
         counters[1] = counters[0];
         if (!last) ones = {start(), start()};
