@@ -175,7 +175,8 @@ class ObjectSet {
     // back and filled, and what is watched is watched. Until here no byte that others have written is gone.
     [[nodiscard]] Result<> change_files(const ImageReader& image, std::vector<std::string>& notes);
 
-    // The terminal that controls this process's session, for TIOCSCTTY by the session's leader; -1: none.
+    // The terminal that controls this process's session, for TIOCSCTTY by the session's leader; -1: none, or
+    // one that isn't ours to take.
     [[nodiscard]] Lent controlling_terminal(const schema::Process& process) const;
 
     // Makes `group` (kernel's id) the foreground group. Must be called in a process of the terminal's

@@ -25,6 +25,9 @@ struct Opening {
     std::vector<Cut> cuts;                 // ObjectSet::change_files()
     std::map<std::int64_t, Fd> refills;    // files of memory objects that were there, for writing: likewise
 
+    // By object id: terminals that are used by their old names. They may be whoever's by now.
+    std::set<std::int64_t> others_terminals;
+
     // By object id: what stands for it at the descriptors 0, 1 and 2, where that isn't the same (stand_in()).
     std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
 

@@ -106,12 +106,13 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
         options.width == 0
             ? Holding(options.floor)
             : Holding(static_cast<std::size_t>(std::clamp(options.floor - own, 1, most)), options.avoid);
-    Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding),
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding), {},
                     {},      {},    {},      {}};
     CHECK_OK(open_kinds(opening));
     auto state = std::make_unique<State>();
     state->opened = std::move(opening.opened);
     state->launchers = std::move(opening.launchers);
+    state->others_terminals = std::move(opening.others_terminals);
     state->stand_ins = std::move(opening.stand_ins);
     state->cuts = std::move(opening.cuts);
     state->refills = std::move(opening.refills);
@@ -244,7 +245,9 @@ Result<> ObjectSet::start_watching() {
 }
 
 Lent ObjectSet::controlling_terminal(const schema::Process& process) const {
-    auto held = process.terminal < 0 ? Result<Lent>() : lend(process.terminal);
+    // One that nobody has at this instant would be ours, and whoever is about to have it would be refused.
+    const bool none = process.terminal < 0 || state_->others_terminals.contains(process.terminal);
+    auto held = none ? Result<Lent>() : lend(process.terminal);
     return held ? std::move(*held) : Lent();
 }
 

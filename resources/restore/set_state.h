@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "resources/restore/cut.h"
@@ -18,6 +19,7 @@ namespace cairn::restart {
 struct ObjectSet::State {
     Holding opened{0};
     std::map<std::int64_t, Fd> launchers;
+    std::set<std::int64_t> others_terminals;
     std::map<std::int64_t, std::array<Fd, 3>> stand_ins;
 
     // At this number; higher ones mostly keep a copy of where output goes (`exec 3>&1`).

@@ -137,6 +137,13 @@ Result<> open_outer(Opening& opening, const Object& object, bool main) {
                 access.open(object, object.path, *found, reopen_flags(object.flags) | O_NOCTTY | O_NONBLOCK);
             if (other && ::isatty(other->get())) {
                 ::fcntl(other->get(), F_SETFL, object.flags & ~O_ASYNC);
+                if (opening.others_terminals.empty())
+                    opening.note(
+                        "{} isn't the restart's own terminal: what was on it uses it as it is, and has no "
+                        "controlling terminal (`cairn restart --part N` on a terminal of its own gives it "
+                        "one)",
+                        object.path);
+                opening.others_terminals.insert(object.id);
                 return opening.keep(object, std::move(*other));
             }
         }
