@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "causality/pattern.h"
@@ -122,89 +123,125 @@ inline std::vector<causality::Process> collective_order(Random& random, causalit
 }
 
 // A run of a made-up program. Times grow along causes.
-inline causality::MemoryTrace random_trace(Random& random, const TraceShape& shape) {
-    using namespace causality;
-    MemoryTrace trace(shape.processes);
+class RandomTrace {
+  public:
+    RandomTrace(Random& random, const TraceShape& shape)
+        : random_(random),
+          shape_(shape),
+          trace_(shape.processes),
+          sent_(shape.processes),
+          open_(shape.processes) {
+        if (pairs()) trace_.communicator({.id = pair_of_two, .members = {0, 1}});
+    }
+    causality::MemoryTrace make() {
+        for (std::uint32_t i = 0; i < shape_.events; ++i)
+            if (!step(i)) return std::move(trace_);
+        end();
+        return std::move(trace_);
+    }
+
+  private:
+    using Event = causality::Event;
+    using Kind = causality::Kind;
+    using Process = causality::Process;
+    static constexpr std::uint32_t pair_of_two = 7;  // a communicator
     struct Message {
         Process from, to;
         std::int32_t tag;
         std::uint64_t number;
     };
-    std::deque<Message> transit;
-    std::vector<std::uint64_t> sent(shape.processes);
-    std::vector<std::vector<std::uint32_t>> open(shape.processes);
-    std::int64_t now = 1000;
-    const bool pairs = shape.collectives && shape.processes > 2;
-    if (pairs) trace.communicator({.id = 7, .members = {0, 1}});
-    const auto add = [&](Process p, Event event) {
-        event.time = now += 1 + random.below(100);
-        if (shape.lines > 0)
-            event.place = trace.place(
-                {.file = "a.c", .line = 1 + random.below(shape.lines), .function = "", .call = "MPI_Send"});
-        if (shape.nondeterministic && random.chance(8)) event.flags |= Flag::nondeterministic;
-        if (random.chance(4) && !trace.events(p).empty()) event.flags |= Flag::joined;
-        trace.append(p, event);
-    };
-    std::uint32_t request = 0;
-    for (std::uint32_t i = 0; i < shape.events; ++i) {
-        const Process p = random.below(shape.processes);
-        if (shape.requests && !open[p].empty() && random.chance(40)) {
-            const std::uint32_t which = random.below(static_cast<std::uint32_t>(open[p].size()));
-            add(p, {.kind = Kind::complete, .request = open[p][which]});
-            open[p].erase(open[p].begin() + which);
-            continue;
-        }
-        if (shape.collectives && random.chance(15)) {
-            const std::uint32_t id = pairs && random.chance(30) ? 7 : 0;
-            const Process members = id == 7 ? 2 : shape.processes;
-            const auto what = static_cast<Shape>(1 + random.below(3));
-            const Process root = what == Shape::all ? none : random.below(members);
-            // In the middle of a rooted one others may go on: left out here but for its beginning.
-            const bool whole = !shape.unfinished || i + 4 < shape.events || random.chance(50);
-            const auto order = collective_order(random, what, root, members);
-            const Process count = whole ? members : 1 + random.below(members);
-            for (Process k = 0; k < count; ++k)
-                add(order[k], {.kind = Kind::collective, .shape = what, .peer = root, .communicator = id});
-            // Nobody goes on behind an operation that isn't whole.
-            if (!whole) return trace;
-            continue;
-        }
-        if (random.chance(8)) {
-            add(p, {.kind = random.chance(50) ? Kind::checkpoint : Kind::internal});
-        } else if (transit.empty() || random.chance(50)) {
-            Process to = random.below(shape.processes - 1);
-            if (to >= p) ++to;
-            const auto tag = static_cast<std::int32_t>(random.below(2));
-            transit.push_back({p, to, tag, ++sent[p]});
-            Event event{.kind = Kind::send, .peer = to, .tag = tag, .message = shape.numbered ? sent[p] : 0};
-            if (shape.requests && random.chance(40)) open[p].push_back(event.request = ++request);
-            add(p, event);
-        } else {
-            std::size_t at = random.below(static_cast<std::uint32_t>(transit.size()));
-            for (std::size_t k = 0; !shape.numbered && k < at; ++k)
-                if (transit[k].from == transit[at].from && transit[k].to == transit[at].to &&
-                    transit[k].tag == transit[at].tag)
-                    at = k;
-            const Message message = transit[at];
-            transit.erase(transit.begin() + static_cast<std::ptrdiff_t>(at));
-            add(message.to, {.kind = Kind::receive,
-                             .peer = message.from,
-                             .tag = message.tag,
-                             .message = shape.numbered ? message.number : 0});
-        }
+
+    [[nodiscard]] bool pairs() const { return shape_.collectives && shape_.processes > 2; }
+    void add(Process p, Event event) {
+        event.time = now_ += 1 + random_.below(100);
+        if (shape_.lines > 0)
+            event.place = trace_.place(
+                {.file = "a.c", .line = 1 + random_.below(shape_.lines), .function = "", .call = "MPI_Send"});
+        if (shape_.nondeterministic && random_.chance(8)) event.flags |= causality::Flag::nondeterministic;
+        if (random_.chance(4) && !trace_.events(p).empty()) event.flags |= causality::Flag::joined;
+        trace_.append(p, event);
     }
-    while (!shape.unfinished && !transit.empty()) {
-        const Message message = transit.front();
-        transit.pop_front();
+    // False: nobody goes on behind an operation that isn't whole.
+    bool step(std::uint32_t number) {
+        const Process p = random_.below(shape_.processes);
+        if (shape_.requests && !open_[p].empty() && random_.chance(40)) {
+            const std::uint32_t which = random_.below(static_cast<std::uint32_t>(open_[p].size()));
+            add(p, {.kind = Kind::complete, .request = open_[p][which]});
+            open_[p].erase(open_[p].begin() + which);
+            return true;
+        }
+        if (shape_.collectives && random_.chance(15)) return collective(number);
+        if (random_.chance(8))
+            add(p, {.kind = random_.chance(50) ? Kind::checkpoint : Kind::internal});
+        else if (transit_.empty() || random_.chance(50))
+            send(p);
+        else
+            receive_one();
+        return true;
+    }
+    bool collective(std::uint32_t number) {
+        using causality::Shape;
+        const std::uint32_t id = pairs() && random_.chance(30) ? pair_of_two : 0;
+        const Process members = id == pair_of_two ? 2 : shape_.processes;
+        const auto what = static_cast<Shape>(1 + random_.below(3));
+        const Process root = what == Shape::all ? causality::none : random_.below(members);
+        // In the middle of a rooted one others may go on: left out here but for its beginning.
+        const bool whole = !shape_.unfinished || number + 4 < shape_.events || random_.chance(50);
+        const auto order = collective_order(random_, what, root, members);
+        const Process count = whole ? members : 1 + random_.below(members);
+        for (Process k = 0; k < count; ++k)
+            add(order[k], {.kind = Kind::collective, .shape = what, .peer = root, .communicator = id});
+        return whole;
+    }
+    void send(Process p) {
+        Process to = random_.below(shape_.processes - 1);
+        if (to >= p) ++to;
+        const auto tag = static_cast<std::int32_t>(random_.below(2));
+        transit_.push_back({p, to, tag, ++sent_[p]});
+        Event event{.kind = Kind::send, .peer = to, .tag = tag, .message = shape_.numbered ? sent_[p] : 0};
+        if (shape_.requests && random_.chance(40)) open_[p].push_back(event.request = ++request_);
+        add(p, event);
+    }
+    void receive(const Message& message) {
         add(message.to, {.kind = Kind::receive,
                          .peer = message.from,
                          .tag = message.tag,
-                         .message = shape.numbered ? message.number : 0});
+                         .message = shape_.numbered ? message.number : 0});
     }
-    for (Process p = 0; p < shape.processes; ++p)
-        for (const std::uint32_t each : open[p])
-            if (!shape.unfinished || random.chance(70)) add(p, {.kind = Kind::complete, .request = each});
-    return trace;
+    void receive_one() {
+        std::size_t at = random_.below(static_cast<std::uint32_t>(transit_.size()));
+        for (std::size_t k = 0; !shape_.numbered && k < at; ++k)
+            if (transit_[k].from == transit_[at].from && transit_[k].to == transit_[at].to &&
+                transit_[k].tag == transit_[at].tag)
+                at = k;
+        const Message message = transit_[at];
+        transit_.erase(transit_.begin() + static_cast<std::ptrdiff_t>(at));
+        receive(message);
+    }
+    void end() {
+        while (!shape_.unfinished && !transit_.empty()) {
+            const Message message = transit_.front();
+            transit_.pop_front();
+            receive(message);
+        }
+        for (Process p = 0; p < shape_.processes; ++p)
+            for (const std::uint32_t each : open_[p])
+                if (!shape_.unfinished || random_.chance(70))
+                    add(p, {.kind = Kind::complete, .request = each});
+    }
+
+    Random& random_;
+    const TraceShape& shape_;
+    causality::MemoryTrace trace_;
+    std::deque<Message> transit_;
+    std::vector<std::uint64_t> sent_;
+    std::vector<std::vector<std::uint32_t>> open_;
+    std::int64_t now_ = 1000;
+    std::uint32_t request_ = 0;
+};
+
+inline causality::MemoryTrace random_trace(Random& random, const TraceShape& shape) {
+    return RandomTrace(random, shape).make();
 }
 
 }  // namespace cairn::test

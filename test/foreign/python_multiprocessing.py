@@ -1,9 +1,11 @@
-"""python3 multiprocessing: a pool, a queue, a lock, shared memory, a pipe."""
+"""python3 multiprocessing: a pool, a queue, a lock, shared memory, a pipe. python_multiprocessing.py forkserver: workers
+are born by a server, which clients ask by Unix sockets, and find a lock by its name."""
+# ci python_forkserver: forkserver
 import os
 from cairn_test import same_as_undisturbed
 
 PROGRAM = r"""
-import multiprocessing as mp, time, os
+import multiprocessing as mp, time, os, sys
 
 def square(n):
     time.sleep(0.02)
@@ -20,6 +22,8 @@ def echo(source, sink):
         sink.send(got * 2)
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        mp.set_start_method(sys.argv[1])
     lock, value = mp.Lock(), mp.Value("i", 0, lock=False)
     asked, ask = mp.Pipe(duplex=False)
     answers, answer = mp.Pipe(duplex=False)
@@ -44,4 +48,4 @@ def test(t):
     def prepare(folder):
         with open(os.path.join(folder, "program.py"), "w") as file:
             file.write(PROGRAM)
-    same_as_undisturbed(t, ["/usr/bin/python3", "program.py"], prepare=prepare)
+    same_as_undisturbed(t, ["/usr/bin/python3", "program.py", *t.arguments.names], prepare=prepare)
