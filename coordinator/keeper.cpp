@@ -26,8 +26,7 @@ constexpr std::uint32_t awaited = IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | I
 }  // namespace
 
 Keeper::Keeper(asio::io_context& io, const Session& session, Fd lock, Fd name, Actions actions)
-    : io_(io),
-      session_(session),
+    : session_(session),
       lock_(std::move(lock)),
       actions_(std::move(actions)),
       asked_(io, [this](const Fd&) { check(); }),

@@ -51,7 +51,6 @@ class Keeper {
     void touch();
     [[nodiscard]] std::string spare() const;
 
-    boost::asio::io_context& io_;
     const Session& session_;
     Fd lock_, region_, folder_, place_;  // the last two: locked against cleaners
     Actions actions_;

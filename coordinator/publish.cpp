@@ -1,6 +1,7 @@
 #include "coordinator/publish.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -53,7 +54,8 @@ bool is_complete(const std::string& folder, const std::string& name) {
 
 std::uint32_t next_generation(const std::string& root, const std::string& cid) {
     std::uint32_t highest = 0;
-    for (const std::string& name : names_in(root + "/" + cid)) {
+    const auto computation = fmt::format("{}/{}", root, cid);
+    for (const std::string& name : names_in(computation)) {
         std::string_view base = name;
         if (base.ends_with(partial_suffix)) base.remove_suffix(partial_suffix.size());
         if (const auto number = number_of(base)) highest = std::max(highest, *number);
