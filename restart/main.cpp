@@ -9,6 +9,7 @@
 #include "common/image/manifest.h"
 #include "common/printable.h"
 #include "common/uid.h"
+#include "restart/check_hosts.h"
 #include "restart/computation.h"
 #include "restart/restart.h"
 #include "restart/tell.h"
@@ -103,6 +104,22 @@ Result<Options> read_options(const po::variables_map& given) {
     return options;
 }
 
+// What another host is asked with: all options that were given, but who is asked.
+std::vector<std::string> options_for_others(const po::parsed_options& parsed) {
+    std::vector<std::string> options;
+    for (const auto& option : parsed.options)
+        if (option.string_key != "on" && option.string_key != "directory")
+            options.insert(options.end(), option.original_tokens.begin(), option.original_tokens.end());
+    return options;
+}
+
+Result<int> check_others(const po::variables_map& given, const std::vector<std::string>& options) {
+    if (!given.contains("check")) return fail_code(ExitCode::usage, "--on HOST,HOST... is for --check");
+    std::error_code problem;
+    const auto directory = std::filesystem::absolute(given["directory"].as<std::string>(), problem);
+    return check_hosts(given["on"].as<std::string>(), options, directory.lexically_normal().string());
+}
+
 int run(int count, char** arguments) {
     const char* session = std::getenv("CAIRN_RESTART_SESSION");
     po::options_description shown("Options");
@@ -128,6 +145,9 @@ int run(int count, char** arguments) {
         "OLD=NEW: a path that has moved; may be given again");
     add("trust-folder", "restart a checkpoint though others than you and root can write its folder");
     add("check", "only say whether a restart could work here");
+    add("on", po::value<std::string>(),
+        "with --check: HOST,HOST...: say it of these hosts, which are asked by ssh, or by what CAIRN_RSH "
+        "names");
     add("eager", "read all memory before the programs go on (default)");
     add("lazy",
         "the programs go on at once and get their memory when they touch it, the rest in the background; "
@@ -139,8 +159,11 @@ int run(int count, char** arguments) {
     po::positional_options_description position;
     position.add("directory", 1);
     po::variables_map given;
+    std::vector<std::string> for_others;
     try {
-        po::store(po::command_line_parser(count, arguments).options(all).positional(position).run(), given);
+        const auto parsed = po::command_line_parser(count, arguments).options(all).positional(position).run();
+        for_others = options_for_others(parsed);
+        po::store(parsed, given);
         po::notify(given);
     } catch (const po::error& error) {
         tell("cairn restart: {}\n", printable_lines(error.what()));
@@ -164,12 +187,15 @@ int run(int count, char** arguments) {
     if (given.contains("list")) return list_parts(given["directory"].as<std::string>());
     auto options = read_options(given);
     if (options && options->session.empty() && session != nullptr) options->session = session;
-    auto result = options ? restart(*options) : std::unexpected(std::move(options.error()));
+    const bool others = given.contains("on");
+    auto result = !options ? std::unexpected(std::move(options.error()))
+                  : others ? check_others(given, for_others)
+                           : restart(*options);
     if (!result) {
         tell("cairn restart: {}\n", said(result.error()));
         return static_cast<int>(result.error().code);
     }
-    if (options->check_only && !options->quiet)
+    if (options->check_only && !others && !options->quiet)
         fmt::print("{}: can be restarted here\n", printable(options->directory));
     return *result;
 }
