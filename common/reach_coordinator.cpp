@@ -175,15 +175,25 @@ bool is_dying(pid_t pid) {
     return pending != nullptr && (std::strtoull(pending + 8, nullptr, 16) >> (SIGKILL - 1) & 1) != 0;
 }
 
+// A container was ended and the next one begins, with the session's folder of the last: its coordinator is of
+// another pid namespace, has no id here (cred_to_ucred, net/core/sock.c), and may be on its way out. One that
+// lives says nothing before it is asked.
+bool hangs_up(int connected) {
+    constexpr int patience_ms = 300;
+    pollfd end{connected, POLLRDHUP, 0};
+    return ::poll(&end, 1, patience_ms) > 0;
+}
+
 // As connect_session(), but a coordinator that is dying is nobody: what is said to it gets no answer. Returns
 // when it has gone, for until then it holds the lock that the next one needs.
 int connect_living(const Session& session) {
     const int fd = connect_session(session);
     ucred who{};
     socklen_t size = sizeof who;
-    if (fd < 0 || ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || !is_dying(who.pid))
-        return fd;
+    if (fd < 0 || ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return fd;
+    if (who.pid == 0 ? !hangs_up(fd) : !is_dying(who.pid)) return fd;
     ::close(fd);
+    if (who.pid == 0) return -ECONNREFUSED;
     const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
     pollfd end{process.get(), POLLIN, 0};
     if (process) (void)::poll(&end, 1, deadline_ms);

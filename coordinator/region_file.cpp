@@ -59,6 +59,11 @@ bool anybody_in(const Region& region, const FileKey& key) {
     return somebody_with(key) != 0;
 }
 
+std::uint64_t own_pid_namespace() {
+    struct stat space {};
+    return ::stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+}
+
 }  // namespace
 
 bool started_after(const Slot& slot, const ProcessInfo& info) {
@@ -126,8 +131,7 @@ Result<RegionFile> RegionFile::create(const Session& session) {
     if (const char* slots = std::getenv("CAIRN_SLOTS"); slots != nullptr)
         region.slot_limit = static_cast<std::uint32_t>(std::clamp(std::atoi(slots), 0, int{slot_count}));
     region.owner = region.user = ::geteuid();
-    struct stat space {};
-    if (::stat("/proc/self/ns/pid", &space) == 0) region.pid_namespace = space.st_ino;
+    region.pid_namespace = own_pid_namespace();
     // Births of an earlier region, which a restart may bring in, must not be taken for ours.
     region.tokens = static_cast<std::uint32_t>(boottime_ns() / 1000);
     const std::string path = session.region();
@@ -170,6 +174,16 @@ Result<RegionFile> RegionFile::open(const Session& session) {
     }
     auto file = map(fd, path, true);
     if (!file) return file;
+    // A container's, which has ended, mostly: here its ids are other processes', init's for one.
+    if (const auto theirs = (**file).pid_namespace.load(); theirs != 0 && theirs != own_pid_namespace()) {
+        if (const pid_t user = somebody_with(file->key()); user != 0)
+            return fail_code(
+                ExitCode::refused,
+                "{}: processes in another pid namespace (a container) use it, {} for one; end them "
+                "or take another --session",
+                path, describe(user));
+        return create(session);
+    }
     if (!anybody_in(**file, file->key())) return create(session);
     return file;
 }

@@ -2,6 +2,7 @@
 until then whoever calls is connected and gets no answer. Here a tracer holds it there; a launch and a restart wait for its end."""
 # ci: exact user
 import os
+import re
 import signal
 import subprocess
 from cairn_test import check, processes
@@ -31,8 +32,8 @@ while True:
 class Dying:
     """The session's coordinator, killed, and held in its exit for `seconds`."""
 
-    def __init__(self, t, seconds):
-        self.pid = t.coordinator_pid()
+    def __init__(self, t, seconds, pid=None):
+        self.pid = pid or t.coordinator_pid()
         self.tracer = subprocess.Popen(["/usr/bin/python3", "-c", TRACER, str(self.pid), str(seconds)], stdout=subprocess.PIPE, text=True)
         check(self.tracer.stdout.readline() == "tracing\n", "the coordinator can't be traced")
         os.kill(self.pid, signal.SIGKILL)
@@ -47,7 +48,30 @@ class Dying:
         self.tracer.stdout.close()
 
 
+CONTAINER = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+
+def inner_pid(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return int(re.search(r"^NSpid:.*?(\d+)$", file.read(), re.M)[1])
+
+
+def next_container(t):
+    """The coordinator of a container that was ended has no process id for the next one, which has the same session's folder."""
+    first = t.launch(["/bin/sleep", "1000"], wrapper=CONTAINER)
+    t.wait_until(lambda: (t.status() or {}).get("processes") == 1, "the program in the container")
+    coordinator = next(pid for pid in processes.descendants(first.pid) if inner_pid(pid) == t.coordinator_pid())
+    dying = Dying(t, 0.15, coordinator)
+    code, out, err = t.run([*CONTAINER, t.cairn, "launch", "/bin/echo", "in the next container"], timeout=30)
+    check(code == 0 and out == "in the next container\n", f"a launch in the next container ended with {code}: {out}{err}")
+    dying.end()
+    os.kill(first.pid, signal.SIGKILL)
+    t.programs.remove(first)
+
+
 def test(t):
+    if t.mode == "exact":  # an ordinary user has no pid namespaces
+        next_container(t)
     program = t.launch(["/usr/bin/python3", "-c", COUNT])
     program.expect("AT 3")
     for number in range(t.rounds):
