@@ -197,6 +197,11 @@ class Life {
 
 }  // namespace
 
+namespace {
+constexpr int most_waits_for_id = 200;
+constexpr useconds_t wait_for_id_us = 10'000;
+}  // namespace
+
 Result<KernelId> fork_child(const Shared& shared, int child) {
     const Process& process = shared.plan.processes[at(child)];
     const bool exact = shared.how.exact_ids && process.exact;
@@ -216,16 +221,24 @@ Result<KernelId> fork_child(const Shared& shared, int child) {
     KernelId pid;
     int number = 0;
     // The kernel hands pids out upwards, so each round gets another.
-    for (std::size_t round = 0; round <= shared.reserved.size(); ++round) {
+    // Whoever has a number that is wanted may be about to go: a short-lived stranger, or one that was just
+    // killed.
+    int waits = exact ? most_waits_for_id : 0;
+    for (std::size_t round = 0; round <= shared.reserved.size();) {
         pid = raw_fork(exact ? kernel_id_of_same_number(process.id) : KernelId(), exit_signal);
         number = pid < KernelId() ? errno : 0;
         if (pid == KernelId()) {
             if (reserved(KernelId(::getpid()))) ::_exit(0);
             Life(shared, child).run();
         }
+        if (number == EEXIST && waits-- > 0) {
+            ::usleep(wait_for_id_us);
+            continue;
+        }
         if (!pid.known() || !reserved(pid)) break;
         (void)child_exit(pid, true, true);
         number = EEXIST;
+        ++round;
     }
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     if (number != 0) {
