@@ -14,6 +14,7 @@
 
 #include "common/image/hash.h"
 #include "common/open_exactly.h"
+#include "resources/restore/lost_folder.h"
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
@@ -197,16 +198,8 @@ void dress(const schema::Object& object, int fd) {
 Fd make_named(Opening& opening, const std::string& path) {
     constexpr int fresh = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
     const auto slash = path.rfind('/');
-    const std::string name = path.substr(slash + 1), folder = path.substr(0, slash + 1);
-    Fd there = open_exactly(AT_FDCWD, folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (!there && errno == ENOENT && slash != 0) {
-        const auto above = path.rfind('/', slash - 1);
-        const Fd parent = open_exactly(AT_FDCWD, path.substr(0, above + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
-        const std::string last = path.substr(above + 1, slash - above - 1);
-        if (!parent || ::mkdirat(parent.get(), last.c_str(), 0755) != 0) return {};
-        there = open_exactly(parent.get(), last, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (there) opening.note("{} is gone: made again", path.substr(0, slash));
-    }
+    const std::string name = path.substr(slash + 1);
+    const Fd there = folder_of_lost(opening, path, 0755);
     return there ? Fd(::openat(there.get(), name.c_str(), fresh, 0600)) : Fd();
 }
 

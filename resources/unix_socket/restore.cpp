@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "resources/restore/lost_folder.h"
 #include "resources/restore/opening.h"
 #include "resources/unix_socket/restore_names.h"
 
@@ -85,6 +86,10 @@ class UnixSockets {
 
     Result<> bind(int fd, const UnixName& name) {
         const auto acting = TRY(as_owner(name));
+        auto bound = bind_unix(fd, name);
+        if (bound || bound.error().number != ENOENT || !name.is_path() || !name.path().starts_with('/'))
+            return bound;
+        if (!folder_of_lost(opening_, name.path(), 0700)) return bound;
         return bind_unix(fd, name);
     }
 
