@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 
+import around
 from kernels import SUITES, Kernel
 from machine import Machine
 
@@ -24,41 +25,6 @@ TESTS = {
                               "foreign/bash_script.py", "foreign/python_prompt.py"]),
 }
 YAMA = "/proc/sys/kernel/yama/ptrace_scope"
-
-FIRST = """
-(setsid "$bin/cairn" launch "$build/test/checkpoint/clocks" </dev/null >said 2>&1 &)
-await READY said
-"""
-AGAIN = """
-(setsid checkpoints/restart.sh </dev/null >restarted 2>&1 &)
-await 'on .generation|cairn restart:' restarted
-grep -q 'cairn restart:' restarted && { cat restarted; exit 1; }
-"""
-# The order is taken away before the checkpoint: whoever reads it has it open.
-CHECK = """
-echo 'check %(number)d' >new && mv new order
-await 'CHECKED %(number)d|FAILED' said
-rm order; sleep 1
-grep FAILED said && exit 1
-# What a signal has interrupted in the vdso only this kernel could finish (exit code 3): then once more.
-for i in $(seq 30); do
-    "$bin/cairn" checkpoint >taken 2>&1 || { cat taken; exit 1; }
-    CAIRN_OLD_VDSO=1 "$bin/cairn" restart --check checkpoints/latest >checked 2>&1 && break
-done
-[ "$i" = 30 ] && { cat checked; exit 1; }
-"$bin/cairn" kill
-"""
-HEAD = """
-set -o pipefail
-build=%(build)s bin=%(build)s/bin
-export CAIRN_RUNDIR=/tmp/run CAIRN_CKPTDIR=%(shared)s/checkpoints CAIRN_TEST_COMMAND=%(shared)s/order CAIRN_TEST_MODE=exact
-cd %(shared)s
-await() {
-    for i in $(seq 300); do grep -qE "$1" "$2" 2>/dev/null && return; sleep 0.3; done
-    echo "waited for $1 in $2:"; cat "$2"; exit 1
-}
-"""
-
 
 class Table:
     def __init__(self):
@@ -94,31 +60,22 @@ def run_tests(machine, build, table):
 
 
 def take_around(machines, shared, build, table):
-    """A job goes from each kernel to each other one, and to itself: every pair of them once, on one long way."""
     by_name = {machine.kernel.name: machine for machine in machines}
-    order = euler(list(by_name), {(one, other) for one in by_name for other in by_name})
+    order = around.euler(list(by_name), {(one, other) for one in by_name for other in by_name})
+    around.prepare(shared)
+    jobs = f"{len(around.JOBS) + 1} jobs"
     for number, name in enumerate(order, 1):
         machine, began = by_name[name], time.monotonic()
-        script = HEAD % {"build": build, "shared": shared} + (FIRST if number == 1 else AGAIN) + CHECK % {"number": number}
-        status, said = machine.run(script, timeout=400)
-        what = "a job begins" if number == 1 else f"the job of {by_name[order[number - 2]].kernel.version} goes on"
+        status, said = machine.run(around.script(build, shared, number), timeout=900)
+        what = f"{jobs} begin" if number == 1 else f"the {jobs} of {by_name[order[number - 2]].kernel.version} go on"
         table.add(machine.kernel.version, "root", what, "" if status == 0 else said[-3000:], time.monotonic() - began)
         if status != 0:
             return
-
-
-def euler(names, pairs):
-    """A way on which each pair of neighbours is another one (Hierholzer); all pairs of a set make such a circle."""
-    way, stack = [], [names[0]]
-    while stack:
-        here = stack[-1]
-        onward = next((name for name in names if (here, name) in pairs), None)
-        if onward is None:
-            way.append(stack.pop())
-        else:
-            pairs.remove((here, onward))
-            stack.append(onward)
-    return way[::-1]
+    for name in around.JOBS:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="cairn-undisturbed-") as scratch:
+            problem = around.compare(name, shared, scratch)
+        table.add("all", "root", f"{name}: what it prints undisturbed", problem, time.monotonic() - began)
 
 
 def main():
