@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "common/cpu_features.h"
+#include "common/cpu_state.h"
 #include "common/proc.h"
 #include "common/uid.h"
 
@@ -30,6 +31,7 @@ void describe_host(schema::Manifest& manifest) {
     manifest.kernel = system.release;
     if (auto id = proc::read_file("/proc/sys/kernel/random/boot_id")) manifest.boot_id = id->substr(0, 36);
     manifest.cpu_flags = cpu_features();
+    manifest.cpu_state = cpu_state_layout();
     const auto text = proc::read_file("/proc/cpuinfo");
     if (!text) return;
     std::istringstream lines(*text);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/cpu_variables.h"
 #include "cli/exit_code.h"
 #include "cli/hello.h"
 #include "cli/place.h"
@@ -28,7 +29,7 @@ namespace cairn::cli {
 namespace {
 
 struct Options {
-    std::string session, coordinator, key, io_uring;
+    std::string session, coordinator, key, io_uring, cpu;
     Wishes wishes;
     std::vector<char*> program;  // argv of the program, with the null at the end
 };
@@ -70,18 +71,24 @@ int read_options(int argc, char** argv, Options& options) {
     options.session = session_name({});
     options.coordinator = environment("CAIRN_COORDINATOR");
     options.io_uring = environment(env_io_uring);
+    options.cpu = environment(env_cpu);
     wishes = {environment("CAIRN_CKPTDIR"),
               environment("CAIRN_INTERVAL"),
               environment("CAIRN_KEEP"),
               is_yes(environment("CAIRN_SELF_CONTAINED")),
               {},
               environment("CAIRN_EXTERNAL")};
-    static const option known[] = {
-        {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
-        {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
-        {"keep", required_argument, nullptr, 'k'},     {"key", required_argument, nullptr, 'K'},
-        {"self-contained", no_argument, nullptr, 'C'}, {"external", required_argument, nullptr, 'E'},
-        {"io-uring", required_argument, nullptr, 'U'}, {nullptr, 0, nullptr, 0}};
+    static const option known[] = {{"session", required_argument, nullptr, 's'},
+                                   {"ckptdir", required_argument, nullptr, 'd'},
+                                   {"interval", required_argument, nullptr, 'i'},
+                                   {"coordinator", required_argument, nullptr, 'c'},
+                                   {"keep", required_argument, nullptr, 'k'},
+                                   {"key", required_argument, nullptr, 'K'},
+                                   {"self-contained", no_argument, nullptr, 'C'},
+                                   {"external", required_argument, nullptr, 'E'},
+                                   {"io-uring", required_argument, nullptr, 'U'},
+                                   {"cpu", required_argument, nullptr, 'P'},
+                                   {nullptr, 0, nullptr, 0}};
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
     for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known, nullptr)) != -1;) {
@@ -113,6 +120,9 @@ int read_options(int argc, char** argv, Options& options) {
             case 'U':
                 options.io_uring = optarg;
                 break;
+            case 'P':
+                options.cpu = optarg;
+                break;
             case ':':
                 return wrong_usage(std::string("launch: ") + argv[optind - 1] + " needs a value");
             default:
@@ -132,6 +142,10 @@ int read_options(int argc, char** argv, Options& options) {
             "launch: --io-uring: refuse (at the checkpoint) or enosys (the program is told that there is "
             "none), not '" +
             options.io_uring + "'");
+    if (!options.cpu.empty() && !cpu_level(options.cpu))
+        return wrong_usage(
+            "launch: --cpu: x86-64-v2, x86-64-v3, x86-64-v4 or host (all that this machine's has), not '" +
+            options.cpu + "'");
     if (!wishes.keep.empty() && !is_count(wishes.keep))
         return wrong_usage("launch: --keep: 0 (all) to 999999 generations, not '" + wishes.keep + "'");
     if (!wishes.checkpoint_folder.empty() && wishes.checkpoint_folder[0] != '/') {
@@ -289,6 +303,10 @@ int launch(int argc, char** argv) {
         ::setenv(env_io_uring, io_uring_enosys, 1);
     } else if (!io_uring_is_off()) {  // a program of a session with the filter can't be without it
         ::unsetenv(env_io_uring);
+    }
+    if (!keep_within(cpu_level(options.cpu).value_or(CpuLevel::host))) {
+        complain("launch: --cpu: no memory for the environment");
+        return exit_failed;
     }
     // Who reads a program's environment needn't learn it.
     ::unsetenv("CAIRN_KEY");

@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 8;
+inline constexpr std::uint32_t agent_version = 9;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -137,8 +137,10 @@ struct Door {
     std::int64_t cpu_tls;           // offset from the thread pointer of the same for each thread, ns
     std::int64_t timing_tls;        // offset from the thread pointer of the TimingNote; 0: none
     std::uint32_t memory_policies;  // not 0: the program has set policies for parts of its memory (mbind(2))
+    std::uint32_t cpu_level;        // CpuLevel (common/cpu_level.h) that the program was executed under
     std::int32_t
         rseq_tls;  // offset from the thread pointer of the area that libc registers for rseq(2); 0: none
+    std::uint32_t linker_room;  // linker_room_here() when the program was executed
     AgentThread leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];  // the middle child's

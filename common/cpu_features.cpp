@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 namespace cairn {
 namespace {
@@ -122,6 +123,21 @@ constexpr Feature features[] = {
     {"rdpru", 0x80000008, 0, Register::ebx, 4, State::plain},
 };
 
+// psABI for x86-64, 3.1.1, table 3.1, by the kernel's names. What the baseline has stands under v2.
+constexpr std::pair<CpuLevel, const char*> level_features[] = {
+    {CpuLevel::v2, "tsc"},      {CpuLevel::v2, "cx8"},      {CpuLevel::v2, "cmov"},
+    {CpuLevel::v2, "clflush"},  {CpuLevel::v2, "mmx"},      {CpuLevel::v2, "fxsr"},
+    {CpuLevel::v2, "sse"},      {CpuLevel::v2, "sse2"},     {CpuLevel::v2, "syscall"},
+    {CpuLevel::v2, "lm"},       {CpuLevel::v2, "pni"},      {CpuLevel::v2, "ssse3"},
+    {CpuLevel::v2, "sse4_1"},   {CpuLevel::v2, "sse4_2"},   {CpuLevel::v2, "cx16"},
+    {CpuLevel::v2, "lahf_lm"},  {CpuLevel::v2, "popcnt"},   {CpuLevel::v2, "xsave"},
+    {CpuLevel::v3, "avx"},      {CpuLevel::v3, "avx2"},     {CpuLevel::v3, "bmi1"},
+    {CpuLevel::v3, "bmi2"},     {CpuLevel::v3, "f16c"},     {CpuLevel::v3, "fma"},
+    {CpuLevel::v3, "abm"},      {CpuLevel::v3, "movbe"},    {CpuLevel::v4, "avx512f"},
+    {CpuLevel::v4, "avx512bw"}, {CpuLevel::v4, "avx512cd"}, {CpuLevel::v4, "avx512dq"},
+    {CpuLevel::v4, "avx512vl"}, {CpuLevel::v4, "xsavec"},
+};
+
 std::array<std::uint32_t, 4> ask(std::uint32_t leaf, std::uint32_t subleaf) {
     std::array<std::uint32_t, 4> said{};
     if (__get_cpuid_count(leaf, subleaf, &said[0], &said[1], &said[2], &said[3]) == 0) return {};
@@ -150,14 +166,20 @@ std::vector<std::string> cpu_features() {
     return found;
 }
 
-std::vector<std::string> missing_cpu_features(const std::vector<std::string>& wanted) {
-    const auto have = cpu_features();
-    std::vector<std::string> missing;
-    for (const auto& name : wanted)
-        if (std::ranges::find(features, name, &Feature::name) != std::end(features) &&
-            std::ranges::find(have, name) == have.end())
-            missing.push_back(name);
-    return missing;
+std::vector<std::string> known_cpu_features(const std::vector<std::string>& names) {
+    std::vector<std::string> known;
+    for (const auto& name : names)
+        if (std::ranges::find(features, name, &Feature::name) != std::end(features)) known.push_back(name);
+    return known;
+}
+
+std::vector<std::string> features_of(CpuLevel level) {
+    std::vector<std::string> all;
+    if (level == CpuLevel::host)
+        for (const auto& feature : features) all.emplace_back(feature.name);
+    for (const auto& [since, name] : level_features)
+        if (level != CpuLevel::host && since <= level) all.emplace_back(name);
+    return all;
 }
 
 }  // namespace cairn

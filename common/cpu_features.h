@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/cpu_level.h"
+
 namespace cairn {
 
 // Instructions and states that a program may use here, by the names that /proc/cpuinfo has for them. By
@@ -12,7 +14,11 @@ namespace cairn {
 // needs the kernel's help (the state that AVX adds) is named where the kernel gives it.
 [[nodiscard]] std::vector<std::string> cpu_features();
 
-// Of `wanted`, what this CPU lacks. Names that cpu_features() never gives are of no concern to programs.
-[[nodiscard]] std::vector<std::string> missing_cpu_features(const std::vector<std::string>& wanted);
+// Of `names` those that cpu_features() may give: no other is of any concern to programs.
+[[nodiscard]] std::vector<std::string> known_cpu_features(const std::vector<std::string>& names);
+
+// What a program may use that is kept to the level, by the same names. XSAVE is in all of them: without it no
+// registers can be read by ptrace(2). Everything for CpuLevel::host.
+[[nodiscard]] std::vector<std::string> features_of(CpuLevel level);
 
 }  // namespace cairn

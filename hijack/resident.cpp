@@ -13,6 +13,8 @@
 #include <cstring>
 
 #include "common/agent.h"
+#include "common/cpu_level.h"
+#include "common/linker_room.h"
 #include "hijack/births.h"
 #include "hijack/environment.h"
 #include "hijack/gate.h"
@@ -193,6 +195,10 @@ std::int32_t rseq_offset() {
     cairn_door.cpu_tls = thread_cpu_base_offset();
     cairn_door.timing_tls = timing_note_offset();
     cairn_door.rseq_tls = rseq_offset();
+    const CpuLevel level =
+        kept_cpu_level(variable(environment, env_cpu), variable(environment, env_glibc_tunables));
+    cairn_door.cpu_level = static_cast<std::uint32_t>(level);
+    cairn_door.linker_room = linker_room_here(level);
     note_code(cairn_door);
     cairn_door_open();
     register_image(*region);

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <tuple>
 
-#include "common/cpu_features.h"
 #include "common/folder_trust.h"
 #include "common/image/manifest.h"
 #include "common/open_exactly.h"
@@ -131,15 +130,6 @@ Result<Computation> read_computation(const std::string& directory, const std::ve
     }
     return Computation{directory,         std::move(manifest), std::move(processes),
                        std::move(images), std::move(living),   std::move(objects.front())};
-}
-
-Result<> check_machine(const Computation& computation) {
-    const auto& manifest = computation.manifest;
-    const auto missing = missing_cpu_features(manifest.cpu_flags);
-    if (!missing.empty())
-        return fail_code(ExitCode::refused, "this CPU lacks what {} had: {}", manifest.cpu_model,
-                         fmt::join(missing, " "));
-    return {};
 }
 
 ProgramId first_process(const std::vector<schema::Process>& processes) {

@@ -44,9 +44,6 @@ using ObjectIndex = std::map<std::int64_t, const schema::Object*>;  // by id
 [[nodiscard]] Result<Computation> read_computation(const std::string& directory,
                                                    const std::vector<int>& parts);
 
-// Does this machine have the CPU features that the images need? ExitCode::refused, by name.
-[[nodiscard]] Result<> check_machine(const Computation& computation);
-
 // Whose end is the restart's: the one that the computation began with, else the oldest that is nobody's
 // child. Not the one with the lowest pid: pids wrap around. There has to be one.
 [[nodiscard]] ProgramId first_process(const std::vector<schema::Process>& processes);

@@ -13,6 +13,7 @@
 #include "common/image/hash.h"
 #include "common/ptrace/thread.h"
 #include "common/vdso.h"
+#include "restart/stacks.h"
 
 namespace cairn::restart {
 namespace {
@@ -30,13 +31,6 @@ bool within(const schema::Area& area, std::uint64_t address) {
     return ProgramRange{area.start, area.end}.has(ProgramAddress(address));
 }
 
-std::optional<ptrace::Registers> registers_of(const schema::Thread& thread) {
-    ptrace::Registers registers = {};
-    if (thread.leader_dead || thread.registers.size() != sizeof registers) return {};
-    std::memcpy(&registers, thread.registers.data(), sizeof registers);
-    return registers;
-}
-
 // What a signal's handler returns to, as the kernel has laid it on the stack (struct sigcontext_64).
 struct ReturnPoint {
     std::uint64_t rip, flags;
@@ -50,21 +44,12 @@ bool leads_into(const schema::Area& vdso, const ReturnPoint& point) {
            (point.flags & ~known_flags) == 0;
 }
 
-// Looks through what the image has of a stack, from the stack pointer up.
-Result<bool> returns_into(const schema::Area& vdso, const schema::Area& stack, ProgramAddress from,
-                          int image) {
-    for (const auto& run : stack.pages) {
-        if (run.at + run.length <= from) continue;
-        std::vector<std::byte> bytes(run.length);
-        if (::pread(image, bytes.data(), bytes.size(), static_cast<off_t>(run.offset)) !=
-            static_cast<ssize_t>(bytes.size()))
-            return fail_errno("reading the stack at {:#x}", run.at);
-        const auto first = from > run.at ? (from - run.at + 7) / 8 * 8 : 0;
-        for (auto at = first; at + sizeof(ReturnPoint) <= bytes.size(); at += sizeof(std::uint64_t)) {
-            ReturnPoint point;
-            std::memcpy(&point, bytes.data() + at, sizeof point);
-            if (leads_into(vdso, point)) return true;
-        }
+bool returns_into(const schema::Area& vdso, std::span<const std::byte> bytes, std::size_t first) {
+    for (auto at = (first + 7) / 8 * 8; at + sizeof(ReturnPoint) <= bytes.size();
+         at += sizeof(std::uint64_t)) {
+        ReturnPoint point;
+        std::memcpy(&point, bytes.data() + at, sizeof point);
+        if (leads_into(vdso, point)) return true;
     }
     return false;
 }
@@ -83,10 +68,9 @@ Result<> check_threads(const schema::Process& process, const schema::Area& vdso,
         const auto registers = registers_of(thread);
         if (!registers) continue;
         if (within(vdso, registers->rip)) return std::unexpected(stuck(process, thread, kernel));
-        const auto stack = std::ranges::find_if(
-            process.areas, [&](const auto& area) { return within(area, registers->rsp); });
-        if (stack == process.areas.end()) continue;
-        const bool will_return = TRY(returns_into(vdso, *stack, ProgramAddress(registers->rsp), image));
+        const bool will_return = TRY(on_stack(process, thread, image, [&](auto bytes, std::size_t first) {
+            return returns_into(vdso, bytes, first);
+        }));
         if (will_return) return std::unexpected(stuck(process, thread, kernel));
     }
     return {};
@@ -104,12 +88,26 @@ Result<> check_kernel(const schema::Process& process, const std::string& kernel)
         process.pid, kernel, running.release);
 }
 
+// Its bytes are not needed where the running kernel's are the same, but an image is good only as a whole.
+Result<> check_vdso(const schema::Process& process, const schema::PageRun& run, const ImageReader& reader,
+                    int image) {
+    std::vector<std::uint8_t> bytes(run.length);
+    const auto got = ::pread(image, bytes.data(), bytes.size(), static_cast<off_t>(run.offset));
+    if (got == static_cast<ssize_t>(bytes.size()) && hash64(bytes) == run.hash) return {};
+    return fail_code(
+        ExitCode::damaged,
+        "image {}: pages for address {:#x} (process {}'s vdso) are damaged (checksum): take another "
+        "generation, or a copy of this file",
+        reader.path(), run.at, process.pid);
+}
+
 Result<> keep_old_vdso(schema::Process& process, const ImageReader& reader, const std::string& kernel) {
     static const bool forced = std::getenv("CAIRN_OLD_VDSO") != nullptr;
     const auto vdso = std::ranges::find(process.areas, schema::AreaKind::vdso, &schema::Area::kind);
     if (vdso->pages.empty()) return check_kernel(process, kernel);
-    if (same_as_running(*vdso) && !forced) return {};
     const Fd image = TRY(reader.open_again());
+    if (same_as_running(*vdso) && !forced)
+        return check_vdso(process, vdso->pages.front(), reader, image.get());
     CHECK_OK(check_threads(process, *vdso, image.get(), kernel));
     for (auto& area : process.areas)
         if (area.kind == schema::AreaKind::vdso || area.kind == schema::AreaKind::vvar)

@@ -39,7 +39,7 @@ Result<int> restart(const Options& options) {
     prepare_signals();
     Notes notes(options.quiet);
 
-    auto computation = TRY(pass::read(options));
+    auto computation = TRY(pass::read(options, notes));
     const auto plan = TRY(pass::plan(computation, ignored));
     const auto opening = TRY(pass::check(options, computation, notes));
     if (options.check_only) return 0;

@@ -66,6 +66,10 @@ Result<> wait_agent(const Setting& setting, Member& member) {
     const auto process = TRY(agent.process_answers());
     const auto threads = TRY(agent.thread_answers());
     auto& image = member.image;
+    member.cpu_level = TRY(ptrace::read_object<CpuLevel>(member.process->living,
+                                                         member.process->door + offsetof(Door, cpu_level)));
+    member.linker_room = TRY(ptrace::read_object<std::uint32_t>(
+        member.process->living, member.process->door + offsetof(Door, linker_room)));
     CHECK_OK(collect_identity(*member.process, process, setting.to_program, image));
     add_thread_answers(threads, image);
     CHECK_OK(collect_signals(*member.process, process, setting.to_program, image));

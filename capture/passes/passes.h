@@ -17,6 +17,7 @@
 #include "capture/outsiders.h"
 #include "capture/snapshot.h"
 #include "capture/stop/stop.h"
+#include "common/cpu_level.h"
 #include "resources/capture/objects.h"
 
 namespace cairn::capture {
@@ -53,7 +54,9 @@ struct Member {
     Holder holder;
     schema::Process image;
     Clock::time_point timers_asked;
-    ProgramRange scratch;  // memory that the agent has mapped for the siblings
+    CpuLevel cpu_level = CpuLevel::host;  // what its environment keeps it to
+    std::uint32_t linker_room = 0;        // common/linker_room.h
+    ProgramRange scratch;                 // memory that the agent has mapped for the siblings
 };
 
 // The members, with an agent in each. Whoever is still inside when this goes is brought back out.

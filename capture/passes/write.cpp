@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "capture/cpu_use.h"
 #include "capture/parts.h"
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
@@ -113,6 +114,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
     manifest.taken_at_ns = clocks.realtime_ns;
     manifest.monotonic_ns = clocks.monotonic_ns;
     manifest.boottime_ns = clocks.boottime_ns;
+    describe_cpu_use(members, manifest, setting.reporter);
     auto object_notes = objects.table.notes();
     const auto table = objects.table.take();
     const auto processes = TRY(finish_processes(ahead, members, drafts, manifest));

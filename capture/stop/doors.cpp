@@ -59,7 +59,7 @@ bool find_doors(const Stopping& group, StoppedProcess& process) {
     if (!opened || *opened != door_magic) return false;
     struct {
         std::int64_t timing_tls;
-        std::uint32_t memory_policies;
+        std::uint32_t memory_policies, cpu_level;
         std::int32_t rseq_tls;
     } of_threads;  // as they stand side by side in the door
     static_assert(offsetof(Door, rseq_tls) - offsetof(Door, timing_tls) ==

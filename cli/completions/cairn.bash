@@ -101,7 +101,7 @@ _cairn() {
         view) options+=' --failed --by-time --most' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --external --coordinator --key --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --coordinator --key --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --check --on --eager --lazy --quiet --help' ;;

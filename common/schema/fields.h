@@ -239,6 +239,13 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(parts);
 }
 
+template <Struct<StateComponent> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_WITHIN(number, 2, 62);
+    CAIRN_FIELD_WITHIN(offset, 576, 1 << 20);
+    CAIRN_FIELD_WITHIN(size, 1, 1 << 20);
+}
+
 template <Struct<Manifest> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(version);
@@ -251,6 +258,9 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(kernel);
     CAIRN_FIELD(cpu_model);
     CAIRN_FIELD(cpu_flags);
+    CAIRN_FIELD(cpu_state);
+    CAIRN_FIELD(linker_room);
+    CAIRN_FIELD(cpu_level);
     CAIRN_FIELD(taken_at_ns);
     CAIRN_FIELD(monotonic_ns);
     CAIRN_FIELD(boottime_ns);

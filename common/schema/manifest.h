@@ -38,6 +38,13 @@ struct ManifestHost {
     std::vector<std::int32_t> parts;
 };
 
+// Where a component of the extended registers lies in the area that XSAVE fills.
+struct StateComponent {
+    static constexpr bool lenient = true;
+    std::uint32_t number = 0;  // bit of XCR0
+    std::uint32_t offset = 0, size = 0;
+};
+
 struct Manifest {
     static constexpr bool lenient = true;
     std::int32_t version = 1;
@@ -47,6 +54,9 @@ struct Manifest {
     std::string session;
     std::string host, boot_id, kernel, cpu_model;
     std::vector<std::string> cpu_flags;
+    std::vector<StateComponent> cpu_state;  // empty: taken by a cairn that didn't write it down
+    std::uint32_t linker_room = 0;          // common/linker_room.h, the least of all programs; 0: not known
+    std::string cpu_level;         // all programs were kept to this one by `cairn launch --cpu`; "": not all
     std::int64_t taken_at_ns = 0;  // CLOCK_REALTIME when the group stood still
     std::int64_t monotonic_ns = 0, boottime_ns = 0;
     std::int64_t pause_ns = 0, total_ns = 0;

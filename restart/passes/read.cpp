@@ -5,6 +5,7 @@
 
 #include "resources/system_v/restore.h"
 #include "restart/old_vdso.h"
+#include "restart/other_cpu.h"
 
 namespace cairn::restart::pass {
 namespace {
@@ -28,11 +29,13 @@ void keep_own_objects(Computation& computation) {
 
 }  // namespace
 
-Result<Computation> read(const Options& options) {
+Result<Computation> read(const Options& options, Notes& notes) {
     const auto directory = TRY(find_part(options.directory, options.host, options.trust_folder));
     auto computation = TRY(read_computation(directory, options.parts));
     if (!options.parts.empty()) keep_own_objects(computation);
-    CHECK_OK(check_machine(computation));
+    const auto cpu = this_cpu();
+    CHECK_OK(judge_cpu(computation.manifest, cpu, notes.list));
+    CHECK_OK(fit_registers(computation, cpu));
     CHECK_OK(keep_old_vdsos(computation));
     return computation;
 }

@@ -22,6 +22,17 @@ def page_runs(value):
             yield from page_runs(each)
 
 
+def vdso_runs(value):
+    """The runs of the area that has the kernel's vdso: a restart on the same kernel hardly needs them."""
+    if isinstance(value, dict):
+        if value.get("kind") == "vdso":
+            yield from value["pages"]
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from vdso_runs(each)
+
+
 def places(t, path):
     """(what, first byte, length) of everything in an image that has a checksum; docs/image-format.md."""
     with open(path, "rb") as file:
@@ -35,11 +46,14 @@ def places(t, path):
         kind, _, at, length, _ = struct.unpack_from("<4sIQQQ", data, table + number * entry)
         found.append((f"section {kind.decode()}", at, length))
     whole = json.loads(t.must("inspect", "--json", path))  # the folder's objects image is there as well
-    runs = [run for part in whole.values() if isinstance(part, list) for image in part
-            if isinstance(image, dict) and os.path.samefile(image.get("image", "/"), path) for run in page_runs(image)]
+    own = [image for part in whole.values() if isinstance(part, list) for image in part
+           if isinstance(image, dict) and os.path.samefile(image.get("image", "/"), path)]
+    runs = list(page_runs(own))
     check(all(4096 <= offset and offset + length <= data_end for _, length, offset, _ in runs), f"{path}: {runs}")
     runs.sort(key=lambda run: run[2])
-    for run in {0: runs[0], 1: runs[-1], 2: t.random.choice(runs)}.values() if runs else []:
+    vdso = list(vdso_runs(own))
+    check(vdso or "objects" in path, f"{path} has no vdso")
+    for run in [runs[0], runs[-1], t.random.choice(runs), *vdso] if runs else []:
         found.append((f"pages of {run[0]:#x}", run[2], run[1]))
     return found
 
