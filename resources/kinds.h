@@ -9,6 +9,7 @@
 #include "resources/fanotify/schema.h"
 #include "resources/file/schema.h"
 #include "resources/inotify/schema.h"
+#include "resources/kmsg/schema.h"
 #include "resources/memory/schema.h"
 #include "resources/mptcp/schema.h"
 #include "resources/mqueue/schema.h"
@@ -64,6 +65,7 @@
     /* A queue shows itself as a file: describe_file() knows it. */                                                    \
     KIND(Mqueue,       DESCRIBE(describe_mqueue) CONTENTS(capture_mqueues), OPEN(Mqueue, open_mqueue))                 \
     KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace), OPEN(Namespace, open_namespace))                 \
+    KIND(Kmsg,         IS(is_kmsg) DESCRIBE(describe_kmsg), OPEN(Kmsg, open_kmsg))                                     \
     /* Sockets may be bound to its interface and its addresses. */                                                     \
     KIND(Tun,          IS(is_tun) DESCRIBE(describe_tun), OPEN(Tun, open_tun) SET_UP(keep_interface))                  \
     KIND(Netlink,      IS(is_netlink_socket) DESCRIBE(describe_netlink_socket), OPEN(Netlink, open_netlink_socket))    \

@@ -4,12 +4,11 @@
 #include <fcntl.h>
 #include <mqueue.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <sstream>
 
+#include "resources/capture/guard.h"
 #include "resources/capture/table.h"
 
 namespace cairn::capture {
@@ -104,14 +103,8 @@ struct Head {
     unsigned priority;
 };
 
-// The process that has the messages in its hands while they are in no queue. Whoever ends the capture, by its
-// pid or its process group, doesn't end this one; and what it has to tell it tells when they are back.
-[[noreturn]] void guard(int queue, const mq_attr& attributes, int to) {
-    sigset_t all;
-    sigfillset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, nullptr);
-    ::setsid();
-    ::prctl(PR_SET_NAME, "cairn-messages", 0, 0, 0);
+// In the process that has the messages in its hands while they are in no queue.
+bool take_and_tell(int queue, const mq_attr& attributes, int to) {
     std::vector<Message> taken;
     const int error = take_and_put_back(queue, attributes, taken);
     bool told = write_whole(to, &error, sizeof error);
@@ -120,34 +113,24 @@ struct Head {
         told = told && write_whole(to, &head, sizeof head) &&
                write_whole(to, message.text.data(), message.text.size());
     }
-    ::_exit(told ? 0 : 1);
+    return told;
 }
 
 Result<std::vector<schema::MqueueMessage>> messages_of(int queue, const mq_attr& attributes) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
-    Fd from(ends[0]), to(ends[1]);
-    const pid_t child = ::fork();
-    if (child < 0) return fail_errno("fork");
-    if (child == 0) {
-        from.reset();
-        guard(queue, attributes, to.get());
-    }
-    to.reset();
+    auto guard =
+        TRY(Guard::begin("cairn-messages", [&](int to) { return take_and_tell(queue, attributes, to); }));
     int error = 0;
-    bool whole = read_whole(from.get(), &error, sizeof error);
+    bool whole = read_whole(guard.answer(), &error, sizeof error);
     std::vector<schema::MqueueMessage> messages;
-    for (Head head{}; whole && read_whole(from.get(), &head, sizeof head);) {
+    for (Head head{}; whole && read_whole(guard.answer(), &head, sizeof head);) {
         schema::Bytes text(head.size);
-        whole = read_whole(from.get(), text.data(), text.size());
+        whole = read_whole(guard.answer(), text.data(), text.size());
         messages.push_back({head.priority, std::move(text)});
     }
-    int status = 0;
-    while (::waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
-    }
+    const bool ended = guard.end();
     errno = error;
     if (error != 0) return fail_errno("a message can't be put back");
-    if (!whole || status != 0) return fail("the process that read its messages was ended");
+    if (!whole || !ended) return fail("the process that read its messages was ended");
     return messages;
 }
 
