@@ -92,7 +92,7 @@ Observation stopped_at(const std::string& step, int code, std::string said) {
 void own_surroundings(const Setting& setting) {
     for (const char* name :
          {"CAIRN_INTERVAL", "CAIRN_KEEP", "CAIRN_SELF_CONTAINED", "CAIRN_EXTERNAL", "CAIRN_LISTEN",
-          "CAIRN_COORDINATOR", "CAIRN_KEY_FILE", "CAIRN_KEY", "CAIRN_HOST", "CAIRN_IO_URING", "CAIRN_SLOTS"})
+          "CAIRN_COORDINATOR", "CAIRN_KEY_FILE", "CAIRN_KEY", "CAIRN_HOST", "CAIRN_IO_URING", "CAIRN_CPU", "CAIRN_SLOTS"})
         ::unsetenv(name);
     const bool there = setting.folder_problem.empty() && ::access(setting.folder.c_str(), W_OK | X_OK) == 0;
     ::setenv("CAIRN_SESSION", setting.session.c_str(), 1);

@@ -5,14 +5,15 @@ import re
 import subprocess
 import time
 
-# A job prints lines "STEP WORDS", of which the words follow from the number of the step.
+# A job prints lines "STEP WORDS", of which the words follow from the number of the step. Whole numbers: a sum of others depends on
+# the instructions by which it is made.
 PYTHON = r"""
 import random, threading, time
 import numpy
 random.seed(7)
-work = numpy.arange(1000, dtype=numpy.float64)
+work = numpy.arange(1000, dtype=numpy.uint64)
 def add(part, number):
-    part[:] = part * 0.5 + number
+    part[:] = part * numpy.uint64(3) + numpy.uint64(number)
 number = 0
 while True:
     number += 1
@@ -35,12 +36,13 @@ for ((step = 1; ; ++step)); do
     sleep 0.1
 done
 """
+# Its socket is where 9p is not: that has none.
 REDIS = r"""
-redis-server --port 0 --unixsocket "$PWD/redis.socket" --save '' --appendonly no >redis.log &
-until redis-cli -s "$PWD/redis.socket" ping 2>/dev/null | grep -q PONG; do sleep 0.1; done
-while step=$(redis-cli -s "$PWD/redis.socket" incr steps); do
-    redis-cli -s "$PWD/redis.socket" rpush list "$step" >/dev/null || exit 1
-    echo "$step $(redis-cli -s "$PWD/redis.socket" llen list) $(redis-cli -s "$PWD/redis.socket" lindex list -1)"
+redis-server --port 0 --unixsocket /tmp/around.socket --save '' --appendonly no >redis.log &
+until redis-cli -s /tmp/around.socket ping 2>/dev/null | grep -q PONG; do sleep 0.1; done
+while step=$(redis-cli -s /tmp/around.socket incr steps); do
+    redis-cli -s /tmp/around.socket rpush list "$step" >/dev/null || exit 1
+    echo "$step $(redis-cli -s /tmp/around.socket llen list) $(redis-cli -s /tmp/around.socket lindex list -1)"
     sleep 0.1
 done
 """
@@ -67,7 +69,7 @@ int main(int argc, char** argv) {
 """
 # name: (files to write, command in the job's folder, where its lines are)
 JOBS = {
-    "python": ({"job.py": PYTHON}, "python3 job.py", "out"),
+    "python": ({"job.py": PYTHON}, "/usr/bin/python3 job.py", "out"),
     "bash": ({"job.sh": BASH}, "script -qfc 'bash job.sh' typescript", "said"),
     "redis": ({"job.sh": REDIS}, "bash job.sh", "out"),
     "mpich": ({"job.c": MPI}, "mpiexec.mpich -n 2 ./job", "out"),
@@ -133,14 +135,15 @@ await() {
 """
 
 
-def prepare(shared):
-    for name, (files, _, _) in JOBS.items():
+def prepare(shared, names=tuple(JOBS)):
+    for name in names:
         folder = os.path.join(shared, name)
         os.mkdir(folder)
-        for file, text in files.items():
+        for file, text in JOBS[name][0].items():
             with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
                 out.write(text)
-    subprocess.run(["mpicc.mpich", "-O1", "-o", "job", "job.c"], cwd=os.path.join(shared, "mpich"), check=True)
+        if "job.c" in JOBS[name][0]:
+            subprocess.run(["mpicc.mpich", "-O1", "-o", "job", "job.c"], cwd=folder, check=True)
 
 
 def lines_of(folder, name):
@@ -172,7 +175,7 @@ def compare(name, shared, scratch):
     for line in said:
         by_step.setdefault(int(line.split()[0]), set()).add(line)
     steps = max(by_step)
-    prepare(scratch)
+    prepare(scratch, [name])
     wanted = undisturbed(name, steps, os.path.join(scratch, name))
     for step, line in enumerate(wanted, 1):
         if by_step.get(step) != {line}:
