@@ -1,5 +1,5 @@
-"""A virtual machine with one of Debian's kernels and this machine's root file system: what it writes there goes to its memory, but
-for one folder that it shares with this machine. It runs one command as root, and is off."""
+"""A virtual machine with one of Debian's kernels and this machine's root file system, or another one: what it writes there goes to its memory,
+but for one folder that it shares with this machine. It runs one command as root, and is off."""
 import os
 import pathlib
 import re
@@ -42,10 +42,11 @@ ENVIRONMENT = "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 
 
 class Machine:
-    """`shared`: a folder of this machine, at the same path there. `slow`: how much slower it is than this one, for time limits."""
+    """`shared`: a folder of this machine, at the same path there. `root`: whose files it has. `slow`: how much slower it is than this one, for
+    time limits."""
 
-    def __init__(self, kernel, shared, memory_mib=4096, kvm=False):
-        self.kernel, self.shared, self.memory, self.kvm = kernel, pathlib.Path(shared), memory_mib, kvm
+    def __init__(self, kernel, shared, memory_mib=4096, kvm=False, root="/"):
+        self.kernel, self.shared, self.memory, self.kvm, self.root = kernel, pathlib.Path(shared), memory_mib, kvm, root
         self.slow = 1 if kvm else 8
 
     def run(self, command, timeout=600):
@@ -61,7 +62,7 @@ class Machine:
             # readonly: the root is this machine's own.
             arguments = ["qemu-system-x86_64", *accelerator, "-smp", "2", "-m", str(self.memory), "-nographic", "-no-reboot", "-nic", "none",
                          "-kernel", self.kernel.image, "-initrd", image, "-append", "console=ttyS0 panic=-1 loglevel=4",
-                         "-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
+                         "-virtfs", f"local,path={self.root},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
                          "-virtfs", f"local,path={self.shared},mount_tag=shared,security_model=none,multidevs=remap"]
             done = subprocess.run(["timeout", str(timeout), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT)
