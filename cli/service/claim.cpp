@@ -88,7 +88,7 @@ Result<> give_up_checkpoints(const std::string& folder) {
         const std::string name = path.filename();
         const bool computation = !name.starts_with('.') && is_computation(path);
         if (computation) {
-            const fs::path ended = folder + "/" + ended_prefix + name;
+            const fs::path ended = fs::path(folder) / (ended_prefix + name);
             fs::rename(path, ended, problem);
             if (problem) return fail("{} can't be given up: {}", path.string(), problem.message());
             path = ended;

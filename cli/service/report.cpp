@@ -36,7 +36,7 @@ bool is_found(const std::string& name, const std::string& working) {
     const char* path = std::getenv("PATH");
     std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
     for (std::string folder; std::getline(folders, folder, ':');)
-        if (is_program(folder + "/" + name)) return true;
+        if (is_program(folder.append("/").append(name))) return true;
     return false;
 }
 

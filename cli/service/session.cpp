@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/job/coordinator.h"
+#include "common/fd.h"
 #include "common/layout.h"
 #include "common/session.h"
 

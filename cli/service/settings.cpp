@@ -20,7 +20,7 @@ std::string variable(const char* name) {
 
 // $VARIABLE, else what stands for it below the home folder.
 Result<std::string> users_folder(const char* name, const char* below_home) {
-    if (const std::string given = variable(name); given.starts_with('/')) return given;
+    if (std::string given = variable(name); given.starts_with('/')) return given;
     const std::string home = variable("HOME");
     if (!home.starts_with('/')) return fail("HOME isn't set, nor is {}", name);
     return home + "/" + below_home;

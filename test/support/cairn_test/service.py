@@ -154,5 +154,7 @@ class Service:
         self.t.wait_until(lambda: len(self.numbers()) >= before + more, f"the programs to go on {what}\n{self.journal.text[-2000:]}")
         numbers = self.numbers()
         check(numbers == list(range(1, len(numbers) + 1)), f"{what}: the numbers have a gap or a repetition: {numbers}")
+        # While a checkpoint is taken there is a copy of each program.
+        self.t.wait_until(lambda: processes.capture() is None, "the checkpoint to have been taken")
         running = self.t.programs_running()
         check(running == {"client": 1, "server": 1, "bash": 1}, f"{what}: there run {running}")
