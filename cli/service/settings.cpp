@@ -8,7 +8,6 @@
 
 #include "cli/job/settings_lines.h"
 #include "common/external_policy.h"
-#include "common/name_lookup.h"
 
 namespace cairn::service {
 namespace {

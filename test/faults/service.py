@@ -68,6 +68,13 @@ def test(t):
         os.kill(service.pid, signal.SIGHUP)
         t.wait_until(lambda: generations(service)[-1] != newest, "a checkpoint")
 
+    # A stop that systemd doesn't wait for.
+    os.kill(service.pid, signal.SIGTERM)
+    t.wait_until(processes.capture, "the last checkpoint to begin")
+    service.crash()
+    service.start()
+    service.goes_on("after a stop whose checkpoint was cut off")
+
     killed(t, service)
     damaged(t, service)
     ends(t, service)
