@@ -30,8 +30,7 @@ using std::chrono::seconds;
 // How often the session is asked until the programs run, and how often whether its coordinator lives.
 constexpr milliseconds starting_look{50};
 constexpr seconds coordinator_look{5};
-// A checkpoint that has failed is tried again so much later, each time twice as much, if the interval isn't
-// shorter.
+// A checkpoint that has failed is tried again so much later, each time twice as much, or after the interval.
 constexpr seconds next_try{60};
 constexpr int most_doublings = 6;
 // What is in the way of the last checkpoint may pass: a connection that is just being made.
@@ -68,8 +67,8 @@ class Run {
 
     const Settings& settings_;
     Notify notify_;
-    std::map<pid_t, std::size_t>
-        running_;  // what was started, and which program it is; a restart stands for all
+    // What was started, and which program it is; a restart stands for all.
+    std::map<pid_t, std::size_t> running_;
     std::map<std::size_t, int> codes_;
     std::size_t launched_ = 0;         // programs, where there is nothing to go on from
     std::optional<std::string> from_;  // the checkpoint that the programs go on from; none: they begin
@@ -357,8 +356,7 @@ Result<int> Run::go() {
 }
 
 Result<int> Run::main() {
-    // A unit's folder below /run is there from its start to its end, so no session of an earlier boot is in
-    // it.
+    // A unit's folder below /run is there from its start to its end: no session of an earlier boot is in it.
     if (const char* own = std::getenv("RUNTIME_DIRECTORY"); own != nullptr && *own != '\0') {
         const std::string first(own);
         ::setenv("CAIRN_RUNDIR", first.substr(0, first.find(':')).c_str(), 0);
