@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "capture/checkpoint.h"
 #include "capture/session_regions.h"
@@ -33,6 +35,12 @@ std::map<pid_t, SessionRegions::Known> known_members(const wire::CaptureRequest&
     return known;
 }
 
+// The coordinator hands its CAIRN_* variables on.
+bool asks_for_sync() {
+    const char* value = std::getenv("CAIRN_SYNC");
+    return value != nullptr && std::string_view(value) == "1";
+}
+
 Request request_of(const wire::CaptureRequest& asked) {
     Request request{.directory = asked.directory,
                     .cid = asked.cid,
@@ -46,7 +54,8 @@ Request request_of(const wire::CaptureRequest& asked) {
                     .members = {},
                     .host = asked.host,
                     .without_strangers = asked.without_strangers,
-                    .joint = asked.joint};
+                    .joint = asked.joint,
+                    .sync_files = asks_for_sync()};
     for (const auto& member : asked.members) request.members.push_back(member.pid.number());
     return request;
 }

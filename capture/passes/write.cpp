@@ -1,5 +1,7 @@
 // The pass that writes the images from the copy-on-write children while the programs run, and brings them to
 // the disk.
+#include <unistd.h>
+
 #include <set>
 #include <utility>
 
@@ -109,6 +111,10 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
     CHECK_OK(store_memory(objects.table, drafts, setting.reporter));
     CHECK_OK(objects.table.finish());
     setting.reporter.phase("sync");
+    // A machine that loses power comes back with what its programs wrote in the last half minute missing,
+    // though they know that they have written it (ext4: delayed allocation). Files that they have closed
+    // count as well, so it is everything.
+    if (setting.request.sync_files) ::sync();
     schema::Manifest manifest = ahead.manifest;
     manifest.np = group.np;
     manifest.taken_at_ns = clocks.realtime_ns;

@@ -41,6 +41,10 @@ $b sleep 60
 ENVIRONMENT = "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8\nulimit -n 20000\ncd /tmp\n"
 
 
+def accelerator(kvm):
+    return ["-accel", "kvm", "-cpu", "host"] if kvm else ["-accel", "tcg,thread=multi", "-cpu", "max"]
+
+
 class Machine:
     """`shared`: a folder of this machine, at the same path there. `root`: whose files it has. `slow`: how much slower it is than this one, for
     time limits."""
@@ -58,9 +62,8 @@ class Machine:
             with open(image, "wb") as file:
                 file.write(initramfs(self.kernel, lambda modules: INIT % {
                     "modules": " ".join(modules), "shared": self.shared, "script": shlex.quote(str(script))}))
-            accelerator = ["-accel", "kvm", "-cpu", "host"] if self.kvm else ["-accel", "tcg,thread=multi", "-cpu", "max"]
             # readonly: the root is this machine's own.
-            arguments = ["qemu-system-x86_64", *accelerator, "-smp", "2", "-m", str(self.memory), "-nographic", "-no-reboot", "-nic", "none",
+            arguments = ["qemu-system-x86_64", *accelerator(self.kvm), "-smp", "2", "-m", str(self.memory), "-nographic", "-no-reboot", "-nic", "none",
                          "-kernel", self.kernel.image, "-initrd", image, "-append", "console=ttyS0 panic=-1 loglevel=4",
                          "-virtfs", f"local,path={self.root},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
                          "-virtfs", f"local,path={self.shared},mount_tag=shared,security_model=none,multidevs=remap"]

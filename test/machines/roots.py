@@ -48,8 +48,9 @@ exec chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 class Root:
     """One distribution's root below `cache`; made if it isn't there, which takes some minutes."""
 
-    def __init__(self, name, cache):
-        self.name, self.path = name, pathlib.Path(cache) / name
+    def __init__(self, name, cache, kind="", packages=PACKAGES):
+        """`kind`: what another choice of packages is called."""
+        self.name, self.path = name, pathlib.Path(cache) / (name + kind)
         if self.path.is_dir():
             return
         if shutil.which("debootstrap") is None:
@@ -65,7 +66,7 @@ class Root:
                 (made / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
                 (made / "usr/sbin/policy-rc.d").chmod(0o755)
                 done = subprocess.run(["chroot", made, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", "install",
-                                       "--no-install-recommends", *PACKAGES], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                       "--no-install-recommends", *packages], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if done.returncode != 0:
             sys.exit(f"distributions: {name} can't be made: see {log.name}")
         made.rename(self.path)
