@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/same.h"
 #include "resources/memory/capture.h"
 
 namespace cairn::capture {
@@ -25,8 +26,20 @@ struct Place {
     std::int64_t object = -1;
     std::size_t index = 0;
 };
+
+// Without kcmp nothing tells an order.
+Result<Place> find_one_by_one(const Table& table, const std::vector<std::int64_t>& of_inode,
+                              const Description& found) {
+    for (std::size_t index = 0; index < of_inode.size(); ++index) {
+        const bool same = TRY(same_description(found.fd(), table.descriptions.at(of_inode[index]).fd()));
+        if (same) return Place{of_inode[index], index};
+    }
+    return Place{-1, of_inode.size()};
+}
+
 Result<Place> find_place(const Table& table, const std::vector<std::int64_t>& of_inode,
                          const Description& found) {
+    if (!kcmp_is_allowed()) return find_one_by_one(table, of_inode, found);
     std::size_t low = 0, high = of_inode.size();
     while (low < high) {
         const std::size_t middle = (low + high) / 2;
