@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/same.h"
+#include "resources/capture/take.h"
 #include "resources/memory/capture.h"
 
 namespace cairn::capture {
@@ -86,6 +87,7 @@ Result<std::int64_t> Table::enter(Description found) {
 
 ObjectTable::ObjectTable(ObjectOptions options) : table_(std::make_unique<Table>()) {
     table_->options = std::move(options);
+    table_->duplicates.borrow_by(table_->options.borrow);
 }
 ObjectTable::ObjectTable(ObjectTable&&) noexcept = default;
 ObjectTable& ObjectTable::operator=(ObjectTable&&) noexcept = default;
@@ -101,9 +103,10 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
     auto numbers = TRY(list_descriptors(holder));
     std::vector<schema::Descriptor> result;
     std::set<std::int64_t> seen;
+    Taking taking(table.options.borrow, holder, numbers);
     for (const ProgramFd number : numbers) {
         bool close_on_exec = false;
-        auto found = TRY(describe(holder, number, close_on_exec));
+        auto found = TRY(describe(holder, number, taking.next(), close_on_exec));
         const std::size_t before = table.objects.size();
         const Locks locks = locks_of(found);
         auto id = TRY(table.enter(std::move(found)));

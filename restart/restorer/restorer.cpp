@@ -47,18 +47,19 @@ long start_by_clone(const clone_args& args, Entry entry, void* argument) {
     long result;
     register std::uint64_t child_tid asm("r10") = args.child_tid;
     register std::uint64_t tls asm("r8") = 0;
+    register Entry called asm("r9") = entry;  // none that is used for the call, and not rbp
     asm volatile(
         "syscall\n\t"
         "test %%rax, %%rax\n\t"
         "jnz 1f\n\t"
         "xor %%ebp, %%ebp\n\t"
         "mov %[arg], %%rdi\n\t"
-        "call *%[entry]\n\t"
+        "call *%[called]\n\t"
         "int3\n"
         "1:"
         : "=a"(result)
         : "a"(SYS_clone), "D"(args.flags), "S"(args.stack + args.stack_size), "d"(args.parent_tid),
-          "r"(child_tid), "r"(tls), [arg] "b"(argument), [entry] "r"(entry)
+          "r"(child_tid), "r"(tls), [arg] "b"(argument), [called] "r"(called)
         : "rcx", "r11", "memory");
     return result;
 }
