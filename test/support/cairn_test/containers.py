@@ -112,7 +112,7 @@ program = Program(len(code) // 8, ctypes.cast(held, ctypes.c_void_p))
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
     raise OSError(ctypes.get_errno(), "prctl")
-os.execv(sys.argv[1], sys.argv[1:])
+os.execvp(sys.argv[1], sys.argv[1:])
 """
 DOCKERS_CAPABILITIES = ("chown", "dac_override", "fsetid", "fowner", "mknod", "net_raw", "setgid", "setuid", "setfcap", "setpcap",
                         "net_bind_service", "sys_chroot", "kill", "audit_write")
