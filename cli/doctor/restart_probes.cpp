@@ -174,7 +174,7 @@ void refine_privileges(Line& line, const Observation& seen, const Setting& setti
 void refine_clocks(Line& line, const Observation& seen, const Setting&) {
     const Runtime runtime = runtime_here();
     if (seen.worked() || (runtime == Runtime::none && own_status("Seccomp") != "2")) return;
-    line.remedy = add_capabilities(runtime, "SYS_ADMIN") + ", or restart with --clocks=host";
+    line.remedy = add_capabilities(runtime, "SYS_ADMIN SYS_TIME") + ", or restart with --clocks=host";
 }
 
 constexpr std::array restarts{

@@ -61,15 +61,6 @@ Result<Fd> ObjectSet::fetch(std::int64_t object) const {
     return fetched;
 }
 
-// Where pidfd_getfd is forbidden each process opens its own: a pidfd has no state that two could have in
-// common.
-Result<Fd> ObjectSet::fetch_or_open(const schema::Object& object, const ToKernel& to_kernel) const {
-    auto fetched = fetch(object.id);
-    const auto* pidfd = object.get<schema::Pidfd>();
-    if (fetched || pidfd == nullptr) return fetched;
-    return open_pidfd(object, *pidfd, to_kernel);
-}
-
 Result<> ObjectSet::install(const schema::Process& process, std::span<const int> keep,
                             const ToKernel& to_kernel) const {
     if (state_->options.width != 0) return install_narrow(process, keep, to_kernel);
@@ -86,7 +77,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
             if (object == state_->objects.end())
                 return fail_code(ExitCode::damaged, "descriptor {} leads to object {}, which isn't there",
                                  descriptor.fd, descriptor.object);
-            auto opened = fetch_or_open(object->second, to_kernel);
+            auto opened = fetch(object->first);
             if (!opened) opened = open_late(object->second, process, state_->options.access, to_kernel);
             if (!opened)
                 return std::unexpected(
@@ -206,7 +197,7 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
         if (const auto kept = state_->opened.kept(id)) {
             opened = fetcher.fetch(*kept);
         } else {
-            opened = fetch_or_open(*object, to_kernel);
+            opened = fetch(id);
             if (!opened) opened = open_late(*object, process, options.access, to_kernel);
         }
         if (!opened) return std::unexpected(std::move(opened.error()).in(fmt::format("descriptor {}", fd)));

@@ -196,7 +196,6 @@ class ObjectSet {
     [[nodiscard]] Result<> install_narrow(const schema::Process& process, std::span<const int> keep,
                                           const ToKernel& to_kernel) const;
     [[nodiscard]] Result<Fd> fetch(std::int64_t object) const;
-    [[nodiscard]] Result<Fd> fetch_or_open(const schema::Object& object, const ToKernel& to_kernel) const;
     [[nodiscard]] int descriptor_of(const schema::Process& process, std::int64_t object) const;
     std::unique_ptr<State> state_;
 };

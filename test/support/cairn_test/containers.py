@@ -118,6 +118,28 @@ DOCKERS_CAPABILITIES = ("chown", "dac_override", "fsetid", "fowner", "mknod", "n
                         "net_bind_service", "sys_chroot", "kill", "audit_write")
 
 
+class Image:
+    """This machine's root under an overlay in memory, which is thrown away with it: a folder for who wants one."""
+
+    def __init__(self, t):
+        self.memory = os.path.join(t.folder, f"image.{len(os.listdir(t.folder))}")
+        self.root = os.path.join(self.memory, "root")
+        os.mkdir(self.memory)
+        self._must("mount", "-t", "tmpfs", "-o", "mode=0755", "memory", self.memory)
+        for name in ("upper", "work", "root"):
+            os.mkdir(os.path.join(self.memory, name))
+        self._must("mount", "-t", "overlay", "-o", f"lowerdir=/,upperdir={self.memory}/upper,workdir={self.memory}/work", "image", self.root)
+
+    @staticmethod
+    def _must(*command):
+        done = subprocess.run(command, capture_output=True, text=True)
+        check(done.returncode == 0, f"{' '.join(command)}: {done.stderr}")
+
+    def close(self):
+        for path in (self.root, self.memory):
+            subprocess.run(["umount", "-l", path], capture_output=True)
+
+
 class Way:
     """`command(argv, environment)`: the command that runs argv in a new container."""
 
