@@ -261,4 +261,6 @@ def three_containers(t, way, steps, expected, name="job", first=(), later=()):
     t.wait_until(lambda: box.ended() is not None, f"the job to end; the container said:\n{box.text()}", 120)
     check(box.ended() == 0, f"the last container ended with {box.ended()}:\n{box.text()}")
     found = results_in(folder)
-    check(found == expected, f"it came to other results:\n{found}\nundisturbed:\n{expected}")
+    for name in RESULTS:
+        check(found[name] == expected[name], f"{name}: {(found[name] or 'nothing')[-200:]} instead of {expected[name][-200:]}; the last container said:"
+                                             f"\n{box.text()}")
