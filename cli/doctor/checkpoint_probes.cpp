@@ -144,10 +144,10 @@ void refine_fetch(Line& line, const Observation& seen, const Setting&) {
     if (seen.error != EPERM && seen.error != ENOSYS) return;
     line.state = State::slower;
     line.meaning =
-        "programs send their descriptors to the checkpoint, in groups: its pause takes longer; a program "
-        "that has no "
-        "descriptor left, or more than its restart may have at once, can't be saved or restarted";
-    line.remedy = add_capabilities(runtime_here(), "SYS_PTRACE");
+        "programs send their descriptors to the checkpoint, and its pause takes longer; one that has used up "
+        "its limit of "
+        "open files can't be saved";
+    line.remedy = allow_call(runtime_here(), "pidfd_getfd", "SYS_PTRACE");
 }
 
 // The same rules hold for all that looks into another process.
@@ -175,10 +175,9 @@ void refine_compare(Line& line, const Observation& seen, const Setting&) {
     if (seen.fact("forbidden") != "1") return;
     line.state = State::slower;
     line.meaning =
-        "descriptors are compared one by one: with thousands of eventfds, or of one file, the pause of a "
-        "checkpoint "
-        "takes longer";
-    line.remedy = add_capabilities(runtime_here(), "SYS_PTRACE");
+        "descriptors are compared one by one: where thousands are of one file, the pause of a checkpoint "
+        "takes seconds";
+    line.remedy = allow_call(runtime_here(), "kcmp", "SYS_PTRACE");
 }
 
 Observation close_ranges(const Setting&) {

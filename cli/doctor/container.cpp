@@ -1,8 +1,11 @@
 #include "cli/doctor/container.h"
 
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <sstream>
 
@@ -10,6 +13,26 @@
 
 namespace cairn::doctor {
 namespace {
+
+struct Capability {
+    std::string_view name;
+    int number;
+};
+constexpr std::array named{Capability{"SYS_PTRACE", CAP_SYS_PTRACE}, Capability{"SYS_ADMIN", CAP_SYS_ADMIN},
+                           Capability{"SYS_TIME", CAP_SYS_TIME},
+                           Capability{"CHECKPOINT_RESTORE", CAP_CHECKPOINT_RESTORE}};
+
+// A user of the container isn't given what the container has.
+std::string lacking(std::string_view names) {
+    const auto has = std::strtoull(own_status("CapBnd").c_str(), nullptr, 16);
+    std::istringstream words{std::string(names)};
+    std::string text;
+    for (std::string word; words >> word;) {
+        const auto known = std::ranges::find(named, word, &Capability::name);
+        if (known == named.end() || (has >> known->number & 1) == 0) text += (text.empty() ? "" : " ") + word;
+    }
+    return text.empty() ? std::string(names) : text;
+}
 
 // Each of the names with `before` in front, `between` between two.
 std::string each_name(std::string_view names, std::string_view before, std::string_view between) {
@@ -55,7 +78,8 @@ std::string_view name_of(Runtime runtime) {
     return "";
 }
 
-std::string add_capabilities(Runtime runtime, std::string_view names) {
+std::string add_capabilities(Runtime runtime, std::string_view wanted) {
+    const std::string names = lacking(wanted);
     switch (runtime) {
         case Runtime::podman:
         case Runtime::docker:
@@ -77,7 +101,8 @@ std::string allow_call(Runtime runtime, std::string_view call) {
         case Runtime::podman:
         case Runtime::docker:
             return fmt::format(
-                "{} run --security-opt seccomp=FILE, with a profile that allows {} (docs/containers.md)",
+                "{} run --security-opt seccomp=FILE, with a profile that allows {} "
+                "(examples/containers/profile.py)",
                 name_of(runtime), call);
         case Runtime::nspawn:
             return fmt::format("systemd-nspawn --system-call-filter={}", call);
@@ -90,6 +115,11 @@ std::string allow_call(Runtime runtime, std::string_view call) {
             break;
     }
     return fmt::format("in a container: a seccomp filter that allows {}", call);
+}
+
+// systemd-nspawn gives the capability, and its filter doesn't know the call.
+std::string allow_call(Runtime runtime, std::string_view call, std::string_view capability) {
+    return runtime == Runtime::nspawn ? allow_call(runtime, call) : add_capabilities(runtime, capability);
 }
 
 }  // namespace cairn::doctor

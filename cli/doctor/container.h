@@ -14,9 +14,11 @@ enum class Runtime { none, podman, docker, nspawn, kubernetes, other };
 [[nodiscard]] std::string_view name_of(Runtime runtime);
 
 // What is to be said to the runtime, so that the container has these capabilities ("SYS_PTRACE SYS_ADMIN"),
-// as a command line or a setting.
+// as a command line or a setting; those that it has already are left out, unless it has all of them.
 [[nodiscard]] std::string add_capabilities(Runtime runtime, std::string_view names);
 // The same for a system call that no capability brings.
 [[nodiscard]] std::string allow_call(Runtime runtime, std::string_view call);
+// The same for one that most runtimes' filters have for who has a capability.
+[[nodiscard]] std::string allow_call(Runtime runtime, std::string_view call, std::string_view capability);
 
 }  // namespace cairn::doctor

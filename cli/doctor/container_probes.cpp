@@ -63,8 +63,9 @@ Observation look_at_container(const Setting& setting) {
     const bool kcmp = kcmp_refused(), fetching = fetching_refused();
     if (kcmp) note(withheld, "kcmp", ", ");
     if (fetching) note(withheld, "pidfd_getfd", ", ");
-    if (kcmp || fetching) note(names, "SYS_PTRACE", " ");
-    if (faults_refused()) note(withheld, "userfaultfd", ", ");
+    if ((kcmp || fetching) && runtime != Runtime::nspawn) note(names, "SYS_PTRACE", " ");
+    const bool faults = faults_refused();
+    if (faults) note(withheld, "userfaultfd", ", ");
     if (ids) note(withheld, "the choice of process ids", ", ");
     if (ids && runtime == Runtime::podman) note(names, "CHECKPOINT_RESTORE", " ");
     const bool clocks = clocks_refused();
@@ -73,6 +74,8 @@ Observation look_at_container(const Setting& setting) {
     if (clocks || (ids && runtime != Runtime::podman)) note(names, "SYS_ADMIN", " ");
     if (clocks) note(names, "SYS_TIME", " ");
     seen.facts["withheld"] = withheld;
+    const bool more = faults || (runtime == Runtime::nspawn && (kcmp || fetching));
+    seen.facts["more"] = more ? "1" : "0";
     seen.facts["names"] = names;
     return seen;
 }
@@ -89,10 +92,10 @@ void refine_container(Line& line, const Observation& seen, const Setting&) {
     line.state = State::note;
     line.meaning = fmt::format(
         "it withholds {}; cairn works without, and the lines below say what each costs", withheld);
+    line.remedy = "none of it is needed";
     if (const auto names = seen.fact("names"); !names.empty())
-        line.remedy =
-            fmt::format("not needed; {} allows {}", add_capabilities(runtime, names),
-                        withheld.find("userfaultfd") == std::string::npos ? "it" : "all but userfaultfd");
+        line.remedy += fmt::format("; {} allows {}", add_capabilities(runtime, names),
+                                   seen.fact("more") == "1" ? "a part of it" : "it");
 }
 
 constexpr std::array containers{

@@ -120,7 +120,7 @@ constexpr std::array speeds{
           "shared memory without a name is read as far as programs have it mapped; root reads all of it", ""},
     Probe{Group::speed, "futex_waitv", waits, State::slower, false,
           "who stands still for a checkpoint looks every few milliseconds whether it is over",
-          "a kernel from 5.16 on"},
+          "a kernel from 5.16 on; in a container: a newer runtime, whose seccomp filter knows futex_waitv"},
     Probe{Group::speed, "huge_pages", huge_pages, State::note, false, "", "", refine_huge_pages},
     Probe{Group::speed, "uffd_move", move_pages, State::slower, false,
           "memory is read in small pages where it belongs: a restart takes longer",

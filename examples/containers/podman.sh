@@ -15,6 +15,6 @@ again) in_it=(/opt/cairn/bin/cairn restart /ckpt) ;;
 *) exit 2 ;;
 esac
 read -ra options <<<"${OPTIONS:-}"
-# --init: the engine's own little first process reaps orphans; the program isn't the first process, nor is the restart.
-exec "$engine" run --rm --init --volume "$cairn:/opt/cairn:ro" --volume "$folder:/ckpt" --env "CAIRN_INTERVAL=$seconds" \
+# cairn is the first process, and hands on to the program what the container is sent.
+exec "$engine" run --rm --volume "$cairn:/opt/cairn:ro" --volume "$folder:/ckpt" --env "CAIRN_INTERVAL=$seconds" \
     "${options[@]}" "$1" "${in_it[@]}"
