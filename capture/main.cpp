@@ -60,9 +60,18 @@ Request request_of(const wire::CaptureRequest& asked) {
     return request;
 }
 
+// Where a memory limit is met, the kernel kills a copy-on-write child first (capture/snapshot.cpp). Its
+// memory isn't free while we read it (mem_rw of fs/proc/base.c holds it), and if what we need meanwhile is
+// refused as well the next one has to go: this process, and no program.
+void go_before_programs() {
+    if (const Fd file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); file)
+        (void)!::write(file.get(), "999", 3);
+}
+
 int run() {
     // Whatever the coordinator was started under; it says itself what can't be changed.
     (void)stand_alone();
+    go_before_programs();
     // SIGCHLD is waited for (stop/stop.cpp); a write to a coordinator that has gone is an error, not a death.
     sigset_t set;
     sigemptyset(&set);

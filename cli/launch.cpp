@@ -14,6 +14,7 @@
 
 #include "cli/cpu_variables.h"
 #include "cli/exit_code.h"
+#include "cli/first_process.h"
 #include "cli/hello.h"
 #include "cli/place.h"
 #include "cli/say.h"
@@ -267,6 +268,7 @@ Welcome join(const Session& session, const Options& options) {
 int launch(int argc, char** argv) {
     Options options;
     if (const int code = read_options(argc, argv, options); code != exit_ok) return code;
+    leave_first_process();
     // For the coordinator that may have to be started, and for what the program launches.
     if (!options.coordinator.empty()) ::setenv("CAIRN_COORDINATOR", options.coordinator.c_str(), 1);
     if (!options.key.empty()) {

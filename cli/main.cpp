@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/exit_code.h"
+#include "cli/first_process.h"
 #include "cli/launch.h"
 #include "cli/say.h"
 #include "cli/verbs.h"
@@ -144,6 +145,7 @@ int run(int argc, char** argv) {
                            (std::strcmp(arguments[0], "--help") == 0 || std::strcmp(arguments[0], "-h") == 0);
     if (asks_help && !verb->help.empty()) return help({argv[1]});
     if (verb->program.empty()) return launch(argc - 1, argv + 1);
+    if (verb->name == "restart") leave_first_process();
     return hand_over(*verb, std::move(arguments));
 }
 
