@@ -1,5 +1,6 @@
 # PREFIX/bin/cairn, PREFIX/libexec/cairn/cairn-VERB, PREFIX/lib/cairn/libcairn.so; the programs find each other
-# by their own folder (common/layout.h).
+# by their own folder (common/layout.h). What wants more of the machine is a component of its own, `mpi` and `slurm`; all else is in the
+# package `cairn` (packaging/debian).
 install(TARGETS cairn RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS cairn-control cairn-inspect cairn-doctor cairn-slurm cairn-service RUNTIME DESTINATION ${CAIRN_LIBEXECDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/docs/cairn.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

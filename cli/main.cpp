@@ -85,6 +85,9 @@ int hand_over(const Verb& verb, std::vector<char*> arguments) {
     if (program.empty()) {
         std::string text(verb.program);
         text += " is not installed beside this cairn";
+        // A package of its own, because it wants an MPI of the machine, and left out of a build without one.
+        if (verb.name == "mpi")
+            text += ": it is in Debian's package cairn-mpi, or is built where an MPI is (docs/mpi.md)";
         if (::access("/proc/self/exe", F_OK) != 0)
             text += " (or /proc is not mounted: it is needed to find it)";
         complain(text);
