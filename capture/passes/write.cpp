@@ -60,7 +60,8 @@ Error name_killed_copy(const Drafts& drafts, Error error) {
     for (const auto& draft : drafts) {
         if (draft.snapshot == nullptr) continue;
         const auto stat = proc::stat(draft.snapshot->pid());
-        if (stat && stat->state != 'Z' && stat->state != 'X') continue;
+        constexpr unsigned long exiting = 4;  // PF_EXITING: its memory has gone, and it is no zombie yet
+        if (stat && stat->state != 'Z' && stat->state != 'X' && (stat->flags & exiting) == 0) continue;
         return std::move(error).in(
             fmt::format("the copy of {} from which its memory is written was killed, mostly because memory "
                         "ran out (a limit of the "
