@@ -1,7 +1,7 @@
 """The Debian packages, packed from this build: lintian has nothing against them, and in a clean root of this distribution `cairn` is
 installed, runs its demo as an ordinary user, is upgraded under a job, and leaves nothing behind when it is purged."""
 # ci: exact
-# timeout: 600
+# timeout: 900
 import pathlib
 import shutil
 import sys
