@@ -147,7 +147,8 @@ def ends(t, service):
         with open(os.path.join(t.work, "end.new"), "w", encoding="utf-8") as file:
             file.write(str(code))
         os.rename(os.path.join(t.work, "end.new"), os.path.join(t.work, "end"))
-        # Who serves the other one ends with it only if it is told.
+        # Who serves the other one ends with it only if it is told, and not before: the other one would fail for that.
+        t.wait_until(lambda: t.programs_running()["client"] == 0, "the client to end")
         for pid in processes.descendants():
             if "server.py" in processes.command_line(pid):
                 os.kill(pid, signal.SIGKILL)
