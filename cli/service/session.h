@@ -24,8 +24,7 @@ struct SessionState {
 [[nodiscard]] bool is_served(const std::string& session);
 
 // Ends what an earlier run of the service has left, if it was killed and its programs weren't: they are saved
-// first. Starts and ends a coordinator for that in `folder`. Nothing is done where nobody has been in the
-// session.
+// first. Has a coordinator in `folder` for that. Nothing is done where nobody has been in the session.
 [[nodiscard]] Result<> end_leftovers(const std::string& session, const std::string& folder);
 
 // Ends the programs without a checkpoint, and waits for that.

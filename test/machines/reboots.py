@@ -180,6 +180,38 @@ def first(machine):
         machine.must(f"systemctl is-system-running --wait || true; {service.unit('enable --now')}", 120)
 
 
+def live(machine, kernel, is_first, following):
+    """From one boot to the next: (what is wrong, what there was to be seen)."""
+    began = time.monotonic()
+    machine.boot(kernel)
+    if is_first:
+        first(machine)
+    problems = [f"{service.name}: {problem}" for service in SERVICES if (problem := look(machine, service))]
+    said = ", ".join(f"{service.name} at {service.numbers(machine)[-1]}, generation {service.saved(machine)}" for service in SERVICES)
+    said += f" ({time.monotonic() - began:.0f} s)"
+    if following and not problems:
+        end(machine, following)
+    return "; ".join(problems), said
+
+
+def life(machine, kernel, is_first, following):
+    """As live(). Where the emulator has failed it is lived once more, from the same disk."""
+    while True:
+        subprocess.run(["cp", "--sparse=always", machine.disk, machine.disk + ".before"], check=True)
+        before = [(service.backs, service.highest) for service in SERVICES]
+        try:
+            found = live(machine, kernel, is_first, following)
+        except (RuntimeError, subprocess.TimeoutExpired) as problem:
+            found = str(problem), "no more"
+        if not machine.emulator_failed():
+            return found
+        print(f"the emulator has failed, and this boot is tried again ({found})", flush=True)
+        machine.close()
+        os.rename(machine.disk + ".before", machine.disk)
+        for service, (backs, highest) in zip(SERVICES, before):
+            service.backs, service.highest = backs, highest
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("count", nargs="?", type=int, default=len(ENDS), help="reboots")
@@ -198,26 +230,18 @@ def main():
     folder = tempfile.mkdtemp(prefix="cairn-reboots-", dir=build.parent)
     disk, log = os.path.join(folder, "disk"), os.path.join(folder, "console")
     make_disk(root.path, disk, prepare(build, arguments.interval))
-    machine, passed, failed = Booted(disk, log, kvm=arguments.kvm), 0, 0
+    machine = Booted(disk, log, kvm=arguments.kvm)
     ways = (ENDS * (arguments.count // len(ENDS) + 1))[:arguments.count]
+    passed, failed, how = 0, 0, "the first"
     try:
-        for number, how in enumerate(["", *ways]):
-            began, kernel = time.monotonic(), kernels[number % len(kernels)]
-            if number > 0:
-                end(machine, how)
-            machine.boot(kernel)
-            if number == 0:
-                first(machine)
-            problems = [f"{service.name}: {problem}" for service in SERVICES if (problem := look(machine, service))]
-            passed, failed = passed + (not problems), failed + bool(problems)
-            counts = ", ".join(f"{service.name} at {service.numbers(machine)[-1]}, generation {service.saved(machine)}" for service in SERVICES)
-            print(f"boot {number} ({how or 'the first'}; {kernel.version}): {'FAILED: ' + '; '.join(problems) if problems else 'passed'}: {counts} "
-                  f"({time.monotonic() - began:.0f} s)", flush=True)
-            if problems:
+        for number, following in enumerate([*ways, None]):
+            kernel = kernels[number % len(kernels)]
+            problem, said = life(machine, kernel, number == 0, following)
+            passed, failed = passed + (not problem), failed + bool(problem)
+            print(f"boot {number} ({how}; {kernel.version}): {'FAILED: ' + problem if problem else 'passed'}: {said}", flush=True)
+            how = following
+            if problem:
                 break
-    except (RuntimeError, subprocess.TimeoutExpired) as problem:
-        failed += 1
-        print(f"FAILED: {problem}", flush=True)
     finally:
         machine.close()
         if not arguments.keep and not failed:
