@@ -92,7 +92,7 @@ for i in $(seq 300); do
 done
 [ "${now:-0}" -ge $((before + 10)) ] || { echo "%(job)s stands at ${now:-nothing}:"; tail -n 5 %(job)s/err %(job)s/out; exit 1; }
 for i in $(seq 30); do
-    "$bin/cairn" checkpoint --session %(job)s >%(job)s/taken 2>&1 || { cat %(job)s/taken; exit 1; }
+    "$bin/cairn" checkpoint --timeout 100 --session %(job)s >%(job)s/taken 2>&1 || { cat %(job)s/taken; exit 1; }
     CAIRN_OLD_VDSO=1 "$bin/cairn" restart --check %(job)s/ckpt/latest >%(job)s/checked 2>&1 && break
 done
 [ "$i" = 30 ] && { cat %(job)s/checked; exit 1; }
@@ -116,7 +116,7 @@ rm order; sleep 1
 grep FAILED said && exit 1
 # What a signal has interrupted in the vdso only this kernel could finish (exit code 3): then once more.
 for i in $(seq 30); do
-    "$bin/cairn" checkpoint >taken 2>&1 || { cat taken; exit 1; }
+    "$bin/cairn" checkpoint --timeout 100 >taken 2>&1 || { cat taken; exit 1; }
     CAIRN_OLD_VDSO=1 "$bin/cairn" restart --check checkpoints/latest >checked 2>&1 && break
 done
 [ "$i" = 30 ] && { cat checked; exit 1; }
