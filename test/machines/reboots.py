@@ -134,14 +134,15 @@ def look(machine, service):
         time.sleep(0.5)
     numbers, lines = service.numbers(machine), service.numbers(machine, "lines")
     # While a checkpoint is taken there is a copy of each program.
-    while "cairn-capture" in (running := machine.must(f"ps -u {service.owner} -o args=")) and time.monotonic() < limit:
+    while "cairn-capture" in (running := machine.must(f"ps -u {service.owner} -o pid=,ppid=,args=")) and time.monotonic() < limit:
         time.sleep(0.5)
-    running = running.splitlines()
+    running = [line.split(None, 2) for line in running.splitlines()]
     for what in (f"redis-server .*:{service.port}", f"python3 -u /srv/counter.py {service.port}", f"bash /srv/script.sh {service.port}",
                  f"cairn-service run --\\w+ {service.name}"):
-        found = [line for line in running if re.match(what, line)]
-        if len(found) != 1:
-            return f"of '{what}' there run {found}, of all {running}"
+        found = {pid: parent for pid, parent, line in running if re.match(what, line)}
+        # A shell that has just forked is there twice for a moment.
+        if len([parent for parent in found.values() if parent not in found]) != 1:
+            return f"of '{what}' there run {found}, of all {[one for one in running if not one[2].startswith('[')]}"
     if numbers != list(range(1, len(numbers) + 1)):
         odd = next(i for i, number in enumerate(numbers) if number != i + 1)
         return f"the numbers go ... {numbers[max(0, odd - 3):odd + 3]} ..."
