@@ -100,7 +100,7 @@ done
 """
 # A program that asks the time in every way, and checks what it is told (test/checkpoint/clocks.cpp); with its own ids.
 FIRST_CLOCKS = """
-(setsid "$bin/cairn" launch "$build/test/checkpoint/clocks" </dev/null >said 2>&1 &)
+(setsid "$bin/cairn" launch --ckptdir "$shared/checkpoints" "$build/test/checkpoint/clocks" </dev/null >said 2>&1 &)
 await READY said
 """
 CLOCKS_AGAIN = """
@@ -124,8 +124,8 @@ done
 """
 HEAD = """
 set -o pipefail
-build=%(build)s bin=%(build)s/bin
-export CAIRN_RUNDIR=/tmp/run CAIRN_CKPTDIR=%(shared)s/checkpoints CAIRN_TEST_COMMAND=%(shared)s/order CAIRN_TEST_MODE=exact
+build=%(build)s bin=%(build)s/bin shared=%(shared)s
+export CAIRN_RUNDIR=/tmp/run CAIRN_TEST_COMMAND=%(shared)s/order CAIRN_TEST_MODE=exact
 export UCX_TLS=tcp,self MPIR_CVAR_NOLOCAL=1
 cd %(shared)s
 await() {
