@@ -208,6 +208,23 @@ Result<std::vector<std::uint8_t>> AgentRun::resident(ProgramAddress start, std::
     return result;
 }
 
+Result<> AgentRun::lend(std::span<const ProgramFd> numbers, std::span<const std::byte> address,
+                        const Reporter& reporter) {
+    AgentLoan loan{};
+    if (numbers.size() > std::size(loan.numbers) || address.size() > sizeof loan.address)
+        return fail("a loan of {} descriptors", numbers.size());
+    loan.count = static_cast<std::uint32_t>(numbers.size());
+    loan.address_length = static_cast<std::uint32_t>(address.size());
+    std::memcpy(loan.address, address.data(), address.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) loan.numbers[i] = numbers[i].number();
+    CHECK_OK(ptrace::write_object(process_->living, process_->door + offsetof(Door, resident), loan));
+    CHECK_OK(ask(agent_lend));
+    const auto answer = TRY(wait(reporter));
+    if (answer >= 0) return {};
+    errno = static_cast<int>(-answer);
+    return fail_errno("in the process");
+}
+
 Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
     std::vector<AgentThread> result(process_->threads.size());
     constexpr std::size_t head = offsetof(AgentThread, stack);

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "capture/group.h"
 #include "capture/report.h"
 #include "common/agent.h"
+#include "common/program_fd.h"
 
 namespace cairn::capture {
 
@@ -45,6 +47,9 @@ class AgentRun {
     // mincore(2) for whole pages from `start` on: a byte for each.
     [[nodiscard]] Result<std::vector<std::uint8_t>> resident(ProgramAddress start, std::uint64_t length,
                                                              const Reporter& reporter);
+    // Descriptors of the process are sent to the socket of this name; at most max_lent.
+    [[nodiscard]] Result<> lend(std::span<const ProgramFd> numbers, std::span<const std::byte> address,
+                                const Reporter& reporter);
     [[nodiscard]] Result<std::vector<AgentThread>> thread_answers()
         const;  // in the order of StoppedProcess::threads
     // The copy-on-write child, when it has let go of its descriptors. What another user's process says of it

@@ -27,6 +27,7 @@ struct Request {
     std::string host;                // "" or what this host is called in the computation
     bool without_strangers = false;  // who belongs to the group and isn't registered is left out, and named
     bool joint = false;              // other hosts take their parts at the same time
+    bool sync_files = false;         // what the programs have written is on the disk, too, before it counts
 };
 
 // Complete and durable images of every member, or an error with every member going on. `finished` is told of

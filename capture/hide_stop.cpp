@@ -13,8 +13,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <optional>
+#include <sstream>
 
 #include "capture/agent_frame.h"
 #include "capture/rseq.h"
@@ -73,6 +75,31 @@ ProgramFd descriptor_in(const ptrace::Registers& registers) {
     return ProgramFd(static_cast<std::int32_t>(registers.rdi));
 }
 
+// As /proc/PID/net/tcp shows it: where the descriptor can't be had, because pidfd_getfd is forbidden.
+int listed_state(const StoppedProcess& process, ProgramFd fd) {
+    const auto link = proc::read_link(fmt::format("/proc/{}/fd/{}", process.living, fd));
+    unsigned long inode = 0;
+    if (!link || std::sscanf(link->c_str(), "socket:[%lu]", &inode) != 1) return 0;
+    for (const char* table : {"tcp", "tcp6"}) {
+        std::istringstream lines(
+            proc::read_file(fmt::format("/proc/{}/net/{}", process.living, table)).value_or(""));
+        for (std::string line; std::getline(lines, line);) {
+            unsigned state = 0;
+            unsigned long owner = 0;
+            if (std::sscanf(line.c_str(), "%*s %*s %*s %x %*s %*s %*s %*s %*s %lu", &state, &owner) == 2 &&
+                owner == inode)
+                return static_cast<int>(state);
+        }
+    }
+    return 0;
+}
+
+int state_of_tcp(const StoppedProcess& process, ProgramFd number) {
+    const Fd pidfd = process.open_pidfd();
+    const Fd fd(static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), number.number(), 0U)));
+    return fd ? tcp_state(fd.get()).state : errno == EBADF ? 0 : listed_state(process, number);
+}
+
 // connect(2) that was stopped when its connection was there already, and not told of it: made again it would
 // return 0, but on a restored socket EISCONN, if that is the end which was called this time.
 void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
@@ -80,10 +107,7 @@ void finish_connect(const StoppedProcess& process, StoppedThread& thread) {
     if (registers.orig_rax != SYS_connect ||
         (!says(registers, RestartCode::unless_any_handler) && !says(registers, RestartCode::unless_handler)))
         return;
-    const Fd pidfd = process.open_pidfd();
-    const Fd fd(
-        static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), descriptor_in(registers).number(), 0U)));
-    const int state = fd ? tcp_state(fd.get()).state : 0;
+    const auto state = state_of_tcp(process, descriptor_in(registers));
     if (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) registers.rax = 0;
 }
 

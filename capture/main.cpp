@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "capture/checkpoint.h"
 #include "capture/session_regions.h"
@@ -33,6 +35,12 @@ std::map<pid_t, SessionRegions::Known> known_members(const wire::CaptureRequest&
     return known;
 }
 
+// The coordinator hands its CAIRN_* variables on.
+bool asks_for_sync() {
+    const char* value = std::getenv("CAIRN_SYNC");
+    return value != nullptr && std::string_view(value) == "1";
+}
+
 Request request_of(const wire::CaptureRequest& asked) {
     Request request{.directory = asked.directory,
                     .cid = asked.cid,
@@ -46,14 +54,24 @@ Request request_of(const wire::CaptureRequest& asked) {
                     .members = {},
                     .host = asked.host,
                     .without_strangers = asked.without_strangers,
-                    .joint = asked.joint};
+                    .joint = asked.joint,
+                    .sync_files = asks_for_sync()};
     for (const auto& member : asked.members) request.members.push_back(member.pid.number());
     return request;
+}
+
+// Where a memory limit is met, the kernel kills a copy-on-write child first (capture/snapshot.cpp). Its
+// memory isn't free while we read it (mem_rw of fs/proc/base.c holds it), and if what we need meanwhile is
+// refused as well the next one has to go: this process, and no program.
+void go_before_programs() {
+    if (const Fd file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); file)
+        (void)!::write(file.get(), "999", 3);
 }
 
 int run() {
     // Whatever the coordinator was started under; it says itself what can't be changed.
     (void)stand_alone();
+    go_before_programs();
     // SIGCHLD is waited for (stop/stop.cpp); a write to a coordinator that has gone is an error, not a death.
     sigset_t set;
     sigemptyset(&set);

@@ -14,6 +14,7 @@
 
 #include "cli/cpu_variables.h"
 #include "cli/exit_code.h"
+#include "cli/first_process.h"
 #include "cli/hello.h"
 #include "cli/place.h"
 #include "cli/say.h"
@@ -63,6 +64,28 @@ bool is_count(const std::string& text) {
 
 bool is_yes(const std::string& value) {
     return !value.empty() && value != "0" && value != "no";
+}
+
+// 0, or an exit code.
+int check_values(const Options& options) {
+    const Wishes& wishes = options.wishes;
+    if (!wishes.interval.empty() && !is_seconds(wishes.interval))
+        return wrong_usage("launch: interval '" + wishes.interval + "' is no number of seconds");
+    if (!wishes.external.empty() && !external_policy(wishes.external))
+        return wrong_usage("launch: --external: reset, refuse or keep-listening, not '" + wishes.external +
+                           "'");
+    if (!options.io_uring.empty() && options.io_uring != io_uring_enosys && options.io_uring != "refuse")
+        return wrong_usage(
+            "launch: --io-uring: refuse (at the checkpoint) or enosys (the program is told that there is "
+            "none), not '" +
+            options.io_uring + "'");
+    if (!options.cpu.empty() && !cpu_level(options.cpu))
+        return wrong_usage(
+            "launch: --cpu: x86-64-v2, x86-64-v3, x86-64-v4 or host (all that this machine's has), not '" +
+            options.cpu + "'");
+    if (!wishes.keep.empty() && !is_count(wishes.keep))
+        return wrong_usage("launch: --keep: 0 (all) to 999999 generations, not '" + wishes.keep + "'");
+    return exit_ok;
 }
 
 // 0, or an exit code.
@@ -132,22 +155,7 @@ int read_options(int argc, char** argv, Options& options) {
     if (optind >= argc) return wrong_usage("launch: which program?");
     options.program.assign(argv + optind, argv + argc);
     options.program.push_back(nullptr);
-    if (!wishes.interval.empty() && !is_seconds(wishes.interval))
-        return wrong_usage("launch: interval '" + wishes.interval + "' is no number of seconds");
-    if (!wishes.external.empty() && !external_policy(wishes.external))
-        return wrong_usage("launch: --external: reset, refuse or keep-listening, not '" + wishes.external +
-                           "'");
-    if (!options.io_uring.empty() && options.io_uring != io_uring_enosys && options.io_uring != "refuse")
-        return wrong_usage(
-            "launch: --io-uring: refuse (at the checkpoint) or enosys (the program is told that there is "
-            "none), not '" +
-            options.io_uring + "'");
-    if (!options.cpu.empty() && !cpu_level(options.cpu))
-        return wrong_usage(
-            "launch: --cpu: x86-64-v2, x86-64-v3, x86-64-v4 or host (all that this machine's has), not '" +
-            options.cpu + "'");
-    if (!wishes.keep.empty() && !is_count(wishes.keep))
-        return wrong_usage("launch: --keep: 0 (all) to 999999 generations, not '" + wishes.keep + "'");
+    if (const int code = check_values(options); code != exit_ok) return code;
     if (!wishes.checkpoint_folder.empty() && wishes.checkpoint_folder[0] != '/') {
         char here[PATH_MAX];
         if (::getcwd(here, sizeof here) == nullptr) {
@@ -260,6 +268,7 @@ Welcome join(const Session& session, const Options& options) {
 int launch(int argc, char** argv) {
     Options options;
     if (const int code = read_options(argc, argv, options); code != exit_ok) return code;
+    leave_first_process();
     // For the coordinator that may have to be started, and for what the program launches.
     if (!options.coordinator.empty()) ::setenv("CAIRN_COORDINATOR", options.coordinator.c_str(), 1);
     if (!options.key.empty()) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/exit_code.h"
+#include "cli/first_process.h"
 #include "cli/launch.h"
 #include "cli/say.h"
 #include "cli/verbs.h"
@@ -84,6 +85,9 @@ int hand_over(const Verb& verb, std::vector<char*> arguments) {
     if (program.empty()) {
         std::string text(verb.program);
         text += " is not installed beside this cairn";
+        // A package of its own, because it wants an MPI of the machine, and left out of a build without one.
+        if (verb.name == "mpi")
+            text += ": it is in Debian's package cairn-mpi, or is built where an MPI is (docs/mpi.md)";
         if (::access("/proc/self/exe", F_OK) != 0)
             text += " (or /proc is not mounted: it is needed to find it)";
         complain(text);
@@ -144,6 +148,7 @@ int run(int argc, char** argv) {
                            (std::strcmp(arguments[0], "--help") == 0 || std::strcmp(arguments[0], "-h") == 0);
     if (asks_help && !verb->help.empty()) return help({argv[1]});
     if (verb->program.empty()) return launch(argc - 1, argv + 1);
+    if (verb->name == "restart") leave_first_process();
     return hand_over(*verb, std::move(arguments));
 }
 

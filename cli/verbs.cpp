@@ -82,6 +82,8 @@ constexpr std::array table = {
          "record and replay the order of an MPI program's events", ""},
     Verb{"slurm", "cairn-slurm", false, "slurm run [OPTIONS] [--] PROGRAM [ARGUMENT...]",
          "make a batch job of Slurm's restartable", ""},
+    Verb{"service", "cairn-service", false, "service run|status|check|forget [OPTIONS] NAME",
+         "programs as a service that goes on after a reboot", ""},
     Verb{"help", "", false, "help [VERB]", "this list, or how to use one verb", ""},
 };
 

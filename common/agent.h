@@ -23,6 +23,7 @@ inline constexpr std::uint32_t max_detached = 64;
 inline constexpr std::uint32_t max_memory_nodes = 1024;
 inline constexpr std::uint32_t max_notifications = 16;
 inline constexpr std::uint32_t resident_pages = 8192;  // that agent_resident tells of at a time
+inline constexpr std::uint32_t max_lent = 64;
 
 // Registers that the agent puts back itself if the capture dies. A call that was interrupted is already
 // rewound.
@@ -100,6 +101,16 @@ enum AgentCommand : std::uint32_t {
     agent_step_back = 6,  // argument 1: no child subreaper for the moment; 0: as before
     agent_peek = 7,       // what wait() will tell of a child that has ended, pid in argument
     agent_resident = 8,   // fill Door::resident for the memory at Door::argument, Door::argument2 bytes of it
+    agent_lend = 9,       // send the descriptors of the AgentLoan that lies in Door::resident, in one message
+};
+
+// Which descriptors agent_lend sends, and where to: to a socket (AF_UNIX, SOCK_SEQPACKET) whose name the
+// kernel has chosen, so that it is nobody else's. For a capture that may not take them (pidfd_getfd), as in
+// most containers of Docker's.
+struct AgentLoan {
+    std::uint32_t count, address_length;
+    std::uint8_t address[16];
+    std::int32_t numbers[max_lent];
 };
 
 struct AgentSpan {
@@ -143,8 +154,9 @@ struct Door {
     std::uint32_t linker_room;  // linker_room_here() when the program was executed
     AgentThread leader;
     AgentProcess process;
-    alignas(16) std::uint8_t child_stack[2048];  // the middle child's
-    std::uint8_t resident[resident_pages];       // as mincore(2) gives it
+    alignas(16) std::uint8_t child_stack[2048];        // the middle child's
+    alignas(8) std::uint8_t resident[resident_pages];  // as mincore(2) gives it; or an AgentLoan
 };
+static_assert(sizeof(AgentLoan) <= resident_pages);
 
 }  // namespace cairn

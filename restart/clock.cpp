@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "common/fd.h"
 #include "common/proc.h"
 
@@ -43,11 +45,23 @@ std::string offset_line(const char* clock, std::int64_t offset) {
     return fmt::format("{} {} {}\n", clock, seconds, offset - seconds * second);
 }
 
+// Each container of systemd-nspawn's has a boot_id of its own. The machine is the same and hasn't started
+// anew if its clocks stand to the time of day as they did: what slows or speeds up the one does so to the
+// others, and a step of the time of day is none of theirs.
+bool same_course(const schema::Manifest& manifest) {
+    const auto of_day = now(CLOCK_REALTIME);
+    const auto moved = [&](clockid_t clock, std::int64_t saved) {
+        return std::abs((of_day - now(clock)) - (manifest.taken_at_ns - saved));
+    };
+    return moved(CLOCK_MONOTONIC, manifest.monotonic_ns) < second &&
+           moved(CLOCK_BOOTTIME, manifest.boottime_ns) < second;
+}
+
 }  // namespace
 
 Result<std::int64_t> continue_clocks(const schema::Manifest& manifest, Clocks how) {
     const auto boot = proc::read_file("/proc/sys/kernel/random/boot_id");
-    const bool other_boot = boot && boot->substr(0, 36) != manifest.boot_id;
+    const bool other_boot = boot && boot->substr(0, 36) != manifest.boot_id && !same_course(manifest);
     const bool behind = now(CLOCK_MONOTONIC) < manifest.monotonic_ns;
     if (how == Clocks::host || (how == Clocks::automatic && !other_boot && !behind)) return 0;
     if (auto done = enter_namespaces(); !done)
@@ -61,7 +75,12 @@ Result<std::int64_t> continue_clocks(const schema::Manifest& manifest, Clocks ho
     const auto text =
         offset_line("monotonic", inherited.monotonic + shift) +
         offset_line("boottime", inherited.boottime + manifest.boottime_ns - now(CLOCK_BOOTTIME));
-    CHECK_OK(write_file("/proc/self/timens_offsets", text));
+    if (auto done = write_file("/proc/self/timens_offsets", text); !done)
+        return std::unexpected(
+            std::move(done.error())
+                .in("the programs' clock can't go on from where it was (root needs CAP_SYS_TIME for it, "
+                    "which a "
+                    "container isn't given as a rule; --clocks=host leaves the clock alone)"));
     return shift;
 }
 

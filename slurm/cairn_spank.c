@@ -1,12 +1,15 @@
 // SPANK plugin: `sbatch --cairn[=SECONDS]` runs the job's batch script by `cairn slurm run` (docs/slurm.md). It executes that within the job, as the
 // job's user, in the place of the script; all else is done by the command.
 //
-// plugstack.conf: optional /usr/local/lib/cairn/cairn_spank.so [cairn=/usr/local/bin/cairn]
+// plugstack.conf: optional /usr/local/lib/cairn/cairn_spank.so [cairn=COMMAND]; without it the command that is installed with the plugin.
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +49,15 @@ int slurm_spank_init(spank_t spank, int count, char **arguments) {
     return spank_option_register(spank, &cairn_option);
 }
 
+// The command that is installed with this plugin, wherever the tree of both was put.
+static void find_command(char *path, size_t size) {
+    Dl_info self;
+    const char *own = dladdr(&cairn_option, &self) != 0 ? self.dli_fname : "";
+    const char *end = strrchr(own, '/');
+    const int folder = end == NULL ? 0 : (int)(end - own);
+    snprintf(path, size, "%.*s/%s/cairn", folder, own, CAIRN_LIB_TO_BIN);
+}
+
 int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     uint32_t step = 0;
     int words = 0;
@@ -57,7 +69,9 @@ int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
         slurm_error("cairn: Slurm doesn't tell the batch script");
         return ESPANK_ERROR;
     }
-    const char *program = CAIRN_COMMAND;
+    char installed[PATH_MAX];
+    find_command(installed, sizeof installed);
+    const char *program = installed;
     for (int i = 0; i < count; ++i)
         if (strncmp(arguments[i], "cairn=", 6) == 0) program = arguments[i] + 6;
     const char **line = calloc((size_t)words + 8, sizeof *line);

@@ -1,5 +1,4 @@
 // What each thread of a stopped process has for itself: registers, names, scheduling, robust futexes.
-#include <linux/kcmp.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include "capture/rseq.h"
 #include "common/ipc_arguments.h"
 #include "common/pid_arguments.h"
+#include "common/same.h"
 
 namespace cairn::capture {
 namespace {
@@ -67,8 +67,8 @@ Result<> refuse_differing(const StoppedProcess& process, pid_t tid, const Status
     };
     for (const auto* field : {"Uid", "Gid", "Groups"})
         if (status.at(field) != first_status.at(field)) return refuse("user or group ids");
-    if (::syscall(SYS_kcmp, first, tid, KCMP_FILES, 0, 0) > 0) return refuse("a descriptor table");
-    if (::syscall(SYS_kcmp, first, tid, KCMP_FS, 0, 0) > 0)
+    if (!share_descriptors(process.pid, first, tid)) return refuse("a descriptor table");
+    if (!share_folders(process.pid, first, tid))
         return refuse("a working directory, root directory or umask");
     return {};
 }

@@ -10,6 +10,12 @@ namespace {
 // How long to wait for what passes and could be left out with a note.
 constexpr auto short_patience = std::chrono::seconds(2);
 
+AgentRun* agent_in(Members& members, pid_t pid) {
+    const auto member =
+        std::ranges::find(members.all, pid, [](const Member& each) { return each.process->pid; });
+    return member == members.all.end() ? nullptr : &*member->agent;
+}
+
 // `members` has to outlive the table.
 ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::int32_t np, Members& members) {
     const Request& request = setting.request;
@@ -29,12 +35,17 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
         };
     }
     options.region = &setting.regions.owners();
+    options.borrow = [&members, &reporter = setting.reporter](const Holder& holder,
+                                                              std::span<const ProgramFd> numbers) {
+        AgentRun* const agent = agent_in(members, holder.pid);
+        if (agent == nullptr) return Result<std::vector<Fd>>(fail("process {} is no member", holder.pid));
+        return members.loans.borrow(*agent, holder.pid, numbers, reporter);
+    };
     options.mincore = [&members, &reporter = setting.reporter](const Holder& holder, ProgramAddress start,
                                                                std::uint64_t length) {
-        const auto member =
-            std::ranges::find(members.all, holder.pid, [](const Member& each) { return each.process->pid; });
-        return member == members.all.end() ? Result<std::vector<std::uint8_t>>()
-                                           : member->agent->resident(start, length, reporter);
+        AgentRun* const agent = agent_in(members, holder.pid);
+        return agent == nullptr ? Result<std::vector<std::uint8_t>>()
+                                : agent->resident(start, length, reporter);
     };
     return options;
 }

@@ -13,6 +13,7 @@
 #include "capture/agent_run.h"
 #include "capture/checkpoint.h"
 #include "capture/collect/collect.h"
+#include "capture/loan.h"
 #include "capture/memory/areas.h"
 #include "capture/outsiders.h"
 #include "capture/snapshot.h"
@@ -73,6 +74,7 @@ class Members {
 
     std::list<Member> all;
     std::vector<schema::Process> zombies;
+    Loans loans;
 
   private:
     const Setting* setting_;

@@ -1,5 +1,7 @@
 // The pass that writes the images from the copy-on-write children while the programs run, and brings them to
 // the disk.
+#include <unistd.h>
+
 #include <set>
 #include <utility>
 
@@ -56,6 +58,22 @@ Result<> store_memory(const ObjectTable& objects, Drafts& drafts, Reporter& repo
     return {};
 }
 
+// Of the copies the kernel takes one first where memory runs out (snapshot.cpp).
+Error name_killed_copy(const Drafts& drafts, Error error) {
+    for (const auto& draft : drafts) {
+        if (draft.snapshot == nullptr) continue;
+        const auto stat = proc::stat(draft.snapshot->pid());
+        constexpr unsigned long exiting = 4;  // PF_EXITING: its memory has gone, and it is no zombie yet
+        if (stat && stat->state != 'Z' && stat->state != 'X' && (stat->flags & exiting) == 0) continue;
+        return std::move(error).in(
+            fmt::format("the copy of {} from which its memory is written was killed, mostly because memory "
+                        "ran out (a limit of the "
+                        "container's or the job's?)",
+                        proc::label(draft.member->process->pid)));
+    }
+    return error;
+}
+
 Result<> finish_image(ImageWriter& writer, const schema::Process& process, const std::string& file,
                       schema::Manifest& manifest) {
     writer.add_section(SectionType::meta, schema::encode(process));
@@ -106,9 +124,14 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
                                      Members& members, FoundObjects& objects, Drafts& drafts,
                                      const Clocks& clocks) {
     setting.reporter.phase("write");
-    CHECK_OK(store_memory(objects.table, drafts, setting.reporter));
+    if (auto stored = store_memory(objects.table, drafts, setting.reporter); !stored)
+        return std::unexpected(name_killed_copy(drafts, std::move(stored.error())));
     CHECK_OK(objects.table.finish());
     setting.reporter.phase("sync");
+    // A machine that loses power comes back with what its programs wrote in the last half minute missing,
+    // though they know that they have written it (ext4: delayed allocation). Files that they have closed
+    // count as well, so it is everything.
+    if (setting.request.sync_files) ::sync();
     schema::Manifest manifest = ahead.manifest;
     manifest.np = group.np;
     manifest.taken_at_ns = clocks.realtime_ns;

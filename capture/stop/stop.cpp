@@ -1,8 +1,6 @@
 // The loop that goes on until every process of the group stands still and nobody new turns up.
 #include "capture/stop/stop.h"
 
-#include <linux/kcmp.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -112,10 +110,6 @@ bool Stopping::has_candidates() const {
 
 bool all_dead(const proc::Stat& stat, pid_t pid) {
     return dead(stat.state) && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1;
-}
-
-bool share_memory(pid_t one, pid_t other) {
-    return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
 }
 
 Result<StoppedGroup> stop_group(const std::vector<pid_t>& members, const SessionRegions& regions,

@@ -8,6 +8,7 @@
 
 #include "capture/seize.h"
 #include "capture/stop/stop.h"
+#include "common/same.h"
 
 namespace cairn::capture {
 
@@ -131,6 +132,5 @@ void spare_restart(pid_t tid);
 }
 // The last of its threads has ended.
 [[nodiscard]] bool all_dead(const proc::Stat& stat, pid_t pid);
-[[nodiscard]] bool share_memory(pid_t one, pid_t other);
 
 }  // namespace cairn::capture

@@ -12,8 +12,15 @@ _cairn_sessions() {
     done
 }
 
+_cairn_services() {
+    local file
+    for file in "${XDG_CONFIG_HOME:-$HOME/.config}"/cairn/services/*.conf /etc/cairn/services/*.conf; do
+        [[ -e $file ]] && basename -- "$file" .conf
+    done
+}
+
 _cairn() {
-    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect doctor causality mpi slurm help --version'
+    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect doctor causality mpi slurm service help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -72,6 +79,14 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W run -- "$word")
         return
     fi
+    if [[ $verb == service && $word != -* ]]; then
+        if ((COMP_CWORD == 2)); then
+            mapfile -t COMPREPLY < <(compgen -W 'run status check forget' -- "$word")
+        else
+            mapfile -t COMPREPLY < <(compgen -W "$(_cairn_services)" -- "$word")
+        fi
+        return
+    fi
     case $verb in
     mpi)
         options='--help'
@@ -109,6 +124,7 @@ _cairn() {
     doctor) options='--ckptdir --timeout --json --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
     slurm) options='--interval --ckptdir --name --keep --before --poll --signal --all-nodes --no-verify --help' ;;
+    service) options='--system --user --json --help' ;;
     help) options=$verbs ;;
     esac
     if [[ $word == -* || $verb == help ]]; then

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
-#include <linux/kcmp.h>
 #include <linux/magic.h>
 #include <mqueue.h>
 #include <sys/ipc.h>
@@ -21,9 +20,11 @@
 #include <csignal>
 #include <fstream>
 
+#include "cli/doctor/container.h"
 #include "cli/doctor/look.h"
 #include "cli/doctor/probe.h"
 #include "common/fd.h"
+#include "common/same.h"
 #include "common/vdso.h"
 
 namespace cairn::doctor {
@@ -99,10 +100,8 @@ void refine_trace(Line& line, const Observation& seen, const Setting&) {
         line.remedy = "as root: setsebool -P deny_ptrace off";
     } else if (seen.fact("seccomp") == "2") {
         line.found += "; a seccomp filter is on this shell (a container?)";
-        line.remedy =
-            "start the container with --cap-add=SYS_PTRACE or --security-opt seccomp=unconfined, or the "
-            "service "
-            "without its filter";
+        line.remedy = add_capabilities(runtime_here(), "SYS_PTRACE") +
+                      " (or --security-opt seccomp=unconfined), or start the service without its filter";
     } else if (!apparmor.empty() && apparmor != "unconfined") {
         line.found += "; AppArmor's profile here is " + apparmor;
         line.remedy =
@@ -140,6 +139,17 @@ Observation fetch_descriptor(const Setting&) {
     });
 }
 
+// Without it programs send their descriptors themselves, from one socket to the other.
+void refine_fetch(Line& line, const Observation& seen, const Setting&) {
+    if (seen.error != EPERM && seen.error != ENOSYS) return;
+    line.state = State::slower;
+    line.meaning =
+        "programs send their descriptors to the checkpoint, and its pause takes longer; one that has used up "
+        "its limit of "
+        "open files can't be saved";
+    line.remedy = allow_call(runtime_here(), "pidfd_getfd", "SYS_PTRACE");
+}
+
 // The same rules hold for all that looks into another process.
 void refine_look(Line& line, const Observation& seen, const Setting&) {
     if (seen.error == EPERM || seen.error == EACCES)
@@ -149,9 +159,25 @@ void refine_look(Line& line, const Observation& seen, const Setting&) {
 Observation compare(const Setting&) {
     const Fd one(::open("/", O_PATH | O_CLOEXEC));
     const Fd two(::fcntl(one.get(), F_DUPFD_CLOEXEC, 0));
-    const pid_t self = ::getpid();
-    const long order = ::syscall(SYS_kcmp, self, self, KCMP_FILE, one.get(), two.get());
-    return order == 0 ? worked("shared descriptors are told from others (kcmp)") : failed("kcmp");
+    const auto same = same_description(one.get(), two.get());
+    if (!same || !*same) {
+        auto seen = failed("", same ? EINVAL : same.error().number);
+        seen.said = same ? "kcmp tells nothing" : same.error().what;
+        return seen;
+    }
+    if (kcmp_is_allowed()) return worked("shared descriptors are told from others (kcmp)");
+    auto seen = worked("kcmp is forbidden");
+    seen.facts["forbidden"] = "1";
+    return seen;
+}
+
+void refine_compare(Line& line, const Observation& seen, const Setting&) {
+    if (seen.fact("forbidden") != "1") return;
+    line.state = State::slower;
+    line.meaning =
+        "descriptors are compared one by one: where thousands are of one file, the pause of a checkpoint "
+        "takes seconds";
+    line.remedy = allow_call(runtime_here(), "kcmp", "SYS_PTRACE");
 }
 
 Observation close_ranges(const Setting&) {
@@ -259,11 +285,12 @@ constexpr std::array probes{
           refine_look},
     Probe{Group::checkpoint, "descriptors", fetch_descriptor, State::missing, true,
           "open files and sockets of programs can't be looked at, so none can be saved",
-          "a kernel from 5.6 on; in a container: one whose seccomp filter allows pidfd_getfd", refine_look},
+          "a kernel from 5.6 on; in a container: one whose seccomp filter allows pidfd_getfd", refine_fetch},
     Probe{Group::checkpoint, "kcmp", compare, State::missing, true,
           "it isn't known which descriptors programs share",
           "a kernel with CONFIG_KCMP; in a container: a seccomp filter that allows kcmp, or "
-          "--cap-add=SYS_PTRACE"},
+          "--cap-add=SYS_PTRACE",
+          refine_compare},
     Probe{Group::checkpoint, "close_range", close_ranges, State::missing, true,
           "copies of programs would keep their descriptors open, and restarts fail",
           "a kernel from 5.9 on; in a container: a newer runtime, whose seccomp filter knows close_range"},

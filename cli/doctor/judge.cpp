@@ -34,8 +34,8 @@ Line judge(const Probe& probe, const Observation& seen, const Setting& setting) 
 }
 
 const Probe* find_probe(std::string_view name) {
-    for (const auto probes : {checkpoint_probes(), socket_probes(), restart_probes(), speed_probes(),
-                              storage_probes(), limit_probes(), rehearsal_probes()})
+    for (const auto probes : {container_probes(), checkpoint_probes(), socket_probes(), restart_probes(),
+                              speed_probes(), storage_probes(), limit_probes(), rehearsal_probes()})
         for (const Probe& probe : probes)
             if (probe.name == name) return &probe;
     return nullptr;

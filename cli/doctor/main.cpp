@@ -125,8 +125,8 @@ Setting prepare(const Options& options) {
 std::vector<Line> examine(const Setting& setting, Clock::time_point until) {
     // The rehearsal first: it takes longest.
     std::vector<const Probe*> probes;
-    for (const auto& group : {rehearsal_probes(), checkpoint_probes(), socket_probes(), restart_probes(),
-                              speed_probes(), storage_probes(), limit_probes()})
+    for (const auto& group : {rehearsal_probes(), container_probes(), checkpoint_probes(), socket_probes(),
+                              restart_probes(), speed_probes(), storage_probes(), limit_probes()})
         for (const Probe& probe : group) probes.push_back(&probe);
     std::vector<Attempt> attempts;
     for (const Probe* probe : probes)

@@ -51,6 +51,7 @@ struct Probe {
     void (*refine)(Line&, const Observation&, const Setting&) = nullptr;
 };
 
+[[nodiscard]] std::span<const Probe> container_probes();
 [[nodiscard]] std::span<const Probe> checkpoint_probes();
 [[nodiscard]] std::span<const Probe> socket_probes();
 [[nodiscard]] std::span<const Probe> restart_probes();

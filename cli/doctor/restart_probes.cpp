@@ -12,6 +12,7 @@
 #include <csignal>
 #include <vector>
 
+#include "cli/doctor/container.h"
 #include "cli/doctor/look.h"
 #include "cli/doctor/probe.h"
 #include "common/choose_ids.h"
@@ -37,9 +38,10 @@ void refine_ids(Line& line, const Observation& seen, const Setting& setting) {
     if (seen.worked()) return;
     line.meaning = "processes get other ids in the kernel, and the same ones for programs (virtual ids)";
     if (setting.root)
-        line.remedy = seen.error == ENOSYS
-                          ? "a kernel from 5.5 on; in a container: a newer runtime"
-                          : "start the container with --cap-add=CHECKPOINT_RESTORE (or SYS_ADMIN)";
+        line.remedy =
+            seen.error == ENOSYS
+                ? "a kernel from 5.5 on; in a container: " + add_capabilities(runtime_here(), "SYS_ADMIN")
+                : add_capabilities(runtime_here(), "CHECKPOINT_RESTORE") + " (or SYS_ADMIN)";
 }
 
 bool write_text(const char* path, const std::string& text) {
@@ -166,7 +168,13 @@ void refine_privileges(Line& line, const Observation& seen, const Setting& setti
     line.meaning =
         "what these allow isn't done: programs that need them aren't brought back, or are as an ordinary "
         "user's";
-    line.remedy = "start the container with --cap-add for each, or --privileged";
+    line.remedy = "only if a program needs one: " + add_capabilities(runtime_here(), "NAME");
+}
+
+void refine_clocks(Line& line, const Observation& seen, const Setting&) {
+    const Runtime runtime = runtime_here();
+    if (seen.worked() || (runtime == Runtime::none && own_status("Seccomp") != "2")) return;
+    line.remedy = add_capabilities(runtime, "SYS_ADMIN SYS_TIME") + ", or restart with --clocks=host";
 }
 
 constexpr std::array restarts{
@@ -177,11 +185,11 @@ constexpr std::array restarts{
           "as root: allow user namespaces (in a container: a seccomp filter that allows unshare; in a chroot "
           "there are none)",
           refine_namespaces},
-    Probe{
-        Group::restart, "clocks", continue_clocks, State::missing, false,
-        "a checkpoint from before a reboot, or of another machine, is refused but with --clocks=host; then "
-        "waits may last too long",
-        "an ordinary user needs user namespaces for it (see there), everybody a kernel with CONFIG_TIME_NS"},
+    Probe{Group::restart, "clocks", continue_clocks, State::missing, false,
+          "a checkpoint from before a reboot, or of another machine, is refused but with --clocks=host; then "
+          "waits may last too long",
+          "an ordinary user needs user namespaces for it (see there), everybody a kernel with CONFIG_TIME_NS",
+          refine_clocks},
     Probe{Group::restart, "execveat", execute_by_descriptor, State::missing, true,
           "no program can be restarted",
           "a kernel from 3.19 on; in a container: a seccomp filter that allows execveat"},

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 
+#include "cli/doctor/container.h"
 #include "cli/doctor/look.h"
 #include "cli/doctor/probe.h"
 #include "common/fd.h"
@@ -104,6 +105,11 @@ Observation open_map_files(const Setting&) {
                 : failed("/proc/self/map_files");
 }
 
+void refine_moving(Line& line, const Observation& seen, const Setting&) {
+    if ((seen.error == EPERM || seen.error == ENOSYS) && runtime_here() != Runtime::none)
+        line.remedy = allow_call(runtime_here(), "userfaultfd");
+}
+
 constexpr std::array speeds{
     Probe{Group::checkpoint, "pagemap", own_pagemap, State::missing, true,
           "it isn't known which pages there are, so none can be saved",
@@ -114,12 +120,13 @@ constexpr std::array speeds{
           "shared memory without a name is read as far as programs have it mapped; root reads all of it", ""},
     Probe{Group::speed, "futex_waitv", waits, State::slower, false,
           "who stands still for a checkpoint looks every few milliseconds whether it is over",
-          "a kernel from 5.16 on"},
+          "a kernel from 5.16 on; in a container: a newer runtime, whose seccomp filter knows futex_waitv"},
     Probe{Group::speed, "huge_pages", huge_pages, State::note, false, "", "", refine_huge_pages},
     Probe{Group::speed, "uffd_move", move_pages, State::slower, false,
           "memory is read in small pages where it belongs: a restart takes longer",
           "a kernel from 6.8 on with CONFIG_USERFAULTFD; in a container: a seccomp filter that allows "
-          "userfaultfd"},
+          "userfaultfd",
+          refine_moving},
     Probe{Group::speed, "lazy", lazily, State::slower, false,
           "lazy restarts: not here, memory is read before the programs go on",
           "run the restart as root, on Linux 6.17 or newer"},

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <sstream>
 
-#include "cli/slurm/commands.h"
+#include "cli/job/commands.h"
 
 namespace cairn::slurm {
 namespace {
@@ -48,7 +48,7 @@ Result<Job> this_job() {
         return job;
     }
     std::istringstream lines(
-        TRY(ask_command({"scontrol", "show", "hostnames", variable("SLURM_JOB_NODELIST")}, patience)));
+        TRY(job::ask_command({"scontrol", "show", "hostnames", variable("SLURM_JOB_NODELIST")}, patience)));
     for (std::string line; std::getline(lines, line);)
         if (!line.empty()) job.nodes.push_back(line);
     if (job.nodes.empty() || job.nodes[0] != job.node)
@@ -77,22 +77,22 @@ JobState parse_job_state(const std::string& text) {
 }
 
 Result<JobState> job_state(const Job& job) {
-    const std::string text = TRY(ask_command({"scontrol", "show", "-o", "job", job.id}, patience));
+    const std::string text = TRY(job::ask_command({"scontrol", "show", "-o", "job", job.id}, patience));
     JobState state = parse_job_state(text);
     if (state.state.empty()) return fail("scontrol doesn't tell the state of job {}", job.id);
     return state;
 }
 
 Result<> set_comment(const Job& job, const std::string& text) {
-    return error_of(ask_command({"scontrol", "update", "JobId=" + job.id, "Comment=" + text}, patience));
+    return error_of(job::ask_command({"scontrol", "update", "JobId=" + job.id, "Comment=" + text}, patience));
 }
 
 Result<> requeue(const Job& job) {
-    return error_of(ask_command({"scontrol", "requeue", job.id}, patience));
+    return error_of(job::ask_command({"scontrol", "requeue", job.id}, patience));
 }
 
 Result<std::string> address_of(const std::string& node) {
-    const std::string text = TRY(ask_command({"scontrol", "show", "-o", "node", node}, patience));
+    const std::string text = TRY(job::ask_command({"scontrol", "show", "-o", "node", node}, patience));
     const std::string address = field_of(text, "NodeAddr");
     return address.empty() ? node : address;
 }

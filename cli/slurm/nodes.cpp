@@ -45,8 +45,8 @@ std::size_t place_of(const std::vector<std::string>& nodes, const std::string& n
 
 }  // namespace
 
-Words Party::on_node(std::size_t node, const std::string& verb, const Words& more) const {
-    Words words;
+job::Words Party::on_node(std::size_t node, const std::string& verb, const job::Words& more) const {
+    job::Words words;
     if (node > 0)
         // All that the job has on the node, beside other steps: this step is the job's part there.
         words = {"srun",
@@ -114,12 +114,12 @@ Result<> prepare_spawning(const Party& party, const std::string& folder) {
 }
 
 Result<> spawn(std::span<char* const> words) {
-    const Words all(words.begin(), words.end());
+    const job::Words all(words.begin(), words.end());
     auto at = std::ranges::find(all, "--");
     if (at == all.end() || at - all.begin() < 4)
         return fail_code(ExitCode::usage, "slurm spawn: only what `cairn slurm run` writes calls it");
     const Party party{
-        .session = all[0], .nodes = Words(all.begin() + 3, at), .endpoint = all[1], .key = all[2]};
+        .session = all[0], .nodes = job::Words(all.begin() + 3, at), .endpoint = all[1], .key = all[2]};
     for (++at; at != all.end() && at->starts_with('-');) ++at;  // -x: what mpiexec wants of X11
     if (at == all.end()) return fail_code(ExitCode::usage, "slurm spawn: on which node?");
     const std::size_t node = place_of(party.nodes, *at);
@@ -127,8 +127,8 @@ Result<> spawn(std::span<char* const> words) {
     std::string command;
     for (++at; at != all.end(); ++at) command += (command.empty() ? "" : " ") + *at;
     // It ends at once: a process that waits for srun would belong to the computation.
-    return error_of(
-        start_command(party.on_node(node, "launch", {"--", "/bin/sh", "-c", command}), Standing::alone));
+    return error_of(job::start_command(party.on_node(node, "launch", {"--", "/bin/sh", "-c", command}),
+                                       job::Standing::alone));
 }
 
 }  // namespace cairn::slurm

@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "cli/slurm/commands.h"
+#include "cli/job/commands.h"
 #include "cli/slurm/job.h"
 
 namespace cairn::slurm {
@@ -28,8 +28,8 @@ struct Party {
     [[nodiscard]] std::string session_of(std::size_t node) const {
         return session + "-n" + std::to_string(node);
     }
-    // `cairn VERB`, with what joins the computation there, to be run on that node by start_command().
-    [[nodiscard]] Words on_node(std::size_t node, const std::string& verb, const Words& more) const;
+    // `cairn VERB`, with what joins the computation there, to be run on that node by job::start_command().
+    [[nodiscard]] job::Words on_node(std::size_t node, const std::string& verb, const job::Words& more) const;
 };
 
 // Chooses where the root listens; the key is there when it does (publish_key).

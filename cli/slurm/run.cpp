@@ -10,10 +10,12 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/slurm/commands.h"
+#include "cli/job/commands.h"
+#include "cli/job/coordinator.h"
+#include "cli/job/folder.h"
+#include "cli/job/saved.h"
 #include "cli/slurm/job.h"
 #include "cli/slurm/nodes.h"
-#include "cli/slurm/saved.h"
 #include "common/human.h"
 #include "common/image/manifest.h"
 #include "common/layout.h"
@@ -23,19 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-void say(const std::string& text) {
-    fmt::print(stderr, "cairn: {}\n", printable(text));
-}
-
-// All that a process can handle, but what a fault of its own raises.
-sigset_t handled_signals() {
-    sigset_t set;
-    ::sigfillset(&set);
-    for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
-        ::sigdelset(&set, number);
-    return set;
-}
 
 // Not for the program: Slurm sends SIGCONT before every other signal, and who stops a job stops all of its
 // processes.
@@ -64,7 +53,7 @@ class Run {
     void check_output() const;
     Result<> make_folder();
     Result<> start_coordinator();
-    Result<> restart(const Saved& saved);
+    Result<> restart(const job::Saved& saved);
     Result<> launch();
     Result<int> stay();
     void reap();
@@ -95,7 +84,8 @@ void Run::check_output() const {
     if (job_.restarts > 0 || (mode != nullptr && *mode == 'a') || ::fstat(STDOUT_FILENO, &status) != 0)
         return;
     if (S_ISREG(status.st_mode))
-        say("note: what the job has printed is lost when it is requeued, unless sbatch is given "
+        job::say(
+            "note: what the job has printed is lost when it is requeued, unless sbatch is given "
             "--open-mode=append (or the "
             "site has JobFileAppend=1)");
 }
@@ -107,46 +97,29 @@ Result<> Run::make_folder() {
     if (settings_.name.empty() && job_.restarts == 0 && fs::exists(folder_, problem)) {
         const std::string aside = fmt::format("{}.{}", folder_, std::time(nullptr));
         fs::rename(folder_, aside, problem);
-        say(fmt::format("{} was there before this job began, and is {} now", folder_, aside));
+        job::say(fmt::format("{} was there before this job began, and is {} now", folder_, aside));
     }
-    fs::create_directories(settings_.folder, problem);
-    if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno("slurm run: {}", folder_);
-    // Where others can write beside it one of them may have made it first: the coordinator's key comes into
-    // it, and what is executed.
-    struct stat status {};
-    if (::lstat(folder_.c_str(), &status) != 0) return fail_errno("slurm run: {}", folder_);
-    if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() ||
-        (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return fail_code(ExitCode::refused, "slurm run: {} isn't a folder that you alone can write", folder_);
+    if (auto made = job::make_own_folder(folder_); !made)
+        return std::unexpected(std::move(made.error()).in("slurm run"));
     return {};
 }
 
 Result<> Run::start_coordinator() {
-    Words words{own_program("cairn"),
-                "coordinator",
-                "--daemon",
-                "--auto",
-                "--linger",
-                "60",
-                "--session",
-                party_.session_of(0),
-                "--ckptdir",
-                folder_,
-                "--interval",
-                fmt::format("{}", settings_.interval),
-                "--keep",
-                std::to_string(settings_.keep)};
-    if (party_.several())
-        words.insert(words.end(), {"--listen", party_.endpoint, "--host", Party::host_name(0)});
-    const Ended started = TRY(run_command(words, std::chrono::seconds(60), Errors::taken));
-    if (started.code != 0) return fail("the job's coordinator: {}", printable_lines(started.out));
+    job::Coordinator wish{.session = party_.session_of(0),
+                          .folder = folder_,
+                          .interval = settings_.interval,
+                          .keep = settings_.keep,
+                          .more = {}};
+    if (party_.several()) wish.more = {"--listen", party_.endpoint, "--host", Party::host_name(0)};
+    if (auto started = job::start_coordinator(wish); !started)
+        return std::unexpected(std::move(started.error()).in("the job's coordinator"));
     if (!party_.several()) return {};
     CHECK_OK(publish_key(party_));
     return prepare_spawning(party_, folder_);
 }
 
 Result<> Run::launch() {
-    Words program{"--"};
+    job::Words program{"--"};
     program.insert(program.end(), settings_.program.begin(), settings_.program.end());
     if (settings_.batch_script) {
         // Slurm's own copy is removed when the job leaves the node.
@@ -158,18 +131,18 @@ Result<> Run::launch() {
     }
     const std::size_t nodes = settings_.all_nodes ? party_.nodes.size() : 1;
     for (std::size_t node = 0; node < nodes; ++node) {
-        const pid_t pid = TRY(start_command(party_.on_node(node, "launch", program)));
+        const pid_t pid = TRY(job::start_command(party_.on_node(node, "launch", program)));
         running_[pid] = node;
     }
     return {};
 }
 
-Result<> Run::restart(const Saved& saved) {
+Result<> Run::restart(const job::Saved& saved) {
     const auto& hosts = saved.manifest.hosts;
     const bool several = !hosts.empty() && saved.manifest.images.empty();
     for (std::size_t node = 0; node < std::max<std::size_t>(hosts.size(), 1); ++node) {
         std::size_t place = node;
-        Words more;
+        job::Words more;
         if (several) {
             const std::string& name = hosts[node].name;
             for (place = 0; place < party_.nodes.size() && Party::host_name(place) != name;) ++place;
@@ -179,7 +152,7 @@ Result<> Run::restart(const Saved& saved) {
             more = {"--host", name, "--wait", "600"};
         }
         more.push_back(saved.folder);
-        const pid_t pid = TRY(start_command(party_.on_node(place, "restart", more)));
+        const pid_t pid = TRY(job::start_command(party_.on_node(place, "restart", more)));
         running_[pid] = place;
     }
     return {};
@@ -190,7 +163,7 @@ void Run::reap() {
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
         const auto found = running_.find(pid);
         if (found == running_.end()) continue;
-        codes_[found->second] = exit_code_of(status);
+        codes_[found->second] = job::exit_code_of(status);
         running_.erase(found);
     }
 }
@@ -203,8 +176,8 @@ void Run::show_newest() {
     if (!manifest) return;
     shown_ = newest;
     last_took_ = manifest->total_ns;
-    if (const auto done = set_comment(job_, "cairn: " + describe({newest, *manifest})); !done)
-        say(fmt::format("the job's comment can't be set: {}", done.error().what));
+    if (const auto done = set_comment(job_, "cairn: " + job::describe({newest, *manifest})); !done)
+        job::say(fmt::format("the job's comment can't be set: {}", done.error().what));
 }
 
 // Whether preemption has been announced, or the time limit is near. Slurm is asked now and then, or now
@@ -215,7 +188,7 @@ bool Run::has_to_go(bool ask) {
         if (auto state = job_state(job_))
             state_ = std::move(*state);
         else
-            say(fmt::format("{}; the job goes on", state.error().what));
+            job::say(fmt::format("{}; the job goes on", state.error().what));
     }
     if (state_.preempted) return true;
     if (state_.end == 0 || settings_.before == 0) return false;
@@ -227,17 +200,15 @@ bool Run::has_to_go(bool ask) {
 
 // Makes the last checkpoint, with which the programs end, and hands the job back to Slurm.
 Result<int> Run::leave(const std::string& why) {
-    say(why + ": a checkpoint, and the job is requeued");
-    const auto done = run_command(
-        {own_program("cairn"), "checkpoint", "--kill", "--quiet", "--session", party_.session_of(0)},
-        std::chrono::hours(12));
+    job::say(why + ": a checkpoint, and the job is requeued");
+    const auto done = job::save_and_end(party_.session_of(0));
     const bool taken = done && done->code == 0;
     if (taken) show_newest();
     reap();
     if (!taken && codes_.contains(0)) return stay();  // it has come to its end meanwhile
     std::error_code problem;
     if (!taken && !fs::exists(folder_ + "/latest", problem)) {
-        say("there is no checkpoint to go on from, so the job isn't requeued");
+        job::say("there is no checkpoint to go on from, so the job isn't requeued");
         return stay();
     }
     constexpr int most_tries = 10;
@@ -252,7 +223,7 @@ Result<int> Run::leave(const std::string& why) {
         // Slurm ends the job with SIGTERM and, a while later, SIGKILL.
         const timespec a_while{requeued ? 600 : 5, 0};
         if (::sigtimedwait(&term, nullptr, &a_while) == SIGTERM || requeued) return 128 + SIGTERM;
-        say(fmt::format("the job can't be requeued: {}", requeued.error().what));
+        job::say(fmt::format("the job can't be requeued: {}", requeued.error().what));
     }
     return fail(
         "slurm run: the job ends here; its checkpoint is {}/latest, and a job with --name can go on from it",
@@ -268,7 +239,7 @@ void Run::judge_term() {
 }
 
 Result<int> Run::stay() {
-    const sigset_t signals = handled_signals();
+    const sigset_t signals = job::handled_signals();
     while (true) {
         const timespec tick{1, 0};
         siginfo_t info{};
@@ -300,8 +271,7 @@ Result<int> Run::stay() {
 
 // A job that Slurm is ending may have ended by SIGTERM with any code: its checkpoints are needed yet.
 void Run::finish(int code) {
-    static_cast<void>(run_command({own_program("cairn"), "quit", "--session", party_.session_of(0)},
-                                  std::chrono::seconds(20)));
+    job::quit_coordinator(party_.session_of(0));
     if (code != 0) return;
     const auto state = job_state(job_);
     if (!state || state->state != "RUNNING") return;
@@ -318,20 +288,20 @@ Result<int> Run::main() {
             "program by mpiexec (docs/slurm.md), any other by itself or with --all-nodes");
     check_output();
     CHECK_OK(make_folder());
-    const sigset_t signals = handled_signals();
+    const sigset_t signals = job::handled_signals();
     ::sigprocmask(SIG_BLOCK, &signals, nullptr);
     party_ = TRY(make_party(job_, folder_));
     std::vector<std::string> notes;
-    const auto saved = newest_good(folder_, settings_.verify, notes);
-    for (const std::string& note : notes) say(note);
+    const auto saved = job::newest_good(folder_, settings_.verify, notes);
+    for (const std::string& note : notes) job::say(note);
     CHECK_OK(start_coordinator());
     if (saved) {
         shown_ = saved->folder;
         last_took_ = saved->manifest.total_ns;
-        say(fmt::format("the job goes on from {} on {}", describe(*saved), job_.node));
+        job::say(fmt::format("the job goes on from {} on {}", job::describe(*saved), job_.node));
         CHECK_OK(restart(*saved));
     } else {
-        if (job_.restarts > 0) say("there is no good checkpoint; the job begins anew");
+        if (job_.restarts > 0) job::say("there is no good checkpoint; the job begins anew");
         CHECK_OK(launch());
     }
     return stay();

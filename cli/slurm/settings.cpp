@@ -3,13 +3,12 @@
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "cli/job/settings_lines.h"
 #include "common/name_lookup.h"
 
 namespace cairn::slurm {
@@ -17,22 +16,16 @@ namespace {
 
 namespace po = boost::program_options;
 
-template <class Number>
-bool take_number(const std::string& text, Number& number) {
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return problem == std::errc() && end == text.data() + text.size() && number >= 0 && number <= 1e8;
-}
-
 // False if there is no such setting, or it can't have this value.
 bool take_setting(const std::string& name, const std::string& value, Settings& settings) {
     if (name == "ckptdir") {
         settings.folder = value;
         return value.starts_with('/');
     }
-    if (name == "interval") return take_number(value, settings.interval);
-    if (name == "keep") return take_number(value, settings.keep) && settings.keep > 0;
-    if (name == "before") return take_number(value, settings.before);
-    if (name == "poll") return take_number(value, settings.poll);
+    if (name == "interval") return job::take_number(value, settings.interval);
+    if (name == "keep") return job::take_number(value, settings.keep) && settings.keep > 0;
+    if (name == "before") return job::take_number(value, settings.before);
+    if (name == "poll") return job::take_number(value, settings.poll);
     if (name == "signal") return (settings.warning = signal_number(value)) != 0;
     if (name == "verify") {
         settings.verify = value == "yes";
@@ -41,22 +34,13 @@ bool take_setting(const std::string& name, const std::string& value, Settings& s
     return false;
 }
 
-std::string trimmed(const std::string& text) {
-    const std::size_t first = text.find_first_not_of(" \t\r");
-    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") + 1 - first);
-}
-
 Result<> read_site_file(Settings& settings) {
     const char* named = std::getenv("CAIRN_SLURM_CONF");
     const std::string path = named != nullptr ? named : site_file;
-    std::ifstream file(path);
-    if (!file) {
-        if (named == nullptr && errno == ENOENT) return {};
-        return fail_errno("{}", path);
-    }
-    std::stringstream text;
-    text << file.rdbuf();
-    return read_site(text.str(), path, settings);
+    const auto text = TRY(job::text_of_file(path));
+    if (text) return read_site(*text, path, settings);
+    if (named == nullptr) return {};
+    return fail("{}: {}", path, std::strerror(ENOENT));
 }
 
 // %u is the user's name; a folder that is no whole path is below where the job was submitted.
@@ -86,20 +70,10 @@ int signal_number(std::string name) {
 }
 
 Result<> read_site(const std::string& text, const std::string& where, Settings& settings) {
-    std::istringstream lines(text);
-    int number = 0;
-    for (std::string line; std::getline(lines, line);) {
-        ++number;
-        line = trimmed(line.substr(0, line.find('#')));
-        if (line.empty()) continue;
-        const std::size_t equal = line.find('=');
-        const bool known =
-            equal != std::string::npos &&
-            take_setting(trimmed(line.substr(0, equal)), trimmed(line.substr(equal + 1)), settings);
-        if (!known)
-            return fail("{}, line {}: '{}' is no setting (docs/slurm.md lists them)", where, number, line);
-    }
-    return {};
+    return job::take_lines(text, where, "docs/slurm.md", job::Comments::anywhere,
+                           [&](const std::string& name, const std::string& value) {
+                               return take_setting(name, value, settings);
+                           });
 }
 
 Result<Settings> read_settings(std::span<char* const> words) {

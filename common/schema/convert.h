@@ -401,7 +401,7 @@ Result<T> from_json(const json& value, std::string_view what) {
 template <class T>
 Result<T> decode(std::span<const std::uint8_t> data, std::string_view what) {
     auto root = TRY(parse(data, what));
-    return from_json<T>(root, what);
+    return convert::from_json<T>(root, what);  // nlohmann's of this name would be considered as well
 }
 
 }  // namespace cairn::schema::convert

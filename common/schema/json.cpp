@@ -24,7 +24,7 @@ void binary_to_hex(json& value) {
 
 }  // namespace
 
-using convert::decode, convert::from_json, convert::Style, convert::write;
+using convert::decode, convert::Style, convert::write;
 
 json to_json(const Process& process) {
     return write(process, Style::text);
@@ -40,10 +40,10 @@ json to_json(const Manifest& manifest) {
 }
 
 Result<Process> process_from_json(const json& value) {
-    return from_json<Process>(value, "process");
+    return convert::from_json<Process>(value, "process");
 }
 Result<Manifest> manifest_from_json(const json& value) {
-    return from_json<Manifest>(value, "manifest");
+    return convert::from_json<Manifest>(value, "manifest");
 }
 
 std::string dump(const json& value, int indent) {

@@ -7,6 +7,7 @@
 #include <linux/wait.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -283,6 +284,38 @@ long peek_status(long child) {
     return info.status | (info.code == dumped ? 0x80 : 0);
 }
 
+// Nothing waits here: the message is the first on its way, and fits.
+long send_descriptors(long socket, const AgentLoan& loan) {
+    struct {
+        std::uint64_t length;
+        std::int32_t level, type, numbers[max_lent];
+    } control;  // cmsghdr and what follows it
+    constexpr std::uint64_t head = offsetof(decltype(control), numbers);
+    const std::uint32_t count = loan.count < max_lent ? loan.count : max_lent;
+    control.length = head + count * sizeof control.numbers[0];
+    control.level = SOL_SOCKET;
+    control.type = SCM_RIGHTS;
+    for (std::uint32_t i = 0; i < count; ++i) control.numbers[i] = loan.numbers[i];
+    char byte = 0;
+    iovec data = {&byte, 1};
+    msghdr message = {};
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = control.length;
+    return call(SYS_sendmsg, socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// All threads stand still: nobody in the process sees the socket's number.
+long lend(const AgentLoan& loan) {
+    const long socket = call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket < 0) return socket;
+    long done = call(SYS_connect, socket, loan.address, loan.address_length);
+    if (done == 0) done = send_descriptors(socket, loan);
+    call(SYS_close, socket);
+    return done;
+}
+
 long obey(AgentThread* self, Door* door, std::uint32_t command) {
     switch (command) {
         case agent_collect:
@@ -303,6 +336,8 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             return peek_status(static_cast<long>(door->argument));
         case agent_resident:
             return call(SYS_mincore, door->argument, door->argument2, door->resident);
+        case agent_lend:
+            return lend(*reinterpret_cast<const AgentLoan*>(door->resident));
         default:
             return -22;
     }

@@ -110,17 +110,18 @@ Result<> look_at(Description& found, const std::string& folder, int number) {
 
 }  // namespace
 
-Result<Description> describe(const Holder& holder, ProgramFd number, bool& close_on_exec) {
+Result<Description> describe(const Holder& holder, ProgramFd number, Result<Fd> duplicate,
+                             bool& close_on_exec) {
     Description found;
     found.holder = holder;
     found.number = number;
-    found.duplicate.reset(static_cast<int>(::syscall(SYS_pidfd_getfd, holder.pidfd, number.number(), 0U)));
-    if (!found.duplicate) {
-        if (errno == EMFILE)
-            return fail_errno("{}: too many open files in the group: raise `ulimit -Hn` of the coordinator",
-                              found.who());
-        return fail_errno("{} can't be duplicated (pidfd_getfd)", found.who());
+    if (!duplicate) {
+        const char* advice = duplicate.error().number == EMFILE
+                                 ? "too many open files in the group: raise `ulimit -Hn` of the coordinator"
+                                 : "it can't be duplicated";
+        return std::unexpected(std::move(duplicate.error()).in(fmt::format("{}: {}", found.who(), advice)));
     }
+    found.duplicate = std::move(*duplicate);
     if (auto done = look_at(found, proc_folder(holder), number.number()); !done)
         return std::unexpected(std::move(done.error()).in(found.who()));
     close_on_exec = (info_number(found.info, "flags", 8) & O_CLOEXEC) != 0;

@@ -69,8 +69,10 @@ struct Looked {
 // The descriptors of a process, lowest first.
 [[nodiscard]] Result<std::vector<ProgramFd>> list_descriptors(const Holder& holder);
 
-// Everything about one descriptor. close_on_exec is the descriptor's, not the description's.
-[[nodiscard]] Result<Description> describe(const Holder& holder, ProgramFd number, bool& close_on_exec);
+// Everything about one descriptor, of which `duplicate` is one. close_on_exec is the descriptor's, not the
+// description's.
+[[nodiscard]] Result<Description> describe(const Holder& holder, ProgramFd number, Result<Fd> duplicate,
+                                           bool& close_on_exec);
 
 // The same of a duplicate that we have already: one that was sent through the socket `where`, and that nobody
 // has received.

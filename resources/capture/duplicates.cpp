@@ -1,10 +1,5 @@
 #include "resources/capture/duplicates.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "resources/capture/description.h"
 #include "resources/schema/descriptor_room.h"
 
@@ -33,13 +28,11 @@ void Duplicates::use(const Description& description) {
 }
 
 void Duplicates::take_again(const Description& description) {
-    constexpr unsigned pidfd_thread = O_EXCL;
-    const Holder& holder = description.holder;
-    const bool by_thread = holder.tid != 0 && holder.tid != holder.pid;
-    const Fd pidfd(static_cast<int>(
-        ::syscall(SYS_pidfd_open, by_thread ? holder.tid : holder.pid, by_thread ? pidfd_thread : 0U)));
-    description.duplicate.reset(
-        static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd.get(), description.number.number(), 0U)));
+    static const Borrow nothing;
+    Holder holder = description.holder;
+    holder.pidfd = -1;  // closed by now
+    Taking taking(borrow_ == nullptr ? nothing : *borrow_, holder, std::span(&description.number, 1));
+    if (auto taken = taking.next()) description.duplicate = std::move(*taken);
     if (description.duplicate) add(description);
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <deque>
 
+#include "resources/capture/take.h"
+
 namespace cairn::capture {
 
 struct Description;
@@ -15,6 +17,8 @@ class Duplicates {
   public:
     // As many as the limit of descriptors leaves room for.
     Duplicates();
+    // Which stays where it is: how a process sends what may not be taken from it (ObjectOptions::borrow).
+    void borrow_by(const Borrow& borrow) { borrow_ = &borrow; }
     // From now on it may lose its duplicate. It must stay where it is.
     void add(const Description& description);
     // It is asked for: taken again if it isn't there; without success if its process has been killed.
@@ -24,6 +28,7 @@ class Duplicates {
   private:
     void take_again(const Description& description);
     void make_room();
+    const Borrow* borrow_ = nullptr;
     std::size_t most_, held_ = 0;
     std::uint64_t uses_ = 0;
     std::deque<const Description*> dispensable_;  // that have one, oldest first

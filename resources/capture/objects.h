@@ -1,8 +1,8 @@
 // Everything behind descriptors and mappings: open files, pipes, terminals, shared memory.
 //
 // Read from outside while every process of the group stands still: pidfd_getfd(2) gives a duplicate of each
-// descriptor (the same open file description), kcmp(2) tells descriptions apart, /proc/PID/fdinfo and ioctls
-// say the rest. Nothing is consumed, moved or changed.
+// descriptor (the same open file description; take.h), kcmp(2) tells descriptions apart, /proc/PID/fdinfo and
+// ioctls say the rest. Nothing is consumed, moved or changed.
 //
 // Order of use: descriptors(), file(), mapped_file(), shared_memory(), terminal_of() in any order and for all
 // processes; capture_contents(); release(); then the processes may go on; finish(); take().
@@ -14,11 +14,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "common/external_policy.h"
+#include "common/fd.h"
 #include "common/image/writer.h"
 #include "common/ipc_map.h"
 #include "common/region.h"
@@ -67,6 +69,9 @@ struct ObjectOptions {
     std::function<Result<std::vector<std::uint8_t>>(const Holder&, ProgramAddress start,
                                                     std::uint64_t length)>
         mincore;
+    // Duplicates of these descriptors of the process (at most max_lent of common/agent.h), which it sends
+    // itself. For where pidfd_getfd is forbidden. Empty: there it fails.
+    std::function<Result<std::vector<Fd>>(const Holder&, std::span<const ProgramFd>)> borrow;
     std::string cid;
     std::int32_t np = 0;
     MeetHosts meet;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/same.h"
+#include "resources/capture/take.h"
 #include "resources/memory/capture.h"
 
 namespace cairn::capture {
@@ -25,8 +27,28 @@ struct Place {
     std::int64_t object = -1;
     std::size_t index = 0;
 };
+
+// All eventfds are of one inode, and each has a number that it keeps (since Linux 5.2): thousands needn't be
+// compared.
+Inode place_of(const Description& found) {
+    constexpr dev_t of_eventfds = ~dev_t{0};
+    if (info_field(found.info, "eventfd-id")) return {of_eventfds, info_number(found.info, "eventfd-id")};
+    return inode_of(found.status);
+}
+
+// Without kcmp nothing tells an order.
+Result<Place> find_one_by_one(const Table& table, const std::vector<std::int64_t>& of_inode,
+                              const Description& found) {
+    for (std::size_t index = 0; index < of_inode.size(); ++index) {
+        const bool same = TRY(same_description(found.fd(), table.descriptions.at(of_inode[index]).fd()));
+        if (same) return Place{of_inode[index], index};
+    }
+    return Place{-1, of_inode.size()};
+}
+
 Result<Place> find_place(const Table& table, const std::vector<std::int64_t>& of_inode,
                          const Description& found) {
+    if (!kcmp_is_allowed()) return find_one_by_one(table, of_inode, found);
     std::size_t low = 0, high = of_inode.size();
     while (low < high) {
         const std::size_t middle = (low + high) / 2;
@@ -55,7 +77,7 @@ void Table::external(const std::string& what, const std::string& fate) {
 }
 
 Result<std::int64_t> Table::enter(Description found) {
-    auto& of_inode = known[inode_of(found.status)];
+    auto& of_inode = known[place_of(found)];
     const auto place = TRY(find_place(*this, of_inode, found));
     if (place.object >= 0) return place.object;
     schema::Object& object = add(schema::File{});
@@ -73,6 +95,7 @@ Result<std::int64_t> Table::enter(Description found) {
 
 ObjectTable::ObjectTable(ObjectOptions options) : table_(std::make_unique<Table>()) {
     table_->options = std::move(options);
+    table_->duplicates.borrow_by(table_->options.borrow);
 }
 ObjectTable::ObjectTable(ObjectTable&&) noexcept = default;
 ObjectTable& ObjectTable::operator=(ObjectTable&&) noexcept = default;
@@ -88,9 +111,10 @@ Result<std::vector<schema::Descriptor>> ObjectTable::descriptors(const Holder& h
     auto numbers = TRY(list_descriptors(holder));
     std::vector<schema::Descriptor> result;
     std::set<std::int64_t> seen;
+    Taking taking(table.options.borrow, holder, numbers);
     for (const ProgramFd number : numbers) {
         bool close_on_exec = false;
-        auto found = TRY(describe(holder, number, close_on_exec));
+        auto found = TRY(describe(holder, number, taking.next(), close_on_exec));
         const std::size_t before = table.objects.size();
         const Locks locks = locks_of(found);
         auto id = TRY(table.enter(std::move(found)));

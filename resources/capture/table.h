@@ -32,8 +32,9 @@ struct Table {
 
     Duplicates duplicates;                             // of these:
     std::map<std::int64_t, Description> descriptions;  // object id -> what was found; emptied by release()
-    std::map<Inode, std::vector<std::int64_t>> known;  // descriptions of an inode, in the order of kcmp
-    std::map<Inode, std::int64_t> pipes;               // pipe_of()
+    std::map<Inode, std::vector<std::int64_t>>
+        known;                            // descriptions of an inode, in the order of kcmp, if it is allowed
+    std::map<Inode, std::int64_t> pipes;  // pipe_of()
     SockDiag sock_diag;
     std::vector<std::string> externals;  // connections to the outside, for ExternalPolicy::refuse
     std::set<pid_t> members;             // processes and zombies of the group

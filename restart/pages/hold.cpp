@@ -1,6 +1,5 @@
 #include "restart/pages/hold.h"
 
-#include <linux/kcmp.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +14,7 @@
 
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
+#include "common/same.h"
 
 namespace cairn::restart::pages {
 namespace {
@@ -61,16 +61,12 @@ bool in_our_pid_namespace(pid_t pid) {
            ::stat(fmt::format("/proc/{}/ns/pid", pid).c_str(), &other) == 0 && own.st_ino == other.st_ino;
 }
 
-bool same_memory(pid_t one, pid_t other) {
-    return ::syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
-}
-
 }  // namespace
 
 std::vector<pid_t> sharing_memory(pid_t pid) {
     std::vector<pid_t> result = {pid};
     for (const auto other : proc::processes())
-        if (other != pid && same_memory(pid, other)) result.push_back(other);
+        if (other != pid && share_memory(pid, other)) result.push_back(other);
     return result;
 }
 
@@ -127,7 +123,7 @@ pid_t Hold::forked() {
                                   forking_calls.end())
                 continue;
             const auto child = static_cast<pid_t>(registers->rax);
-            if (child > 0 && same_memory(tid, child)) continue;  // a thread
+            if (child > 0 && share_memory(tid, child)) continue;  // a thread
             thread.counted = true;
             return child > 0 && in_our_pid_namespace(tid) ? child : 0;
         }

@@ -149,7 +149,8 @@ Result<pid_t> start_launcher(std::vector<Rank> ranks) {
     (void)::setsid();
     ::prctl(PR_SET_NAME, "cairn-pmi");
     keep_only(ranks);
-    (void)::chdir("/");
+    // A variable, because g++ with _FORTIFY_SOURCE doesn't let the answer be thrown away by a cast.
+    [[maybe_unused]] const int in_root = ::chdir("/");
     Launcher(std::move(ranks)).serve();
 }
 

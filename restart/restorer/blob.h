@@ -33,9 +33,9 @@ T* at(std::uint64_t address) {
 
 using Entry = void (*)(void*);
 
-// clone3 of a thread with a stack of its own; it calls entry(argument) and never comes back. `tid`: 0 for
-// any. `alive`, unless null, isn't 0 from now until the thread has left its stack for good; then a futex
-// wakes.
+// A thread with a stack of its own (clone3, or clone where that is hidden); it calls entry(argument) and
+// never comes back. `tid`: 0 for any. `alive`, unless null, isn't 0 from now until the thread has left its
+// stack for good; then a futex wakes.
 [[gnu::visibility("hidden")]] long start_thread(std::uint64_t stack, std::uint64_t stack_size,
                                                 std::int32_t tid, Entry entry, void* argument,
                                                 std::uint32_t* alive);

@@ -1,14 +1,17 @@
 #include "restart/terminal/witness.h"
 
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 
+#include "common/fd.h"
 #include "common/proc.h"
 
 namespace cairn::restart {
@@ -27,8 +30,17 @@ namespace {
 // the last of his children has gone doesn't wait for this one.
 pid_t start() {
     const pid_t tool = ::getpid();
+    std::array<int, 2> ends{-1, -1};
+    (void)!::pipe2(ends.data(), O_CLOEXEC);
+    Fd told(ends[0]), tells(ends[1]);
     const auto pid = static_cast<pid_t>(::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr, 0UL));
     if (pid == 0) stand_by(tool);
+    // On a busy machine it would still have the programs' descriptors when they go on, and keep an end of
+    // file from them. With the others it lets go of this pipe; where none could be had there is no waiting.
+    tells.reset();
+    char nothing = 0;
+    while (told && ::read(told.get(), &nothing, 1) < 0 && errno == EINTR) {
+    }
     return pid;
 }
 

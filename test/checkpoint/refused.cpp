@@ -124,6 +124,17 @@ pid_t shared_memory() {
     return child;
 }
 
+// proc(5), field 3 of stat; D: asleep in the kernel, and no signal wakes it.
+char state_of(pid_t pid) {
+    char path[32], text[256] = {};
+    snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(file >= 0 && read(file, text, sizeof text - 1) > 0 && close(file) == 0);
+    const char* name_end = strrchr(text, ')');
+    CHECK(name_end != nullptr);
+    return name_end[2];
+}
+
 // A grandchild that doesn't exec: its parent, our child, sleeps in the kernel.
 pid_t asleep_in_vfork() {
     const pid_t child = fork();
@@ -132,7 +143,7 @@ pid_t asleep_in_vfork() {
             for (;;) syscall(SYS_pause);
         _exit(0);
     }
-    test::nap(100);
+    while (state_of(child) != 'D') test::nap(10);
     return child;
 }
 

@@ -9,7 +9,7 @@ exits 2 cairn lauch
 says "did you mean 'cairn launch'?" "$err"
 exits 2 cairn frobnicate
 says "cairn help" "$err"
-for verb in launch checkpoint restart list status interval kill quit coordinator inspect slurm; do
+for verb in launch checkpoint restart list status interval kill quit coordinator inspect slurm service; do
     exits 0 cairn help "$verb"
     says "$verb" "$out"
     exits 0 cairn "$verb" --help

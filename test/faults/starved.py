@@ -21,12 +21,16 @@ exec "$@"
 """
 
 
+def schedule(t, program, policy):
+    # Threads come and go: chrt fails where one that it has seen has ended meanwhile.
+    t.wait_until(lambda: subprocess.run(["/usr/bin/chrt", "--all-tasks", policy, "--pid", "0", str(program.pid)],
+                                        capture_output=True).returncode == 0, f"the program's threads to be scheduled by {policy}")
+
+
 def test(t):
     program = begin(t, "churn", wrapper=["/bin/sh", "-c", BESIDE, str(2 * (os.cpu_count() or 1))])
     try:
-        # Threads come and go: chrt fails where one that it has seen has ended meanwhile.
-        t.wait_until(lambda: subprocess.run(["/usr/bin/chrt", "--all-tasks", "--idle", "--pid", "0", str(program.pid)],
-                                            capture_output=True).returncode == 0, "the program's threads at the scheduler's end")
+        schedule(t, program, "--idle")
         wanted, taken, late = 200 if t.soak else 8, 0, 0
         while taken < wanted:
             before = t.latest()
@@ -43,4 +47,5 @@ def test(t):
         with open(os.path.join(t.work, "calculating")) as file:
             for line in file:
                 os.kill(int(line), signal.SIGKILL)
+    schedule(t, program, "--other")
     finish(t, program)

@@ -69,13 +69,13 @@ class Kernel:
         self.modules = next(iter([*self.folder.glob("lib/modules/*"), *self.folder.glob("usr/lib/modules/*")]))
         self.version = self.modules.name
 
-    def module_files(self):
-        """Those of MODULES that the kernel has, and what they need, in the order of their loading."""
+    def module_files(self, names=None):
+        """Those of `names` (MODULES) that the kernel has, and what they need, in the order of their loading."""
         base = self.modules.parent.parent.parent
         if not (self.modules / "modules.dep").exists():
             subprocess.run(["depmod", "-b", base, self.version], check=True)
         files = []
-        for module in MODULES:
+        for module in names or MODULES:
             shown = subprocess.run(["modprobe", "-d", base, "-S", self.version, "--show-depends", module], capture_output=True, text=True)
             files += [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("insmod")]
         return list(dict.fromkeys(files))
@@ -111,8 +111,8 @@ def archive(files, symlinks=()):
     return gzip.compress(out.getvalue(), 1)
 
 
-def initramfs(kernel, init):
-    modules = kernel.module_files()
+def initramfs(kernel, init, modules=None):
+    modules = kernel.module_files(modules)
     names = [re.sub(r"\.(xz|zst)$", "", os.path.basename(path)) for path in modules]
     files = {folder: None for folder in ("bin", "proc", "sys", "dev", "lower", "upper", "new", "mods")}
     files["bin/busybox"] = pathlib.Path(shutil.which("busybox")).read_bytes()

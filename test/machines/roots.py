@@ -48,8 +48,9 @@ exec chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 class Root:
     """One distribution's root below `cache`; made if it isn't there, which takes some minutes."""
 
-    def __init__(self, name, cache):
-        self.name, self.path = name, pathlib.Path(cache) / name
+    def __init__(self, name, cache, kind="", packages=PACKAGES):
+        """`kind`: what another choice of packages is called."""
+        self.name, self.path = name, pathlib.Path(cache) / (name + kind)
         if self.path.is_dir():
             return
         if shutil.which("debootstrap") is None:
@@ -65,14 +66,29 @@ class Root:
                 (made / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
                 (made / "usr/sbin/policy-rc.d").chmod(0o755)
                 done = subprocess.run(["chroot", made, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", "install",
-                                       "--no-install-recommends", *PACKAGES], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                                       "--no-install-recommends", *packages], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if done.returncode != 0:
             sys.exit(f"distributions: {name} can't be made: see {log.name}")
         made.rename(self.path)
 
-    def run(self, command, folders=(), timeout=600):
+    def run(self, command, folders=(), timeout=600, network=False):
         """(exit status, what it printed): a list of words, run as root in namespaces of its own. `folders`: "ro:PATH" or "rw:PATH" of this
-        machine, to be seen at the same place."""
-        enter = ["unshare", "--mount", "--pid", "--ipc", "--net", "--fork", "--kill-child", "bash", "-c", ENTER, "enter", self.path, *folders, "--", *command]
+        machine, to be seen at the same place. `network`: with this machine's, to fetch packages."""
+        enter = ["unshare", "--mount", "--pid", "--ipc", *([] if network else ["--net"]), "--fork", "--kill-child", "bash", "-c", ENTER, "enter", self.path, *folders, "--", *command]
         done = subprocess.run(["timeout", "-k", "10", str(timeout), *enter], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.returncode, done.stdout.decode(errors="replace")
+
+
+class CleanRoot(Root):
+    """A new root with nothing but what apt needs and `packages`, made by mmdebstrap, which takes half as long as debootstrap."""
+
+    def __init__(self, name, path, packages=()):
+        self.name, self.path = name, pathlib.Path(path)
+        wanted = [f"--include={','.join(packages)}"] if packages else []
+        # With apt's lists, so that packages can be installed without another update.
+        done = subprocess.run(["mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--skip=cleanup/apt/lists", *wanted, name, self.path, ARCHIVE],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"mmdebstrap {name}: {done.stdout[-3000:]}")
+        (self.path / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
+        (self.path / "usr/sbin/policy-rc.d").chmod(0o755)

@@ -3,6 +3,7 @@ on another node."""
 # ci: none
 # timeout: 300
 import os
+import shutil
 from cairn_test import Skip, check
 from cairn_test.slurm import Cluster
 
@@ -11,8 +12,13 @@ def test(t):
     plugin = f"{t.build}/lib/cairn_spank.so"
     if not os.path.exists(plugin):
         raise Skip("the plugin isn't built: slurm/spank.h is missing")
+    # Where an installation has it, from where it finds the command by itself.
+    os.makedirs(f"{t.work}/installed/lib/cairn")
+    os.makedirs(f"{t.work}/installed/bin")
+    plugin = shutil.copy(plugin, f"{t.work}/installed/lib/cairn")
+    os.symlink(t.cairn, f"{t.work}/installed/bin/cairn")
     steps = 500
-    with Cluster(t, 2, user=True, plugstack=f"required {plugin} cairn={t.cairn}") as slurm:
+    with Cluster(t, 2, user=True, plugstack=f"required {plugin}") as slurm:
         with open(f"{t.work}/site.conf", "w") as file:
             file.write(f"# ours\nckptdir = {t.work}/saved-%u\ninterval = 600\npoll = 2\n")
         slurm.env["CAIRN_SLURM_CONF"] = f"{t.work}/site.conf"

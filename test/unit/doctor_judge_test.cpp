@@ -97,9 +97,17 @@ TEST(DoctorJudge, PtraceNamesTheRuleAndTheWayOut) {
 }
 
 TEST(DoctorJudge, OneRuleIsToldOnce) {
-    for (const char* name : {"process_memory", "descriptors"}) {
-        expect_words(judged(name, refused("pidfd_getfd", EPERM)).remedy, "said at ptrace");
-        expect_words(judged(name, refused("pidfd_getfd", ENOSYS)).remedy, "a kernel");
+    expect_words(judged("process_memory", refused("process_vm_readv", EPERM)).remedy, "said at ptrace");
+    expect_words(judged("process_memory", refused("process_vm_readv", ENOSYS)).remedy, "a kernel");
+}
+
+TEST(DoctorJudge, WhatAContainerForbidsIsDoneInAnotherWay) {
+    for (const int error : {EPERM, ENOSYS}) {
+        const auto line = judged("descriptors", refused("pidfd_getfd", error));
+        EXPECT_EQ(line.state, State::slower);
+        EXPECT_FALSE(line.needed);
+        expect_words(line.meaning, "send their descriptors");
+        expect_words(line.remedy, "SYS_PTRACE");
     }
 }
 

@@ -1,5 +1,5 @@
-// Other commands: Slurm's (scontrol, srun) and cairn's own. Slurm's library is never linked, its commands are
-// asked.
+// Other commands: cairn's own, and Slurm's (scontrol, srun). Slurm's library is never linked, its commands
+// are asked.
 #pragma once
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 
-namespace cairn::slurm {
+namespace cairn::job {
 
 using Words = std::vector<std::string>;
 
@@ -38,4 +38,4 @@ enum class Standing { ours, alone };
 // The exit code of a wait status as shells tell it.
 [[nodiscard]] int exit_code_of(int status);
 
-}  // namespace cairn::slurm
+}  // namespace cairn::job

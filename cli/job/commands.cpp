@@ -1,4 +1,4 @@
-#include "cli/slurm/commands.h"
+#include "cli/job/commands.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "common/fd.h"
 
-namespace cairn::slurm {
+namespace cairn::job {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -97,4 +97,4 @@ int exit_code_of(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-}  // namespace cairn::slurm
+}  // namespace cairn::job

@@ -1,15 +1,18 @@
-#include "cli/slurm/saved.h"
+#include "cli/job/saved.h"
 
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <limits>
+#include <map>
+#include <tuple>
 
-#include "cli/slurm/commands.h"
+#include "cli/job/commands.h"
 #include "common/human.h"
 #include "common/image/manifest.h"
 #include "common/layout.h"
 
-namespace cairn::slurm {
+namespace cairn::job {
 namespace {
 
 namespace fs = std::filesystem;
@@ -25,7 +28,9 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
     std::vector<fs::path> found;
     std::error_code problem;
     for (fs::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem))
-        if (at->is_directory(problem) && !at->is_symlink(problem)) found.push_back(at->path());
+        if (at->is_directory(problem) && !at->is_symlink(problem) &&
+            !at->path().filename().string().starts_with('.'))
+            found.push_back(at->path());
     return found;
 }
 
@@ -46,17 +51,27 @@ bool is_whole(const Saved& saved) {
 
 std::vector<Saved> saved_below(const std::string& folder, std::vector<std::string>& damaged) {
     std::vector<Saved> found;
+    std::error_code problem;
+    // COMPUTATION/GENERATION
+    const std::string last = fs::read_symlink(folder + "/latest", problem).parent_path();
+    std::map<std::string, std::int64_t> newest{{last, std::numeric_limits<std::int64_t>::max()}};
     for (const fs::path& computation : folders_in(folder))
         for (const fs::path& generation : folders_in(computation)) {
             if (!is_generation(generation.filename())) continue;
             auto manifest = read_manifest(generation);
-            if (manifest)
+            if (manifest) {
+                std::int64_t& taken = newest[computation.filename()];
+                taken = std::max(taken, manifest->taken_at_ns);
                 found.push_back({generation, std::move(*manifest)});
-            else
+            } else {
                 damaged.push_back(manifest.error().what);
+            }
         }
-    std::ranges::sort(found, std::ranges::greater{},
-                      [](const Saved& saved) { return saved.manifest.taken_at_ns; });
+    std::ranges::sort(found, std::ranges::greater{}, [&](const Saved& saved) {
+        const fs::path path(saved.folder);
+        return std::tuple(newest[path.parent_path().filename()], path.parent_path().string(),
+                          saved.manifest.generation);
+    });
     return found;
 }
 
@@ -78,4 +93,4 @@ std::string describe(const Saved& saved) {
                        human_bytes(saved.manifest.bytes));
 }
 
-}  // namespace cairn::slurm
+}  // namespace cairn::job

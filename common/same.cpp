@@ -1,0 +1,142 @@
+#include "common/same.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "common/fd.h"
+#include "common/proc.h"
+
+namespace cairn {
+namespace {
+
+long kcmp(pid_t one, pid_t other, int type, int first = 0, int second = 0) {
+    return ::syscall(SYS_kcmp, one, other, type, first, second);
+}
+
+bool same_start(const proc::Stat& one, const proc::Stat& other) {
+    return one.start_code == other.start_code && one.start_stack == other.start_stack &&
+           one.arg_start == other.arg_start && one.env_start == other.env_start;
+}
+
+// What a core dump would hold (core(5)) is a property of the memory, which can be read and written in /proc.
+// Its bit for shared memory of DAX files is turned in one and looked at in the other: nobody will miss it,
+// should we be killed between.
+class DumpFilter {
+  public:
+    explicit DumpFilter(pid_t pid) : path_(fmt::format("/proc/{}/coredump_filter", pid)) {}
+    [[nodiscard]] std::optional<std::uint64_t> read() const {
+        const auto text = proc::read_file(path_);
+        if (!text || text->empty()) return {};
+        return proc::hexadecimal(*text);
+    }
+    [[nodiscard]] bool write(std::uint64_t value) const {
+        const Fd fd(::open(path_.c_str(), O_WRONLY | O_CLOEXEC));
+        const std::string text = fmt::format("{:#x}", value);
+        return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    }
+
+  private:
+    std::string path_;
+};
+
+bool share_dump_filter(pid_t one, pid_t other) {
+    constexpr std::uint64_t dax_shared = 1 << 8;
+    const auto first = proc::stat(one), second = proc::stat(other);
+    if (!first || !second || !same_start(*first, *second)) return false;
+    const DumpFilter turned(one), seen(other);
+    const auto before = turned.read();
+    if (!before || seen.read() != before || !turned.write(*before ^ dax_shared)) return false;
+    const bool shared = seen.read() == (*before ^ dax_shared);
+    return turned.write(*before) && shared;
+}
+
+// Number of a descriptor -> what it leads to.
+std::map<std::string, std::string> open_in(pid_t pid, pid_t tid) {
+    std::map<std::string, std::string> result;
+    const std::string folder = fmt::format("/proc/{}/task/{}/fd", pid, tid);
+    const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
+    if (!entries) return result;
+    while (const dirent* entry = ::readdir(entries.get()))
+        if (entry->d_name[0] != '.')
+            result.emplace(entry->d_name, proc::read_link(folder + "/" + entry->d_name).value_or(""));
+    return result;
+}
+
+// For which signal a description asks (F_SETSIG) is a property of it alone. 0 and SIGIO both mean SIGIO, so
+// that turning the one to the other is felt by nobody.
+Result<bool> same_signal(int one, int other) {
+    const int flags = ::fcntl(one, F_GETFL), signal = ::fcntl(one, F_GETSIG);
+    if (flags != ::fcntl(other, F_GETFL)) return false;
+    if ((flags & O_PATH) != 0) return true;  // it has nothing in which two could differ
+    if (signal != ::fcntl(other, F_GETSIG)) return false;
+    if (signal != 0 && signal != SIGIO && (flags & O_ASYNC) != 0)
+        return fail_code(ExitCode::refused,
+                         "kcmp is forbidden here, and descriptors that ask for signal {} can't be compared "
+                         "without it; in a "
+                         "container: start it with --cap-add=SYS_PTRACE",
+                         signal);
+    const int mark = signal == SIGIO ? 0 : SIGIO;
+    if (::fcntl(one, F_SETSIG, mark) != 0) return fail_errno("F_SETSIG");
+    const bool same = ::fcntl(other, F_GETSIG) == mark;
+    if (::fcntl(one, F_SETSIG, signal) != 0) return fail_errno("F_SETSIG");
+    return same;
+}
+
+bool same_file(int one, int other) {
+    struct stat first {
+    }, second{};
+    return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+}  // namespace
+
+bool kcmp_is_allowed() {
+    static const bool allowed = kcmp(::getpid(), ::getpid(), KCMP_VM) == 0;
+    return allowed;
+}
+
+bool share_memory(pid_t one, pid_t other) {
+    return kcmp_is_allowed() ? kcmp(one, other, KCMP_VM) == 0 : share_dump_filter(one, other);
+}
+
+bool share_descriptors(pid_t pid, pid_t one, pid_t other) {
+    return kcmp_is_allowed() ? kcmp(one, other, KCMP_FILES) <= 0 : open_in(pid, one) == open_in(pid, other);
+}
+
+bool share_folders(pid_t pid, pid_t one, pid_t other) {
+    if (kcmp_is_allowed()) return kcmp(one, other, KCMP_FS) <= 0;
+    const auto link = [&](pid_t tid, const char* name) {
+        return proc::read_link(fmt::format("/proc/{}/task/{}/{}", pid, tid, name)).value_or("");
+    };
+    const auto mask = [&](pid_t tid) {
+        const auto status = proc::status(pid, tid);
+        return status && status->contains("Umask") ? status->at("Umask") : "";
+    };
+    return link(one, "cwd") == link(other, "cwd") && link(one, "root") == link(other, "root") &&
+           mask(one) == mask(other);
+}
+
+Result<bool> same_description(int one, int other) {
+    if (kcmp_is_allowed()) {
+        const pid_t self = ::getpid();
+        const long order = kcmp(self, self, KCMP_FILE, one, other);
+        if (order < 0) return fail_errno("kcmp: descriptors can't be compared");
+        return order == 0;
+    }
+    constexpr int dupfd_query = 1024 + 3;  // F_DUPFD_QUERY of linux/fcntl.h, since 6.10
+    if (const int same = ::fcntl(one, dupfd_query, other); same >= 0) return same == 1;
+    if (!same_file(one, other)) return false;
+    return same_signal(one, other);
+}
+
+}  // namespace cairn

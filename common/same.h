@@ -1,0 +1,27 @@
+// Whether two processes, threads or descriptors have the same thing of the kernel's: kcmp(2). Container
+// runtimes forbid kcmp to containers without CAP_SYS_PTRACE; then what else tells is asked, while the
+// processes stand still.
+#pragma once
+
+#include <sys/types.h>
+
+#include "common/error.h"
+
+namespace cairn {
+
+// Of this process; a filter isn't taken away again.
+[[nodiscard]] bool kcmp_is_allowed();
+
+// False: not, or it can't be told, or one of them has gone.
+[[nodiscard]] bool share_memory(pid_t one, pid_t other);
+
+// Threads of the process `pid`. Without kcmp, tables in which the same is open under the same numbers are
+// taken for one.
+[[nodiscard]] bool share_descriptors(pid_t pid, pid_t one, pid_t other);
+// Working directory, root directory and umask. Without kcmp, those that are equal are taken for shared.
+[[nodiscard]] bool share_folders(pid_t pid, pid_t one, pid_t other);
+
+// Do these descriptors of ours lead to one open file description?
+[[nodiscard]] Result<bool> same_description(int one, int other);
+
+}  // namespace cairn
