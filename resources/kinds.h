@@ -3,6 +3,7 @@
 #pragma once
 
 #include "resources/bpf_map/schema.h"
+#include "resources/cpu_latency/schema.h"
 #include "resources/datagram/schema.h"
 #include "resources/epoll/schema.h"
 #include "resources/eventfd/schema.h"
@@ -66,6 +67,8 @@
     KIND(Mqueue,       DESCRIBE(describe_mqueue) CONTENTS(capture_mqueues), OPEN(Mqueue, open_mqueue))                 \
     KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace), OPEN(Namespace, open_namespace))                 \
     KIND(Kmsg,         IS(is_kmsg) DESCRIBE(describe_kmsg), OPEN(Kmsg, open_kmsg))                                     \
+    KIND(CpuLatency,   IS(is_cpu_latency) DESCRIBE(describe_cpu_latency) FINISH(finish_cpu_latencies),                 \
+                       OPEN(CpuLatency, open_cpu_latency))                                                             \
     /* Sockets may be bound to its interface and its addresses. */                                                     \
     KIND(Tun,          IS(is_tun) DESCRIBE(describe_tun), OPEN(Tun, open_tun) SET_UP(keep_interface))                  \
     KIND(Netlink,      IS(is_netlink_socket) DESCRIBE(describe_netlink_socket), OPEN(Netlink, open_netlink_socket))    \
