@@ -99,7 +99,7 @@ enum AgentCommand : std::uint32_t {
     agent_snapshot = 4,   // fork the copy-on-write child; argument 1: as a direct child
     agent_reap = 5,       // reap a direct child of an earlier checkpoint, pid in argument
     agent_step_back = 6,  // argument 1: no child subreaper for the moment; 0: as before
-    agent_peek = 7,       // what wait() will tell of a child that has ended, pid in argument
+    agent_peek = 7,       // what wait() will tell of a child that has ended or stopped, pid in argument
     agent_resident = 8,   // fill Door::resident for the memory at Door::argument, Door::argument2 bytes of it
     agent_lend = 9,       // send the descriptors of the AgentLoan that lies in Door::resident, in one message
 };

@@ -54,7 +54,7 @@ std::vector<Call> calls_of_ours() {
         {"clone", SYS_clone, {CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, any, 0, 0, 0, any}},
         {"clone", SYS_clone, {CLONE_FILES}},
         {"wait4", SYS_wait4, {any, 0, wall, 0}},
-        {"waitid", SYS_waitid, {P_PID, any, any, WEXITED | WNOHANG | WNOWAIT | wall, 0}},
+        {"waitid", SYS_waitid, {P_PID, any, any, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | wall, 0}},
         {"close_range", SYS_close_range, {0, all_descriptors, CLOSE_RANGE_UNSHARE}},
         {"setsid", SYS_setsid},
         {"getpid", SYS_getpid},

@@ -160,7 +160,7 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.run = process.job_stopped ? schema::Run::stopped : schema::Run::running;
     image.stop_signal = process.stop_signal;
     // field 52 of stat holds what wait() has yet to tell of a stopped group, 0 once it has (do_task_stat,
-    // fs/proc/array.c)
+    // fs/proc/array.c), since Linux 5.17; its parent is asked as well (capture/passes/collect.cpp)
     image.stop_reported = process.job_stopped && stat.exit_code == 0;
     image.exit_signal = stat.exit_signal;
     image.name = stat.comm;

@@ -78,17 +78,29 @@ Result<> wait_agent(const Setting& setting, Member& member) {
     return {};
 }
 
+// What wait(2) would tell `parent` of a child, as the agent in the parent sees it; 0: nothing, or the parent
+// is none of ours.
+Result<std::int32_t> to_be_told(const Setting& setting, Members& members, pid_t parent, pid_t child) {
+    const auto found = std::ranges::find_if(
+        members.all, [&](const Member& member) { return member.process->pid == parent; });
+    if (found == members.all.end()) return 0;
+    CHECK_OK(found->agent->ask(agent_peek, static_cast<std::uint64_t>(child)));
+    return static_cast<std::int32_t>(std::max<std::int64_t>(TRY(found->agent->wait(setting.reporter)), 0));
+}
+
 Result<schema::Process> collect_dead(const Setting& setting, Zombie zombie, Members& members) {
-    if (zombie.stat.exit_code == 0) {  // so it ended, or /proc hides how it did
-        const auto parent = std::ranges::find_if(
-            members.all, [&](const Member& member) { return member.process->pid == zombie.stat.ppid; });
-        if (parent != members.all.end()) {
-            CHECK_OK(parent->agent->ask(agent_peek, static_cast<std::uint64_t>(zombie.pid)));
-            const auto status = TRY(parent->agent->wait(setting.reporter));
-            if (status > 0) zombie.stat.exit_code = static_cast<std::int32_t>(status);
-        }
-    }
+    if (zombie.stat.exit_code == 0)  // so it ended, or /proc hides how it did
+        zombie.stat.exit_code = TRY(to_be_told(setting, members, zombie.stat.ppid, zombie.pid));
     return collect_zombie(zombie, setting.to_program);
+}
+
+// Before Linux 5.17 /proc shows of no stopped child that its parent is still to be told.
+Result<> ask_for_stops(const Setting& setting, Members& members) {
+    for (auto& member : members.all)
+        if (member.image.stop_reported)
+            member.image.stop_reported =
+                TRY(to_be_told(setting, members, member.process->stat.ppid, member.process->pid)) == 0;
+    return {};
 }
 
 }  // namespace
@@ -122,6 +134,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         image.np = group.np;
         note_outer_leaders(member.process->stat, ours, image);
     }
+    CHECK_OK(ask_for_stops(setting, members));
     for (const auto& zombie : group.stopped.zombies()) {
         auto image = TRY(collect_dead(setting, zombie, members));
         note_outer_leaders(zombie.stat, ours, image);

@@ -269,18 +269,20 @@ long snapshot(AgentThread* self, Door* door) {
 }
 
 // The status as wait(2) would give it, without taking it away; negative: an errno. Kernels hide it in /proc
-// from other users' tools, and from all but root's for a child that wasn't dumpable.
+// from other users' tools, and from all but root's for a child that wasn't dumpable; that a stop is still to
+// be told they show since Linux 5.17 (do_task_stat(), fs/proc/array.c).
 long peek_status(long child) {
     struct {
         std::int32_t signo, error, code, pad, pid, uid, status, rest[25];
     } info = {};  // siginfo_t
     constexpr int one_pid = 1;
     const long failed =
-        call(SYS_waitid, one_pid, child, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, nullptr);
+        call(SYS_waitid, one_pid, child, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL, nullptr);
     if (failed != 0) return failed;
     if (info.pid == 0) return no_such_process;
-    constexpr int exited = 1, dumped = 3;  // CLD_*
+    constexpr int exited = 1, dumped = 3, stopped = 5;  // CLD_*
     if (info.code == exited) return (info.status & 0xff) << 8;
+    if (info.code == stopped) return (info.status & 0xff) << 8 | 0x7f;
     return info.status | (info.code == dumped ? 0x80 : 0);
 }
 

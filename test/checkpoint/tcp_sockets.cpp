@@ -316,7 +316,16 @@ test::Check peers_gone() {
     };
 }
 
+// SO_PEEK_OFF, without which a checkpoint is refused: Linux 6.9.
+bool kernel_shows_behind_an_urgent_byte() {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0), offset = 0;
+    const bool shows = setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof offset) == 0;
+    close(fd);
+    return shows;
+}
+
 test::Check urgent_data() {
+    if (!kernel_shows_behind_an_urgent_byte()) return [](bool) {};
     const Pair urgent = make_pair(Kind::v4, v4()), among = make_pair(Kind::v4, v4()),
                seen = make_pair(Kind::v4, v4());
     for (const Pair& each : {urgent, among, seen}) {

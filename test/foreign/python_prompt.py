@@ -7,6 +7,7 @@ def test(t):
     if not os.path.isdir("/usr/lib/python3/dist-packages/numpy"):
         raise Skip("python3-numpy is not installed")
     t.env["PYTHON_BASIC_REPL"] = "1"  # since Python 3.13 there is one that draws each key anew
+    t.env["PYTHON_COLORS"] = "0"  # nor, since then, words in colours
     python = t.launch(["/usr/bin/python3", "-q"])
     python.expect(r">>> ")
 

@@ -2,7 +2,7 @@
 
 In a virtual machine for each pair the archive of scripts/bundle is unpacked and tried: as root, as a user without any right, and as such a user
 with yama's ptrace_scope 1. Everybody takes three commands from unpacking to a job that goes on (test/machines/distributions.py), and has tests of
-other programs. The last line is "N passed, N failed"; above it a table."""
+resources, which the distribution's own compiler has built, and of other programs. The last line is "N passed, N failed"; above it a table."""
 import argparse
 import pathlib
 import re
@@ -17,7 +17,8 @@ from machine import Machine
 from roots import DISTRIBUTIONS, Root
 
 # What is tried in each of them, by the emulated machine's slow hours.
-TESTS = ["foreign/bash_script", "foreign/python_prompt"]
+RESOURCES = ["threads", "memory", "pipes", "children", "unix_sockets", "tcp_sockets"]
+TESTS = [*(f"checkpoint/resource.py {name}" for name in RESOURCES), "foreign/bash_script.py", "foreign/python_prompt.py"]
 EVERYBODY = {"root": (0, "exact"), "user": (0, "user"), "user, yama 1": (1, "user")}
 HEAD = """
 export CAIRN_TEST_SLOW=%(slow)s
@@ -34,7 +35,7 @@ grep -q 'ALL RIGHT' /tmp/said || status="$status, wrong"
 echo "TRIED %(who)s|three commands|$status|$SECONDS"; [ "$status" = 0 ] || tail -n 30 /tmp/said | sed 's/^/    /'
 for test in %(tests)s; do
     SECONDS=0
-    timeout 900 python3 %(shared)s/test/support/cairn_test %(shared)s/test/$test.py --mode %(mode)s --build %(tree)s >/tmp/said 2>&1; status=$?
+    timeout 900 python3 %(shared)s/test/support/cairn_test %(shared)s/test/$test --mode %(mode)s --build %(tree)s >/tmp/said 2>&1; status=$?
     echo "TRIED %(who)s|$test|$status|$SECONDS"; [ "$status" = 0 ] || tail -n 30 /tmp/said | sed 's/^/    /'
 done
 """
@@ -43,8 +44,20 @@ done
 def script(shared, tree, slow):
     text = HEAD % {"shared": shared, "slow": slow}
     for who, (yama, mode) in EVERYBODY.items():
-        text += TRY % {"who": who, "yama": yama, "mode": mode, "shared": shared, "tree": tree, "tests": " ".join(TESTS)}
+        text += TRY % {"who": who, "yama": yama, "mode": mode, "shared": shared, "tree": tree, "tests": " ".join(f"'{test}'" for test in TESTS)}
     return text
+
+
+def build_programs(root, tree):
+    """What the tests of resources run, for that distribution's libc. Its compiler may know C++20 only (Debian 11's)."""
+    made = tree / "test/checkpoint"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    compile_all = (f"for name in {' '.join(RESOURCES)}; do g++ -std=c++20 -O1 -w -pthread -I {ROOT} -o {made}/$name {ROOT}/test/checkpoint/$name.cpp"
+                   " -lrt || exit 1; done")
+    status, said = root.run(["bash", "-c", compile_all], [f"ro:{ROOT / 'test'}", f"ro:{ROOT / 'common'}", f"rw:{made}"])
+    if status != 0:
+        sys.exit(f"matrix: {root.name}: {said[-3000:]}")
 
 
 def main():
@@ -69,6 +82,7 @@ def main():
         (pathlib.Path(shared) / "three").write_text(THREE % {"archive": here, "name": archive.name.removesuffix(".tar.gz")})
         for name in arguments.names or DISTRIBUTIONS:
             root = Root(name, ROOT / "build/roots")
+            build_programs(root, tree)
             for kernel in (Kernel(each, ROOT / "build/kernels") for each in kernels):
                 machine, began = Machine(kernel, shared, root=root.path), time.monotonic()
                 _, said = machine.run(script(shared, tree, machine.slow), timeout=3600)

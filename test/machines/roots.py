@@ -10,7 +10,7 @@ ARCHIVE = "http://deb.debian.org/debian"
 DISTRIBUTIONS = ("bullseye", "bookworm", "trixie", "sid")
 # What the tests of other programs checkpoint there, and the tests themselves.
 PACKAGES = ("bash dash zsh perl python3 python3-numpy sqlite3 vim less xz-utils procps psmisc util-linux iproute2 redis-server "
-            "nginx-light curl tmux gdb make gcc libc6-dev ca-certificates").split()
+            "nginx-light curl tmux gdb make g++ libc6-dev ca-certificates").split()
 
 # In a mount namespace of its own; $1: the root, then how each folder is to be seen there (ro:PATH or rw:PATH).
 ENTER = r"""
