@@ -68,9 +68,11 @@ class Machine:
                          "-kernel", self.kernel.image, "-initrd", image, "-append", "console=ttyS0 panic=-1 loglevel=4 no_timer_check",
                          "-virtfs", f"local,path={self.root},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
                          "-virtfs", f"local,path={self.shared},mount_tag=shared,security_model=none,multidevs=remap"]
-            done = subprocess.run(["timeout", str(timeout), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT)
-        text = done.stdout.decode(errors="replace").replace("\r", "")
+            # A file that somebody who waits can look into.
+            console_file = self.shared / "console"
+            with open(console_file, "wb") as console:
+                subprocess.run(["timeout", str(timeout), *arguments], stdin=subprocess.DEVNULL, stdout=console, stderr=console)
+        text = console_file.read_text(errors="replace").replace("\r", "")
         ended = re.search(r"^MACHINE: ended with (\d+)$", text, re.M)
         _, _, said = text.partition(f"MACHINE: runs {self.kernel.version}\n")
         return (int(ended[1]) if ended else None), (said or text).partition("MACHINE: ended with")[0]
