@@ -3,6 +3,7 @@
 #pragma once
 
 #include "resources/bpf_map/schema.h"
+#include "resources/btf/schema.h"
 #include "resources/cpu_latency/schema.h"
 #include "resources/datagram/schema.h"
 #include "resources/epoll/schema.h"
@@ -55,6 +56,7 @@
     KIND(Epoll,        NAMED("eventpoll") DESCRIBE(describe_epoll) CONTENTS(capture_epolls), OPEN(Epoll, open_epoll))  \
     KIND(Eventfd,      NAMED("eventfd") DESCRIBE(describe_eventfd), OPEN(Eventfd, open_eventfd))                       \
     KIND(BpfMap,       NAMED("bpf-map") DESCRIBE(describe_bpf_map), OPEN(BpfMap, open_bpf_map))                        \
+    KIND(Btf,          NAMED("btf") DESCRIBE(describe_btf), OPEN(Btf, open_btf))                                       \
     KIND(Signalfd,     NAMED("signalfd") DESCRIBE(describe_signalfd), OPEN(Signalfd, open_signalfd))                   \
     KIND(Timerfd,      NAMED("timerfd") DESCRIBE(describe_timerfd) CONTENTS(capture_timerfds),                         \
                        OPEN(Timerfd, open_timerfd) SET_UP(arm_timerfd))                                                \
