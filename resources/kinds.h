@@ -32,11 +32,11 @@
 // KIND(the struct of its schema, what the capture does for it, what the restart does for it): words in this
 // order, each with a function of the room. That a function is named here declares it, with the parameters
 // that resources/capture/table.h and resources/restore/opening.h give to the word. The capture says
-//   NAMED("x")       a descriptor is of this kind if the kernel shows it as anon_inode:[x] or x:[...],
-//   IS(f)            or, where it has no single name for them, if f(looked) says so;
-//   DESCRIBE(f)      f fills the object from what is found of the descriptor;
-//   CONTENTS(f)      f does, for all objects of the kind, what needs all objects of all kinds to be known;
-//   FINISH(f)        f does, for all of them, what takes long, when the programs run again.
+//   NAMED("x")       a descriptor is of this kind if the kernel shows it as anon_inode:[x], anon_inode:x or
+//   x:[...], IS(f)            or, where it has no single name for them, if f(looked) says so; DESCRIBE(f) f
+//   fills the object from what is found of the descriptor; CONTENTS(f)      f does, for all objects of the
+//   kind, what needs all objects of all kinds to be known; FINISH(f)        f does, for all of them, what
+//   takes long, when the programs run again.
 // The restart says
 //   OPEN(struct, f)  f opens one object,
 //   OPEN_ALL(f)      or f opens all of the kind. Neither: another line's does, or a process itself;

@@ -2,9 +2,9 @@
 // root: BTF is root's to load
 #include <linux/bpf.h>
 #include <linux/btf.h>
-#include <linux/capability.h>
 
 #include "test/unit/objects_support.h"
+#include "test/unit/without_capabilities.h"
 
 namespace cairn::test {
 namespace {
@@ -67,32 +67,6 @@ int kernels_btf() {
     return -1;
 }
 
-// The test's own capabilities, as an ordinary user's.
-class WithoutBpf {
-  public:
-    WithoutBpf() {
-        get(before_);
-        __user_cap_data_struct less[2] = {before_[0], before_[1]};
-        for (const int each : {CAP_BPF, CAP_SYS_ADMIN})
-            less[CAP_TO_INDEX(each)].effective &= ~CAP_TO_MASK(each);
-        set(less);
-    }
-    WithoutBpf(const WithoutBpf&) = delete;
-    WithoutBpf& operator=(const WithoutBpf&) = delete;
-    ~WithoutBpf() { set(before_); }
-
-  private:
-    static void get(__user_cap_data_struct* data) {
-        __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-        EXPECT_EQ(::syscall(SYS_capget, &head, data), 0);
-    }
-    static void set(const __user_cap_data_struct* data) {
-        __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-        EXPECT_EQ(::syscall(SYS_capset, &head, data), 0);
-    }
-    __user_cap_data_struct before_[2];
-};
-
 class ObjectsBtf : public ::testing::Test {
     void SetUp() override {
         if (!Fd(load_btf(OneType(4).bytes()))) GTEST_SKIP() << "BTF may not be loaded";
@@ -142,7 +116,7 @@ TEST_F(ObjectsBtf, OnlyRootSavesAndRestoresIt) {
     Stopped process([&] { at(120, ::dup(inherited.get())); });
     Checkpoint checkpoint;
     checkpoint.take(process);
-    const WithoutBpf less;
+    const WithoutCapabilities less({CAP_BPF, CAP_SYS_ADMIN});
     expect_refused([&] { at(120, ::dup(inherited.get())); },
                    "is a description of types (BTF), which root alone can save (CAP_BPF, CAP_SYS_ADMIN); "
                    "close it before a checkpoint");

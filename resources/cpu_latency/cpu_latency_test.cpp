@@ -1,12 +1,12 @@
 // Descriptions of /dev/cpu_dma_latency are captured and restored without a checkpoint.
 // root: /dev/cpu_dma_latency is root's
-#include <linux/capability.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
 
 #include "resources/cpu_latency/schema_device.h"
 #include "test/unit/objects_support.h"
+#include "test/unit/without_capabilities.h"
 
 namespace cairn::test {
 namespace {
@@ -154,39 +154,13 @@ TEST(ObjectsCpuLatency, IsKnownByItsNumber) {
     EXPECT_TRUE(none.error().what.contains("there is no " + device.path() + " here")) << none.error().what;
 }
 
-// The test's own, as an ordinary user's.
-class WithoutOverride {
-  public:
-    WithoutOverride() {
-        get(before_);
-        __user_cap_data_struct less[2] = {before_[0], before_[1]};
-        for (const int each : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH})
-            less[CAP_TO_INDEX(each)].effective &= ~CAP_TO_MASK(each);
-        set(less);
-    }
-    WithoutOverride(const WithoutOverride&) = delete;
-    WithoutOverride& operator=(const WithoutOverride&) = delete;
-    ~WithoutOverride() { set(before_); }
-
-  private:
-    static void get(__user_cap_data_struct* data) {
-        __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-        EXPECT_EQ(::syscall(SYS_capget, &head, data), 0);
-    }
-    static void set(const __user_cap_data_struct* data) {
-        __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-        EXPECT_EQ(::syscall(SYS_capset, &head, data), 0);
-    }
-    __user_cap_data_struct before_[2];
-};
-
 TEST(ObjectsCpuLatency, ThatMayNotBeOpenedIsRefused) {
     NEED_LATENCY_DEVICE;
     const OwnDevice device;
     if (!device.can_be_opened()) GTEST_SKIP() << "devices can't be opened in /tmp";
     const Fd inherited(open_latency(O_WRONLY, device.path()));
     ASSERT_EQ(::chmod(device.path().c_str(), 0), 0);
-    const WithoutOverride less;
+    const WithoutCapabilities less({CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH});
     expect_refused(
         [&] { at(120, ::dup(inherited.get())); },
         fmt::format("is a request for processors that wake up soon ({}), which you may not open, and "

@@ -1,13 +1,13 @@
 // Readers of the kernel's log are captured and restored without a checkpoint; and how they are brought to a
 // record, in logs that are made up.
 // root: the kernel's log is for who has CAP_SYSLOG
-#include <linux/capability.h>
 
 #include <algorithm>
 #include <random>
 
 #include "resources/kmsg/schema_log.h"
 #include "test/unit/objects_support.h"
+#include "test/unit/without_capabilities.h"
 
 namespace cairn::test {
 namespace {
@@ -279,37 +279,11 @@ TEST(ObjectsKmsg, OverwrittenRecordsAreMissed) {
     EXPECT_FALSE(has_note(checkpoint, "kmsg"));
 }
 
-// The test's own capabilities, as the capture's are an ordinary user's.
-class WithoutSyslog {
-  public:
-    WithoutSyslog() {
-        get(before_);
-        __user_cap_data_struct less[2] = {before_[0], before_[1]};
-        less[CAP_TO_INDEX(CAP_SYSLOG)].effective &= ~CAP_TO_MASK(CAP_SYSLOG);
-        less[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &= ~CAP_TO_MASK(CAP_SYS_ADMIN);
-        set(less);
-    }
-    WithoutSyslog(const WithoutSyslog&) = delete;
-    WithoutSyslog& operator=(const WithoutSyslog&) = delete;
-    ~WithoutSyslog() { set(before_); }
-
-  private:
-    static void get(__user_cap_data_struct* data) {
-        __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-        EXPECT_EQ(::syscall(SYS_capget, &head, data), 0);
-    }
-    static void set(const __user_cap_data_struct* data) {
-        __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-        EXPECT_EQ(::syscall(SYS_capset, &head, data), 0);
-    }
-    __user_cap_data_struct before_[2];
-};
-
 TEST(ObjectsKmsg, ThatMayNotBeOpenedAreRefused) {
     NEED_LOG;
     const int inherited = log_reader();
     const Fd owned(inherited);
-    const WithoutSyslog less;
+    const WithoutCapabilities less({CAP_SYSLOG, CAP_SYS_ADMIN});
     if (may_use_log()) GTEST_SKIP() << "everybody may read the log";
     expect_refused([&] { at(120, ::dup(inherited)); },
                    "reads the kernel's log, which you may not open, and so a restart couldn't either: take "
