@@ -267,6 +267,19 @@ class Computation {
         barrier.last_came = Clock::now();
     }
 
+    void go_on_behind(const std::string& barrier, std::size_t i) {
+        if (barrier == "stopped") return come_to(i, "connections", {{"held", ends(i)}});
+        if (barrier == "connections") return come_to(i, "captured", Json::object());
+        Json pids = Json::array();
+        for (std::size_t n = 0; n < members_; ++n) pids.push_back(pid(n));
+        report(i, {{"event", "captured"},
+                   {"bytes", members_ * 100'000},
+                   {"pause_ns", 1},
+                   {"processes", members_},
+                   {"notes", Json::array()},
+                   {"parts", {{{"number", 1}, {"terminal", ""}, {"pids", pids}}}}});
+    }
+
     void ordered(std::size_t i, const Json& order) {
         const std::string what = order.value("do", "");
         if (what == "prepare")
@@ -276,20 +289,12 @@ class Computation {
             const std::string name = order.at("name");
             Barrier& barrier = barriers_[name];
             if (barrier.came != hosts_.size()) die("somebody was let through before all had come: " + name);
-            if (++barrier.passed == hosts_.size()) barrier.ns = since(barrier.last_came);
-            if (name == "stopped") return come_to(i, "connections", {{"held", ends(i)}});
-            if (name == "connections") {
-                if (order.at("data").at("ends").size() != members_) die("connections are missing");
-                return come_to(i, "captured", Json::object());
-            }
-            Json pids = Json::array();
-            for (std::size_t n = 0; n < members_; ++n) pids.push_back(pid(n));
-            return report(i, {{"event", "captured"},
-                              {"bytes", members_ * 100'000},
-                              {"pause_ns", 1},
-                              {"processes", members_},
-                              {"notes", Json::array()},
-                              {"parts", {{{"number", 1}, {"terminal", ""}, {"pids", pids}}}}});
+            if (name == "connections" && order.at("data").at("ends").size() != members_)
+                die("connections are missing");
+            if (++barrier.passed < hosts_.size()) return;
+            barrier.ns = since(barrier.last_came);
+            // Only now: what it takes this program to say what comes next is no time of the root's.
+            return each([&](std::size_t host) { go_on_behind(name, host); });
         }
         if (what == "seal") return report(i, {{"event", "sealed"}});
         if (what == "publish")
