@@ -88,7 +88,7 @@ ProgramId fill_slot(Region& region, std::int32_t index, KernelId pid, bool fresh
     slot.flags.fetch_and(~static_cast<std::uint32_t>(slot_vfork | slot_spawn), std::memory_order_relaxed);
     // Under yama's ptrace_scope 1 only descendants may be traced, and a checkpoint's worker is no ancestor.
     // The leave is the process's own and not inherited by a child. EINVAL where there is no yama.
-    raw::call(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    resident.yama = raw::call(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0) == 0;
     if (fresh || slot.born_ns.load(std::memory_order_relaxed) == 0)
         slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);
     slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
@@ -322,6 +322,28 @@ ProgramId end_birth(Birthplace place, KernelId child) {
     if (slot.pid.compare_exchange_strong(token, child.number(), std::memory_order_acq_rel))
         name_slot(region, place.slot, child);
     return name_process(region, place.slot, child);
+}
+
+void await_births(KernelId child) {
+    if (resident.region == nullptr || !resident.yama) return;
+    const int kept = errno;
+    const Region& region = *resident.region;
+    const auto is_born = [&](std::int32_t index) {
+        return index == no_slot ||
+               region.slots[index].state.load(std::memory_order_acquire) != SlotState::birth;
+    };
+    const auto are_born = [&] {
+        if (child.known()) return is_born(find_slot(region, child));
+        const std::uint32_t end = region.slots_end.load(std::memory_order_acquire);
+        for (std::uint32_t index = 0; index < end && index < slot_count; ++index)
+            if (!is_born(static_cast<std::int32_t>(index))) return false;
+        return true;
+    };
+    constexpr std::uint64_t longest_ns = 100'000'000;  // a static program never registers
+    const timespec moment{0, 50'000};
+    for (const std::uint64_t begin = boottime_ns(); !are_born() && boottime_ns() - begin < longest_ns;)
+        raw::call(SYS_nanosleep, &moment, nullptr);
+    errno = kept;
 }
 
 ProgramId end_spawn(Birthplace place, KernelId child) {

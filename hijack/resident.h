@@ -16,6 +16,7 @@ struct Resident {
     const char* region_path = "";
     const char* library_path = "";
     std::atomic<bool> root_changed = false;  // chroot was called
+    std::atomic<bool> yama = false;          // the kernel asks who may trace this process
     char paths[8192] = {};                   // one after the other, so that both are on one page as a rule
 };
 extern constinit Resident resident;
@@ -53,6 +54,12 @@ void register_child(Birthplace place);
 // it even if it never registers, or gives the slot back if there is no child (`child` is then what fork
 // answered, -1). Returns the pid as the program knows it, or that answer. Keeps errno.
 ProgramId end_birth(Birthplace place, KernelId child);
+
+// To be called before a process, or a group of them (unknown), is sent a signal that stops it. Under yama's
+// ptrace_scope 1 a child can't be traced before it has registered, and one that is stopped before that never
+// registers: no checkpoint could be taken until it goes on. Waits for the child, or for all that are on their
+// way; 100 ms at most, and not at all where there is no yama. Keeps errno; may run in a signal handler.
+void await_births(KernelId child);
 
 // The same for posix_spawn, whose children look for a birth of their parent's themselves: the births of one
 // parent are alike. Who has no slot, because it is no member or the table is full, doesn't name itself.

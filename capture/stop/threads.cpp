@@ -78,6 +78,13 @@ Result<> refuse_tracing(Stopping& group, pid_t pid, pid_t tid, const Error& why)
     if (status && (*status)["TracerPid"] != "0")
         return fail_code(ExitCode::refused, "{} is being traced by {}: a debugged process can't be saved",
                          proc::label(pid), proc::label(std::atoi((*status)["TracerPid"].c_str())));
+    const Registration registration = registration_of(group.regions, pid);
+    if (status && (*status)["State"].starts_with('T') && registration &&
+        registration.slot->state.load(std::memory_order_acquire) == SlotState::birth)
+        return fail_code(ExitCode::refused,
+                         "{} was stopped before its first step, and yama lets nobody trace it: let it go on "
+                         "(fg, kill -CONT {}) before a checkpoint",
+                         proc::label(pid), pid);
     return fail_code(ExitCode::refused,
                      "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
                      "(prctl PR_SET_DUMPABLE), or the system forbids ptrace "

@@ -34,6 +34,11 @@ void with_virtual_sender(int signal, siginfo_t* info, void* context) {
     program_handlers[signal].load(std::memory_order_acquire)(signal, info, context);
 }
 
+// By default at least.
+bool stops(int signal) {
+    return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+}
+
 // The two kinds of handler share their place in struct sigaction.
 SimpleHandler simple(InfoHandler handler) {
     return reinterpret_cast<SimpleHandler>(reinterpret_cast<void*>(handler));
@@ -104,15 +109,20 @@ CAIRN_EXPORT SimpleHandler sigset(int number, SimpleHandler handler) noexcept {
 }
 
 CAIRN_EXPORT int kill(pid_t pid, int signal) noexcept {
-    return next<"kill">(&::kill)(real_pid_or_group(pid), signal);
+    const pid_t target = real_pid_or_group(pid);
+    if (stops(signal)) await_births(target > 0 ? cairn::KernelId(target) : cairn::KernelId());
+    return next<"kill">(&::kill)(target, signal);
 }
 
 CAIRN_EXPORT int killpg(pid_t group, int signal) noexcept {
+    if (stops(signal)) await_births({});
     return next<"killpg">(&::killpg)(real_id(group), signal);
 }
 
 CAIRN_EXPORT int tgkill(pid_t process, pid_t thread, int signal) noexcept {
-    return next<"tgkill">(&::tgkill)(real_id(process), real_id(thread), signal);
+    const pid_t target = real_id(process);
+    if (stops(signal)) await_births(cairn::KernelId(target));
+    return next<"tgkill">(&::tgkill)(target, real_id(thread), signal);
 }
 
 CAIRN_EXPORT int sigqueue(pid_t pid, int signal, const union sigval value) noexcept {
