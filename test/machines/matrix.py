@@ -36,7 +36,7 @@ echo "TRIED %(who)s|three commands|$status|$SECONDS"; [ "$status" = 0 ] || tail 
 for test in %(tests)s; do
     SECONDS=0
     timeout 900 python3 %(shared)s/test/support/cairn_test %(shared)s/test/$test --mode %(mode)s --rounds 1 --build %(tree)s >/tmp/said 2>&1; status=$?
-    echo "TRIED %(who)s|$test|$status|$SECONDS"; [ "$status" = 0 ] || tail -n 30 /tmp/said | sed 's/^/    /'
+    echo "TRIED %(who)s|$test|$status|$SECONDS"; [ "$status" = 0 ] || { grep -m 1 FAILED /tmp/said; tail -n 30 /tmp/said; } | sed 's/^/    /'
 done
 """
 
