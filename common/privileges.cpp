@@ -65,10 +65,15 @@ Scheduling own_scheduling() {
             static_cast<std::int32_t>(::syscall(SYS_ioprio_get, 1, 0))};
 }
 
+std::int32_t io_priority(std::int32_t said) {
+    constexpr int class_shift = 13;  // IOPRIO_CLASS_SHIFT; IOPRIO_CLASS_NONE is 0
+    return said >> class_shift == 0 ? 0 : said;
+}
+
 bool Scheduling::same_as(const schema::Thread& thread) const {
     return static_cast<std::uint32_t>(thread.policy) == policy &&
            static_cast<std::uint32_t>(thread.priority) == priority && thread.nice == nice &&
-           thread.ioprio == ioprio;
+           io_priority(thread.ioprio) == io_priority(ioprio) && thread.sched_flags.value_or(0) == 0;
 }
 
 }  // namespace cairn

@@ -26,5 +26,8 @@ struct Scheduling {
     [[nodiscard]] bool same_as(const schema::Thread& thread) const;
 };
 [[nodiscard]] Scheduling own_scheduling();
+// What ioprio_get(2) has said, so that ioprio_set(2) takes it: of who has never set one Linux before 5.18
+// says class none with a level, which no kernel lets anybody set.
+[[nodiscard]] std::int32_t io_priority(std::int32_t said);
 
 }  // namespace cairn

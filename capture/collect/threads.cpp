@@ -42,6 +42,7 @@ void collect_scheduling(pid_t tid, schema::Thread& image) {
         image.sched_runtime = attributes.runtime;
         image.sched_deadline = attributes.deadline;
         image.sched_period = attributes.period;
+        image.sched_flags = attributes.flags;
     }
     std::uint8_t cpus[1024] = {};
     if (const long size = ::syscall(SYS_sched_getaffinity, tid, sizeof cpus, cpus); size > 0)
@@ -80,6 +81,10 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.kernel_tid = KernelId(thread.tid);
     image.tid = to_program(image.kernel_tid);
     image.leader_dead = thread.leader_dead;
+    // status shows it with escapes
+    if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid));
+        name && !name->empty())
+        image.name = name->substr(0, name->size() - 1);
     if (thread.leader_dead) return image;
 
     auto sequence = TRY(rseq_of(process, thread));
@@ -103,9 +108,6 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     }
     auto status = TRY(proc::status(process.pid, thread.tid));
     CHECK_OK(refuse_differing(process, thread.tid, status, first_status));
-    image.name = status["Name"];
-    if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid)))
-        image.name = name->substr(0, name->size() - 1);  // status shows it with escapes
     image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
     image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
     image.cap_effective = proc::hexadecimal(status["CapEff"]);

@@ -34,6 +34,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(sched_runtime);
     CAIRN_FIELD(sched_deadline);
     CAIRN_FIELD(sched_period);
+    CAIRN_FIELD(sched_flags);
     CAIRN_FIELD(affinity);
     CAIRN_FIELD(timerslack);
     CAIRN_FIELD(death_signal);
@@ -80,6 +81,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(no_huge);
     CAIRN_FIELD(mergeable);
     CAIRN_FIELD(droppable);
+    CAIRN_FIELD(never_writable);
     CAIRN_FIELD(memory_policy);
     CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(file_offset);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,9 @@ struct Thread {
     std::string name;
     std::int32_t policy = 0, priority = 0, nice = 0, ioprio = 0;
     std::uint64_t sched_runtime = 0, sched_deadline = 0, sched_period = 0;
-    Bytes affinity;  // cpu_set_t as the kernel gives it
+    std::optional<std::uint64_t>
+        sched_flags;  // SCHED_FLAG_RESET_ON_FORK, ...; images before it was saved: none
+    Bytes affinity;   // cpu_set_t as the kernel gives it
     std::uint64_t timerslack = 0;
     std::int32_t death_signal = 0;
     // The call that the thread sleeps in, where its relative timeout must be shortened: see TimingNote.
@@ -91,7 +94,10 @@ struct Area {
     AreaKind kind = AreaKind::anonymous;
     bool grows_down = false, no_reserve = false, locked = false, lock_on_fault = false, dont_fork = false,
          wipe_on_fork = false, dont_dump = false, huge = false, no_huge = false, mergeable = false,
-         droppable = false;          // MAP_DROPPABLE: no runs
+         droppable = false;  // MAP_DROPPABLE: no runs
+    // Shared memory that mprotect(2) can't make writable, because the file was opened for reading (or by
+    // SHM_RDONLY); images before it was saved: none.
+    std::optional<bool> never_writable;
     std::int32_t memory_policy = 0;  // mbind(2), as Thread::memory_policy
     Bytes memory_nodes;
     std::uint64_t file_offset = 0;

@@ -17,6 +17,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(owner);
     CAIRN_FIELD(owner_type);
     CAIRN_FIELD(owner_signal);
+    CAIRN_FIELD(maker);
+    CAIRN_FIELD(maker_group);
     CAIRN_FIELD(standard);
     CAIRN_FIELD(outside);
     CAIRN_FIELD(backing);

@@ -2,6 +2,7 @@
 // memory. Saved once for each part of a computation, in its objects image.
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "common/schema/process.h"
@@ -25,8 +26,9 @@ struct Object {
     FileIdentity identity;
     std::int32_t flags = 0;  // O_* of the description
     std::int64_t position = 0;
-    ProgramId owner;                                // F_SETOWN_EX
-    std::int32_t owner_type = 0, owner_signal = 0;  // F_SETOWN_EX, F_SETSIG
+    ProgramId owner;                                  // F_SETOWN_EX
+    std::int32_t owner_type = 0, owner_signal = 0;    // F_SETOWN_EX, F_SETSIG
+    std::optional<std::uint32_t> maker, maker_group;  // pipes and sockets: who has made it, as fstat(2) says
     ProgramFd standard;         // lowest of the descriptors 0, 1, 2 that a process has it at, -1: none
     bool outside = false;       // who holds the other end of this pipe or socket is no member of the group
     std::int64_t backing = -1;  // file: id of the memory object with the contents (deleted file, memfd)

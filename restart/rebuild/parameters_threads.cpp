@@ -43,10 +43,15 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.sched_policy = static_cast<std::uint32_t>(thread.policy);
     out.sched_priority = static_cast<std::uint32_t>(thread.priority);
     out.nice = thread.nice;
-    out.ioprio = thread.ioprio;
+    out.ioprio = io_priority(thread.ioprio);
     out.sched_runtime = thread.sched_runtime;
     out.sched_deadline = thread.sched_deadline;
     out.sched_period = thread.sched_period;
+    // Those that a program sets for good; clamps of utilization (Linux 5.3) are said by flags as well, and
+    // aren't saved.
+    constexpr std::uint64_t lasting =
+        0x1 | 0x2 | 0x4;  // RESET_ON_FORK, RECLAIM, DL_OVERRUN of <linux/sched.h>
+    out.sched_flags = thread.sched_flags.value_or(0) & lasting;
     if (thread.leader_dead) out.altstack_flags = 2;  // SS_DISABLE
     out.set_scheduling = !thread.leader_dead && !own.same_as(thread) ? 1 : 0;
     out.affinity = block.add(thread.affinity).value();

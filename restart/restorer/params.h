@@ -30,6 +30,7 @@ enum AreaFlags : std::uint32_t {
     area_lock_on_fault = 2048,
     area_segment = 4096,
     area_droppable = 8192,
+    area_never_writable = 16384,
 };
 
 struct Area {
@@ -82,7 +83,7 @@ struct Thread {
     char name[16];
     std::uint32_t sched_policy, sched_priority;
     std::int32_t nice, ioprio;
-    std::uint64_t sched_runtime, sched_deadline, sched_period;
+    std::uint64_t sched_runtime, sched_deadline, sched_period, sched_flags;
     std::uint64_t affinity, affinity_size;  // address, bytes; 0: leave
     std::uint64_t cap_effective, cap_permitted, cap_inheritable, cap_ambient;
     std::uint64_t pending;  // address of siginfo_t, 128 bytes each

@@ -211,7 +211,7 @@ void set_up_thread(Params* params, Thread& thread) {
     call(SYS_prctl, PR_SET_NAME, thread.name, 0, 0, 0);
     if (thread.affinity_size != 0) call(SYS_sched_setaffinity, 0, thread.affinity_size, thread.affinity);
     if (thread.set_scheduling != 0) {
-        SchedAttributes attributes = {sizeof attributes,     thread.sched_policy,   0,
+        SchedAttributes attributes = {sizeof attributes,     thread.sched_policy,   thread.sched_flags,
                                       thread.nice,           thread.sched_priority, thread.sched_runtime,
                                       thread.sched_deadline, thread.sched_period};
         must(params, step_scheduling, call(SYS_sched_setattr, 0, &attributes, 0),

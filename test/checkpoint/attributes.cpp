@@ -86,7 +86,7 @@ test::Check limits() {
 test::Check scheduling() {
     CHECK(setpriority(PRIO_PROCESS, 0, 7) == 0);
     sched_param param{};
-    CHECK(sched_setscheduler(0, SCHED_BATCH, &param) == 0);
+    CHECK(sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &param) == 0);
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
     CPU_SET(0, &cpus);
@@ -94,7 +94,7 @@ test::Check scheduling() {
     return [](bool) {
         errno = 0;
         CHECK(getpriority(PRIO_PROCESS, 0) == 7 && errno == 0);
-        CHECK(sched_getscheduler(0) == SCHED_BATCH);
+        CHECK(sched_getscheduler(0) == (SCHED_BATCH | SCHED_RESET_ON_FORK));
         cpu_set_t now;
         CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_COUNT(&now) == 1 && CPU_ISSET(0, &now));
     };
