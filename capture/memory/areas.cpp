@@ -115,15 +115,18 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, 
     return map;
 }
 
+bool is_uncopied(const proc::MapLine& line, const std::vector<proc::MapLine>& child) {
+    if (special(line.name)) return false;
+    // MADV_DONTFORK works on whole areas: one is there or it isn't.
+    const auto behind = std::ranges::upper_bound(child, line.start, {}, &proc::MapLine::start);
+    return behind == child.begin() || std::prev(behind)->end <= line.start;
+}
+
 std::vector<ProgramRange> not_copied(const StillMap& map, const std::vector<proc::MapLine>& child,
                                      const std::vector<ProgramRange>& wiped) {
     std::vector<ProgramRange> ranges = wiped;
-    auto copy = child.begin();
     for (const auto& line : map.lines) {
-        if (line.shared || special(line.name)) continue;
-        while (copy != child.end() && copy->end <= line.start) ++copy;
-        // MADV_DONTFORK works on whole areas: one is there or it isn't
-        if (copy != child.end() && copy->start <= line.start) continue;
+        if (line.shared || !is_uncopied(line, child)) continue;
         // It may be marked as both.
         std::erase_if(ranges, [&](const ProgramRange& range) {
             return line.start <= range.start && range.end <= line.end;
@@ -154,9 +157,10 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         area.object = id;
         area.grows_down = has_flag(with_flags, "gd");
         area.no_reserve = has_flag(with_flags, "nr");
-        area.dont_fork = flagged == flags.end() && !line.shared && !special(line.name);
+        area.dont_fork = has_flag(with_flags, "dc") && !special(line.name);
         area.wipe_on_fork = has_flag(with_flags, "wf");
         area.droppable = has_flag(with_flags, "dp");
+        area.never_writable = line.shared && !with_flags.flags.empty() && !has_flag(with_flags, "mw");
         area.dont_dump = has_flag(with_flags, "dd");
         area.huge = has_flag(with_flags, "hg");
         area.no_huge = has_flag(with_flags, "nh");

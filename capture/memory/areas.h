@@ -29,13 +29,18 @@ struct StillMap {
                                                    const std::vector<proc::MapLine>& child,
                                                    const std::vector<ProgramRange>& wiped);
 
+// Whether the copy-on-write child has nothing where a line of the process's own map begins; of the kernel's
+// own mappings it isn't said.
+[[nodiscard]] bool is_uncopied(const proc::MapLine& line, const std::vector<proc::MapLine>& child);
+
 // What a fork empties (MADV_WIPEONFORK) and is to be saved all the same. Not what the kernel may empty at any
 // time (MAP_DROPPABLE, Linux 6.11), on which nobody relies: getrandom of the vdso keeps there what glibc 2.41
 // and later draws from, and two restarts of one checkpoint must not draw the same. Read from smaps, which
 // walks all page tables: not to be done during the pause.
 [[nodiscard]] Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid);
 
-// The image's areas. `flags`: smaps of the copy-on-write child; `scratch`: the agent's memory, left out.
+// The image's areas. `flags`: smaps of the copy-on-write child, and of the process itself what the child
+// hasn't; `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
                                                            const std::vector<proc::MapLine>& flags,
                                                            ProgramRange scratch, const ObjectTable& objects);

@@ -33,7 +33,8 @@ bool stored_in_image(const schema::Area& area) {
 
 Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects) {
     auto& member = *draft.member;
-    const auto flags = TRY(proc::maps(source, true));
+    auto flags = TRY(proc::maps(source, true));
+    flags.insert(flags.end(), draft.uncopied.begin(), draft.uncopied.end());
     member.image.areas = TRY(make_areas(*member.process, *draft.map, flags, member.scratch, objects));
     CHECK_OK(add_memory_policies(member.image, source));
     for (auto& area : member.image.areas) {

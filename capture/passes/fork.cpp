@@ -1,5 +1,7 @@
 // The pass that makes a copy-on-write child of each process, so that the programs' pause is no longer than a
 // fork: what these children show is written after the programs have gone on.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -41,10 +43,27 @@ Result<Draft> begin_draft(const Ahead& ahead, Member& member, const StillMap& ma
     return draft;
 }
 
+// What is marked MADV_DONTFORK. Its flags are in smaps alone, which walks all page tables: only who marks
+// memory so is asked during the pause. A System V segment isn't in the child because the agent has taken it
+// out; what can't be written in it is asked for, because it may never be.
+Result<std::vector<proc::MapLine>> uncopied(const Draft& draft, const std::vector<proc::MapLine>& child,
+                                            const ObjectTable& objects) {
+    const auto is_missing = [&](const proc::MapLine& line) {
+        const auto object = draft.map->objects.at(line.start);
+        const bool segment = object >= 0 && is_segment(objects.object(object));
+        return is_uncopied(line, child) && (!segment || (line.prot & PROT_WRITE) == 0);
+    };
+    if (std::ranges::none_of(draft.map->lines, is_missing)) return std::vector<proc::MapLine>();
+    auto lines = TRY(proc::maps(draft.member->process->living, true));
+    std::erase_if(lines, [&](const proc::MapLine& line) { return !is_uncopied(line, child); });
+    return lines;
+}
+
 // What the copy-on-write child of a process doesn't show.
-Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft) {
+Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, const ObjectTable& objects) {
     const pid_t pid = draft.member->process->pid, living = draft.member->process->living;
     const auto lines = TRY(proc::maps(draft.snapshot->pid(), false));
+    draft.uncopied = TRY(uncopied(draft, lines, objects));
     // Who marks memory at all may have marked other memory since; now it stands still.
     if (ahead.wipes.contains(pid) ||
         std::ranges::find(setting.request.members, pid) == setting.request.members.end())
@@ -108,7 +127,7 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
         } else {
             auto snapshot = TRY(member.agent->wait_snapshot(reporter));
             draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
-            CHECK_OK(store_early(setting, ahead, draft));
+            CHECK_OK(store_early(setting, ahead, draft, objects.table));
         }
     }
     return drafts;

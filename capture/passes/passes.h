@@ -92,8 +92,10 @@ struct Draft {
     const StillMap* map = nullptr;  // borrowed
     std::unique_ptr<ImageWriter> writer;
     std::string file;
-    std::vector<ProgramRange> wiped;     // memory that the copy-on-write child shows as zeros
-    std::list<schema::Area> early;       // what had to be stored before the process went on
+    std::vector<ProgramRange> wiped;  // memory that the copy-on-write child shows as zeros
+    std::list<schema::Area> early;    // what had to be stored before the process went on
+    std::vector<proc::MapLine>
+        uncopied;  // memory that the copy-on-write child hasn't at all (MADV_DONTFORK), with its flags
     std::unique_ptr<Snapshot> snapshot;  // none: all was stored while the process stood still
 };
 

@@ -24,6 +24,7 @@ std::uint32_t area_flags(const schema::Area& area) {
         {area.no_huge, restorer::area_no_huge},
         {area.mergeable, restorer::area_mergeable},
         {area.droppable, restorer::area_droppable},
+        {area.never_writable.value_or(false), restorer::area_never_writable},
         {!area.pages.empty(), restorer::area_filled},
     };
     std::uint32_t flags = 0;

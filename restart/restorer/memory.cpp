@@ -55,7 +55,8 @@ void advise(Params* params, const Area& area, std::uint32_t flag, std::int32_t a
 void attach_area(Params* params, const Area& area) {
     constexpr long error_access = -13;
     constexpr std::uint64_t read_only = 010000;  // SHM_RDONLY
-    long result = call(SYS_shmat, area.segment, params->attach_at, 0);
+    const bool never_writable = (area.flags & area_never_writable) != 0;
+    long result = call(SYS_shmat, area.segment, params->attach_at, never_writable ? read_only : 0);
     if (result == error_access) result = call(SYS_shmat, area.segment, params->attach_at, read_only);
     must(params, step_attach, result, static_cast<std::uint64_t>(area.segment));
     const auto length = area.end - area.start;
@@ -66,6 +67,20 @@ void attach_area(Params* params, const Area& area) {
     call(SYS_shmdt, params->attach_at);  // what is left of it; EINVAL if that is nothing
     if (area.prot != (PROT_READ | PROT_WRITE))
         must(params, step_protect, call(SYS_mprotect, area.start, length, area.prot), area.start);
+}
+
+// What the tool has opened for writing as well, for reading alone: what is mapped of that can't be made
+// writable later. -1 where there is no /proc.
+std::int32_t open_for_reading(std::int32_t fd) {
+    char path[32] = "/proc/self/fd/";
+    char digits[12];
+    int count = 0;
+    for (auto rest = static_cast<std::uint32_t>(fd); rest != 0 || count == 0; rest /= 10)
+        digits[count++] = static_cast<char>('0' + rest % 10);
+    int length = 14;
+    while (count > 0) path[length++] = digits[--count];
+    path[length] = 0;
+    return static_cast<std::int32_t>(call(SYS_open, path, O_RDONLY | O_CLOEXEC, 0));
 }
 
 void map_area(Params* params, const Area& area) {
@@ -79,6 +94,9 @@ void map_area(Params* params, const Area& area) {
         must(params, step_open_file, opened, area.path);
         fd = static_cast<std::int32_t>(opened);
     }
+    std::int32_t for_reading = -1;
+    if (fd >= 0 && (area.flags & area_never_writable) != 0) for_reading = open_for_reading(fd);
+    if (for_reading >= 0) fd = for_reading;
     std::int32_t flags = MAP_FIXED_NOREPLACE;
     flags |= (area.flags & area_shared) != 0 ? MAP_SHARED : MAP_PRIVATE;
     if (fd < 0) flags |= MAP_ANONYMOUS;
@@ -95,7 +113,7 @@ void map_area(Params* params, const Area& area) {
     if (droppable && result < 0) result = map_as(flags);
     must(params, step_map, result, area.start);
     if (static_cast<std::uint64_t>(result) != area.start) give_up(params, step_map, error_exists, area.start);
-    if (area.path != 0) call(SYS_close, fd);
+    if (area.path != 0 || for_reading >= 0) call(SYS_close, fd);
     advise(params, area, area_no_huge, MADV_NOHUGEPAGE);  // before pages come
     if (area.memory_policy != 0)
         call(SYS_mbind, area.start, area.end - area.start, area.memory_policy, area.memory_nodes,

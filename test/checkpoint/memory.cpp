@@ -7,7 +7,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <cstdio>
+#include <fstream>
 #include <initializer_list>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "support.h"
 
@@ -284,6 +290,46 @@ test::Check advice_for_forks() {
     };
 }
 
+// VmFlags of the mapping at an address, but for what the kernel counts and remembers by itself (accounted,
+// soft-dirty).
+std::string marks_of(const unsigned char* address) {
+    std::ifstream maps("/proc/self/smaps");
+    bool here = false;
+    for (std::string line; std::getline(maps, line);) {
+        unsigned long start = 0, end = 0;
+        const auto at = reinterpret_cast<unsigned long>(address);
+        if (std::sscanf(line.c_str(), "%lx-%lx ", &start, &end) == 2) here = start <= at && at < end;
+        if (!here || !line.starts_with("VmFlags:")) continue;
+        std::istringstream words(line);
+        std::string marks, word;
+        while (words >> word)
+            if (word != "ac" && word != "sd") marks += word + " ";
+        return marks;
+    }
+    return "";
+}
+
+// Nothing else that memory is marked with is forgotten where MADV_DONTFORK hides it from a child.
+test::Check advice_beside_dontfork() {
+    std::vector<std::pair<const unsigned char*, std::string>> marked;
+    for (const int kind : {MAP_PRIVATE, MAP_SHARED})
+        for (const int advice : {MADV_DONTDUMP, MADV_NOHUGEPAGE, MADV_WIPEONFORK, MADV_DONTFORK}) {
+            if (kind == MAP_SHARED && advice == MADV_WIPEONFORK) continue;
+            unsigned char* between = map(3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS) + page;
+            CHECK(mmap(between, page, rw, kind | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == between);
+            fill(between, page, 20);
+            CHECK(madvise(between, page, advice) == 0 && madvise(between, page, MADV_DONTFORK) == 0);
+            marked.emplace_back(between, marks_of(between));
+            CHECK(marked.back().second.find(" dc ") != std::string::npos);
+        }
+    return [=](bool) {
+        for (const auto& [address, marks] : marked) {
+            if (marks_of(address) != marks) test::say((marks + "-> " + marks_of(address) + "\n").c_str());
+            CHECK(marks_of(address) == marks && holds(address, page, 20));
+        }
+    };
+}
+
 test::Check locked_memory() {
     unsigned char* locked = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     CHECK(mlock(locked, 4 * page) == 0);
@@ -324,6 +370,7 @@ int main() {
                  {"2000 areas", many_areas},
                  {"brk", brk_heap},
                  {"MADV_DONTFORK and MADV_WIPEONFORK", advice_for_forks},
+                 {"other advice beside MADV_DONTFORK", advice_beside_dontfork},
                  {"locked memory", locked_memory},
                  {"memory that is new after a restart", new_memory}});
 }
