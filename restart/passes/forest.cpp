@@ -9,6 +9,13 @@
 namespace cairn::restart::pass {
 namespace {
 
+// In a zombie to be: what /proc shows of it afterwards.
+void dress(const Computation& computation, const forest::Node& node) {
+    ::signal(SIGPIPE, SIG_DFL);  // the tool ignores it
+    for (const auto& process : computation.processes)
+        if (process.pid == node.pid) ::prctl(PR_SET_NAME, process.name.c_str());
+}
+
 // In a process that has just become a session's leader.
 void take_terminal(const Computation& computation, const ObjectSet& objects, ProgramId session) {
     for (const auto i : computation.living) {
@@ -52,6 +59,7 @@ Result<Forest> forest(const Computation& computation, const Plan& plan, const Sp
         ::_exit(127);
     };
     how.lead = [&](ProgramId session) { take_terminal(computation, objects.set, session); };
+    how.dress = [&](const forest::Node& node) { dress(computation, node); };
     auto made = forest::execute(plan.steps, how);
     if (!made) return std::unexpected(std::move(made.error()).in("forest"));
     for (auto& note : made->notes) notes.list.push_back(note);
