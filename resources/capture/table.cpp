@@ -20,6 +20,10 @@ void read_owner(const Table& table, const Description& found, schema::Object& ob
         object.owner = table.to_program(KernelId(owner.pid));
     }
     object.owner_signal = std::max(::fcntl(found.fd(), F_GETSIG), 0);
+    if (S_ISSOCK(found.status.st_mode) || (S_ISFIFO(found.status.st_mode) && !found.link.starts_with('/'))) {
+        object.maker = found.status.st_uid;
+        object.maker_group = found.status.st_gid;
+    }
 }
 
 // The object of this description, if a descriptor of it was seen before; else where in `of_inode` it belongs.

@@ -121,6 +121,7 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
     for (const Object& object : objects.objects) highest = std::max(highest, object.id);
     state->claimed = std::make_unique<SharedArray<bool>>(static_cast<std::size_t>(highest) + 1);
     state->later = std::make_unique<SharedArray<std::int32_t>>(static_cast<std::size_t>(highest) + 1);
+    state->first_holders = std::make_unique<FirstHolders>(static_cast<std::size_t>(highest) + 1);
     for (const Object& object : objects.objects) {
         Object small = object;
         if (auto* memory = small.get<schema::Memory>(); memory && !state->refills.contains(object.id))
@@ -173,6 +174,18 @@ std::vector<LateDescriptor> ObjectSet::late_descriptors(const schema::Process& p
     return late;
 }
 
+namespace {
+
+// As the owner of a pipe one may open it again by /proc/PID/fd (proc(5)), and rules of the network ask for a
+// socket's (`sk_uid`). Only root can give it to somebody else; what stands in for an end outside isn't ours
+// to give.
+void give_to_maker(const schema::Object& object, int fd) {
+    if (!object.maker || object.outside || ::geteuid() != 0) return;
+    (void)!::fchown(fd, *object.maker, object.maker_group.value_or(static_cast<gid_t>(-1)));
+}
+
+}  // namespace
+
 std::vector<Notification> ObjectSet::notifications(const schema::Process& process) const {
     std::vector<Notification> all;
     for (const auto& [id, object] : state_->objects) {
@@ -195,6 +208,7 @@ Result<> ObjectSet::after_forest(const ToKernel& to_kernel, const proc::ClockOff
         const int fd = held.get();
         if (fd < 0) continue;
         CHECK_OK(set_up_kind(object, fd, after));
+        give_to_maker(object, fd);
         if (object.owner != ProgramId()) {
             f_owner_ex owner{};
             owner.type = static_cast<decltype(owner.type)>(object.owner_type);
