@@ -70,7 +70,7 @@ Result<> add_spent(int epoll, int number, int from, epoll_event event) {
     const std::uint32_t wanted = event.events;
     event.events |= EPOLLIN | EPOLLOUT | EPOLLRDHUP;
     if (::epoll_ctl(epoll, EPOLL_CTL_ADD, number, &event) != 0)
-        return fail_errno("epoll: descriptor {} can't be watched", number);
+        return errno == EEXIST ? Result<>() : fail_errno("epoll: descriptor {} can't be watched", number);
     struct stat status {};
     if (is_ready(from)) {
         harvest(epoll);

@@ -61,6 +61,15 @@ Result<Fd> ObjectSet::fetch(std::int64_t object) const {
     return fetched;
 }
 
+// What isn't open in the tool: opened in the process that is to have it, once for all who share it.
+Result<Fd> ObjectSet::open_here(const schema::Object& object, const schema::Process& process,
+                                const ToKernel& to_kernel) const {
+    if (auto fetched = fetch(object.id)) return fetched;
+    if (!is_bound_to_memory(object))
+        if (auto taken = take_from_first(*state_->first_holders, object.id)) return std::move(*taken);
+    return open_late(object, process, state_->options.access, to_kernel);
+}
+
 Result<> ObjectSet::install(const schema::Process& process, std::span<const int> keep,
                             const ToKernel& to_kernel) const {
     if (state_->options.width != 0) return install_narrow(process, keep, to_kernel);
@@ -77,8 +86,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
             if (object == state_->objects.end())
                 return fail_code(ExitCode::damaged, "descriptor {} leads to object {}, which isn't there",
                                  descriptor.fd, descriptor.object);
-            auto opened = fetch(object->first);
-            if (!opened) opened = open_late(object->second, process, state_->options.access, to_kernel);
+            auto opened = open_here(object->second, process, to_kernel);
             if (!opened)
                 return std::unexpected(
                     std::move(opened.error()).in(fmt::format("descriptor {}", descriptor.fd)));
@@ -90,6 +98,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
         } else if (::dup2(from, number) < 0) {
             return fail_errno("descriptor {}", descriptor.fd);
         }
+        if (late || from == number) say_where(*state_->first_holders, descriptor.object, number);
         open.insert(static_cast<unsigned>(number));
     }
     for (const schema::Descriptor& descriptor : process.descriptors) {
@@ -194,14 +203,13 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
             return fail_code(ExitCode::damaged, "descriptor {} leads to object {}, which isn't there", fd,
                              id);
         Result<Fd> opened = fail("isn't kept");
-        if (const auto kept = state_->opened.kept(id)) {
+        if (const auto kept = state_->opened.kept(id))
             opened = fetcher.fetch(*kept);
-        } else {
-            opened = fetch(id);
-            if (!opened) opened = open_late(*object, process, options.access, to_kernel);
-        }
+        else
+            opened = open_here(*object, process, to_kernel);
         if (!opened) return std::unexpected(std::move(opened.error()).in(fmt::format("descriptor {}", fd)));
         CHECK_OK(put_at(std::move(*opened), number));
+        say_where(*state_->first_holders, id, number);
     }
     for (const schema::Descriptor& descriptor : process.descriptors) {
         const auto* object = state_->find(descriptor.object);

@@ -196,6 +196,8 @@ class ObjectSet {
     [[nodiscard]] Result<> install_narrow(const schema::Process& process, std::span<const int> keep,
                                           const ToKernel& to_kernel) const;
     [[nodiscard]] Result<Fd> fetch(std::int64_t object) const;
+    [[nodiscard]] Result<Fd> open_here(const schema::Object& object, const schema::Process& process,
+                                       const ToKernel& to_kernel) const;
     [[nodiscard]] int descriptor_of(const schema::Process& process, std::int64_t object) const;
     std::unique_ptr<State> state_;
 };

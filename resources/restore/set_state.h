@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "resources/restore/cut.h"
+#include "resources/restore/first_holder.h"
 #include "resources/restore/holding.h"
 #include "resources/restore/objects.h"
 #include "resources/restore/shared_array.h"
@@ -44,6 +45,7 @@ struct ObjectSet::State {
     // opened when the processes were there already.
     std::unique_ptr<SharedArray<bool>> claimed;
     std::unique_ptr<SharedArray<std::int32_t>> later;
+    std::unique_ptr<FirstHolders> first_holders;
 };
 
 }  // namespace cairn::restart

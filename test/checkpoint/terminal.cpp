@@ -3,6 +3,7 @@
 // narrow: none
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 
@@ -30,6 +31,12 @@ int main() {
     CHECK(tcsetattr(0, TCSANOW, &mode) == 0);
     const int tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
     CHECK(tty >= 0);
+    const int twin = dup(tty);
+    // Of one open file description, in one process and in two.
+    const auto shared = [](pid_t pid, int one, int other) {
+        constexpr int kcmp_file = 0;  // KCMP_FILE
+        return syscall(SYS_kcmp, getpid(), pid, kcmp_file, one, other) == 0;
+    };
     const pid_t session = tcgetsid(0);
     CHECK(session == getsid(0));
     // A background group beside us in the foreground.
@@ -48,6 +55,7 @@ int main() {
         CHECK(isatty(0) && isatty(1) && isatty(2) && tcgetsid(0) == session && tcgetsid(tty) == session);
         CHECK(tcgetpgrp(0) == getpgrp() && tcgetpgrp(tty) == getpgrp());
         CHECK(fcntl(tty, F_GETFD) == FD_CLOEXEC);
+        CHECK(shared(getpid(), tty, twin) && shared(background, tty, tty));
         const int again = open("/dev/tty", O_RDWR);
         CHECK(again >= 0 && tcgetsid(again) == session);
         close(again);
