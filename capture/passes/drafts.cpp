@@ -45,9 +45,12 @@ Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects
             return fail(
                 "{}: memory at {:#x} was marked MADV_WIPEONFORK while the checkpoint began; try again",
                 proc::label(member.process->pid), area.start);
-        for (const auto& early : draft.early)
+        for (const auto& early : draft.early) {
             for (const auto& run : early.pages)
                 if (area.start <= run.at && run.at < area.end) area.pages.push_back(run);
+            for (const auto& guard : early.guards)
+                if (area.start <= guard.first && guard.first < area.end) area.guards.push_back(guard);
+        }
     }
     return {};
 }

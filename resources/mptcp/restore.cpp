@@ -33,6 +33,16 @@ Result<Fd> make_mptcp_socket(int domain) {
     return fail_errno("socket of MPTCP");
 }
 
+// A buffer that the kernel sizes is left to it: a size that is set is the program's from then on, and MPTCP doesn't take that back (SO_BUF_LOCK can
+// be asked there and not set).
+schema::SocketOptions own_buffers(schema::SocketOptions options) {
+    if (!options.buffer_lock) return options;
+    if ((*options.buffer_lock & schema::lock_send) == 0) options.send_buffer = 0;
+    if ((*options.buffer_lock & schema::lock_receive) == 0) options.receive_buffer = 0;
+    options.buffer_lock.reset();
+    return options;
+}
+
 class MptcpSockets {
   public:
     explicit MptcpSockets(Opening& opening) : opening_(opening) {}
@@ -159,7 +169,7 @@ class MptcpSockets {
     static Result<> finish(const End& end) {
         const int fd = end.fd.get();
         set_socket_options(fd, end.saved->options, schema::OptionMoment::last);
-        set_buffers(fd, end.saved->options);
+        set_buffers(fd, own_buffers(end.saved->options));
         if (!end.saved->backlog) return {};
         const auto backlog = static_cast<int>(std::min<std::uint32_t>(*end.saved->backlog, INT_MAX));
         if (::listen(fd, backlog) != 0) return fail_errno("listen at {}", end.own.words());

@@ -157,16 +157,21 @@ test::Check guard_page() {
 }
 
 // One that no file of /proc names (MADV_GUARD_INSTALL, Linux 6.13): inside an area, with pages around it.
-test::Check guard_region() {
+// `advice`: what else is said of that memory; 0: nothing.
+test::Check guard_region_beside(int advice) {
     constexpr int guard_install = 102;
     unsigned char* hidden = anonymous(8 * page, 20);
     const bool guarded = madvise(hidden + 3 * page, 2 * page, guard_install) == 0;
+    CHECK(advice == 0 || madvise(hidden, 8 * page, advice) == 0);
     return [=](bool) {
         CHECK(holds(hidden, 3 * page, 20) && readable(hidden + 3 * page) == !guarded &&
               readable(hidden + 4 * page) == !guarded);
         for (size_t i = 5 * page; i < 8 * page; ++i) CHECK(hidden[i] == value(i, 20));
     };
 }
+test::Check guard_region() { return guard_region_beside(0); }
+test::Check guard_region_not_forked() { return guard_region_beside(MADV_DONTFORK); }
+test::Check guard_region_wiped() { return guard_region_beside(MADV_WIPEONFORK); }
 
 test::Check read_only_memory() {
     unsigned char* read_only = anonymous(page, 6);
@@ -362,6 +367,8 @@ int main() {
                  {"a memfd mapped beyond its end", mapped_beyond_its_end},
                  {"a guard page", guard_page},
                  {"a guard region", guard_region},
+                 {"a guard region in MADV_DONTFORK", guard_region_not_forked},
+                 {"a guard region in MADV_WIPEONFORK", guard_region_wiped},
                  {"read-only memory", read_only_memory},
                  {"a file mapped privately", file_mapped_private},
                  {"a file mapped shared", file_mapped_shared},

@@ -1,0 +1,17 @@
+// The memory of a process: what is mapped where, with which marks, what is in it, and what it shares with
+// other processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+#include "witness/facts.h"
+#include "witness/unseen.h"
+
+namespace cairn::witness {
+
+// What is `unseen` counts as zeros.
+void see_memory(Facts& facts, pid_t pid, const std::vector<Unseen>& unseen);
+
+}  // namespace cairn::witness

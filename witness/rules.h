@@ -1,0 +1,29 @@
+// What isn't compared before and after, each with its reason. A rule without one is a difference that nobody
+// has looked at.
+#pragma once
+
+#include <span>
+
+namespace cairn::witness {
+
+enum class How {
+    // Whatever it is, or, with `value`, where the whole value before and the one after is so.
+    ignored,
+    // What `value` finds is taken out of both, and the rest is compared.
+    in_parts,
+    // The one group of `value` is a number that the kernel gives (an inode, an id): it may be another, but
+    // the same for all who had the same,
+    // and different for those who had different ones; the rest of the value is to be as it was.
+    renamed,
+};
+
+struct Rule {
+    const char* name;             // regular expression over the whole of a fact's name
+    const char* reason;           // why a program can't mind, or what is to be built
+    const char* value = nullptr;  // regular expression
+    How how = How::ignored;
+};
+
+[[nodiscard]] std::span<const Rule> rules();
+
+}  // namespace cairn::witness

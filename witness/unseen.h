@@ -1,0 +1,37 @@
+// Parts of a process's memory that aren't compared, because they belong to the kernel or to cairn: no program
+// reads them for their meaning.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace cairn::witness {
+
+struct Unseen {
+    std::uint64_t start = 0, size = 0;  // bytes in the process
+};
+
+// How far below a thread's pointer (fs_base) the thread-local variables of libcairn.so begin, and how many
+// bytes they are; 0 bytes if it isn't there. It is preloaded, so its variables come behind the program's own
+// (the ELF handling of thread-local storage, U. Drepper, section 3, variant II).
+struct ThreadLocal {
+    std::uint64_t below = 0, size = 0;
+};
+[[nodiscard]] ThreadLocal cairns_thread_local(pid_t pid);
+
+// How far from a thread's pointer libc has its robust list (get_robust_list(2)) and its area of rseq(2):
+// learned from a thread that could be stopped, so that it is known of those that couldn't.
+struct LibcLayout {
+    std::int64_t robust_list = 0, rseq = 0;
+    bool known = false, has_rseq = false;
+
+    void learn(pid_t tid, std::uint64_t thread_pointer, std::uint64_t rseq_area);
+};
+
+// Of one thread: the processor's number in its area of rseq(2), what is dead on its stack, and cairn's own
+// variables.
+void add_thread(std::vector<Unseen>& unseen, pid_t tid, const LibcLayout& layout, const ThreadLocal& cairns);
+
+}  // namespace cairn::witness
