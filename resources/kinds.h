@@ -88,6 +88,7 @@
     /* Connections of plain TCP that it has accepted are made by one that listens at its port for a moment. */         \
     KIND(Mptcp,        IS(is_mptcp_socket) DESCRIBE(describe_mptcp_socket), OPEN_ALL(open_mptcp_sockets))              \
     KIND(Datagram,     IS(is_datagram_socket) DESCRIBE(describe_datagram_socket), OPEN_ALL(open_datagram_sockets))     \
+    KIND(UdpLite,      IS(is_udplite_socket) DESCRIBE(describe_udplite_socket), ) /* opened as a datagram socket */    \
     KIND(UnixSocket,   IS(is_unix_socket) DESCRIBE(describe_unix_socket) CONTENTS(capture_unix_sockets),               \
                        OPEN_ALL(open_unix_sockets))
 

@@ -1,5 +1,5 @@
-// UDP and raw sockets: what they are bound and connected to, which multicast groups they have joined, what
-// waits in them.
+// UDP, UDP-Lite and raw sockets: what they are bound and connected to, which multicast groups they have
+// joined, what waits in them.
 #include "resources/socket/capture.h"
 
 #include <arpa/inet.h>
@@ -112,18 +112,13 @@ bool is_of_this_host(const std::string& address) {
     return ::bind(fd.get(), reinterpret_cast<sockaddr*>(&name), static_cast<socklen_t>(address.size())) == 0;
 }
 
-}  // namespace
-
-bool is_datagram_socket(const Looked& it) {
-    return it.internet() && (it.style == SOCK_DGRAM || it.style == SOCK_RAW);
-}
-
-Result<> describe_datagram_socket(Table& table, const Description& found, schema::Object& object) {
+// All but what UDP-Lite has besides. `saved` is part of the object.
+Result<> describe_datagrams(Table& table, const Description& found, schema::Object& object,
+                            schema::Datagram& saved) {
     const int fd = found.fd(), domain = socket_option<int>(fd, SOL_SOCKET, SO_DOMAIN);
     const int style = socket_option<int>(fd, SOL_SOCKET, SO_TYPE);
     object.identity = identity_of(found.status);
     const std::string own = own_address(fd), peer = peer_address(fd);
-    auto& saved = object.what.emplace<schema::Datagram>();
     saved.domain = domain;
     saved.style = style;
     saved.protocol = socket_option<int>(fd, SOL_SOCKET, SO_PROTOCOL);
@@ -131,11 +126,13 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
     saved.peer_name = schema::to_bytes(as_known(table.options.region, peer));
     saved.reuse_address = socket_option<int>(fd, SOL_SOCKET, SO_REUSEADDR);
     saved.options = socket_options_of(fd);
+    // Ports of UDP-Lite are none of UDP's: who calls one doesn't reach the other.
+    const std::string way = saved.protocol == IPPROTO_UDPLITE ? "udplite" : "udp";
     auto& calls = table.of<CallsFound>();
     if (!peer.empty() && !is_of_this_host(peer)) {
-        OutgoingCall call{"udp" + plain_address(peer), -1,
-                          fmt::format("{} is a UDP socket, {} connected to {}", found.who(),
-                                      address_words(own), address_words(peer)),
+        OutgoingCall call{way + plain_address(peer), -1,
+                          fmt::format("{} is a {} socket, {} connected to {}", found.who(),
+                                      name_of_protocol(saved), address_words(own), address_words(peer)),
                           "a restart connects it again"};
         // To the outside, unless it is a member's on another host.
         if (table.options.meet)
@@ -144,8 +141,7 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
             table.external(call.what, call.fate);
     }
     if (table.options.meet && style == SOCK_DGRAM)
-        for (const std::string& address : reachable_at(fd, own))
-            calls.reached.push_back({"udp" + address, -1});
+        for (const std::string& address : reachable_at(fd, own)) calls.reached.push_back({way + address, -1});
     keep_multicast_interface(table, saved.options);
     saved.groups = memberships(fd, domain);
     if (domain == AF_INET6) saved.groups_v4 = memberships(fd, AF_INET);
@@ -160,6 +156,37 @@ Result<> describe_datagram_socket(Table& table, const Description& found, schema
             object.contents.push_back(std::move(message.data));
         }
     }
+    return {};
+}
+
+}  // namespace
+
+bool is_datagram_socket(const Looked& it) {
+    return it.internet() && (it.style == SOCK_DGRAM || it.style == SOCK_RAW);
+}
+
+Result<> describe_datagram_socket(Table& table, const Description& found, schema::Object& object) {
+    return describe_datagrams(table, found, object, object.what.emplace<schema::Datagram>());
+}
+
+bool is_udplite_socket(const Looked& it) {
+    return is_datagram_socket(it) && it.style == SOCK_DGRAM && it.protocol == IPPROTO_UDPLITE;
+}
+
+// Linux 2.6.20 to 7.0.
+Result<> describe_udplite_socket(Table& table, const Description& found, schema::Object& object) {
+    auto& saved = object.what.emplace<schema::UdpLite>();
+    CHECK_OK(describe_datagrams(table, found, object, saved.socket));
+    const int fd = found.fd();
+    saved.send_coverage = socket_option<int>(fd, IPPROTO_UDPLITE, schema::udplite_send_coverage);
+    saved.receive_coverage = socket_option<int>(fd, IPPROTO_UDPLITE, schema::udplite_receive_coverage);
+    // Where it was never set, datagrams of any coverage come in. Where it was set to 0, those only that are
+    // covered to their end (udp_queue_rcv_one_skb() of net/ipv4/udp.c); no call tells the one from the other.
+    if (saved.receive_coverage == 0)
+        table.note(
+            "{} is a UDP-Lite socket: the kernel doesn't tell whether its receive coverage "
+            "(UDPLITE_RECV_CSCOV) was set to 0, after a restart it is as if it had never been set",
+            found.who());
     return {};
 }
 

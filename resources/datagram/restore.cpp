@@ -1,4 +1,4 @@
-// UDP and raw sockets: bound again, filled with the datagrams that waited, connected.
+// UDP, UDP-Lite and raw sockets: bound again, filled with the datagrams that waited, connected.
 #include "resources/socket/restore.h"
 
 #include <fcntl.h>
@@ -21,6 +21,7 @@ using schema::Object;
 struct DatagramEnd {
     const Object* object = nullptr;
     const schema::Datagram* saved = nullptr;
+    const schema::UdpLite* lite = nullptr;  // what it is more than that
     Address own, peer_name;  // of now: programs know them by other addresses where a host has moved
     Fd fd;
     bool bound = false;
@@ -35,11 +36,13 @@ class DatagramSockets {
 
     Result<> open() {
         for (const Object& object : opening_.objects.objects) {
-            const auto* saved = object.get<schema::Datagram>();
+            const auto* lite = object.get<schema::UdpLite>();
+            const auto* saved = lite != nullptr ? &lite->socket : object.get<schema::Datagram>();
             if (saved == nullptr) continue;
             DatagramEnd& end = ends_[object.id];
             end.object = &object;
             end.saved = saved;
+            end.lite = lite;
             end.own = of_now(Address(saved->own));
             end.peer_name = of_now(Address(saved->peer_name));
         }
@@ -67,6 +70,10 @@ class DatagramSockets {
     Result<> make(DatagramEnd& end) {
         const schema::Datagram& saved = *end.saved;
         end.fd.reset(::socket(saved.domain, saved.style | SOCK_CLOEXEC, saved.protocol));
+        if (!end.fd && errno == EPROTONOSUPPORT && saved.protocol == IPPROTO_UDPLITE)
+            return fail_code(ExitCode::refused,
+                             "this kernel has no UDP-Lite (Linux 7.1 and later have none), and a restored "
+                             "program has such a socket: restart on another machine");
         if (!end.fd) return fail_errno("socket");
         const int fd = end.fd.get();
         set_int(fd, SOL_SOCKET, SO_REUSEADDR, saved.reuse_address);
@@ -83,20 +90,21 @@ class DatagramSockets {
         if (problem == EADDRINUSE && !end.peer_name.empty() &&
             ::bind(fd, end.own.with_port(0).name(), end.own.length()) == 0) {
             end.bound = true;
-            opening_.note("UDP port {} is taken: a connected socket that had it is at {} now",
-                          end.own.words(), Address::of(fd).words());
+            opening_.note("{} port {} is taken: a connected socket that had it is at {} now",
+                          name_of_protocol(saved), end.own.words(), Address::of(fd).words());
             return {};
         }
         errno = problem;
         if (problem == EADDRINUSE)
-            return fail_code(ExitCode::refused, "this UDP port is taken{}: a restored program is bound to it",
-                             holder_of_port(end.own, true));
+            return fail_code(ExitCode::refused, "this {} port is taken{}: a restored program is bound to it",
+                             name_of_protocol(saved), holder_of_port(end.own, saved.protocol));
         return fail_errno("bind");
     }
 
-    [[nodiscard]] int member_at(const Address& address) const {
+    // Each protocol has ports of its own.
+    [[nodiscard]] int member_at(const Address& address, int protocol) const {
         for (const auto& [id, end] : ends_)
-            if (end.bound && end.own.port() == address.port() &&
+            if (end.bound && end.saved->protocol == protocol && end.own.port() == address.port() &&
                 (end.own.is_any() ? address.is_here() : end.own.same(address)))
                 return end.fd.get();
         return -1;
@@ -110,9 +118,9 @@ class DatagramSockets {
             const auto& senders = end.saved->senders;
             const Address from = i < senders.size() ? of_now(Address(senders[i])) : Address();
             Fd temporary;
-            int sender = member_at(from);
+            int sender = member_at(from, end.saved->protocol);
             if (sender < 0 && !from.empty()) {
-                temporary = stand_ins_.speak_for(from.in_domain(AF_INET));
+                temporary = stand_ins_.speak_for(from.in_domain(AF_INET), end.saved->protocol);
                 sender = temporary ? temporary.get() : -1;
             }
             int sender_domain = from.domain();
@@ -183,6 +191,16 @@ class DatagramSockets {
         ::setsockopt(end.fd.get(), IPPROTO_IP, IP_MULTICAST_IF, host.data(), sizeof name.sin_addr);
     }
 
+    // Once all sockets are filled: what waits may have come with less coverage than its receiver has set
+    // since. One that is 0 isn't set, because a new socket has it, and takes more than one that has set it
+    // (describe_udplite_socket()).
+    static void set_coverages(const DatagramEnd& end) {
+        if (end.lite == nullptr) return;
+        for (const auto& [option, bytes] : {std::pair{schema::udplite_send_coverage, end.lite->send_coverage},
+                                            {schema::udplite_receive_coverage, end.lite->receive_coverage}})
+            if (bytes != 0) set_int(end.fd.get(), IPPROTO_UDPLITE, option, bytes);
+    }
+
     Result<> finish(DatagramEnd& end) {
         const int fd = end.fd.get();
         join(end, end.saved->groups, end.saved->domain == AF_INET ? IPPROTO_IP : IPPROTO_IPV6);
@@ -192,6 +210,7 @@ class DatagramSockets {
                           std::strerror(errno));
         set_socket_options(fd, end.saved->options, schema::OptionMoment::last);
         choose_multicast_interface(end);
+        set_coverages(end);
         set_buffers(fd, end.saved->options);
         CHECK_OK(set_flags(fd, *end.object));
         return opening_.keep(*end.object, std::move(end.fd));

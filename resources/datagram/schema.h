@@ -1,4 +1,5 @@
-// What an image says of a UDP or raw socket. The datagrams that wait in it are in Object::contents.
+// What an image says of a UDP, UDP-Lite or raw socket. The datagrams that wait in it are in
+// Object::contents.
 #pragma once
 
 #include <netinet/in.h>
@@ -30,6 +31,24 @@ struct Datagram {
     [[nodiscard]] bool waits_for_others(bool) const { return true; }
 };
 
+// UDPLITE_SEND_CSCOV and UDPLITE_RECV_CSCOV of udplite(7), which no header has.
+inline constexpr int udplite_send_coverage = 10, udplite_receive_coverage = 11;
+
+// UDP-Lite (RFC 3828): all that UDP has, and how many bytes of a datagram, from its header on, a checksum
+// covers: of what is sent, and at least of what is received. 0: all of it, or not set.
+struct UdpLite {
+    static constexpr std::string_view kind = "udplite";
+    Datagram socket;
+    std::int32_t send_coverage = 0, receive_coverage = 0;
+
+    [[nodiscard]] bool waits_for_others(bool has_peer) const { return socket.waits_for_others(has_peer); }
+};
+
+// For words.
+[[nodiscard]] inline const char* name_of_protocol(const Datagram& socket) {
+    return socket.protocol == IPPROTO_UDPLITE ? "UDP-Lite" : "UDP";
+}
+
 template <Struct<MulticastGroup> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(interface);
@@ -49,6 +68,13 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(groups);
     CAIRN_FIELD(groups_v4);
     CAIRN_FIELD(senders);
+}
+
+template <Struct<UdpLite> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(socket);
+    CAIRN_FIELD_WITHIN(send_coverage, 0, UINT16_MAX);
+    CAIRN_FIELD_WITHIN(receive_coverage, 0, UINT16_MAX);
 }
 
 }  // namespace cairn::schema

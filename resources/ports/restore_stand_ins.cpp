@@ -12,8 +12,8 @@
 
 namespace cairn::restart {
 
-Fd StandIns::speak_for(const Address& from) {
-    Fd fd(::socket(from.domain(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+Fd StandIns::speak_for(const Address& from, int protocol) {
+    Fd fd(::socket(from.domain(), SOCK_DGRAM | SOCK_CLOEXEC, protocol));
     if (!fd) return fd;
     set_int(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (::bind(fd.get(), from.name(), from.length()) == 0) return fd;

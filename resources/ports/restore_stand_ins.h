@@ -16,10 +16,11 @@ class StandIns {
     // `names`: what programs are told of addresses (libcairn.so reads it); null: they are told the kernel's.
     explicit StandIns(SocketNames* names) : names_(names) {}
 
-    // A UDP socket whose datagrams come from there: on this host, or (of another, whose sender may have gone)
-    // by root's privilege to say so. Without it they come from an address of loopback that nobody else uses,
-    // and programs are told the one that it stands for. No descriptor: none of these can be had.
-    [[nodiscard]] Fd speak_for(const Address& from);
+    // A socket of this protocol (UDP, UDP-Lite) whose datagrams come from there: on this host, or (of
+    // another, whose sender may have gone) by root's privilege to say so. Without it they come from an
+    // address of loopback that nobody else uses, and programs are told the one that it stands for. No
+    // descriptor: none of these can be had.
+    [[nodiscard]] Fd speak_for(const Address& from, int protocol);
 
   private:
     [[nodiscard]] Address instead_of(const Address& from);

@@ -51,6 +51,8 @@ class Levels {
                 return domain_ == AF_PACKET;
             case IPPROTO_TCP:
                 return internet && (protocol_ == IPPROTO_TCP || protocol_ == IPPROTO_MPTCP);
+            case IPPROTO_UDP:  // a UDP-Lite socket has all of UDP's: udplite(7)
+                return internet && (protocol_ == IPPROTO_UDP || protocol_ == IPPROTO_UDPLITE);
             default:
                 return internet && level == protocol_;
         }

@@ -10,7 +10,7 @@
 
 namespace cairn::capture {
 
-// Addresses are "tcp" or "udp" and a plain address.
+// Addresses are "tcp", "udp" or "udplite" and a plain address.
 struct OutgoingCall {
     std::string to;
     std::int64_t object = -1;  // a TCP socket that is being connected; -1: nothing to be done for it

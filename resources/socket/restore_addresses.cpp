@@ -273,13 +273,16 @@ void call_from_any_port(int fd) {
     ::setsockopt(fd, IPPROTO_IP, schema::ip_local_port_range, &all, sizeof all);
 }
 
-std::string holder_of_port(const Address& address, bool udp) {
+std::string holder_of_port(const Address& address, int protocol) {
+    const bool tcp = protocol == IPPROTO_TCP;
+    const std::string of_four = tcp                           ? "/proc/net/tcp"
+                                : protocol == IPPROTO_UDPLITE ? "/proc/net/udplite"
+                                                              : "/proc/net/udp";
     // A restored program's listener at the same port over IPv6 only is nobody who is in the way.
     const std::set<std::string> own = own_sockets();
     // "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode":
     // proc(5).
-    for (const char* table :
-         {udp ? "/proc/net/udp" : "/proc/net/tcp", udp ? "/proc/net/udp6" : "/proc/net/tcp6"}) {
+    for (const std::string& table : {of_four, of_four + "6"}) {
         std::ifstream file(table);
         std::string line;
         while (std::getline(file, line)) {
@@ -288,7 +291,7 @@ std::string holder_of_port(const Address& address, bool udp) {
             words >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >> timeout >>
                 inode;
             const auto colon = local.rfind(':');
-            if ((!udp && state != "0A") || colon == std::string::npos) continue;  // listening
+            if ((tcp && state != "0A") || colon == std::string::npos) continue;  // listening
             if (std::strtoul(local.c_str() + colon + 1, nullptr, 16) != address.port()) continue;
             if (own.contains(fmt::format("socket:[{}]", inode))) continue;
             const std::string who = holder_of_inode(inode);

@@ -1,6 +1,7 @@
 // Internet addresses as sockaddr.
 #pragma once
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -67,8 +68,9 @@ struct Ports {
 // itself.
 void call_from_any_port(int fd);
 
-// " by 123 (nginx)": who else listens at this port, as far as we may know. "" if unknown.
-[[nodiscard]] std::string holder_of_port(const Address& address, bool udp = false);
+// " by 123 (nginx)": who else listens at this port (of UDP and UDP-Lite: is bound to it), as far as we may
+// know. "" if unknown.
+[[nodiscard]] std::string holder_of_port(const Address& address, int protocol = IPPROTO_TCP);
 
 // That a listener can't have its port; `holder` is holder_of_port()'s.
 [[nodiscard]] std::unexpected<Error> refuse_taken_port(const Address& address, std::string_view holder);
