@@ -44,7 +44,9 @@ void see_fdinfo(Facts& facts, const std::string& prefix, const std::string& path
             facts.put(base, value);
             continue;
         }
-        if (key == "flags") value = (std::strtoul(value.c_str(), nullptr, 8) & O_CLOEXEC) != 0 ? "close on exec" : "";  // the rest fcntl tells
+        if (key == "flags")
+            value = (std::strtoul(value.c_str(), nullptr, 8) & O_CLOEXEC) != 0 ? "close on exec"
+                                                                               : "";  // the rest fcntl tells
         value.erase(0, std::min(value.find_first_not_of(" \t"), value.size()));
         facts.put(fmt::format("{}/fdinfo/{}", prefix, key), value);
     }
@@ -68,7 +70,8 @@ void see_file(Facts& facts, const std::string& prefix, const Fd& file) {
         facts.put(prefix + "/fstat/inode", fmt::format("{}", status.st_ino));
     }
     const int flags = fcntl(file.get(), F_GETFL);
-    constexpr int said_once = 0100000 | O_NOFOLLOW;  // O_LARGEFILE as the kernel has it, which is 0 in <fcntl.h>
+    constexpr int said_once =
+        0100000 | O_NOFOLLOW;  // O_LARGEFILE as the kernel has it, which is 0 in <fcntl.h>
     facts.put(prefix + "/fcntl/flags", fmt::format("{:o}", flags & ~said_once));
     facts.put(prefix + "/fcntl/flags of the opening", fmt::format("{:o}", flags & said_once));
     see_number(facts, prefix + "/fcntl/signal", fcntl(file.get(), F_GETSIG));

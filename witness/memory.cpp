@@ -156,16 +156,18 @@ std::vector<Mapping> mappings_of(const std::string& folder) {
     return found;
 }
 
-// The name that rules speak of: the file's own, and the library's for its data that begins as zeros.
+// The name that rules speak of: a library's, of which the data that begins as zeros has none, or what kind of
+// memory it is.
 std::string title_of(const Mapping& mapping, const std::string& library_before) {
-    if (mapping.file == "/dev/zero (deleted)" || mapping.file == "/memfd:anonymous (deleted)")
-        return "shared memory";
-    if (mapping.file.ends_with(" (deleted)") && !mapping.file.starts_with("/memfd:") &&
-        !mapping.file.starts_with("/SYSV"))
-        return "a removed file";
+    const auto marks = mapping.marks.find("VmFlags");
+    if (marks != mapping.marks.end() && (" " + marks->second + " ").find(" dp ") != std::string::npos)
+        return "droppable";
     if (mapping.file.empty()) return library_before == "libcairn.so" ? "behind libcairn.so" : "anonymous";
     const std::size_t slash = mapping.file.rfind('/');
-    return mapping.file.substr(slash == std::string::npos ? 0 : slash + 1);
+    const std::string name = mapping.file.substr(slash == std::string::npos ? 0 : slash + 1);
+    if (name == "region" || name.starts_with("memfd:cairn-region")) return name;
+    if (mapping.access[3] == 's') return "shared";
+    return mapping.file.ends_with(" (deleted)") ? "removed" : name;
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ constexpr std::array all{
          "back as copies is known, and to be built"},
     Rule{".*/status/SigQ", "how many signals wait for all processes of the user"},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/55", "SO_MEMINFO: measurements"},
-    Rule{"[0-9]+/fd/[0-9]+/tcp socket/tcp/12", "TCP_QUICKACK: how the conversation goes just now (tcp(7): the flag is not permanent)"},
+    Rule{"[0-9]+/fd/[0-9]+/tcp socket/tcp/12",
+         "TCP_QUICKACK: how the conversation goes just now (tcp(7): the flag is not permanent)"},
     Rule{"[0-9]+/arch_status", "since when it has used AVX-512, in milliseconds"},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/49", "SO_INCOMING_CPU: which processor has served it last"},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/tcp/(11|26)",
@@ -40,6 +41,12 @@ constexpr std::array all{
          "after, it has been prepared",
          "0|fffffffffffffe00|fffffffffffffd(fc|fe|ff)"},
 
+    Rule{"[0-9]+/task/[0-9]+/registers/xstate",
+         "a program that waits in a loop has other values in them each time it has gone around; all "
+         "registers are compared by resource.registers"},
+    Rule{"[0-9]+/task/[0-9]+/signals/pending of the thread/.*",
+         "a SIGTRAP that waits is sent once more by the restart, which it names as its sender", "05000000.*"},
+
     // The kernel's own
     Rule{".*/stat/flags",
          "PF_*: whether the process has executed anything since it was forked (0x40), or has used a "
@@ -48,20 +55,24 @@ constexpr std::array all{
     Rule{"[0-9]+/map/[^/]*/VmFlags",
          "whether the kernel counts it among what it has promised: read-only memory that was writable once "
          "is still counted; and whether it was written "
-         "since somebody asked (soft-dirty); and that there may be guard pages, which it says of all that was one mapping once (they are compared)",
+         "since somebody asked (soft-dirty); and that there may be guard pages, which it says of all that "
+         "was one mapping once (they are compared)",
          " ac\\b| sd\\b| gu\\b", How::in_parts},
 
     // Numbers that the kernel gives
     Rule{"[0-9]+/fd/[0-9]+/(leads to|fstat/inode|fdinfo/ino)",
          "inodes of pipes, sockets and what else has no name are given by the kernel in their order",
          "(?:pipe:\\[|socket:\\[|)([0-9]+)\\]?", How::renamed},
-    Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/57", "SO_COOKIE: sockets are counted", "([0-9a-f]{16})", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/57", "SO_COOKIE: sockets are counted", "([0-9a-f]{16})",
+         How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(map|btf|btf_obj)_id", "objects of bpf(2) are counted", "([0-9]+)",
          How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(tfd|inotify wd) .*", "the inode of what is watched, where it has no name",
          "(?:ino:|f_handle:)[0-9a-f]+", How::in_parts},
     Rule{"[0-9]+/map/[^/]*/file", "so are inodes of what is in no folder", "00:01 ([0-9]+) .*", How::renamed},
-    Rule{"[0-9]+/fd/[0-9]+/fcntl/flags of the opening", "O_LARGEFILE and O_NOFOLLOW say how open(2) went, and nothing of what is open now; a file that is opened "
+    Rule{"[0-9]+/fd/[0-9]+/fcntl/flags of the opening",
+         "O_LARGEFILE and O_NOFOLLOW say how open(2) went, and nothing of what is open now; a file that is "
+         "opened "
          "again by /proc can't be opened by the second"},
 
     // How it has come back
@@ -72,25 +83,52 @@ constexpr std::array all{
          "who kills the restart tool means the programs: those that it has started die of it "
          "(docs/decisions/0014)",
          "00000000|09000000"},
-    Rule{"[0-9]+/map/[0-9a-f]+ shared memory/file",
+    Rule{"[0-9]+/map/[0-9a-f]+ (shared|removed)/file",
          "shared memory without a file is called /dev/zero by the kernel; only what has a descriptor can be "
-         "mapped by several, which a memfd is for",
-         ".* /(dev/zero|memfd:anonymous) \\(deleted\\)"},
-    Rule{"[0-9]+/map/[0-9a-f]+ a removed file/file|[0-9]+/fd/[0-9]+/leads to",
-         "a removed file has had another name when it was removed again", ".* \\(deleted\\)"},
-    Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/17 of a listening one", "SO_PEERCRED: nobody is at the other end, and it says who has called listen(2)"},
+         "mapped by several, which a memfd is for. A removed file has had another name when it was removed "
+         "again, "
+         "and one that has another name beside the removed one is found by that",
+         ".* (.*\\(deleted\\)|/dev/shm/sem\\..*)"},
+    Rule{"[0-9]+/fd/[0-9]+/leads to", "a removed file has had another name when it was removed again",
+         ".* \\(deleted\\)"},
+    Rule{"[0-9]+/map/[0-9a-f]+ droppable/page/.*",
+         "the kernel may drop it at any time (MAP_DROPPABLE), and a checkpoint does"},
+    Rule{"[0-9]+/timers/[0-9]+", "a timer whose thread has ended notifies nobody",
+         "notify: (signal/tid\\.[0-9]+|none/pid\\.[0-9]+)"},
+    Rule{"[0-9]+/fd/[0-9]+/mptcp socket/socket/7", "SO_SNDBUF where the kernel sizes it"},
+    Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/17 of a listening one",
+         "SO_PEERCRED: nobody is at the other end, and it says who has called listen(2)"},
+    Rule{"[0-9]+/fd/[0-9]+/other socket/socket/17",
+         "SO_PEERCRED of a caller whom nobody has accepted names who has called listen(2), which was the "
+         "restart "
+         "tool; users and groups are compared here, pids of those who were accepted by resource.unix_sockets",
+         "^[0-9a-f]{8}", How::in_parts},
+    Rule{"[0-9]+/fd/[0-9]+/other socket/ioctl/SIOCOUTQ",
+         "of a Unix socket it counts the kernel's memory for what waits"},
     Rule{"[0-9]+/fd/[0-9]+/tcp socket/(ioctl/.*|waiting/.*)",
-         "what was sent and not read yet is at this end or on its way from the other; that nothing is lost or doubled is compared by resource.tcp_sockets"},
-    Rule{"[0-9]+/fd/[0-9]+/m?tcp socket/tcp/(2|10)", "TCP_MAXSEG and TCP_WINDOW_CLAMP: what the ends have agreed on so far; what a program has set is "
+         "what was sent and not read yet is at this end or on its way from the other; that nothing is lost "
+         "or doubled is compared by resource.tcp_sockets"},
+    Rule{"[0-9]+/fd/[0-9]+/(mp)?tcp socket/tcp/(2|10)",
+         "TCP_MAXSEG and TCP_WINDOW_CLAMP: what the ends have agreed on so far; what a program has set is "
          "compared by resource.tcp_sockets"},
-    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ip/33", "IP_MULTICAST_TTL of a connection: the kernel has copied it from the segment that made it"},
-    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ip/52", "IP_PROTOCOL, which says a TCP socket's port while it is bound: one that is over is bound again, to keep its name"},
-    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ipv6/26", "IPV6_V6ONLY: bind(2) to an address sets it for good, where connect(2) had chosen the same address (net/ipv6/af_inet6.c)",
+    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ip/33",
+         "IP_MULTICAST_TTL of a connection: the kernel has copied it from the segment that made it"},
+    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ip/52",
+         "IP_PROTOCOL, which says a TCP socket's port while it is bound: one that is over is bound again, to "
+         "keep its name"},
+    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ipv6/26",
+         "IPV6_V6ONLY: bind(2) to an address sets it for good, where connect(2) had chosen the same address "
+         "(net/ipv6/af_inet6.c)",
          "00000000|01000000"},
-    Rule{"[0-9]+/fd/[0-9]+/mptcp socket/socket/18", "SO_RCVLOWAT: 0 means 1 (socket(7)), and can't be set", "00000000|01000000"},
-    Rule{"[0-9]+/fd/[0-9]+/mptcp socket/socket/28", "SO_PEERNAME fails in one way or the other where there is no peer"},
-    Rule{"[0-9]+/fd/[0-9]+/vsock socket/ioctl/.*", "answered as soon as the socket has a transport, which it has kept from a connect that has failed"},
-    Rule{"[0-9]+/task/[0-9]+/shares/sysvsem", "all who have no list of semaphores to undo have the same one; threads that the restart makes have one of their process's"},
+    Rule{"[0-9]+/fd/[0-9]+/(mp)?tcp socket/socket/18", "SO_RCVLOWAT: 0 means 1 (socket(7)), and can't be set",
+         "00000000|01000000"},
+    Rule{"[0-9]+/fd/[0-9]+/mptcp socket/socket/28",
+         "SO_PEERNAME fails in one way or the other where there is no peer"},
+    Rule{"[0-9]+/fd/[0-9]+/vsock socket/ioctl/.*",
+         "answered as soon as the socket has a transport, which it has kept from a connect that has failed"},
+    Rule{"[0-9]+/task/[0-9]+/shares/sysvsem",
+         "all who have no list of semaphores to undo have the same one; threads that the restart makes have "
+         "one of their process's"},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/lock .*",
          "a lock of flock(2) is of whoever has asked for it, which was the restart tool; who holds it is the "
          "descriptor",

@@ -68,7 +68,8 @@ void see_option(Facts& facts, const std::string& prefix, const Fd& socket, const
     std::array<unsigned char, 512> value{};
     socklen_t size = value.size();
     std::string name = fmt::format("{}/{}/{}", prefix, level.name, option);
-    if (level.number == SOL_SOCKET && option == SO_PEERCRED && number_of(socket, SO_ACCEPTCONN) == 1) name += " of a listening one";
+    if (level.number == SOL_SOCKET && option == SO_PEERCRED && number_of(socket, SO_ACCEPTCONN) == 1)
+        name += " of a listening one";
     if (getsockopt(socket.get(), level.number, option, value.data(), &size) == 0)
         facts.put_bytes(name, std::span(value).first(std::min<std::size_t>(size, value.size())));
     else if (errno != ENOPROTOOPT && errno != EOPNOTSUPP)
@@ -81,6 +82,12 @@ void see_waiting(Facts& facts, const std::string& prefix, const Fd& socket) {
     // Whoever receives is told a pending error, and it is gone.
     pollfd asked{socket.get(), POLLIN, 0};
     if (poll(&asked, 1, 0) < 0 || (asked.revents & POLLERR) != 0) return;
+    // An empty message that was looked at is passed over by whoever looks by SO_PEEK_OFF later (skb->peeked),
+    // a capture for instance.
+    int size = 0;
+    const int type = number_of(socket, SO_TYPE);
+    if (type != SOCK_STREAM && (type != SOCK_DGRAM || ioctl(socket.get(), FIONREAD, &size) != 0 || size == 0))
+        return;
     std::vector<unsigned char> bytes(1 << 20);
     const ssize_t count = recv(socket.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC);
     if (count >= 0) {
@@ -94,9 +101,12 @@ void see_waiting(Facts& facts, const std::string& prefix, const Fd& socket) {
 std::string kind_of(const Fd& socket) {
     if (number_of(socket, SO_DOMAIN) == AF_VSOCK) return "vsock";
     switch (number_of(socket, SO_PROTOCOL)) {
-        case IPPROTO_TCP: return "tcp";
-        case IPPROTO_MPTCP: return "mptcp";
-        default: return "other";
+        case IPPROTO_TCP:
+            return "tcp";
+        case IPPROTO_MPTCP:
+            return "mptcp";
+        default:
+            return "other";
     }
 }
 

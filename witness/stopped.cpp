@@ -29,7 +29,7 @@ int next_stop(pid_t tid) {
 }  // namespace
 
 Result<StoppedThread> StoppedThread::stop(pid_t tid) {
-    if (ptrace(PTRACE_SEIZE, tid, 0, 0) != 0) return fail_errno("tracing {}", tid);
+    if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) != 0) return fail_errno("tracing {}", tid);
     if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0) return fail_errno("interrupting {}", tid);
     for (;;) {
         const int status = next_stop(tid);
@@ -61,13 +61,20 @@ Result<std::int64_t> StoppedThread::call(std::uint64_t instruction, long number,
     registers.rdi = words[0], registers.rsi = words[1], registers.rdx = words[2];
     registers.r10 = words[3], registers.r8 = words[4], registers.r9 = words[5];
     if (ptrace(PTRACE_SETREGS, tid_, 0, &registers) != 0) return fail_errno("registers of {}", tid_);
-    if (ptrace(PTRACE_SINGLESTEP, tid_, 0, 0) != 0) return fail_errno("a step of {}", tid_);
-    const int status = next_stop(tid_);
-    if (status == 0) return std::exchange(tid_, 0), fail("a thread has ended during a step");
+    // To the call's beginning and to its end. A single step would end by a SIGTRAP that is forced upon a
+    // program which ignores it.
+    constexpr int at_call = SIGTRAP | 0x80;  // PTRACE_O_TRACESYSGOOD
+    int status = 0;
+    for (int step = 0; step < 2; ++step) {
+        if (ptrace(PTRACE_SYSCALL, tid_, 0, 0) != 0) return fail_errno("a call of {}", tid_);
+        status = next_stop(tid_);
+        if (status == 0) return std::exchange(tid_, 0), fail("a thread has ended during a call");
+        if (status >> 8 != at_call) break;
+    }
     if (ptrace(PTRACE_GETREGS, tid_, 0, &registers) != 0) return fail_errno("registers of {}", tid_);
     if (ptrace(PTRACE_SETREGS, tid_, 0, &registers_) != 0) return fail_errno("registers of {}", tid_);
-    if (status >> 8 != SIGTRAP || registers.rip != instruction + 2)
-        return fail("{} has got signal {} during a step", tid_, WSTOPSIG(status));
+    if (status >> 8 != at_call || registers.rip != instruction + 2)
+        return fail("{} has got signal {} during a call", tid_, WSTOPSIG(status));
     return static_cast<std::int64_t>(registers.rax);
 }
 

@@ -51,24 +51,30 @@ std::uint64_t stack_pointer_of(pid_t tid) {
 
 }  // namespace
 
-void LibcLayout::learn(pid_t tid, std::uint64_t thread_pointer, std::uint64_t rseq_area) {
+void LibcLayout::learn(pid_t tid, const Stood& where, std::uint64_t rseq_area) {
+    stood[tid] = where;
     const std::uint64_t list = robust_list_of(tid);
     if (known || list == 0) return;
     known = true;
     has_rseq = rseq_area != 0;
-    robust_list = static_cast<std::int64_t>(list - thread_pointer);
-    rseq = static_cast<std::int64_t>(rseq_area - thread_pointer);
+    robust_list = static_cast<std::int64_t>(list - where.thread_pointer);
+    rseq = static_cast<std::int64_t>(rseq_area - where.thread_pointer);
 }
 
 void add_thread(std::vector<Unseen>& unseen, pid_t tid, const LibcLayout& layout, const ThreadLocal& cairns) {
+    const auto found = layout.stood.find(tid);
+    LibcLayout::Stood where{0, stack_pointer_of(tid)};
+    if (found != layout.stood.end()) where = found->second;
     // Below the stack pointer and its red zone nothing is alive: what is called later writes there (psABI,
     // section 3.2.2).
     constexpr std::uint64_t red_zone = 128, dead = 65536;
-    if (const std::uint64_t pointer = stack_pointer_of(tid); pointer > red_zone + dead)
-        unseen.push_back({pointer - red_zone - dead, dead});
-    const std::uint64_t list = robust_list_of(tid);
-    if (!layout.known || list == 0) return;
-    const std::uint64_t thread_pointer = list - static_cast<std::uint64_t>(layout.robust_list);
+    if (where.stack_pointer > red_zone + dead)
+        unseen.push_back({where.stack_pointer - red_zone - dead, dead});
+    if (const std::uint64_t list = robust_list_of(tid);
+        where.thread_pointer == 0 && layout.known && list != 0)
+        where.thread_pointer = list - static_cast<std::uint64_t>(layout.robust_list);
+    const std::uint64_t thread_pointer = where.thread_pointer;
+    if (thread_pointer == 0) return;
     if (cairns.size != 0) unseen.push_back({thread_pointer - cairns.below, cairns.size});
     if (!layout.has_rseq) return;
     // struct rseq of <linux/rseq.h>: cpu_id_start and cpu_id, then a pointer and flags, then node_id and

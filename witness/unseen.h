@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 namespace cairn::witness {
@@ -21,13 +22,17 @@ struct ThreadLocal {
 };
 [[nodiscard]] ThreadLocal cairns_thread_local(pid_t pid);
 
-// How far from a thread's pointer libc has its robust list (get_robust_list(2)) and its area of rseq(2):
-// learned from a thread that could be stopped, so that it is known of those that couldn't.
+// What is known of threads that could be stopped, and by it of the others: how far from a thread's pointer
+// libc has its robust list (get_robust_list(2)) and its area of rseq(2).
 struct LibcLayout {
+    struct Stood {
+        std::uint64_t thread_pointer = 0, stack_pointer = 0;
+    };
+    std::map<pid_t, Stood> stood;
     std::int64_t robust_list = 0, rseq = 0;
     bool known = false, has_rseq = false;
 
-    void learn(pid_t tid, std::uint64_t thread_pointer, std::uint64_t rseq_area);
+    void learn(pid_t tid, const Stood& where, std::uint64_t rseq_area);
 };
 
 // Of one thread: the processor's number in its area of rseq(2), what is dead on its stack, and cairn's own

@@ -33,8 +33,8 @@ Result<Fd> make_mptcp_socket(int domain) {
     return fail_errno("socket of MPTCP");
 }
 
-// A buffer that the kernel sizes is left to it: a size that is set is the program's from then on, and MPTCP doesn't take that back (SO_BUF_LOCK can
-// be asked there and not set).
+// A buffer that the kernel sizes is left to it: a size that is set is the program's from then on, and MPTCP
+// doesn't take that back (SO_BUF_LOCK can be asked there and not set).
 schema::SocketOptions own_buffers(schema::SocketOptions options) {
     if (!options.buffer_lock) return options;
     if ((*options.buffer_lock & schema::lock_send) == 0) options.send_buffer = 0;

@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// witness: none (whoever traces it lets signals through that the kernel drops else)
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>

@@ -169,9 +169,15 @@ test::Check guard_region_beside(int advice) {
         for (size_t i = 5 * page; i < 8 * page; ++i) CHECK(hidden[i] == value(i, 20));
     };
 }
-test::Check guard_region() { return guard_region_beside(0); }
-test::Check guard_region_not_forked() { return guard_region_beside(MADV_DONTFORK); }
-test::Check guard_region_wiped() { return guard_region_beside(MADV_WIPEONFORK); }
+test::Check guard_region() {
+    return guard_region_beside(0);
+}
+test::Check guard_region_not_forked() {
+    return guard_region_beside(MADV_DONTFORK);
+}
+test::Check guard_region_wiped() {
+    return guard_region_beside(MADV_WIPEONFORK);
+}
 
 test::Check read_only_memory() {
     unsigned char* read_only = anonymous(page, 6);
