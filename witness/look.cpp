@@ -22,13 +22,24 @@ Result<Facts> look(const std::vector<pid_t>& processes) {
     }
     LibcLayout layout;
     for (const auto& [each, tids] : threads) see_inside(facts, each, tids, layout);
+    // Of all together: what a process has at an address has each at the same one that it has forked, of which not
+    // every thread can be asked.
+    std::vector<Unseen> unseen;
     for (const auto& [each, tids] : threads) {
         const ThreadLocal cairns = cairns_thread_local(each);
-        std::vector<Unseen> unseen;
+        add_library(unseen, each);
         for (const pid_t tid : tids) add_thread(unseen, tid, layout, cairns);
+    }
+    for (const auto& [each, tids] : threads) {
+        std::vector<Unseen> here = unseen;
+        for (const pid_t tid : tids) {
+            const std::uint64_t pointer = stack_pointer(tid, layout);
+            if (pointer != 0) facts.put(fmt::format("{}/stack pointer/{}", each, tid), fmt::format("{:x}", pointer));
+            add_stack(here, pointer);
+        }
         see_process(facts, each);
         for (const pid_t tid : tids) see_thread(facts, each, tid);
-        see_memory(facts, each, unseen);
+        see_memory(facts, each, here);
         descriptors[each] = see_descriptors(facts, each);
     }
     see_shared_tables(facts, threads);

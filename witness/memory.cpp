@@ -156,13 +156,12 @@ std::vector<Mapping> mappings_of(const std::string& folder) {
     return found;
 }
 
-// The name that rules speak of: a library's, of which the data that begins as zeros has none, or what kind of
-// memory it is.
-std::string title_of(const Mapping& mapping, const std::string& library_before) {
+// The name that rules speak of: the file's own, or what kind of memory it is.
+std::string title_of(const Mapping& mapping) {
     const auto marks = mapping.marks.find("VmFlags");
     if (marks != mapping.marks.end() && (" " + marks->second + " ").find(" dp ") != std::string::npos)
         return "droppable";
-    if (mapping.file.empty()) return library_before == "libcairn.so" ? "behind libcairn.so" : "anonymous";
+    if (mapping.file.empty()) return "anonymous";
     const std::size_t slash = mapping.file.rfind('/');
     const std::string name = mapping.file.substr(slash == std::string::npos ? 0 : slash + 1);
     if (name == "region" || name.starts_with("memfd:cairn-region")) return name;
@@ -177,13 +176,11 @@ void see_memory(Facts& facts, pid_t pid, const std::vector<Unseen>& unseen) {
     const Fd memory(open((folder + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
     const Fd pagemap(open((folder + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
     const std::vector<Mapping> mappings = mappings_of(folder);
-    std::string library;
     for (std::size_t first = 0, next = 1; first < mappings.size(); first = next, ++next) {
         while (next < mappings.size() && mappings[next - 1].goes_on_in(mappings[next])) ++next;
         Mapping whole = mappings[first];
         whole.end = mappings[next - 1].end;
-        const std::string title = title_of(whole, library);
-        if (!whole.file.empty()) library = title;
+        const std::string title = title_of(whole);
         const std::string name = fmt::format("{}/map/{:x} {}", pid, whole.start, title);
         facts.put(name + "/end", fmt::format("{:x}", whole.end));
         facts.put(name + "/access", whole.access);

@@ -59,12 +59,19 @@ constexpr std::array all{
          "was one mapping once (they are compared)",
          " ac\\b| sd\\b| gu\\b", How::in_parts},
 
+    // What could be asked before and not after, or the other way round, because a thread stood where it can't be stopped
+    Rule{"[0-9]+/(task/[0-9]+/)?(calls|registers|signals|seccomp filter|rseq|syscall user dispatch)(/.*)?",
+         "asked of threads that can be stopped without their noticing it", nullptr, How::if_seen},
+
     // Numbers that the kernel gives
     Rule{"[0-9]+/fd/[0-9]+/(leads to|fstat/inode|fdinfo/ino)",
          "inodes of pipes, sockets and what else has no name are given by the kernel in their order",
          "(?:pipe:\\[|socket:\\[|)([0-9]+)\\]?", How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/57", "SO_COOKIE: sockets are counted", "([0-9a-f]{16})",
          How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/fdinfo/eventfd-id", "eventfds are counted", "([0-9]+)", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/leads to", "the terminal is the one that the programs were restarted on", "/dev/pts/([0-9]+)", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/(fstat|tty)/device|.*/stat/tty_nr", "the same, as numbers", "(?:1a |)([0-9a-f]+)", How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(map|btf|btf_obj)_id", "objects of bpf(2) are counted", "([0-9]+)",
          How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(tfd|inotify wd) .*", "the inode of what is watched, where it has no name",
@@ -116,7 +123,7 @@ constexpr std::array all{
     Rule{"[0-9]+/fd/[0-9]+/tcp socket/ip/52",
          "IP_PROTOCOL, which says a TCP socket's port while it is bound: one that is over is bound again, to "
          "keep its name"},
-    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ipv6/26",
+    Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/ipv6/26",
          "IPV6_V6ONLY: bind(2) to an address sets it for good, where connect(2) had chosen the same address "
          "(net/ipv6/af_inet6.c)",
          "00000000|01000000"},
@@ -135,8 +142,8 @@ constexpr std::array all{
          "(?:\t| )*[0-9]+: FLOCK .* ([0-9]+) [0-9a-f:]+ .*", How::renamed},
 
     // cairn's own
-    Rule{"[0-9]+/map/[0-9a-f]+ ((behind )?libcairn\\.so|region|memfd:cairn-region \\(deleted\\))/.*",
-         "cairn's own memory in the process: its library and the session's region"},
+    Rule{"[0-9]+/map/[0-9a-f]+ (region|memfd:cairn-region \\(deleted\\))/.*",
+         "cairn's own memory in the process: the session's region"},
 };
 
 }  // namespace

@@ -9,6 +9,8 @@ namespace cairn::witness {
 enum class How {
     // Whatever it is, or, with `value`, where the whole value before and the one after is so.
     ignored,
+    // Compared only where it was seen both before and after.
+    if_seen,
     // What `value` finds is taken out of both, and the rest is compared.
     in_parts,
     // The one group of `value` is a number that the kernel gives (an inode, an id): it may be another, but

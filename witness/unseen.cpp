@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -15,18 +16,33 @@
 namespace cairn::witness {
 namespace {
 
-// The segment PT_TLS of a file; sizes 0 if it has none.
-Elf64_Phdr thread_local_of(const std::string& path) {
+std::vector<Elf64_Phdr> segments_of(const std::string& path) {
     const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     Elf64_Ehdr header{};
     if (!file || pread(file.get(), &header, sizeof header, 0) != sizeof header) return {};
-    for (Elf64_Half number = 0; number < header.e_phnum; ++number) {
-        Elf64_Phdr segment{};
-        if (pread(file.get(), &segment, sizeof segment,
-                  static_cast<off_t>(header.e_phoff + number * sizeof segment)) != sizeof segment)
-            return {};
+    std::vector<Elf64_Phdr> segments(header.e_phnum);
+    const std::size_t size = segments.size() * sizeof(Elf64_Phdr);
+    if (pread(file.get(), segments.data(), size, static_cast<off_t>(header.e_phoff)) != static_cast<ssize_t>(size)) return {};
+    return segments;
+}
+
+// The segment PT_TLS of a file; sizes 0 if it has none.
+Elf64_Phdr thread_local_of(const std::string& path) {
+    for (const Elf64_Phdr& segment : segments_of(path))
         if (segment.p_type == PT_TLS) return segment;
-    }
+    return {};
+}
+
+// Where the library begins, and its file.
+struct Library {
+    std::uint64_t start = 0;
+    std::string path;
+};
+Library library_in(const std::string& folder) {
+    std::istringstream lines(text_of(folder + "/maps").value_or(""));
+    for (std::string line; std::getline(lines, line);)
+        if (const std::size_t path = line.find('/'); path != std::string::npos && line.ends_with("/libcairn.so"))
+            return {std::strtoull(line.c_str(), nullptr, 16), line.substr(path)};
     return {};
 }
 
@@ -61,15 +77,22 @@ void LibcLayout::learn(pid_t tid, const Stood& where, std::uint64_t rseq_area) {
     rseq = static_cast<std::int64_t>(rseq_area - where.thread_pointer);
 }
 
-void add_thread(std::vector<Unseen>& unseen, pid_t tid, const LibcLayout& layout, const ThreadLocal& cairns) {
+std::uint64_t stack_pointer(pid_t tid, const LibcLayout& layout) {
     const auto found = layout.stood.find(tid);
-    LibcLayout::Stood where{0, stack_pointer_of(tid)};
-    if (found != layout.stood.end()) where = found->second;
+    return found == layout.stood.end() ? stack_pointer_of(tid) : found->second.stack_pointer;
+}
+
+void add_stack(std::vector<Unseen>& unseen, std::uint64_t stack_pointer) {
     // Below the stack pointer and its red zone nothing is alive: what is called later writes there (psABI,
     // section 3.2.2).
     constexpr std::uint64_t red_zone = 128, dead = 65536;
-    if (where.stack_pointer > red_zone + dead)
-        unseen.push_back({where.stack_pointer - red_zone - dead, dead});
+    if (stack_pointer > red_zone + dead) unseen.push_back({stack_pointer - red_zone - dead, dead});
+}
+
+void add_thread(std::vector<Unseen>& unseen, pid_t tid, const LibcLayout& layout, const ThreadLocal& cairns) {
+    const auto found = layout.stood.find(tid);
+    LibcLayout::Stood where;
+    if (found != layout.stood.end()) where = found->second;
     if (const std::uint64_t list = robust_list_of(tid);
         where.thread_pointer == 0 && layout.known && list != 0)
         where.thread_pointer = list - static_cast<std::uint64_t>(layout.robust_list);
@@ -86,16 +109,20 @@ void add_thread(std::vector<Unseen>& unseen, pid_t tid, const LibcLayout& layout
 
 ThreadLocal cairns_thread_local(pid_t pid) {
     const std::string folder = "/proc/" + std::to_string(pid);
-    std::istringstream lines(text_of(folder + "/maps").value_or(""));
-    for (std::string line; std::getline(lines, line);) {
-        const std::size_t path = line.find('/');
-        if (path == std::string::npos || !line.ends_with("/libcairn.so")) continue;
-        const Elf64_Phdr program = thread_local_of(folder + "/exe"),
-                         library = thread_local_of(line.substr(path));
-        const std::uint64_t above = rounded(program.p_memsz, program.p_align);
-        return {rounded(above + library.p_memsz, library.p_align), library.p_memsz};
-    }
-    return {};
+    const Library library = library_in(folder);
+    if (library.path.empty()) return {};
+    const Elf64_Phdr program = thread_local_of(folder + "/exe"), own = thread_local_of(library.path);
+    const std::uint64_t above = rounded(program.p_memsz, program.p_align);
+    return {rounded(above + own.p_memsz, own.p_align), own.p_memsz};
+}
+
+void add_library(std::vector<Unseen>& unseen, pid_t pid) {
+    const Library library = library_in("/proc/" + std::to_string(pid));
+    std::uint64_t end = 0;
+    for (const Elf64_Phdr& segment : segments_of(library.path))
+        if (segment.p_type == PT_LOAD) end = std::max(end, segment.p_vaddr + segment.p_memsz);
+    constexpr std::uint64_t page = 4096;
+    if (end != 0) unseen.push_back({library.start, rounded(end, page)});
 }
 
 }  // namespace cairn::witness

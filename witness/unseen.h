@@ -22,6 +22,9 @@ struct ThreadLocal {
 };
 [[nodiscard]] ThreadLocal cairns_thread_local(pid_t pid);
 
+// libcairn.so's own memory, its data that begins as zeros included; nothing if it isn't there.
+void add_library(std::vector<Unseen>& unseen, pid_t pid);
+
 // What is known of threads that could be stopped, and by it of the others: how far from a thread's pointer
 // libc has its robust list (get_robust_list(2)) and its area of rseq(2).
 struct LibcLayout {
@@ -35,8 +38,12 @@ struct LibcLayout {
     void learn(pid_t tid, const Stood& where, std::uint64_t rseq_area);
 };
 
-// Of one thread: the processor's number in its area of rseq(2), what is dead on its stack, and cairn's own
-// variables.
+// Of one thread: the processor's number in its area of rseq(2), and cairn's own variables.
 void add_thread(std::vector<Unseen>& unseen, pid_t tid, const LibcLayout& layout, const ThreadLocal& cairns);
+
+// Where its stack ends just now; 0 if it isn't known.
+[[nodiscard]] std::uint64_t stack_pointer(pid_t tid, const LibcLayout& layout);
+// What is dead below that.
+void add_stack(std::vector<Unseen>& unseen, std::uint64_t stack_pointer);
 
 }  // namespace cairn::witness

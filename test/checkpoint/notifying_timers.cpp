@@ -3,6 +3,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// witness: none (its timers make threads all the time)
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -8,8 +8,11 @@ from cairn_test.serving import ask, begin, finish
 def looks(t, kind):
     found = []
     for number in range(3):
-        members = [str(each["pid"]) for each in t.members()]
-        code, out, err = t.run([os.path.join(t.build, "bin", "cairn-witness"), *members], timeout=120)
+        for _ in range(10):
+            members = [str(each["pid"]) for each in t.members()]
+            code, out, err = t.run([os.path.join(t.build, "bin", "cairn-witness"), *members], timeout=120)
+            if code == 0:  # else somebody has ended meanwhile
+                break
         check(code == 0, f"the witness ended with {code}: {err}")
         found.append(os.path.join(t.work, f"{kind}-{number}.json"))
         with open(found[-1], "w", encoding="utf-8") as file:
