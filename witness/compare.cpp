@@ -85,8 +85,9 @@ std::optional<std::string> value_in(const Facts& facts, const std::string& name)
     return found == facts.all().end() ? std::nullopt : std::optional(found->second);
 }
 
-// "1234/map/7ffd1234000 [stack]/page/30" of a process of which a thread stands elsewhere on its stack: cairn finishes in its name what
-// was written in part (a `write` that had to wait), and so another part of the stack is alive.
+// "1234/map/7ffd1234000 [stack]/page/30" of a process of which a thread stands elsewhere on its stack: cairn
+// finishes in its name what was written in part (a `write` that had to wait), and so another part of the
+// stack is alive.
 bool stands_elsewhere(const std::string& name, const std::set<std::string>& moved) {
     return moved.contains(name.substr(0, name.find('/'))) && name.find("/page/") != std::string::npos &&
            (name.find(" [stack]/") != std::string::npos || name.find(" anonymous/") != std::string::npos);

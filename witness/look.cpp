@@ -22,8 +22,8 @@ Result<Facts> look(const std::vector<pid_t>& processes) {
     }
     LibcLayout layout;
     for (const auto& [each, tids] : threads) see_inside(facts, each, tids, layout);
-    // Of all together: what a process has at an address has each at the same one that it has forked, of which not
-    // every thread can be asked.
+    // Of all together: what a process has at an address has each at the same one that it has forked, of which
+    // not every thread can be asked.
     std::vector<Unseen> unseen;
     for (const auto& [each, tids] : threads) {
         const ThreadLocal cairns = cairns_thread_local(each);
@@ -34,7 +34,8 @@ Result<Facts> look(const std::vector<pid_t>& processes) {
         std::vector<Unseen> here = unseen;
         for (const pid_t tid : tids) {
             const std::uint64_t pointer = stack_pointer(tid, layout);
-            if (pointer != 0) facts.put(fmt::format("{}/stack pointer/{}", each, tid), fmt::format("{:x}", pointer));
+            if (pointer != 0)
+                facts.put(fmt::format("{}/stack pointer/{}", each, tid), fmt::format("{:x}", pointer));
             add_stack(here, pointer);
         }
         see_process(facts, each);

@@ -59,7 +59,8 @@ constexpr std::array all{
          "was one mapping once (they are compared)",
          " ac\\b| sd\\b| gu\\b", How::in_parts},
 
-    // What could be asked before and not after, or the other way round, because a thread stood where it can't be stopped
+    // What could be asked before and not after, or the other way round, because a thread stood where it can't
+    // be stopped
     Rule{"[0-9]+/(task/[0-9]+/)?(calls|registers|signals|seccomp filter|rseq|syscall user dispatch)(/.*)?",
          "asked of threads that can be stopped without their noticing it", nullptr, How::if_seen},
 
@@ -70,8 +71,10 @@ constexpr std::array all{
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/57", "SO_COOKIE: sockets are counted", "([0-9a-f]{16})",
          How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/eventfd-id", "eventfds are counted", "([0-9]+)", How::renamed},
-    Rule{"[0-9]+/fd/[0-9]+/leads to", "the terminal is the one that the programs were restarted on", "/dev/pts/([0-9]+)", How::renamed},
-    Rule{"[0-9]+/fd/[0-9]+/(fstat|tty)/device|.*/stat/tty_nr", "the same, as numbers", "(?:1a |)([0-9a-f]+)", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/leads to", "the terminal is the one that the programs were restarted on",
+         "/dev/pts/([0-9]+)", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/(fstat|tty)/device|.*/stat/tty_nr", "the same, as numbers", "(?:1a |)([0-9a-f]+)",
+         How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(map|btf|btf_obj)_id", "objects of bpf(2) are counted", "([0-9]+)",
          How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(tfd|inotify wd) .*", "the inode of what is watched, where it has no name",

@@ -22,7 +22,9 @@ std::vector<Elf64_Phdr> segments_of(const std::string& path) {
     if (!file || pread(file.get(), &header, sizeof header, 0) != sizeof header) return {};
     std::vector<Elf64_Phdr> segments(header.e_phnum);
     const std::size_t size = segments.size() * sizeof(Elf64_Phdr);
-    if (pread(file.get(), segments.data(), size, static_cast<off_t>(header.e_phoff)) != static_cast<ssize_t>(size)) return {};
+    if (pread(file.get(), segments.data(), size, static_cast<off_t>(header.e_phoff)) !=
+        static_cast<ssize_t>(size))
+        return {};
     return segments;
 }
 
@@ -41,7 +43,8 @@ struct Library {
 Library library_in(const std::string& folder) {
     std::istringstream lines(text_of(folder + "/maps").value_or(""));
     for (std::string line; std::getline(lines, line);)
-        if (const std::size_t path = line.find('/'); path != std::string::npos && line.ends_with("/libcairn.so"))
+        if (const std::size_t path = line.find('/');
+            path != std::string::npos && line.ends_with("/libcairn.so"))
             return {std::strtoull(line.c_str(), nullptr, 16), line.substr(path)};
     return {};
 }

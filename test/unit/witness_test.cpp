@@ -72,7 +72,8 @@ TEST(Witness, EachRuleHasAReasonAndCanBeRead) {
         if (rule.value != nullptr) {
             EXPECT_NO_THROW(std::regex{rule.value}) << rule.name;
         }
-        EXPECT_TRUE(rule.how == How::ignored || rule.how == How::if_seen || rule.value != nullptr) << rule.name;
+        EXPECT_TRUE(rule.how == How::ignored || rule.how == How::if_seen || rule.value != nullptr)
+            << rule.name;
     }
 }
 
@@ -92,7 +93,7 @@ TEST(Witness, SeesOfAChildWhatItHasSetUp) {
     EXPECT_TRUE(all.contains(fmt::format("{}/fd/1/leads to", child)));
     EXPECT_TRUE(all.contains(fmt::format("{}/limits/08", child)));
     const auto action = all.find(fmt::format("{}/calls/sigaction/10", child));
-    if (action != all.end()) {  // where it may be traced
+    if (action != all.end()) {                         // where it may be traced
         EXPECT_EQ(action->second.substr(0, 2), "01");  // SIG_IGN
     }
 }
