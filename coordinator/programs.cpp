@@ -92,10 +92,9 @@ std::vector<wire::Process> Programs::list() {
         process.uid = member.uid;
         process.state = name_of(slot.state.load());
         process.foreign = registry_.foreign(member);
-        // Restored processes carry the time stamp of their first life, maybe of another boot: their start
-        // counts.
         process.restored = (slot.flags.load() & slot_restored) != 0;
-        process.started_s = age(process.restored ? info->started_ns : member.born_ns);
+        // Their own time stamps are of their first life, or of another clock (a time namespace).
+        process.started_s = age(info->started_ns);
     }
     for (const Registry::Unplaced& each : registry_.unplaced()) {
         const auto info = process_info(each.pid);
