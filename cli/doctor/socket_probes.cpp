@@ -52,20 +52,12 @@ Observation unix_sockets(const Setting&) {
     return ask_diag(body, "unix_diag");
 }
 
-Observation inet_sockets(int protocol, const char* module_name) {
+Observation tcp_sockets(const Setting&) {
     inet_diag_req_v2 body{};
     body.sdiag_family = AF_INET;
-    body.sdiag_protocol = static_cast<__u8>(protocol);
+    body.sdiag_protocol = IPPROTO_TCP;
     body.idiag_states = ~0U;
-    return ask_diag(body, module_name);
-}
-
-Observation tcp_sockets(const Setting&) {
-    return inet_sockets(IPPROTO_TCP, "tcp_diag");
-}
-
-Observation udp_sockets(const Setting&) {
-    return inet_sockets(IPPROTO_UDP, "udp_diag");
+    return ask_diag(body, "tcp_diag");
 }
 
 Observation connect_loopback(const Setting&) {
@@ -126,9 +118,6 @@ constexpr std::array probes_of_sockets{
     Probe{Group::checkpoint, "sockets.tcp", tcp_sockets, State::missing, false,
           "programs with TCP sockets can't be saved",
           "as root: modprobe tcp_diag; if there is no such module: a kernel with CONFIG_INET_DIAG"},
-    Probe{Group::checkpoint, "sockets.udp", udp_sockets, State::missing, false,
-          "programs with UDP sockets can't be saved",
-          "as root: modprobe udp_diag; if there is no such module: a kernel with CONFIG_INET_UDP_DIAG"},
     Probe{Group::checkpoint, "tcp_repair", repair, State::note, false,
           "what is under way in a TCP connection is moved on to the receiver, to be seen there; between "
           "hosts too",
