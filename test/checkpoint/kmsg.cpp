@@ -5,6 +5,7 @@
 // rain: soak
 // narrow: none
 // root: the kernel's log is for who has CAP_SYSLOG
+// witness: none (others write the log meanwhile)
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
