@@ -71,10 +71,12 @@ bool started_after(const Slot& slot, const ProcessInfo& info) {
     if ((slot.flags.load(std::memory_order_relaxed) & slot_restored) != 0) return false;
     const std::uint64_t latest = slot.born_ns.load(std::memory_order_relaxed) + start_slack_ns;
     if (info.started_ns <= latest) return false;
-    // It has written down its own clock, which is another where a restart has given the programs a time namespace: on a
-    // machine that has started anew since, and has been up for longer than it was at the checkpoint, theirs is behind.
+    // It has written down its own clock, which is another where a restart has given the programs a time
+    // namespace: on a machine that has started anew since, and has been up for longer than it was at the
+    // checkpoint, theirs is behind.
     const pid_t pid = slot.pid.load(std::memory_order_relaxed);
-    const auto ahead = proc::clock_offsets(std::to_string(pid)).boottime - proc::clock_offsets("self").boottime;
+    const auto ahead =
+        proc::clock_offsets(std::to_string(pid)).boottime - proc::clock_offsets("self").boottime;
     return static_cast<std::int64_t>(info.started_ns) + ahead > static_cast<std::int64_t>(latest);
 }
 
