@@ -163,7 +163,7 @@ std::string title_of(const Mapping& mapping) {
         return "droppable";
     if (mapping.file.empty()) return "anonymous";
     const std::size_t slash = mapping.file.rfind('/');
-    const std::string name = mapping.file.substr(slash == std::string::npos ? 0 : slash + 1);
+    std::string name = mapping.file.substr(slash == std::string::npos ? 0 : slash + 1);
     if (name == "region" || name.starts_with("memfd:cairn-region")) return name;
     if (mapping.access[3] == 's') return "shared";
     return mapping.file.ends_with(" (deleted)") ? "removed" : name;

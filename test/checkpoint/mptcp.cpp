@@ -3,6 +3,7 @@
 // of plain TCP that were accepted, several at one port, held twice, and by a child.
 // ci: exact user
 // narrow: exact
+// lock mptcp: in another mode it may be given a port that a socket here has given back and still shows
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
