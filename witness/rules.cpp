@@ -47,6 +47,12 @@ constexpr std::array all{
     Rule{"[0-9]+/task/[0-9]+/signals/pending of the thread/.*",
          "a SIGTRAP that waits is sent once more by the restart, which it names as its sender", "05000000.*"},
 
+    // The machine's
+    Rule{"[0-9]+/mountinfo/.*",
+         "what is mounted is everybody's; which mount namespace it is (ns/mnt) is compared, and one of its "
+         "own "
+         "is refused"},
+
     // The kernel's own
     Rule{".*/stat/flags",
          "PF_*: whether the process has executed anything since it was forked (0x40), or has used a "

@@ -3,6 +3,7 @@
 // rain: soak
 // narrow: none
 // root: packet sockets are for who has CAP_NET_RAW
+// witness: none (what others send comes into its sockets, and what waits in them is not saved)
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
