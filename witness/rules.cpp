@@ -36,14 +36,10 @@ constexpr std::array all{
          "[RSDI]( \\(.*\\))?"},
     Rule{".*/task/[0-9]+/(syscall|wchan)|.*/stat/wchan",
          "where a thread that is interrupted in a call stands in the kernel"},
-    Rule{".*/task/[0-9]+/registers/rax",
-         "a call that was interrupted begins again: before, it says so by ERESTARTNOHAND and the like; "
-         "after, it has been prepared",
-         "0|fffffffffffffe00|fffffffffffffd(fc|fe|ff)"},
-
-    Rule{"[0-9]+/task/[0-9]+/registers/xstate",
-         "a program that waits in a loop has other values in them each time it has gone around; all "
-         "registers are compared by resource.registers"},
+    Rule{"[0-9]+/task/[0-9]+/registers/(r[a-z0-9]+|orig_rax|eflags|xstate)",
+         "a program that waits in a loop stands at another place of it each time, and a call that was "
+         "interrupted "
+         "begins again; all registers are compared by resource.registers"},
     Rule{"[0-9]+/task/[0-9]+/signals/pending of the thread/.*",
          "a SIGTRAP that waits is sent once more by the restart, which it names as its sender", "05000000.*"},
 

@@ -334,7 +334,9 @@ Check failed_to_connect() {
     CHECK(test::option(fd, SOL_SOCKET, SO_ERROR) == 0 && (shown(fd) & ~POLLHUP) == POLLOUT);
     const Name own = name_of(fd);
     return [=](bool last) {
-        CHECK(name_of(fd) == own && is_mptcp(fd) && (shown(fd) & ~POLLHUP) == POLLOUT);
+        CHECK(name_of(fd) == own);
+        CHECK(is_mptcp(fd));
+        CHECK((shown(fd) & ~POLLHUP) == POLLOUT);
         if (!last) return;
         CHECK(listen(nobody, 1) == 0 && connect_to(fd, there));
         const int accepted = accept(nobody, nullptr, nullptr);
