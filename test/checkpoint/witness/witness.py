@@ -2,7 +2,7 @@
 after kill -9 and restart, but for what a rule names: witness.py NAME. What differs between two looks at the undisturbed program moves by itself."""
 import os
 from cairn_test import check
-from cairn_test.serving import ask, begin, finish
+from cairn_test.serving import ask, begin, cycle, finish
 
 
 def looks(t, kind):
@@ -24,7 +24,7 @@ def looks(t, kind):
 def test(t):
     program = begin(t, t.arguments.names[0])
     before = looks(t, "before")
-    program, _ = t.cycle(program, 0)
+    program = cycle(t, program, 0)
     after = looks(t, "after")
     code, out, err = t.run([os.path.join(t.build, "bin", "cairn-witness"), "--before", *before, "--after", *after])
     ask(t, program, 0)

@@ -3,7 +3,7 @@
 import os
 
 from . import Skip
-from .session import Failure
+from .session import Again, Failure
 
 
 def expect(program, line, timeout=60):
@@ -23,6 +23,17 @@ def begin(t, name, *arguments, env=None, **options):
     found = expect(program, r"READY|SKIP[^\r\n]*")
     if found[1].startswith(b"SKIP"):
         raise Skip(found[1].decode())
+    return program
+
+
+def cycle(t, program, number):
+    """t.cycle(); begins anew where somebody else has got what the whole machine has one of in the meantime."""
+    program, _ = t.cycle(program, number)
+    said = t.text_of(program)
+    if "its number is taken" in said:
+        raise Again("another program has taken the pseudo-terminal's number")
+    if "is taken: an MPTCP socket that was bound to it is at" in said:
+        raise Again("another program has taken the port of an MPTCP socket")
     return program
 
 
