@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -59,6 +60,12 @@ void see_number(Facts& facts, const std::string& name, int result) {
         facts.put_errno(name, errno);
 }
 
+bool is_netlink(const Fd& file) {
+    int domain = 0;
+    socklen_t size = sizeof domain;
+    return getsockopt(file.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_NETLINK;
+}
+
 void see_file(Facts& facts, const std::string& prefix, const Fd& file) {
     struct stat status {};
     if (fstat(file.get(), &status) == 0) {
@@ -90,7 +97,8 @@ void see_file(Facts& facts, const std::string& prefix, const Fd& file) {
     // What poll(2) says at once.
     pollfd asked{file.get(), POLLIN | POLLOUT | POLLPRI | POLLRDHUP, 0};
     if (!S_ISDIR(status.st_mode) && poll(&asked, 1, 0) >= 0)
-        facts.put(prefix + "/poll", fmt::format("{:#x}", asked.revents));
+        facts.put(prefix + (is_netlink(file) ? "/poll of netlink" : "/poll"),
+                  fmt::format("{:#x}", asked.revents));
     if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) {
         int waiting = 0;
         if (ioctl(file.get(), FIONREAD, &waiting) == 0) facts.put(prefix + "/ioctl/FIONREAD", waiting);

@@ -48,6 +48,8 @@ constexpr std::array all{
          "what is mounted is everybody's; which mount namespace it is (ns/mnt) is compared, and one of its "
          "own "
          "is refused"},
+    Rule{"[0-9]+/fd/[0-9]+/poll of netlink",
+         "who has joined a group of netlink(7) is told what others do to the machine meanwhile"},
 
     // The kernel's own
     Rule{".*/stat/flags",
