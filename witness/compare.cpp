@@ -15,16 +15,17 @@ struct Compiled {
     How how = How::ignored;
 };
 
-const std::vector<Compiled>& compiled() {
-    static const std::vector<Compiled> all = [] {
-        std::vector<Compiled> made;
-        for (const Rule& rule : rules()) {
+std::vector<Compiled> compile(Programs programs) {
+    std::vector<Compiled> made;
+    const auto add = [&](std::span<const Rule> several) {
+        for (const Rule& rule : several) {
             made.push_back({std::regex(rule.name, std::regex::optimize), std::nullopt, rule.how});
             if (rule.value != nullptr) made.back().value = std::regex(rule.value, std::regex::optimize);
         }
-        return made;
-    }();
-    return all;
+    };
+    add(rules());
+    if (programs == Programs::go_on) add(rules_of_living());
+    return made;
 }
 
 // Numbers that the kernel gives, before and after.
@@ -49,9 +50,10 @@ class Renamings {
 };
 
 // `renamings`: one for each rule.
-bool excused(const Difference& difference, std::vector<Renamings>& renamings) {
-    for (std::size_t number = 0; number < compiled().size(); ++number) {
-        const Compiled& rule = compiled()[number];
+bool excused(const Difference& difference, const std::vector<Compiled>& compiled,
+             std::vector<Renamings>& renamings) {
+    for (std::size_t number = 0; number < compiled.size(); ++number) {
+        const Compiled& rule = compiled[number];
         if (!std::regex_match(difference.name, rule.name)) continue;
         if (rule.how == How::renamed) {
             if (difference.before && difference.after &&
@@ -80,6 +82,19 @@ bool excused(const Difference& difference, std::vector<Renamings>& renamings) {
     return false;
 }
 
+// "pipe:[123]", "/dev/pts/3": where the kernel's number is part of a name. A number alone says too little:
+// files on two devices have the same.
+bool has_number_in_name(const Difference& same) {
+    return same.before && same.name.ends_with("/leads to");
+}
+
+void keep_number(const Difference& same, const std::vector<Compiled>& compiled,
+                 std::vector<Renamings>& renamings) {
+    for (std::size_t number = 0; number < compiled.size(); ++number)
+        if (compiled[number].how == How::renamed && std::regex_match(same.name, compiled[number].name))
+            (void)renamings[number].fits(*compiled[number].value, *same.before, *same.before);
+}
+
 std::optional<std::string> value_in(const Facts& facts, const std::string& name) {
     const auto found = facts.all().find(name);
     return found == facts.all().end() ? std::nullopt : std::optional(found->second);
@@ -95,20 +110,27 @@ bool stands_elsewhere(const std::string& name, const std::set<std::string>& move
 
 }  // namespace
 
-std::vector<Difference> differences(std::span<const Facts> before, std::span<const Facts> after) {
+std::vector<Difference> differences(std::span<const Facts> before, std::span<const Facts> after,
+                                    Programs programs) {
     std::set<std::string> names;
     for (const auto& looks : {before, after})
         for (const Facts& facts : looks)
             for (const auto& [name, value] : facts.all()) names.insert(name);
-    std::vector<Difference> found;
-    std::vector<Renamings> renamings(compiled().size());
+    std::vector<Difference> changed, found;
+    const std::vector<Compiled> rules = compile(programs);
+    std::vector<Renamings> renamings(rules.size());
     for (const std::string& name : names) {
         Difference each{name, value_in(before.front(), name), value_in(after.front(), name)};
         const auto as_before = [&](const Facts& facts) { return value_in(facts, name) == each.before; };
-        if (std::ranges::all_of(before, as_before) && std::ranges::none_of(after, as_before) &&
-            !excused(each, renamings))
-            found.push_back(std::move(each));
+        if (!std::ranges::all_of(before, as_before)) continue;
+        if (std::ranges::none_of(after, as_before))
+            changed.push_back(std::move(each));
+        else if (has_number_in_name(each))
+            // Its number has stayed, and so nobody else may have got it.
+            keep_number(each, rules, renamings);
     }
+    for (Difference& each : changed)
+        if (!excused(each, rules, renamings)) found.push_back(std::move(each));
     std::set<std::string> moved;
     std::erase_if(found, [&](const Difference& each) {
         const bool pointer = each.name.find("/stack pointer/") != std::string::npos;
@@ -121,15 +143,19 @@ std::vector<Difference> differences(std::span<const Facts> before, std::span<con
 
 std::string rules_as_text() {
     std::string text;
-    for (const Rule& rule : rules()) {
-        const std::string value = rule.value == nullptr ? ""
-                                                        : fmt::format(" {} {}",
-                                                                      rule.how == How::renamed ? "renamed in"
-                                                                      : rule.how == How::in_parts ? "without"
-                                                                                                  : "is",
-                                                                      rule.value);
-        text += fmt::format("{}{}\n    {}\n", rule.name, value, rule.reason);
-    }
+    const auto add = [&](std::span<const Rule> several) {
+        for (const Rule& rule : several) {
+            const char* how = rule.how == How::renamed    ? "renamed in"
+                              : rule.how == How::in_parts ? "without"
+                                                          : "is";
+            text += rule.name;
+            if (rule.value != nullptr) text += fmt::format(" {} {}", how, rule.value);
+            text += fmt::format("\n    {}\n", rule.reason);
+        }
+    };
+    add(rules());
+    text += "\nWith --living:\n";
+    add(rules_of_living());
     return text;
 }
 

@@ -17,9 +17,11 @@ Result<Facts> look(const std::vector<pid_t>& processes) {
     std::map<pid_t, std::vector<pid_t>> threads;
     std::map<pid_t, std::vector<int>> descriptors;
     for (const pid_t pid : processes) {
-        if (!text_of(fmt::format("/proc/{}/stat", pid))) return fail_errno("process {}", pid);
+        // One of several may just have ended.
+        if (!text_of(fmt::format("/proc/{}/stat", pid))) continue;
         for (const pid_t each : tree_of(pid)) threads[each] = numbers_in(fmt::format("/proc/{}/task", each));
     }
+    if (threads.empty()) return fail_code(ExitCode::usage, "none of these processes is there");
     LibcLayout layout;
     for (const auto& [each, tids] : threads) see_inside(facts, each, tids, layout);
     // Of all together: what a process has at an address has each at the same one that it has forked, of which

@@ -27,11 +27,12 @@ Result<std::vector<witness::Facts>> read(const std::vector<std::string>& paths) 
     return looks;
 }
 
-int compare(const std::vector<std::string>& before, const std::vector<std::string>& after) {
+int compare(const std::vector<std::string>& before, const std::vector<std::string>& after,
+            witness::Programs programs) {
     const auto first = read(before), second = read(after);
     if (!first) return say(first.error());
     if (!second) return say(second.error());
-    const auto differences = witness::differences(*first, *second);
+    const auto differences = witness::differences(*first, *second, programs);
     for (const auto& each : differences)
         std::cout << each.name << ": " << each.before.value_or("(not there)") << " -> "
                   << each.after.value_or("(not there)") << '\n';
@@ -49,7 +50,9 @@ int main(int argc, char** argv) {
         "    different between the looks before moves by itself and isn't compared\n"
         "cairn-witness --rules: what isn't compared, and why");
     visible.add_options()("help,h", "this")("before", options::value<Words>()->multitoken(), "looks")(
-        "after", options::value<Words>()->multitoken(), "looks")("rules", "the rules");
+        "after", options::value<Words>()->multitoken(), "looks")(
+        "living", "the programs went on between the looks: what they do isn't compared, only what they have")(
+        "rules", "the rules");
     options::options_description all;
     all.add(visible).add_options()("process", options::value<std::vector<pid_t>>());
     options::positional_options_description rest;
@@ -64,7 +67,8 @@ int main(int argc, char** argv) {
     if (given.contains("help")) return std::cout << visible << '\n', 0;
     if (given.contains("rules")) return std::cout << witness::rules_as_text(), 0;
     if (given.contains("before") && given.contains("after"))
-        return compare(given["before"].as<Words>(), given["after"].as<Words>());
+        return compare(given["before"].as<Words>(), given["after"].as<Words>(),
+                       given.contains("living") ? witness::Programs::go_on : witness::Programs::stand_still);
     if (!given.contains("process") || given.contains("before") || given.contains("after")) {
         std::cerr << "cairn-witness: whom is it to look at, or what to compare (--before and --after)? "
                      "--help tells more\n";

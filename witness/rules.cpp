@@ -153,10 +153,24 @@ constexpr std::array all{
          "cairn's own memory in the process: the session's region"},
 };
 
+constexpr std::array living{
+    Rule{"[0-9]+/map/[^/]*/page/.*", "what it computes"},
+    Rule{"[0-9]+/task/[0-9]+/registers/.*|[0-9]+/stack pointer/.*", "where it is"},
+    Rule{"[0-9]+/fd/[0-9]+/(fdinfo/pos|in the pipe|poll|ioctl/.*)|[0-9]+/fd/[0-9]+/[a-z]+ "
+         "socket/(waiting|ioctl)/.*",
+         "what it has read and written"},
+    Rule{"[0-9]+/fd/[0-9]+/fstat/size", "what it has written"},
+    Rule{"[0-9]+/fd/[0-9]+/fdinfo/(eventfd-count|tfd.*events.*)", "what has been signalled"},
+};
+
 }  // namespace
 
 std::span<const Rule> rules() {
     return all;
+}
+
+std::span<const Rule> rules_of_living() {
+    return living;
 }
 
 }  // namespace cairn::witness

@@ -27,5 +27,8 @@ struct Rule {
 };
 
 [[nodiscard]] std::span<const Rule> rules();
+// More of them for programs that go on between the looks: what they do themselves isn't compared, only what
+// they have.
+[[nodiscard]] std::span<const Rule> rules_of_living();
 
 }  // namespace cairn::witness

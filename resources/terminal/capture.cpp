@@ -37,6 +37,8 @@ schema::Bytes ask(int fd, unsigned long what) {
 void read_settings(schema::TerminalState& state, int fd) {
     state.termios = ask<termios2>(fd, TCGETS2);
     state.winsize = ask<winsize>(fd, TIOCGWINSZ);
+    int on = 0;
+    state.exclusive = ::ioctl(fd, TIOCGEXCL, &on) == 0 && on != 0;
 }
 
 // Pairs have ids of their own; the device number of the slave tells them apart.
@@ -73,6 +75,14 @@ Result<> describe_pty_master(Table& table, const Description& found, schema::Obj
     saved.packet_mode = ::ioctl(found.fd(), TIOCGPKT, &on) == 0 && on;
     saved.locked = ::ioctl(found.fd(), TIOCGPTLCK, &on) == 0 && on;
     read_settings(saved.terminal, found.fd());
+    // Only named, not opened (O_PATH): a slave that is closed again hangs up its master.
+    const Fd slave(::ioctl(found.fd(), TIOCGPTPEER, O_PATH | O_CLOEXEC));
+    struct stat name {};
+    if (slave && ::fstat(slave.get(), &name) == 0) {
+        saved.owner = name.st_uid;
+        saved.group = name.st_gid;
+        saved.mode = name.st_mode & 07777U;
+    }
     return {};
 }
 
@@ -127,6 +137,16 @@ Result<std::int64_t> ObjectTable::terminal_of(const Holder& holder, int tty_nr, 
 
 namespace {
 
+// A description of our own, which doesn't block. A terminal that is exclusive (TIOCEXCL) is opened by nobody
+// but root: for the moment of the opening it isn't.
+Fd open_again(int slave) {
+    Fd own = reopen(slave, O_RDWR | O_NONBLOCK);
+    if (own || errno != EBUSY || ::ioctl(slave, TIOCNXCL) != 0) return own;
+    own = reopen(slave, O_RDWR | O_NONBLOCK);
+    ::ioctl(slave, TIOCEXCL);
+    return own;
+}
+
 // Both ends are inside and everybody stands still: what is in the queues can be taken out and put back.
 Result<> capture_queues(Table& table, schema::Object& master, schema::Object& slave) {
     const Description& found = table.descriptions.at(master.id);
@@ -140,7 +160,7 @@ Result<> capture_queues(Table& table, schema::Object& master, schema::Object& sl
                 found.who(), waiting);
         return {};
     }
-    const Fd own = reopen(table.descriptions.at(slave.id).fd(), O_RDWR | O_NONBLOCK);
+    const Fd own = open_again(table.descriptions.at(slave.id).fd());
     if (!own) {
         table.note("{}: {} can't be opened: what is in its queues is not saved", found.who(), slave.path);
         return {};

@@ -79,9 +79,32 @@ Result<> fill_queues(const Group& ends, int master) {
     return {};
 }
 
+// Only root gives it to another user, and only to groups of his own does a user give it.
+void give_name(Opening& opening, const schema::PtyMaster& saved, int master) {
+    const Fd slave(::ioctl(master, TIOCGPTPEER, O_PATH | O_CLOEXEC));
+    struct stat now {};
+    if (!slave || ::fstat(slave.get(), &now) != 0) return;
+    const uid_t owner = saved.owner.value_or(now.st_uid);
+    const gid_t group = saved.group.value_or(now.st_gid);
+    const bool given = (owner == now.st_uid && group == now.st_gid) ||
+                       ::fchownat(slave.get(), "", owner, group, AT_EMPTY_PATH) == 0;
+    // chown(2) may have taken bits away.
+    const bool allowed = !saved.mode || ::chmod(fd_path(slave.get()).c_str(), *saved.mode) == 0;
+    if (!given || !allowed)
+        opening.note("/dev/pts/{} belonged to {}:{} with mode {:o}: it belongs to {}:{} now",
+                     index_of(master), owner, group, saved.mode.value_or(now.st_mode & 07777U), now.st_uid,
+                     now.st_gid);
+}
+
 Result<> open_pair(Opening& opening, const Group& ends) {
     Fd first_master;
     std::vector<const Object*> slaves;
+    std::vector<Fd> exclusive;
+    const auto keep = [&](const Object& end, Fd fd) {
+        if (state_of(end).exclusive.value_or(false))
+            exclusive.emplace_back(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+        return opening.keep(end, std::move(fd));
+    };
     for (const Object* end : ends) {
         if (!end->is<schema::PtyMaster>()) {
             slaves.push_back(end);
@@ -100,12 +123,12 @@ Result<> open_pair(Opening& opening, const Group& ends) {
         ::ioctl(master.get(), TIOCSPTLCK, &off);
         CHECK_OK(set_up_terminal(*end, master.get()));
         first_master.reset(::fcntl(master.get(), F_DUPFD_CLOEXEC, 0));
-        CHECK_OK(opening.keep(*end, std::move(master)));
+        CHECK_OK(keep(*end, std::move(master)));
     }
     for (const Object* end : slaves) {
         Fd slave(::ioctl(first_master.get(), TIOCGPTPEER, reopen_flags(end->flags) | O_NOCTTY));
         if (!slave) return fail_errno("the slave of {} can't be opened", end->path);
-        CHECK_OK(opening.keep(*end, std::move(slave)));
+        CHECK_OK(keep(*end, std::move(slave)));
     }
     CHECK_OK(fill_queues(ends, first_master.get()));
     for (const Object* end : ends) {
@@ -113,7 +136,10 @@ Result<> open_pair(Opening& opening, const Group& ends) {
         const auto* saved = end->get<schema::PtyMaster>();
         if (saved != nullptr && saved->packet_mode) ::ioctl(first_master.get(), TIOCPKT, &on);
         if (saved != nullptr && saved->locked) ::ioctl(first_master.get(), TIOCSPTLCK, &on);
+        if (saved != nullptr) give_name(opening, *saved, first_master.get());
     }
+    for (const Fd& end : exclusive)  // behind all that opens an end
+        if (::ioctl(end.get(), TIOCEXCL) != 0) return fail_errno("a pseudo-terminal: TIOCEXCL");
     return {};
 }
 

@@ -1,6 +1,7 @@
 // What an image says of pseudo-terminals and of the terminal that the programs were started from.
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "common/ids.h"
@@ -16,12 +17,16 @@ struct TerminalState {
     Bytes winsize;            // struct winsize
     Bytes input;              // read by nobody yet (slave: typed; master: printed)
     ProgramId session, foreground;
+    std::optional<bool> exclusive;  // TIOCEXCL
 };
 
 struct PtyMaster {
     static constexpr std::string_view kind = "pty_master";
     TerminalState terminal;
     bool packet_mode = false, locked = false;  // TIOCPKT, TIOCSPTLCK
+    // Of the slave's name, /dev/pts/N: chown(2) and chmod(2) are for screen, sshd, mesg and others to say who
+    // may write to it. Nothing if it couldn't be asked.
+    std::optional<std::uint32_t> owner, group, mode;
 };
 
 struct PtySlave {  // both ends inside
@@ -56,6 +61,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(input);
     CAIRN_FIELD(session);
     CAIRN_FIELD(foreground);
+    CAIRN_FIELD(exclusive);
 }
 
 template <Struct<PtyMaster> S, class F>
@@ -63,6 +69,9 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(terminal);
     CAIRN_FIELD(packet_mode);
     CAIRN_FIELD(locked);
+    CAIRN_FIELD(owner);
+    CAIRN_FIELD(group);
+    CAIRN_FIELD(mode);
 }
 
 template <Struct<PtySlave> S, class F>

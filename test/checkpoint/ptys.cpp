@@ -6,6 +6,7 @@
 #include <pty.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 
@@ -48,6 +49,10 @@ int main() {
     mode.c_cc[VTIME] = 9;
     mode.c_cc[VINTR] = 'q';
     CHECK(cfsetspeed(&mode, B19200) == 0 && tcsetattr(slave, TCSANOW, &mode) == 0);
+    // As screen(1) and mesg(1) do it; a group that isn't his only root can give.
+    const gid_t group = fchown(slave, static_cast<uid_t>(-1), 5) == 0 ? 5 : getegid();
+    CHECK(fchmod(slave, 0622) == 0);
+    CHECK(ioctl(slave, TIOCEXCL) == 0);
     CHECK(write(master, "typed ahead", 11) == 11);
     CHECK(write(slave, "printed\nbefore", 14) == 14);
     // A line-wise pair with a shell's session on it, in the middle of a line.
@@ -79,7 +84,10 @@ int main() {
         winsize is{};
         CHECK(ioctl(master, TIOCGWINSZ, &is) == 0 && is.ws_row == 33 && is.ws_col == 77 && is.ws_xpixel == 5);
         CHECK(std::string(ptsname(master)) == name && std::string(ttyname(slave)) == name);
-        int waiting = 0;
+        struct stat owned {};
+        CHECK(fstat(slave, &owned) == 0 && owned.st_gid == group && (owned.st_mode & 07777) == 0622);
+        int exclusive = 0, waiting = 0;
+        CHECK(ioctl(slave, TIOCGEXCL, &exclusive) == 0 && exclusive == 1);
         CHECK(ioctl(slave, FIONREAD, &waiting) == 0 && waiting == 11);
         CHECK(ioctl(shell_master, TIOCGWINSZ, &is) == 0 && is.ws_row == 33);
         CHECK(tcgetpgrp(shell_master) == foreground && tcgetsid(shell_master) == shell);

@@ -56,6 +56,19 @@ TEST(Witness, NumbersOfTheKernelsMayBeOthersAndMustStayDifferent) {
               std::vector<std::string>{"1/fd/4/leads to"});
 }
 
+TEST(Witness, ANumberThatHasStayedIsNobodyElses) {
+    const Facts before = facts({{"1/fd/3/leads to", "pipe:[10]"}, {"1/fd/4/leads to", "pipe:[20]"}});
+    EXPECT_EQ(names({before}, {facts({{"1/fd/3/leads to", "pipe:[20]"}, {"1/fd/4/leads to", "pipe:[20]"}})}),
+              std::vector<std::string>{"1/fd/3/leads to"});
+}
+
+TEST(Witness, WhatLivingProgramsDoIsNotCompared) {
+    const Facts before = facts({{"1/map/7f00 a/page/00", "1"}, {"1/fd/3/access", "500"}});
+    const std::vector after{facts({{"1/map/7f00 a/page/00", "2"}, {"1/fd/3/access", "700"}})};
+    EXPECT_EQ(differences({&before, 1}, after, Programs::stand_still).size(), 2U);
+    EXPECT_EQ(differences({&before, 1}, after, Programs::go_on).size(), 1U);
+}
+
 TEST(Witness, PartsThatARuleNamesAreLeftOut) {
     EXPECT_TRUE(names({facts({{"1/map/7f00 a/VmFlags", "rd wr ac"}})},
                       {facts({{"1/map/7f00 a/VmFlags", "rd wr sd"}})})

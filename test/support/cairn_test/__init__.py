@@ -16,6 +16,7 @@ from . import modes, processes
 from .rounds import files_below, same_as_undisturbed
 from .session import SLOW, Again, Failure, Program, Session
 from .terminal import Terminal, stitched, without_messages
+from .witness import Witness
 
 __all__ = ["main", "Test", "Failure", "Program", "Session", "Terminal", "Skip", "Again", "SLOW", "stitched", "without_messages",
            "processes", "check", "same_as_undisturbed", "files_below"]
@@ -40,6 +41,7 @@ class Test(Session):
         super().__init__(arguments.build, modes.ids_of(arguments.mode), keep_folder=arguments.keep)
         self.test_name = name
         self.began = time.monotonic()
+        self.different = ""  # what the witness has found
 
     def skip_part(self, name, reason):
         """Of what this tests a part can't be tested here: scripts/test looks it up in test/allowed-skips.txt."""
@@ -91,14 +93,20 @@ class Test(Session):
         that they open anew, remove a file): what they do between checkpoint and death stays done."""
         if self.dry:
             return program, b""
+        witness = Witness(self) if self.arguments.witness else None
+        before = witness.looks(f"before-{number}") if witness else []
         self.checkpoint(*(["--kill"] if at_once else []))
         old = program.terminal
         if spare_coordinator is None:
             spare_coordinator = number % 2 == 1  # both: a coordinator that lives on, and one that is gone as well
         self.pull_the_plug(spare_coordinator)
         shown = old.text if old else b""
+        if witness and old:
+            options.setdefault("size", old.size)  # a new size is a difference that there has to be
         fresh = self.restart(name=f"restart {number + 1}", **options)
         self.say(f"round {number + 1}: checkpoint, kill -9, restart")
+        if witness:
+            self.different += witness.differences(before, witness.looks(f"after-{number}"), "--living")
         return fresh, shown
 
 
@@ -113,6 +121,8 @@ def _arguments():
     parser.add_argument("--user", action="store_true", help="as an ordinary user")
     parser.add_argument("--build", default=os.environ.get("CAIRN_BUILD", os.path.join(root, "build", "release")))
     parser.add_argument("--soak", action="store_true", help="the long form")
+    parser.add_argument("--witness", action="store_true",
+                        help="fails if anything that the kernel shows of the programs is another after a restart (docs/witness.md)")
     parser.add_argument("--dry", action="store_true", help="no cairn, no checkpoints: does the test itself work?")
     parser.add_argument("--keep", action="store_true", help="leave the folder behind")
     parser.add_argument("--seed", type=int, default=None, help="of the random moments")
@@ -143,6 +153,7 @@ def main(test, needs=()):
             raise Failure(f"no {t.cairn}: build first, or name the build folder by --build")
         t.say(f"{name} {' '.join(arguments.names)}: mode {t.mode}, {t.rounds} rounds, seed {arguments.seed}")
         test(t)
+        check(not t.different, t.different)
         t.say("PASSED")
     except Skip as reason:
         t.say(f"SKIPPED: {reason}")

@@ -223,7 +223,7 @@ class Session:
         self.programs = []
 
     def restart(self, *options, terminal="leader", script=None, name="restart", ids=None, wait=True, env=None,
-                timeout=120.0, stderr_to_file=True):
+                timeout=120.0, stderr_to_file=True, size=(24, 80)):
         """Runs restart.sh on a new terminal. With wait: until the group runs."""
         script = script or os.path.join(self.ckptdir, "restart.sh")
         if not os.path.exists(script):
@@ -233,7 +233,7 @@ class Session:
         self.counter += 1
         errors = os.path.join(self.folder, f"restart.{self.counter}.err")
         if terminal == "leader":
-            tty = Terminal()
+            tty = Terminal(*size)
             pid = processes.spawn(argv, env=environment, cwd=self.work, terminal=tty.path,
                                   stderr=errors if stderr_to_file else None)
         else:

@@ -24,6 +24,7 @@ class Terminal:
         self._seen = 0
 
     def resize(self, rows, columns):
+        self.size = (rows, columns)
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def started(self):

@@ -1,0 +1,36 @@
+"""Looks of the witness (docs/witness.md) at the members of a session, and what is different between those before and those after."""
+
+import os
+
+
+class Witness:
+    """Three looks before and three after, so that what moves by itself is known."""
+
+    def __init__(self, t):
+        self.t, self.program = t, os.path.join(t.build, "bin", "cairn-witness")
+
+    def looks(self, name):
+        """Their files; none if nobody was there any more."""
+        found = []
+        for number in range(3):
+            for _ in range(10):
+                members = [str(each["pid"]) for each in self.t.members()]
+                if not members:
+                    return []
+                code, out, err = self.t.run([self.program, *members], timeout=120)
+                if code == 0:  # else all have ended meanwhile
+                    break
+            if code != 0:
+                raise RuntimeError(f"the witness ended with {code}: {err}")
+            found.append(os.path.join(self.t.folder, f"{name}-{number}.json"))
+            with open(found[-1], "w", encoding="utf-8") as file:
+                file.write(out)
+            self.t.sleep(0.1)
+        return found
+
+    def differences(self, before, after, *options):
+        """What is different, as text; "" if nothing is."""
+        if not before or not after:
+            return ""
+        code, out, err = self.t.run([self.program, *options, "--before", *before, "--after", *after], timeout=120)
+        return f"before -> after:\n{out}{err}" if code != 0 else ""
