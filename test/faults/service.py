@@ -25,7 +25,12 @@ def counted(t):
     t.processes_left = lambda: [processes.command_line(pid) for pid in processes.descendants()]
 
     def running():
-        lines = t.processes_left()
+        lines = []
+        for pid in processes.descendants():
+            line, state = processes.command_line(pid), processes.stat(pid)
+            # A shell's child that hasn't executed its command yet is no second shell.
+            if state and processes.command_line(state[2]) != line:
+                lines.append(line)
         return {"client": sum("client.py" in line and "launch" not in line for line in lines),
                 "server": sum("server.py" in line and "launch" not in line for line in lines),
                 "bash": sum(line.startswith("bash -c") for line in lines)}
