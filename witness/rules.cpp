@@ -155,6 +155,9 @@ constexpr std::array all{
 
 constexpr std::array living{
     Rule{"[0-9]+/map/[^/]*/page/.*", "what it computes"},
+    Rule{"[0-9]+/map/[^/]* (anonymous|\\[heap\\])/.*", "what memory it has taken and given back", nullptr,
+         How::if_seen},
+    Rule{"[0-9]+/map/[^/]* (anonymous|\\[heap\\])/end|.*/stat/vsize|.*/status/Vm(Size|Data)", "the same"},
     Rule{"[0-9]+/task/[0-9]+/registers/.*|[0-9]+/stack pointer/.*", "where it is"},
     Rule{"[0-9]+/fd/[0-9]+/(fdinfo/pos|in the pipe|poll|ioctl/.*)|[0-9]+/fd/[0-9]+/[a-z]+ "
          "socket/(waiting|ioctl)/.*",

@@ -59,6 +59,20 @@ Result<> let_all_go(const std::vector<Rebuilding>& processes, Notes& notes) {
     return {};
 }
 
+// Of the terminal that the restart was started from.
+std::vector<pid_t> foreground_of(const Computation& computation, const Forest& forest) {
+    const auto objects = index_objects(computation.objects.objects);
+    std::vector<pid_t> group;
+    for (const auto i : computation.living) {
+        const schema::Process& process = computation.processes[i];
+        const auto found = objects.find(process.terminal);
+        const auto* terminal = found == objects.end() ? nullptr : found->second->get<schema::Terminal>();
+        if (terminal != nullptr && process.pgid == terminal->terminal.foreground)
+            group.push_back(forest.kernel_id(process.pid).number());
+    }
+    return group;
+}
+
 // Nothing is undone any more.
 void keep_all(Ready& ready, Objects& objects) {
     ready.slots.keep();
@@ -88,7 +102,7 @@ Result<Running> go(const Computation& computation, const Plan& plan, Objects& ob
               computation.living.size() == 1 ? "goes" : "go", computation.manifest.generation);
     notes.print();
     return Running{forest.kernel_id(first_process(computation.processes)), std::move(deputy),
-                   std::move(ready.rebuilt.pages), ready.launcher};
+                   std::move(ready.rebuilt.pages), ready.launcher, foreground_of(computation, forest)};
 }
 
 }  // namespace cairn::restart::pass

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "common/error.h"
 #include "restart/computation.h"
@@ -24,6 +25,7 @@ struct Running {
     std::unique_ptr<Deputy> deputy;         // hands on what is sent to the tool
     std::unique_ptr<pages::Service> pages;  // null: all memory is there
     pid_t launcher = -1;                    // Ready::launcher
+    std::vector<pid_t> foreground;          // the kernel's ids of the terminal's foreground group
 };
 
 // `ignored`: as for plan().

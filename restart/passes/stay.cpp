@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "restart/launched.h"
+#include "restart/terminal/redraw.h"
 
 namespace cairn::restart::pass {
 
@@ -13,8 +14,10 @@ Result<int> stay(Spaces spaces, Objects objects, Meeting meeting, Running runnin
         const Objects closed = std::move(objects);
         const Meeting left = std::move(meeting);
         spaces.regions.close_descriptors();
-        spaces.terminal_fd.reset();
     }
+    const Redraw redraw(spaces.terminal.foreground() ? std::move(spaces.terminal_fd) : Fd(),
+                        std::move(running.foreground));
+    spaces.terminal_fd.reset();
     const auto status =
         spaces.terminal.stay(running.first.number(), *running.deputy, [&](pid_t child, int how) {
             if (child == running.launcher) running.launcher = -1;

@@ -1,0 +1,81 @@
+#include "restart/terminal/redraw.h"
+
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/proc.h"
+
+namespace cairn::restart {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t window_changed = 1ULL << (SIGWINCH - 1);
+
+// A mask of /proc/PID/status; 0 if it can't be read.
+std::uint64_t mask_of(pid_t pid, const char* name) {
+    const auto status = proc::status(pid, pid);
+    if (!status) return 0;
+    const auto found = status->find(name);
+    return found == status->end() ? 0 : proc::hexadecimal(found->second);
+}
+
+// To others the signal may mean something else: Apache's server ends of it, gracefully.
+bool is_for_a_screen(const Fd& terminal) {
+    termios settings{};
+    return ::tcgetattr(terminal.get(), &settings) == 0 && (settings.c_lflag & ICANON) == 0;
+}
+
+bool draws(pid_t pid) {
+    return (mask_of(pid, "SigCgt") & window_changed) != 0;
+}
+
+// The signal has reached it, and it waits for something again.
+bool has_drawn(pid_t pid) {
+    const auto stat = proc::stat(pid);
+    if (!stat || stat->state != 'S') return !stat || stat->state == 'T' || stat->state == 'Z';
+    return ((mask_of(pid, "ShdPnd") | mask_of(pid, "SigPnd")) & window_changed) == 0;
+}
+
+// A program that has got the signal and sleeps may still have been sleeping before; so it is seen so several
+// times. Whoever is busy draws when he comes to it, with the size that the terminal has by then.
+void wait_until_drawn(const std::stop_token& stop, const std::vector<pid_t>& programs) {
+    constexpr auto step = 10ms;
+    constexpr int enough = 5, most = 100;
+    int quiet = 0;
+    for (int tries = 0; tries < most && quiet < enough && !stop.stop_requested(); ++tries) {
+        std::this_thread::sleep_for(step);
+        quiet = std::ranges::all_of(programs, has_drawn) ? quiet + 1 : 0;
+    }
+}
+
+void draw_again(const std::stop_token& stop, const Fd& terminal, std::vector<pid_t> programs) {
+    if (!is_for_a_screen(terminal)) return;
+    std::erase_if(programs, [](pid_t pid) { return !draws(pid); });
+    winsize size{};
+    if (programs.empty() || ::ioctl(terminal.get(), TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return;
+    winsize other = size;
+    other.ws_row = static_cast<unsigned short>(size.ws_row > 1 ? size.ws_row - 1 : size.ws_row + 1);
+    if (::ioctl(terminal.get(), TIOCSWINSZ, &other) != 0) return;
+    wait_until_drawn(stop, programs);
+    winsize now{};
+    // Somebody may have changed it himself meanwhile.
+    if (::ioctl(terminal.get(), TIOCGWINSZ, &now) == 0 && now.ws_row == other.ws_row &&
+        now.ws_col == other.ws_col)
+        ::ioctl(terminal.get(), TIOCSWINSZ, &size);
+}
+
+}  // namespace
+
+Redraw::Redraw(Fd terminal, std::vector<pid_t> group) {
+    if (!terminal) return;
+    thread_ = std::jthread([terminal = std::move(terminal), group = std::move(group)](
+                               const std::stop_token& stop) { draw_again(stop, terminal, group); });
+}
+
+}  // namespace cairn::restart
