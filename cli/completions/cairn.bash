@@ -59,7 +59,7 @@ _cairn() {
         return
         ;;
     --files)
-        mapfile -t COMPREPLY < <(compgen -W 'auto refuse use truncate' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'auto refuse use truncate make' -- "$word")
         return
         ;;
     --interval | -i | --timeout | -t | --wait | --keep | --linger | --listen | --host | --coordinator | -c | --part | -p) return ;;

@@ -51,8 +51,25 @@ Result<Fd> removed_device(const schema::Object& object, const Access& access, in
 
 Result<> set_position(const schema::Object& object, int fd) {
     if (object.position == 0 || (object.flags & O_PATH)) return {};
-    if (::lseek(fd, object.position, SEEK_SET) != object.position && errno != ESPIPE)
-        return fail_errno("{}: position {}", object.path, object.position);
+    if (::lseek(fd, object.position, SEEK_SET) == object.position || errno == ESPIPE) return {};
+    const int problem = errno;
+    struct stat status {};
+    if (::fstat(fd, &status) == 0 && S_ISCHR(status.st_mode)) return {};  // /dev/null stands in (--path-map)
+    errno = problem;
+    return fail_errno("{}: position {}", object.path, object.position);
+}
+
+// With the rights of one of those who had it, and with its mode.
+Result<> make_anew(const schema::Object& object, const std::string& path, const Access& access) {
+    const auto acting = TRY(ActingAs::begin(access.one_of(object.id)));
+    const auto slash = path.rfind('/');
+    const Fd folder = open_exactly(AT_FDCWD, path.substr(0, slash + 1), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!folder) return fail_errno("{}", path.substr(0, slash + 1));
+    const mode_t mode = object.identity.mode & 0777U;
+    const Fd made(::openat(folder.get(), path.c_str() + slash + 1,
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (!made) return fail_errno("{} is gone and can't be made anew", path);
+    ::fchmod(made.get(), mode);
     return {};
 }
 
@@ -117,8 +134,8 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
                              object.backing);
         // The only description of a file made by O_TMPFILE is the one that made it.
         const bool maker = (object.flags & O_TMPFILE) == O_TMPFILE && (object.flags & O_ACCMODE) == O_RDWR;
-        Fd file(maker ? ::fcntl(backing.get(), F_DUPFD, 0)
-                      : ::open(fd_path(backing.get()).c_str(), flags & ~(O_TMPFILE & ~O_DIRECTORY)));
+        Fd file = maker ? Fd(::fcntl(backing.get(), F_DUPFD, 0))
+                        : open_as_owner(backing.get(), flags & ~(O_TMPFILE & ~O_DIRECTORY));
         if (!file) return fail_errno("{}", object.path);
         if (maker) ::fcntl(file.get(), F_SETFL, object.flags);
         CHECK_OK(set_position(object, file.get()));
@@ -138,6 +155,10 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
     const Verdict verdict = judge(object, opening.options, &found);
     if (verdict.action == Verdict::Action::refuse) return fail_code(ExitCode::refused, "{}", verdict.why);
     const std::string path = mapped_path(object.path, opening.options);
+    if (verdict.action == Verdict::Action::make) {
+        CHECK_OK(make_anew(object, path, access));
+        found = TRY(access.find(object, path));
+    }
     if (verdict.action == Verdict::Action::truncate) {
         auto both = access.open(object, path, found, O_RDWR | O_CLOEXEC);
         if (both)

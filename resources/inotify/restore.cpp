@@ -69,6 +69,7 @@ std::vector<std::string> missing_watched(const schema::Object& object, const Obj
         for (const schema::FanotifyMark& mark : saved->watches)
             if (mark.path) paths.push_back(mapped_path(*mark.path, options));
     for (const std::string& path : paths) {
+        if (options.remade.contains(path)) continue;
         const auto found = options.access.find(object, path);
         if (found) continue;
         missing.push_back(found.error().code == ExitCode::refused

@@ -147,7 +147,9 @@ Result<Fd> Access::open(const schema::Object& object, const std::string& path, c
         const auto acting = TRY(ActingAs::begin(rights));
         // One opens it, the others are asked whether they might: opening may do something to a device.
         const bool first = !opened;
-        if (first) opened = reopen(found.place.get(), flags);
+        if (first)
+            opened = same_file(found.status, object.identity) ? open_as_owner(found.place.get(), flags)
+                                                              : reopen(found.place.get(), flags);
         if (first ? static_cast<bool>(opened) : may_access(found.place.get(), flags)) continue;
         if ((errno != EACCES && errno != EPERM) || !must_take(rights)) return fail_errno("{}", path);
         refused = &rights;

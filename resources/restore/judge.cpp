@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -111,6 +113,7 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
             if (writing && growth > 0) return cut;
             break;
         case FilePolicy::by_rule:
+        case FilePolicy::make:
             break;
     }
     if (writing && growth > 0 && same_begin && (object.flags & O_APPEND)) {
@@ -128,22 +131,67 @@ Verdict judge_regular(const schema::Object& object, const std::string& path, con
 
 }  // namespace
 
+namespace {
+
+// Has it a name of its own, by which it is opened again?
+bool is_named(const schema::Object& object) {
+    return (object.is<schema::File>() || object.is<schema::Fifo>()) && !object.deleted &&
+           object.backing < 0 && !is_late(object);
+}
+
+}  // namespace
+
+std::set<std::string> files_to_make(const schema::Objects& objects, const ObjectSetOptions& options) {
+    struct Use {
+        bool written = false;
+        bool kept = false;  // with contents that somebody needs: it isn't to be made anew, empty
+    };
+    std::map<std::string, Use> uses;
+    for (const schema::Object& object : objects.objects) {
+        if (!is_named(object) || !S_ISREG(object.identity.mode)) continue;
+        Use& use = uses[mapped_path(object.path, options)];
+        const int access = object.flags & O_ACCMODE;
+        if (is_relied_on(object)) use.kept = true;
+        if (access == O_RDONLY || (object.flags & O_PATH) != 0) continue;
+        use.written = true;
+        const bool appending = access == O_WRONLY && (object.flags & O_APPEND) != 0;
+        if (!appending && options.files != FilePolicy::make) use.kept = true;
+    }
+    std::set<std::string> made;
+    for (const auto& [path, use] : uses) {
+        struct stat status {};
+        const std::string folder = path.substr(0, path.rfind('/') + 1);
+        if (use.written && !use.kept && ::lstat(path.c_str(), &status) != 0 && errno == ENOENT &&
+            ::access(folder.c_str(), F_OK) == 0)
+            made.insert(path);
+    }
+    return made;
+}
+
 Verdict judge(const schema::Object& object, const ObjectSetOptions& options, FoundFile* found_too) {
-    if (!object.is<schema::File>() && !object.is<schema::Fifo>()) return {};
-    if (object.deleted || object.backing >= 0 || is_late(object)) return {};
+    if (!is_named(object)) return {};
     const std::string path = mapped_path(object.path, options);
+    const bool remade = options.remade.contains(path);
     auto looked = options.access.find(object, path);
     if (!looked && looked.error().code == ExitCode::refused)
         return {Action::refuse, std::move(looked.error().what)};
+    if (!looked && remade && looked.error().number == ENOENT)
+        return {Action::make, fmt::format("{} is gone: made anew, empty", path)};
     if (!looked)
         return {Action::refuse,
                 fmt::format("{}: {}; it was there at the checkpoint (--path-map OLD=NEW if it is "
-                            "elsewhere now)",
-                            path, std::strerror(looked.error().number))};
+                            "elsewhere now{})",
+                            path, std::strerror(looked.error().number),
+                            looked.error().number == ENOENT && (object.flags & O_ACCMODE) != O_RDONLY
+                                ? ", --files=make to make it anew, empty"
+                                : "")};
     FoundFile own;
     FoundFile& found = found_too != nullptr ? *found_too : own;
     found = std::move(*looked);
     const struct stat& status = found.status;
+    if (remade) return {};
+    if (path == "/dev/null" && object.path != path && S_ISREG(object.identity.mode) && !is_relied_on(object))
+        return {Action::use, fmt::format("{}: /dev/null stands in for it, as asked", object.path)};
     if (object.path.starts_with("/proc/") || object.path.starts_with("/sys/")) return {};
     if ((status.st_mode & S_IFMT) != (object.identity.mode & S_IFMT))
         return {Action::refuse, fmt::format("{} is {} now, and was {} at the checkpoint", path,

@@ -39,6 +39,7 @@ enum class FilePolicy {
     refuse,    // any change
     use,       // take it as it is
     truncate,  // cut back what has grown and was open for writing (cut.h), else as by_rule
+    make,      // what was open for writing and is gone is made anew, empty, else as by_rule
 };
 
 // An id as the programs know it -> the kernel's now.
@@ -52,6 +53,8 @@ struct ObjectSetOptions {
     // Old prefix of a path -> new one; the longest that fits.
     std::vector<std::pair<std::string, std::string>> path_map;
     FilePolicy files = FilePolicy::by_rule;
+    // Of those that are gone (as mapped by path_map): files_to_make().
+    std::set<std::string> remade;
     // Who had what, and so with whose rights it is looked up.
     Access access;
     // Where the generation lies, for what a restart puts aside.
@@ -110,6 +113,11 @@ struct Postponed {
     std::vector<PostponedDescriptor> descriptors;  // in this order
     ProgramFd seat;                                // a free number, or the one of the last of them
 };
+
+// Files that were open for writing and aren't there any more, to be made anew, empty: those that were open
+// with O_APPEND only (a log that has been rotated or removed), and by FilePolicy::make all.
+[[nodiscard]] std::set<std::string> files_to_make(const schema::Objects& objects,
+                                                  const ObjectSetOptions& options);
 
 // Are all files there, and what they were? Opens nothing for good, changes nothing. Errors
 // (ExitCode::refused) name every file that is missing or has changed; notes say what will be used or cut.

@@ -55,7 +55,7 @@ struct Opening {
 
 // judge.cpp
 struct Verdict {
-    enum class Action { fine, use, truncate, refuse } action = Action::fine;
+    enum class Action { fine, use, truncate, make, refuse } action = Action::fine;
     std::string why;  // path included; "" if fine
 };
 // What its name leads to is left in `found`, if the object has one.

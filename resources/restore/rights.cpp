@@ -1,7 +1,9 @@
 #include "resources/restore/rights.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,6 +96,22 @@ ActingAs::~ActingAs() {
     // A change of fsuid makes a process undumpable, and its files in /proc root's.
     ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     errno = problem;
+}
+
+Fd open_as_owner(int place, int flags) {
+    const std::string path = fmt::format("/proc/self/fd/{}", place);
+    Fd file(::open(path.c_str(), flags));
+    struct stat status {};
+    if (file || errno != EACCES) return file;
+    constexpr mode_t owners = S_IRUSR | S_IWUSR;
+    // Only its owner may do this (chmod(2)).
+    if (::fstatat(place, "", &status, AT_EMPTY_PATH) == 0 && S_ISREG(status.st_mode) &&
+        ::chmod(path.c_str(), (status.st_mode & 07777U) | owners) == 0) {
+        file.reset(::open(path.c_str(), flags));
+        ::chmod(path.c_str(), status.st_mode & 07777U);
+    }
+    if (!file) errno = EACCES;
+    return file;
 }
 
 }  // namespace cairn::restart

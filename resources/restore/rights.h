@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/schema/process.h"
 
 namespace cairn::restart {
@@ -49,5 +50,10 @@ class ActingAs {
     bool active_;
     bool groups_;  // they are others than the tool's: a user namespace may forbid to set any
 };
+
+// open(2) of the regular file that `place` leads to. The mode of his own file may forbid it to a user who has
+// it open (git's packs, a file that was opened with mode 0): then it has another mode for the moment. No
+// descriptor, and errno, where it can't be.
+[[nodiscard]] Fd open_as_owner(int place, int flags);
 
 }  // namespace cairn::restart

@@ -73,6 +73,21 @@ test::Check flags() {
 }
 
 // It appends where the file ends, whoever else has written meanwhile.
+// As git has its packs, and gunicorn the file that its workers touch.
+test::Check forbidden_by_its_mode() {
+    const int named = made("forbidden", O_RDWR | O_TRUNC, "named"),
+              removed = made("soon gone", O_RDWR | O_TRUNC, "removed");
+    CHECK(fchmod(named, 0) == 0 && fchmod(removed, 0) == 0 && unlink("soon gone") == 0);
+    return [=](bool) {
+        struct stat status {};
+        char text[8] = {};
+        CHECK(fstat(named, &status) == 0 && (status.st_mode & 07777) == 0);
+        CHECK(pread(named, text, 7, 0) == 5 && std::string(text) == "named");
+        CHECK(fstat(removed, &status) == 0 && (status.st_mode & 07777) == 0);
+        CHECK(pread(removed, text, 7, 0) == 7 && std::string(text, 7) == "removed");
+        CHECK(pwrite(named, "n", 1, 0) == 1 && pwrite(removed, "r", 1, 0) == 1);
+    };
+}
 test::Check append() {
     const int fd = made("appended", O_WRONLY | O_APPEND | O_TRUNC, "begin\n");
     return [=](bool) {
@@ -221,6 +236,7 @@ int main() {
     test::serve({{"the lowest free number", lowest_free_number},
                  {"offsets and shared descriptions", offsets_and_descriptions},
                  {"flags", flags},
+                 {"forbidden by its mode", forbidden_by_its_mode},
                  {"append", append},
                  {"unlinked with contents", unlinked},
                  {"O_TMPFILE", never_linked},

@@ -45,7 +45,7 @@ SCREENS = {
     "emacs": ("emacs -nw -Q text", r"text", "word{n} ", r"word{n}", "\x0c"),
     "nano": ("nano -I text", r"text", "word{n} ", r"word{n}", "\x0c"),
     "mcedit": ("mcedit -c text", r"text", "word{n} ", r"word{n}", "\x0c"),
-    "joe": ("joe text", r"text", "word{n} ", r"word{n}", "\x12"),
+    "joe": ("joe text", r"text", "word{n} ", r"word{n}", ""),
     "ne": ("ne text", r"text", "word{n} ", r"word{n}", "\x0c"),
     "kak": ("kak -n text", r"text", "iword{n} \x1b", r"word{n}", "\x0c"),
     "mc": ("mc -u -b", r"Hint|Name", "echo word{n}", r"word{n}", "\x0c"),
