@@ -213,6 +213,9 @@ Welcome say_hello(int fd, const Wishes& wishes) {
             Welcome welcome;
             welcome.region = json_field(event, "region");
             welcome.note = json_field(event, "note");
+            welcome.processes = std::atoi(json_field(event, "np").c_str());
+            welcome.folder = json_field(event, "ckptdir");
+            welcome.moved_from = json_field(event, "moved_from");
             if (welcome.region.empty())
                 return trouble(exit_failed, "the coordinator is of another version: it names no region");
             return welcome;

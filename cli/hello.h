@@ -7,10 +7,13 @@
 namespace cairn::cli {
 
 struct Welcome {
-    int code = 0;         // 0, else an exit code
-    std::string problem;  // in words, if code isn't 0
-    std::string region;   // path of the session's region
-    std::string note;     // what the user should know, or ""
+    int code = 0;                 // 0, else an exit code
+    std::string problem;          // in words, if code isn't 0
+    std::string region;           // path of the session's region
+    std::string note;             // what the user should know, or ""
+    int processes = 0;            // that are in the session already
+    std::string folder = {};      // where checkpoints go
+    std::string moved_from = {};  // where those of the processes that are there already went, if that changes
 };
 
 // What is given becomes the session's setting.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -263,11 +264,47 @@ Welcome join(const Session& session, const Options& options) {
     return welcome;
 }
 
+// Two launches without --session are one computation, which not everybody expects.
+void tell_who_is_there(const Session& session, const Welcome& welcome) {
+    if (welcome.processes == 0) return;
+    const std::string who = std::to_string(welcome.processes) +
+                            (welcome.processes == 1 ? " process" : " processes") + " of session " +
+                            session.name;
+    if (!welcome.moved_from.empty())
+        complain("note: checkpoints of " + who + " go to " + welcome.folder + " from now on, no more to " +
+                 welcome.moved_from + " (--session NAME launches into a session of its own)");
+    else if (::isatty(STDERR_FILENO) == 1)  // a script that launches many knows
+        complain("note: it belongs to " + who +
+                 " from now on: a checkpoint saves all of them (--session NAME launches into a session of "
+                 "its own)");
+}
+
+// The folder, or the lowest above it that is there, must let us write: said now, and not hours later. "" or
+// why not.
+std::string folder_problem(std::string folder) {
+    while (::access(folder.c_str(), F_OK) != 0 && errno == ENOENT && folder.size() > 1) {
+        const std::size_t slash = folder.find_last_of('/');
+        folder.resize(slash == 0 ? 1 : slash);
+    }
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0) return folder + ": " + std::strerror(errno);
+    if (!S_ISDIR(status.st_mode)) return folder + " is no folder";
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) return folder + ": " + std::strerror(errno);
+    return "";
+}
+
 }  // namespace
 
 int launch(int argc, char** argv) {
     Options options;
     if (const int code = read_options(argc, argv, options); code != exit_ok) return code;
+    if (const std::string problem =
+            options.wishes.checkpoint_folder.empty() ? "" : folder_problem(options.wishes.checkpoint_folder);
+        !problem.empty()) {
+        complain("launch: no checkpoint can be written to " + options.wishes.checkpoint_folder + ": " +
+                 problem);
+        return exit_usage;
+    }
     leave_first_process();
     // For the coordinator that may have to be started, and for what the program launches.
     if (!options.coordinator.empty()) ::setenv("CAIRN_COORDINATOR", options.coordinator.c_str(), 1);
@@ -298,6 +335,7 @@ int launch(int argc, char** argv) {
         return welcome.code;
     }
     if (!welcome.note.empty()) complain("note: " + welcome.note);
+    tell_who_is_there(*session, welcome);
     if (const std::string problem = set_preload(library, welcome.region); !problem.empty()) {
         complain("launch: " + problem);
         return exit_failed;

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -121,11 +122,26 @@ Result<> Checkpointer::check_members() const {
     return check_saveable(s_.registry);
 }
 
+// `cairn launch PROGRAM & cairn checkpoint`: the program has been told yes, or is about to ask.
+asio::awaitable<void> Checkpointer::wait_for_first() {
+    constexpr auto about_to_ask = 1s, starting = 5s;
+    asio::steady_timer timer(s_.io);
+    const auto now = Clock::now();
+    while (s_.registry.members().empty() && s_.hosts.members() == 0 &&
+           Clock::now() < std::max(s_.group.starting() > 0 ? now + starting : now, begun_ + about_to_ask)) {
+        timer.expires_after(10ms);
+        boost::system::error_code error;
+        co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, error));
+        s_.registry.scan();
+    }
+}
+
 asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take(Job& job) {
     job.begun = Clock::now();
     show(job, "prepare");
     // Those who ask in the same moment join.
     co_await asio::post(s_.io, asio::use_awaitable);
+    co_await wait_for_first();
     if (s_.hosts.members() > 0) co_return co_await take_jointly(job);
     co_return co_await take_alone(job);
 }

@@ -79,6 +79,7 @@ class Checkpointer {
     void relay(Job& job, const Json& message);
     void show(Job& job, const std::string& phase, const std::vector<std::string>& waiting = {});
     [[nodiscard]] Result<> check_members() const;
+    boost::asio::awaitable<void> wait_for_first();
     // checkpointer_joint.cpp
     boost::asio::awaitable<Result<wire::CheckpointDone>> take_jointly(Job& job);
     boost::asio::awaitable<Result<wire::CheckpointDone>> try_jointly(Job& job);
@@ -90,6 +91,7 @@ class Checkpointer {
     std::deque<std::shared_ptr<Job>> queue_;
     std::shared_ptr<JointCheckpoint> joint_;
     std::string given_up_;
+    std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
     CaptureRun capture_;
 };
 

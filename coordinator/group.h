@@ -46,6 +46,7 @@ class Group {
     [[nodiscard]] Result<> may_launch() const;
     // Programs that were told yes and have not registered yet: as good as members to a restart.
     void set_starting(std::size_t programs) { starting_ = programs; }
+    [[nodiscard]] std::size_t starting() const { return starting_; }
 
     // After the death of another coordinator: the CID of those who live.
     void adopt(const std::string& cid);

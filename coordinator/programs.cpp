@@ -91,6 +91,7 @@ std::vector<wire::Process> Programs::list() {
         process.pid = member.program_pid;
         process.uid = member.uid;
         process.state = name_of(slot.state.load());
+        if (info->state == 'T' && process.state == "running") process.state = "stopped";  // by job control
         process.foreign = registry_.foreign(member);
         process.restored = (slot.flags.load() & slot_restored) != 0;
         // Their own time stamps are of their first life, or of another clock (a time namespace).

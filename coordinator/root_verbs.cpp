@@ -79,6 +79,7 @@ Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
                          wishes.coordinator);
     registry_.scan();
     CHECK_OK(group_.may_launch());
+    const std::string before = settings.ckptdir;
     if (!wishes.ckptdir.empty()) {
         settings.ckptdir = absolute_path(wishes.ckptdir, folder);
         s_.regions.note_ckptdir(settings.ckptdir);
@@ -95,7 +96,8 @@ Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
                 {"code", 0},
                 {"cid", group_.cid()},
                 {"np", group_.np()},
-                {"ckptdir", settings.ckptdir}};
+                {"ckptdir", settings.ckptdir},
+                {"moved_from", group_.np() > 0 && before != settings.ckptdir ? before : ""}};
 }
 
 wire::Status Root::status() const {

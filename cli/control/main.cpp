@@ -7,6 +7,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/control/options.h"
@@ -114,10 +115,22 @@ Result<> simple(CoordinatorClient& coordinator, const Options& options) {
     return {};
 }
 
+// `cairn launch PROGRAM & cairn checkpoint`: a coordinator may be about to be started.
+Result<CoordinatorClient> connect(const Session& session, const std::string& verb) {
+    constexpr auto step = std::chrono::milliseconds(20);
+    constexpr int most = 50;
+    for (int tries = 0;; ++tries) {
+        auto found = CoordinatorClient::connect(session);
+        if (found || verb != "checkpoint" || found.error().code != ExitCode::no_coordinator || tries == most)
+            return found;
+        std::this_thread::sleep_for(step);
+    }
+}
+
 Result<> run(const Options& options) {
     const auto session = find_session(session_name(options.session));
     if (!session) return fail("{}", session.error());
-    auto coordinator = TRY(CoordinatorClient::connect(*session));
+    auto coordinator = TRY(connect(*session, options.verb));
     if (options.verb == "checkpoint") return checkpoint(coordinator, options);
     if (options.verb == "list") return list(coordinator, options);
     return simple(coordinator, options);

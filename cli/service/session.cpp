@@ -37,8 +37,9 @@ Result<std::set<pid_t>> members_of(const std::string& session) {
     std::set<pid_t> members;
     if (!said.is_array()) return members;
     for (const auto& each : said)
-        if (each.is_object() && each.value("state", "") == "running" && each.value("foreign", "").empty())
-            members.insert(each.value("real", pid_t{0}));
+        if (each.is_object() && each.value("foreign", "").empty())
+            if (const auto state = each.value("state", ""); state == "running" || state == "stopped")
+                members.insert(each.value("real", pid_t{0}));
     return members;
 }
 

@@ -278,7 +278,7 @@ Result<> make_read_only(Opening& opening) {
         if (!object.is<schema::Memory>() || (object.flags & O_ACCMODE) != O_RDONLY || is_system_v(object))
             continue;
         const int fd = opening.opened.here(object.id);
-        const Fd again(::open(fd_path(fd).c_str(), O_RDONLY | O_CLOEXEC));
+        const Fd again = open_as_owner(fd, O_RDONLY | O_CLOEXEC);
         if (!again) return fail_errno("{}", object.path);
         CHECK_OK(opening.keep_copy(object, again.get()));
     }

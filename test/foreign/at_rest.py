@@ -83,7 +83,7 @@ SERVERS = {
     "squid": ("printf 'http_port 127.0.0.1:{p}\nhttp_access allow all\npid_filename none\naccess_log none\ncache_log %s/cache.log\ncoredump_dir %s\ncache_effective_user '$(id -un)'\npinger_enable off\nnetdb_filename none\n' $PWD $PWD >s.conf; exec squid -N -f s.conf",
               "curl -s -x http://127.0.0.1:{p} http://127.0.0.1:1/ | head -c 3000", "(?i)squid|connection refused"),
     "rabbitmq": ("HOME=$PWD RABBITMQ_MNESIA_BASE=$PWD/m RABBITMQ_LOG_BASE=$PWD RABBITMQ_NODENAME=r{p}@localhost RABBITMQ_NODE_PORT={p} RABBITMQ_DIST_PORT={q} RABBITMQ_ENABLED_PLUGINS_FILE=$PWD/none "
-                 "RABBITMQ_CONF_ENV_FILE=$PWD/none exec /usr/lib/rabbitmq/bin/rabbitmq-server", "printf 'AMQP\\0\\0\\x09\\x01' | nc -w 2 127.0.0.1 {p} | head -c 8 | xxd", "(?i)AMQP"),
+                 "RABBITMQ_CONF_ENV_FILE=$PWD/none exec /usr/lib/rabbitmq/bin/rabbitmq-server", "printf 'AMQP\\0\\0\\x09\\x01' | nc -w 2 127.0.0.1 {p} | head -c 8 | xxd", "(?i)AMQP|0100 00"),
     "etcd": ("exec etcd --data-dir $PWD/e --listen-client-urls http://127.0.0.1:{p} --advertise-client-urls http://127.0.0.1:{p} --listen-peer-urls http://127.0.0.1:{q} "
              "--initial-advertise-peer-urls http://127.0.0.1:{q} --initial-cluster default=http://127.0.0.1:{q}", "curl -s http://127.0.0.1:{p}/health", r'"health": *"true"'),
     "mosquitto": ("exec mosquitto -p {p}", r"printf '\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01a' | nc -w 2 127.0.0.1 {p} | xxd", "2002 0000"),
@@ -192,6 +192,7 @@ def server(t, name):
 def one(t, name):
     table, run = next((table, run) for table, run in ((PROMPTS, prompt), (SCREENS, screen), (SERVERS, server)) if name in table)
     tool = tool_of(table[name][0])
+    os.environ["PATH"] = t.env["PATH"] = t.env["PATH"] + ":/usr/sbin:/sbin"
     if not shutil.which(tool):
         raise Skip(f"{tool} isn't installed")
     prepare(t)
