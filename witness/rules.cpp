@@ -23,6 +23,8 @@ constexpr std::array all{
     Rule{"[0-9]+/fd/[0-9]+/tcp socket/tcp/12",
          "TCP_QUICKACK: how the conversation goes just now (tcp(7): the flag is not permanent)"},
     Rule{"[0-9]+/arch_status", "since when it has used AVX-512, in milliseconds"},
+    Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/56",
+         "SO_INCOMING_NAPI_ID: which queue of which device has served it last"},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/49", "SO_INCOMING_CPU: which processor has served it last"},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/tcp/(11|26)",
          "TCP_INFO and TCP_CC_INFO: measurements of the connection, which a restart makes anew"},
@@ -143,6 +145,9 @@ constexpr std::array all{
     Rule{"[0-9]+/task/[0-9]+/shares/sysvsem",
          "all who have no list of semaphores to undo have the same one; threads that the restart makes have "
          "one of their process's"},
+    Rule{"[0-9]+/task/[0-9]+/shares/io",
+         "all who have no context of I/O have the same one, and who has read or written has one of its own "
+         "(CLONE_IO, which nobody uses, would share it)"},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/lock .*",
          "a lock of flock(2) is of whoever has asked for it, which was the restart tool; who holds it is the "
          "descriptor",

@@ -161,6 +161,8 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         area.wipe_on_fork = has_flag(with_flags, "wf");
         area.droppable = has_flag(with_flags, "dp");
         area.never_writable = line.shared && !with_flags.flags.empty() && !has_flag(with_flags, "mw");
+        if (has_flag(with_flags, "rr")) area.random = true;
+        if (has_flag(with_flags, "sr")) area.sequential = true;
         area.dont_dump = has_flag(with_flags, "dd");
         area.huge = has_flag(with_flags, "hg");
         area.no_huge = has_flag(with_flags, "nh");

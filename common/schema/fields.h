@@ -82,6 +82,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(mergeable);
     CAIRN_FIELD(droppable);
     CAIRN_FIELD(never_writable);
+    CAIRN_FIELD(random);
+    CAIRN_FIELD(sequential);
     CAIRN_FIELD(memory_policy);
     CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(file_offset);

@@ -98,7 +98,8 @@ struct Area {
     // Shared memory that mprotect(2) can't make writable, because the file was opened for reading (or by
     // SHM_RDONLY); images before it was saved: none.
     std::optional<bool> never_writable;
-    std::int32_t memory_policy = 0;  // mbind(2), as Thread::memory_policy
+    std::optional<bool> random, sequential;  // MADV_RANDOM, MADV_SEQUENTIAL; images before: none
+    std::int32_t memory_policy = 0;          // mbind(2), as Thread::memory_policy
     Bytes memory_nodes;
     std::uint64_t file_offset = 0;
     std::int64_t object = -1;  // schema::Object id: the file or the memory object

@@ -119,6 +119,17 @@ Result<Fd> open_late(const schema::Object& object, const schema::Process& proces
     Fd file(::open(fd_path(place.get()).c_str(), reopen_flags(object.flags)));
     if (!file) return fail_errno("{}", path);
     CHECK_OK(set_position(object, file.get()));
+    // As ObjectSet::after_forest() does it with the others: emacs is told by SIGIO of what is typed at
+    // /dev/tty.
+    if (object.owner != ProgramId()) {
+        f_owner_ex owner{};
+        owner.type = static_cast<decltype(owner.type)>(object.owner_type);
+        owner.pid = kernel_id(to_kernel, object.owner).number();
+        if (::fcntl(file.get(), F_SETOWN_EX, &owner) != 0 && errno != ESRCH)
+            return fail_errno("{}: owner {} (F_SETOWN)", path, object.owner);
+    }
+    if (object.owner_signal != 0) ::fcntl(file.get(), F_SETSIG, object.owner_signal);
+    if ((object.flags & O_ASYNC) != 0) ::fcntl(file.get(), F_SETFL, object.flags);
     return file;
 }
 
@@ -169,6 +180,9 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
             opening.note("{}: not cut back, for it can't be read and so not be kept", path);
     }
     auto file = access.open(object, path, found, flags);
+    // Who has it mapped for reading needn't be allowed to write to it any more.
+    if (!file && opening.options.writable_mappings.contains(object.id))
+        file = access.open(object, path, found, (flags & ~O_ACCMODE) | O_RDONLY);
     // O_NOATIME is for a file's owner and root.
     if (!file && file.error().number == EPERM && (flags & O_NOATIME)) {
         file = access.open(object, path, found, flags & ~O_NOATIME);

@@ -168,6 +168,21 @@ std::set<std::string> files_to_make(const schema::Objects& objects, const Object
     return made;
 }
 
+std::set<std::int64_t> open_as_mapped(schema::Objects& objects, std::span<const schema::Process> processes) {
+    std::set<std::int64_t> mapped, opened;
+    for (const schema::Process& process : processes)
+        for (const schema::Area& area : process.areas)
+            if (area.kind == schema::AreaKind::file_shared && area.never_writable == false)
+                mapped.insert(area.object);
+    for (schema::Object& object : objects.objects) {
+        if (!mapped.contains(object.id) || !object.is<schema::File>() || object.backing >= 0) continue;
+        if ((object.flags & O_ACCMODE) != O_RDONLY) continue;
+        object.flags |= O_RDWR;
+        opened.insert(object.id);
+    }
+    return opened;
+}
+
 Verdict judge(const schema::Object& object, const ObjectSetOptions& options, FoundFile* found_too) {
     if (!is_named(object)) return {};
     const std::string path = mapped_path(object.path, options);

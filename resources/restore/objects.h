@@ -55,6 +55,8 @@ struct ObjectSetOptions {
     FilePolicy files = FilePolicy::by_rule;
     // Of those that are gone (as mapped by path_map): files_to_make().
     std::set<std::string> remade;
+    // Files that are opened for writing only because a mapping of theirs was (open_as_mapped()): object ids.
+    std::set<std::int64_t> writable_mappings;
     // Who had what, and so with whose rights it is looked up.
     Access access;
     // Where the generation lies, for what a restart puts aside.
@@ -118,6 +120,12 @@ struct Postponed {
 // with O_APPEND only (a log that has been rotated or removed), and by FilePolicy::make all.
 [[nodiscard]] std::set<std::string> files_to_make(const schema::Objects& objects,
                                                   const ObjectSetOptions& options);
+
+// A shared mapping that mprotect(2) can make writable is of a file that was opened for writing, though nobody
+// may have it open any more, and though the mapping is for reading (LMDB, bbolt). Returns the objects of
+// which only that tells.
+[[nodiscard]] std::set<std::int64_t> open_as_mapped(schema::Objects& objects,
+                                                    std::span<const schema::Process> processes);
 
 // Are all files there, and what they were? Opens nothing for good, changes nothing. Errors
 // (ExitCode::refused) name every file that is missing or has changed; notes say what will be used or cut.

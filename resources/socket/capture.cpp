@@ -210,6 +210,10 @@ schema::SocketOptions socket_options_of(int fd) {
     length = sizeof offset;
     if (::getsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, &length) == 0 && offset >= 0)
         options.peek_offset = offset;
+    const int family = socket_option<int>(fd, SOL_SOCKET, SO_DOMAIN);
+    if (family == AF_UNIX || family == AF_NETLINK)
+        if (const int reuse = socket_option<int>(fd, SOL_SOCKET, SO_REUSEADDR); reuse != 0)
+            options.reuse_address = reuse;
     read_filter(fd, options);
     return options;
 }

@@ -53,6 +53,7 @@ void set_socket_options(int fd, const schema::SocketOptions& options, schema::Op
                         });
     if (moment != schema::OptionMoment::last) return;
     if (options.peek_offset) set_number(fd, SOL_SOCKET, SO_PEEK_OFF, *options.peek_offset);
+    if (options.reuse_address) set_number(fd, SOL_SOCKET, SO_REUSEADDR, *options.reuse_address);
     if (options.filter.empty()) return;
     std::vector<sock_filter> program(options.filter.size() / sizeof(sock_filter));
     std::memcpy(program.data(), options.filter.data(), program.size() * sizeof(sock_filter));

@@ -71,7 +71,6 @@ inline constexpr std::array socket_options = {
     SocketOption{"SO_PASSPIDFD", SOL_SOCKET, so_passpidfd},
     SocketOption{"SO_PASSRIGHTS", SOL_SOCKET, so_passrights},
     SocketOption{"SO_INQ", SOL_SOCKET, so_inq},
-    SocketOption{"SO_PRIORITY", SOL_SOCKET, SO_PRIORITY},
     SocketOption{"SO_MARK", SOL_SOCKET, SO_MARK},
     SocketOption{"SO_RCVLOWAT", SOL_SOCKET, SO_RCVLOWAT},
     SocketOption{"SO_RCVTIMEO", SOL_SOCKET, SO_RCVTIMEO, OptionForm::bytes},
@@ -121,6 +120,8 @@ inline constexpr std::array socket_options = {
     SocketOption{"IPV6_ADDR_PREFERENCES", IPPROTO_IPV6, ipv6_addr_preferences},
     SocketOption{"IPV6_AUTOFLOWLABEL", IPPROTO_IPV6, ipv6_autoflowlabel},
     SocketOption{"IPV6_MINHOPCOUNT", IPPROTO_IPV6, ipv6_minhopcount},
+    // Behind IP_TOS and IPV6_TCLASS, which set it as well.
+    SocketOption{"SO_PRIORITY", SOL_SOCKET, SO_PRIORITY},
 
     SocketOption{"TCP_CONGESTION", IPPROTO_TCP, TCP_CONGESTION, OptionForm::text},
     SocketOption{"TCP_KEEPIDLE", IPPROTO_TCP, TCP_KEEPIDLE},
@@ -179,7 +180,8 @@ struct SocketOptions {
     std::vector<std::optional<std::string>> texts = decltype(texts)(count_options(OptionForm::text));
     std::int32_t send_buffer = 0, receive_buffer = 0;  // as getsockopt(2) tells them
     std::optional<std::int32_t> buffer_lock, peek_offset;
-    Bytes filter;  // struct sock_filter[]; empty: none
+    std::optional<std::int32_t> reuse_address;  // of families that do nothing with it
+    Bytes filter;                               // struct sock_filter[]; empty: none
     bool filter_locked = false;
 };
 
@@ -204,6 +206,7 @@ void fields(S& s, F&& f) {
     f("SO_RCVBUF", s.receive_buffer);
     f("SO_BUF_LOCK", s.buffer_lock);
     f("SO_PEEK_OFF", s.peek_offset);
+    f("SO_REUSEADDR", s.reuse_address);
     CAIRN_FIELD(filter);
     f("SO_LOCK_FILTER", s.filter_locked);
 }

@@ -21,6 +21,7 @@ Result<ObjectSetOptions> check(const Options& options, Computation& computation,
     opening.floor = room.floor;
     opening.width = room.width;
     ObjectSet::prefer_files(objects, opening, notes.list);
+    opening.writable_mappings = open_as_mapped(objects, computation.processes);
     opening.remade = files_to_make(objects, opening);
     CHECK_OK(check_files(objects, opening, notes.list));
     for (const auto i : computation.living) {

@@ -25,6 +25,8 @@ std::uint32_t area_flags(const schema::Area& area) {
         {area.mergeable, restorer::area_mergeable},
         {area.droppable, restorer::area_droppable},
         {area.never_writable.value_or(false), restorer::area_never_writable},
+        {area.random.value_or(false), restorer::area_random},
+        {area.sequential.value_or(false), restorer::area_sequential},
         {!area.pages.empty(), restorer::area_filled},
     };
     std::uint32_t flags = 0;

@@ -311,6 +311,8 @@ void finish_areas(Params* params) {
         advise(params, area, area_dont_dump, MADV_DONTDUMP);
         advise(params, area, area_huge, MADV_HUGEPAGE);
         advise(params, area, area_mergeable, MADV_MERGEABLE);
+        advise(params, area, area_random, MADV_RANDOM);
+        advise(params, area, area_sequential, MADV_SEQUENTIAL);
         if ((area.flags & area_locked) == 0) continue;
         // Fails only where it isn't allowed; the other one also where a page can't be had (PROT_NONE), and
         // locks the rest all the same.

@@ -31,6 +31,8 @@ enum AreaFlags : std::uint32_t {
     area_segment = 4096,
     area_droppable = 8192,
     area_never_writable = 16384,
+    area_random = 32768,
+    area_sequential = 65536,
 };
 
 struct Area {

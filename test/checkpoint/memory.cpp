@@ -341,6 +341,27 @@ test::Check advice_beside_dontfork() {
     };
 }
 
+// As databases have their file (LMDB, bbolt): opened for writing, mapped for reading.
+test::Check file_mapped_for_reading() {
+    const int fd = open("mapped for reading", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    CHECK(fd >= 0 && ftruncate(fd, 4 * page) == 0);
+    const auto map_file = [&] {
+        void* there = mmap(nullptr, 4 * page, PROT_READ, MAP_SHARED, fd, 0);
+        CHECK(there != MAP_FAILED);
+        return static_cast<unsigned char*>(there);
+    };
+    unsigned char *random = map_file(), *sequential = map_file();
+    CHECK(madvise(random, 4 * page, MADV_RANDOM) == 0 && madvise(sequential, 4 * page, MADV_SEQUENTIAL) == 0);
+    close(fd);
+    const std::string as_random = marks_of(random), as_sequential = marks_of(sequential);
+    return [=](bool) {
+        CHECK(marks_of(random) == as_random && marks_of(sequential) == as_sequential);
+        CHECK(mprotect(random, 4 * page, rw) == 0);
+        random[0] = 7;
+        CHECK(sequential[0] == 7 && mprotect(random, 4 * page, PROT_READ) == 0);
+    };
+}
+
 test::Check locked_memory() {
     unsigned char* locked = map(4 * page, rw, MAP_PRIVATE | MAP_ANONYMOUS);
     CHECK(mlock(locked, 4 * page) == 0);
@@ -384,6 +405,7 @@ int main() {
                  {"brk", brk_heap},
                  {"MADV_DONTFORK and MADV_WIPEONFORK", advice_for_forks},
                  {"other advice beside MADV_DONTFORK", advice_beside_dontfork},
+                 {"a file mapped for reading", file_mapped_for_reading},
                  {"locked memory", locked_memory},
                  {"memory that is new after a restart", new_memory}});
 }

@@ -1,6 +1,7 @@
 // The terminal that the program was started from: mode, foreground group, what was typed ahead, /dev/tty.
 // rain: soak
 // narrow: none
+// witness: none (a restart tells it to draw again, by a signal that it takes)
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -31,6 +32,9 @@ int main() {
     CHECK(tcsetattr(0, TCSANOW, &mode) == 0);
     const int tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
     CHECK(tty >= 0);
+    // Told of what is typed by a signal, as emacs is.
+    signal(SIGIO, SIG_IGN);
+    CHECK(fcntl(tty, F_SETOWN, getpid()) == 0 && fcntl(tty, F_SETFL, O_RDWR | O_ASYNC) == 0);
     const int twin = dup(tty);
     // Of one open file description, in one process and in two.
     const auto shared = [](pid_t pid, int one, int other) {
@@ -55,6 +59,7 @@ int main() {
         CHECK(isatty(0) && isatty(1) && isatty(2) && tcgetsid(0) == session && tcgetsid(tty) == session);
         CHECK(tcgetpgrp(0) == getpgrp() && tcgetpgrp(tty) == getpgrp());
         CHECK(fcntl(tty, F_GETFD) == FD_CLOEXEC);
+        CHECK(fcntl(tty, F_GETOWN) == getpid() && (fcntl(tty, F_GETFL) & O_ASYNC) != 0);
         CHECK(shared(getpid(), tty, twin) && shared(background, tty, tty));
         const int again = open("/dev/tty", O_RDWR);
         CHECK(again >= 0 && tcgetsid(again) == session);

@@ -97,6 +97,9 @@ void set_option(int fd, int level, int name, const auto& value) {
 test::Check datagrams() {
     const int a = bound(AF_INET), b = bound(AF_INET), any = bound(AF_INET, true),
               unbound = socket(AF_INET, SOCK_DGRAM, 0);
+    // IP_TOS sets a priority as well, and this isn't the one (dropbear).
+    set_option(a, IPPROTO_IP, IP_TOS, 0x48);
+    set_option(a, SOL_SOCKET, SO_PRIORITY, 6);
     put(a, name_of(b), "one");
     put(any, name_of(b), "two");
     put(a, name_of(b), "");
@@ -109,6 +112,7 @@ test::Check datagrams() {
     return [=](bool last) {
         CHECK(name_of(a).words() == names[0] && name_of(b).words() == names[1]);
         CHECK(name_of(any).words() == names[2]);
+        CHECK(option(a, IPPROTO_IP, IP_TOS) == 0x48 && option(a, SOL_SOCKET, SO_PRIORITY) == 6);
         put(unbound, loopback_of(any), "hi");
         if (!last) return;
         CHECK(take(b) == "one from " + names[0]);

@@ -222,6 +222,7 @@ test::Check connections() {
     CHECK(chmod((absolute + ".s").c_str(), 0640) == 0);
     // A client with a name of its own.
     const int own_name = bound(SOCK_STREAM, "client.socket");
+    test::set_option(own_name, SOL_SOCKET, SO_REUSEADDR, 1);  // does nothing, and is remembered
     connect_to(own_name, absolute + ".s");
     const int for_own_name = accept(all[0].listener, nullptr, nullptr);
     CHECK(for_own_name >= 0);

@@ -68,7 +68,7 @@ SERVERS = {
     "memcached": ("memcached -p {p} -l 127.0.0.1 -u $(id -un)", r"printf 'add k 0 0 2\r\n40\r\nget k\r\nquit\r\n' | nc -w 2 127.0.0.1 {p}", r"VALUE k 0 2\s+40"),
     "mariadb": ("mariadb-install-db --no-defaults --datadir=$PWD/data --auth-root-authentication-method=normal --user=$(id -un) >install 2>&1; "
                 "exec mariadbd --no-defaults --datadir=$PWD/data --socket=$PWD/s --skip-networking --user=$(id -un) --innodb-use-native-aio=0",
-                "mariadb --no-defaults -S s -e 'create database if not exists d; create table if not exists d.t(x int); insert into d.t values(4); select count(*) > 0, 40 + 2 from d.t'", r"1\s+42"),
+                "mariadb --no-defaults -u root -S s -e 'create database if not exists d; create table if not exists d.t(x int); insert into d.t values(4); select count(*) > 0, 40 + 2 from d.t'", r"1\s+42"),
     "named": ("printf 'options {{ directory \"%s\"; listen-on port {p} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }}; pid-file none; session-keyfile \"k\"; }}; controls {{ }}; "
               "zone \"x.test\" {{ type primary; file \"zone\"; }};' $PWD >named.conf; exec named -g -n 2 -c $PWD/named.conf", "dig +short -p {p} @127.0.0.1 a.x.test", r"10\.1\.2\.3"),
     "dnsmasq": ("exec dnsmasq -k -C /dev/null -p {p} -R -h --address=/a.x.test/10.1.2.3 -u $(id -un) --pid-file=$PWD/pid", "dig +short -p {p} @127.0.0.1 a.x.test", r"10\.1\.2\.3"),
