@@ -19,9 +19,9 @@ namespace cairn::restart {
 class Redraw {
   public:
     Redraw() = default;
-    // `terminal`: its descriptor, or none; `group`: the kernel's pids of its foreground group. Nothing is done
-    // where the terminal gives whole lines (ICANON), or none of these has a handler for SIGWINCH. Done by a
-    // thread, within about a second; all signals have to be blocked in the caller.
+    // `terminal`: its descriptor, or none; `group`: the kernel's pids of its foreground group. Nothing is
+    // done where the terminal gives whole lines (ICANON), or none of these has a handler for SIGWINCH. Done
+    // by a thread, within about a second; all signals have to be blocked in the caller.
     Redraw(Fd terminal, std::vector<pid_t> group);
 
   private:
