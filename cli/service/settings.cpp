@@ -68,7 +68,8 @@ bool take_setting(const std::string& name, const std::string& value, Settings& s
         settings.external = value;
         return external_policy(value).has_value();
     }
-    if (name == "files") return take_word(value, {"auto", "refuse", "use", "truncate", "make"}, settings.files);
+    if (name == "files")
+        return take_word(value, {"auto", "refuse", "use", "truncate", "make"}, settings.files);
     if (name == "ids") return take_word(value, {"auto", "exact", "virtual"}, settings.ids);
     return false;
 }
