@@ -1,6 +1,6 @@
 // A daemon (daemon(3)) as it is left when all its ancestors but the program's own parent have ended: nobody
-// leads its session, and who has adopted it is no member, and needn't be init. It stays in its session, away
-// from the terminal's groups. narrow: none
+// leads its session, and who has adopted it is no member, and needn't be init. It stays in its session.
+// narrow: none
 #include <signal.h>
 #include <sys/wait.h>
 
