@@ -60,6 +60,13 @@ Result<> refuse(const StoppedProcess& process, const proc::MapLine& line, const 
                            line.name);
     };
     if (special(line.name)) return {};
+    // The ring of io_setup(2), which the kernel knows by its address (fs/aio.c, aio_setup_ring()).
+    if (line.shared && line.name.starts_with("/[aio]"))
+        return fail_code(
+            ExitCode::refused,
+            "{}: has a context of Linux AIO (io_setup(2)), which can't be saved: tell the program to do "
+            "without (MariaDB: --innodb-use-native-aio=0)",
+            proc::label(process.pid));
     if (has_flag(line, "um") || has_flag(line, "uw"))
         return fail_code(ExitCode::refused, "{} is watched by a userfaultfd, which can't be saved", who());
     if (has_flag(line, "ht") && !is_known_huge(object))

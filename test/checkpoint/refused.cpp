@@ -147,6 +147,12 @@ pid_t asleep_in_vfork() {
     return child;
 }
 
+pid_t linux_aio() {
+    unsigned long context = 0;
+    if (syscall(SYS_io_setup, 8, &context) != 0) test::skip("Linux AIO is not allowed");
+    return 0;
+}
+
 template <unsigned flags>
 pid_t io_uring() {
     io_uring_params parameters = {};
@@ -295,6 +301,7 @@ constexpr Kind kinds[] = {
     {"queue", queue_that_notifies_a_thread},
     {"huge pages", huge_pages},
     {"huge memfd", huge_memfd},
+    {"Linux AIO", linux_aio},
     {"huge segment", huge_segment},
     {"packet ring", packet_ring},
     {"socket of another family", socket_of_another_family},

@@ -24,6 +24,7 @@ KINDS = {
     "memory": r"shares the memory of \d+ \(refused\) \(clone with CLONE_VM\)",
     "vfork": r"vfork\? its child \d+ \(refused\) has not execed",
     "io-uring-thread": r"uses io_uring \(kernel thread \d+",
+    "Linux AIO": r"has a context of Linux AIO \(io_setup\(2\)\)",
     "io-uring": r"descriptor \d+: is an io_uring: .*--io-uring=enosys",
     "queue": r"is to be notified of /cairn-test-.* by a thread",
     "huge pages": r"is made of hugetlb pages",
