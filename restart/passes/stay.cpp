@@ -15,8 +15,7 @@ Result<int> stay(Spaces spaces, Objects objects, Meeting meeting, Running runnin
         const Meeting left = std::move(meeting);
         spaces.regions.close_descriptors();
     }
-    Redraw redraw(spaces.terminal.foreground() ? std::move(spaces.terminal_fd) : Fd(),
-                  std::move(running.foreground));
+    if (spaces.terminal.foreground()) draw_again(spaces.terminal_fd, std::move(running.foreground));
     spaces.terminal_fd.reset();
     const auto status =
         spaces.terminal.stay(running.first.number(), *running.deputy, [&](pid_t child, int how) {
@@ -25,7 +24,6 @@ Result<int> stay(Spaces spaces, Objects objects, Meeting meeting, Running runnin
         });
     // As a launcher: ends when all ranks have.
     if (running.launcher > 0) (void)::waitpid(running.launcher, nullptr, 0);
-    redraw = Redraw();  // the terminal has its size again, also where this process ends by a signal
     if (!status) return status;
     running.pages.reset();
     running.deputy.reset();

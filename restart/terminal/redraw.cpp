@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
+#include <thread>
 
 #include "common/proc.h"
 
@@ -44,38 +44,32 @@ bool has_drawn(pid_t pid) {
 
 // A program that has got the signal and sleeps may still have been sleeping before; so it is seen so several
 // times. Whoever is busy draws when he comes to it, with the size that the terminal has by then.
-void wait_until_drawn(const std::stop_token& stop, const std::vector<pid_t>& programs) {
+void wait_until_drawn(const std::vector<pid_t>& programs) {
     constexpr auto step = 10ms;
-    constexpr int enough = 5, most = 100;
+    constexpr int enough = 5, most = 30;
     int quiet = 0;
-    for (int tries = 0; tries < most && quiet < enough && !stop.stop_requested(); ++tries) {
+    for (int tries = 0; tries < most && quiet < enough; ++tries) {
         std::this_thread::sleep_for(step);
         quiet = std::ranges::all_of(programs, has_drawn) ? quiet + 1 : 0;
     }
 }
 
-void draw_again(const std::stop_token& stop, const Fd& terminal, std::vector<pid_t> programs) {
-    if (!is_for_a_screen(terminal)) return;
-    std::erase_if(programs, [](pid_t pid) { return !draws(pid); });
+}  // namespace
+
+void draw_again(const Fd& terminal, std::vector<pid_t> group) {
+    if (!terminal || !is_for_a_screen(terminal)) return;
+    std::erase_if(group, [](pid_t pid) { return !draws(pid); });
     winsize size{};
-    if (programs.empty() || ::ioctl(terminal.get(), TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return;
+    if (group.empty() || ::ioctl(terminal.get(), TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return;
     winsize other = size;
     other.ws_row = static_cast<unsigned short>(size.ws_row > 1 ? size.ws_row - 1 : size.ws_row + 1);
     if (::ioctl(terminal.get(), TIOCSWINSZ, &other) != 0) return;
-    wait_until_drawn(stop, programs);
+    wait_until_drawn(group);
     winsize now{};
     // Somebody may have changed it himself meanwhile.
     if (::ioctl(terminal.get(), TIOCGWINSZ, &now) == 0 && now.ws_row == other.ws_row &&
         now.ws_col == other.ws_col)
         ::ioctl(terminal.get(), TIOCSWINSZ, &size);
-}
-
-}  // namespace
-
-Redraw::Redraw(Fd terminal, std::vector<pid_t> group) {
-    if (!terminal) return;
-    thread_ = std::jthread([terminal = std::move(terminal), group = std::move(group)](
-                               const std::stop_token& stop) { draw_again(stop, terminal, group); });
 }
 
 }  // namespace cairn::restart

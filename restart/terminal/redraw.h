@@ -8,24 +8,16 @@
 
 #include <sys/types.h>
 
-#include <stop_token>
-#include <thread>
 #include <vector>
 
 #include "common/fd.h"
 
 namespace cairn::restart {
 
-class Redraw {
-  public:
-    Redraw() = default;
-    // `terminal`: its descriptor, or none; `group`: the kernel's pids of its foreground group. Nothing is
-    // done where the terminal gives whole lines (ICANON), or none of these has a handler for SIGWINCH. Done
-    // by a thread, within about a second; all signals have to be blocked in the caller.
-    Redraw(Fd terminal, std::vector<pid_t> group);
-
-  private:
-    std::jthread thread_;
-};
+// `group`: the kernel's pids of the terminal's foreground group. Nothing is done where the terminal gives
+// whole lines (ICANON), or none of these has a handler for SIGWINCH. Takes 50 ms, and 300 ms at the most. By
+// no thread: a process that has a time namespace for its children can't make one (copy_process() of
+// Linux 6.1).
+void draw_again(const Fd& terminal, std::vector<pid_t> group);
 
 }  // namespace cairn::restart

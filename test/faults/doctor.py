@@ -236,7 +236,7 @@ def folder_not_writable(t):
     report.does_not_work("checkpoint_folder")
     report.says("checkpoint_folder", "missing", folder, "Permission denied", "--ckptdir", needed=True)
     report.says("rehearsal", "ok")  # elsewhere: it is the folder alone
-    agrees(t, "folder not writable", ["checkpoint"], ckptdir=folder)
+    agrees(t, "folder not writable", ["launch"], ckptdir=folder)
     below = doctor(t, "--ckptdir", folder + "/a/b")
     below.does_not_work("checkpoint_folder")
     below.says("checkpoint_folder", "missing", folder + "/a", "Permission denied", needed=True)

@@ -54,14 +54,14 @@ def test(t):
     t.launch(sleeping, terminal="none", env={"CAIRN_SESSION": "interval"})
     runs(t, "interval")
     blocked = os.path.join(t.work, "a file")
-    with open(blocked, "w"):
-        pass
     t.launch(sleeping, terminal="none", env={"CAIRN_SESSION": "interval", "CAIRN_CKPTDIR": blocked + "/below"})
     t.wait_until(lambda: "a file" in t.must("status", "--session", "interval"), "the folder to be set")
+    with open(blocked, "w"):
+        pass
     code, out, err = t.command("interval", "--session", "interval", "5")
     check(code == 1 and "can't be kept" in err and "a file" in err, f"an interval into a file: {code} {out}{err}")
     t.launch(sleeping, terminal="none",
-             env={"CAIRN_SESSION": "interval", "CAIRN_INTERVAL": "0.2", "CAIRN_CKPTDIR": blocked + "/below"})
+             env={"CAIRN_SESSION": "interval", "CAIRN_INTERVAL": "0.2", "CAIRN_CKPTDIR": ""})
     t.wait_until(lambda: "not kept" in t.must("status", "--session", "interval"), "the status to tell of the interval")
     with open(os.path.join(t.env["CAIRN_RUNDIR"], "interval", "coordinator.log")) as file:
         check(file.read().count("is not kept") <= 2, "the log is full of it")

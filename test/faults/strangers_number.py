@@ -13,12 +13,12 @@ for number in range(int(sys.argv[1])):
     child = os.fork()
     if child == 0:
         os.close(read)
-        def answer(*_):
-            os.write(write, b"y" if os.getppid() == mine else b"n")
-        signal.signal(signal.SIGUSR1, answer)
+        # Not pause(2): a signal that comes while it is begun again (a stop, a restart) is handled before it, and it waits on.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
         os.write(write, b"+")
         while True:
-            signal.pause()
+            signal.sigwait([signal.SIGUSR1])
+            os.write(write, b"y" if os.getppid() == mine else b"n")
     os.close(write)
     os.read(read, 1)
     children.append((child, read))

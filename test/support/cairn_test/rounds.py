@@ -88,6 +88,7 @@ def same_as_undisturbed(t, argv, *, prepare=None, rounds=None, output=None, file
                 before_checkpoint(number, program)
             program, shown = t.cycle(program, number, at_once=at_once)
         except Failure:
+            t.sleep(0.2)  # it may be ending just now
             if processes.status_of(program.pid) is None:
                 raise
             # How long a program takes is not ours to say: one that was faster this time has had fewer rounds, and
