@@ -255,7 +255,11 @@ Result<> seal(const schema::Object& object, int fd, bool mapped) {
     if (now == 0) return {};
     const int has = ::fcntl(fd, F_GET_SEALS);
     const auto missing = now & ~static_cast<std::uint32_t>(std::max(has, 0));
-    if (missing != 0 && ::fcntl(fd, F_ADD_SEALS, missing) != 0)
+    if (missing == 0 || ::fcntl(fd, F_ADD_SEALS, missing) == 0) return {};
+    // Seals are for who has it open for writing, and all of the program's descriptors may be for reading by
+    // now.
+    const Fd writing = open_as_owner(fd, O_RDWR | O_CLOEXEC);
+    if (!writing || ::fcntl(writing.get(), F_ADD_SEALS, missing) != 0)
         return fail_errno("{}: seals {:#x}", object.path, missing);
     return {};
 }

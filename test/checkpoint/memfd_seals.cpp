@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include <initializer_list>
+#include <string>
 
 #include "support.h"
 
@@ -39,6 +40,15 @@ int main() {
     if (fcntl(later, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0)
         test::skip("no F_SEAL_FUTURE_WRITE before Linux 5.1");
     CHECK(fcntl(sized, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    // As firefox has them: only descriptors for reading are left, with a mapping for writing or without.
+    int readers[2];
+    for (const bool written : {false, true}) {
+        const int made = memory("readers", MFD_ALLOW_SEALING);
+        if (written) CHECK(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, made, 0) != MAP_FAILED);
+        CHECK(fcntl(made, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK) == 0);
+        readers[written] = open(("/proc/self/fd/" + std::to_string(made)).c_str(), O_RDONLY);
+        CHECK(readers[written] >= 0 && close(made) == 0);
+    }
     const char* view = static_cast<char*>(mmap(nullptr, size, PROT_READ, MAP_PRIVATE, sealed, 0));
     CHECK(view != MAP_FAILED);
     // Asks on behalf of another process, which has the same files.
@@ -57,6 +67,9 @@ int main() {
         CHECK(fcntl(sealed, F_GET_SEALS) == all && fcntl(open_one, F_GET_SEALS) == 0);
         CHECK(fcntl(never, F_GET_SEALS) == F_SEAL_SEAL && fcntl(later, F_GET_SEALS) == F_SEAL_FUTURE_WRITE);
         CHECK(fcntl(sized, F_GET_SEALS) == (F_SEAL_SHRINK | F_SEAL_GROW));
+        for (const int reader : readers)
+            CHECK(fcntl(reader, F_GET_SEALS) == (F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK) &&
+                  (fcntl(reader, F_GETFL) & O_ACCMODE) == O_RDONLY && holds(reader, "readers"));
         CHECK(holds(sealed, "sealed") && holds(open_one, "open") && holds(never, "never") &&
               holds(sized, "sized"));
         CHECK(std::strncmp(view + 5000, "sealed", 6) == 0 && fcntl(sealed, F_GETFD) == FD_CLOEXEC);
