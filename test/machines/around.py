@@ -5,7 +5,7 @@ import re
 import subprocess
 import time
 
-# A job prints lines "STEP WORDS", of which the words follow from the number of the step. Whole numbers: a sum of others depends on
+# (PYTHONUNBUFFERED would have python write each word by itself.) A job prints lines "STEP WORDS", of which the words follow from the number of the step. Whole numbers: a sum of others depends on
 # the instructions by which it is made.
 PYTHON = r"""
 import random, threading, time
@@ -69,7 +69,7 @@ int main(int argc, char** argv) {
 """
 # name: (files to write, command in the job's folder, where its lines are)
 JOBS = {
-    "python": ({"job.py": PYTHON}, "/usr/bin/python3 job.py", "out"),
+    "python": ({"job.py": PYTHON}, "env -u PYTHONUNBUFFERED /usr/bin/python3 job.py", "out"),
     "bash": ({"job.sh": BASH}, "script -qfc 'bash job.sh' typescript", "said"),
     "redis": ({"job.sh": REDIS}, "bash job.sh", "out"),
     "mpich": ({"job.c": MPI}, "mpiexec.mpich -n 2 ./job", "out"),
@@ -149,7 +149,8 @@ def prepare(shared, names=tuple(JOBS)):
 def lines_of(folder, name):
     path = os.path.join(folder, JOBS[name][2])
     with open(path, encoding="utf-8", errors="replace") as file:
-        return [line.rstrip("\n") for line in file if re.match(r"\d+ ", line)]
+        # What was killed in the middle of a line has written a part of it.
+        return [line.rstrip("\n") for line in file if re.match(r"\d+ .*\n", line)]
 
 
 def undisturbed(name, steps, folder):
