@@ -5,8 +5,8 @@ import re
 import subprocess
 import time
 
-# (PYTHONUNBUFFERED would have python write each word by itself.) A job prints lines "STEP WORDS", of which the words follow from the number of the step. Whole numbers: a sum of others depends on
-# the instructions by which it is made.
+# A job prints lines "STEP WORDS", of which the words follow from the number of the step. Whole numbers: a sum of others depends on
+# the instructions by which it is made. (PYTHONUNBUFFERED would have python write each word by itself.)
 PYTHON = r"""
 import random, threading, time
 import numpy
