@@ -28,14 +28,6 @@ bool was_launched(const schema::Process& process, const std::set<Id>& pids) {
     return process.session_led_outside || (!process.uid.empty() && process.uid == process.cid);
 }
 
-// In a session whose leader has ended, and was none of those who still lead one outside: a daemon
-// (daemon(3)). Whoever has adopted it needn't be init: a user's systemd, or a container's first process, is a
-// subreaper (prctl(2)).
-bool is_daemon(const schema::Process& process, const std::set<Id>& pids) {
-    return process.sid.known() && !pids.contains(process.sid) && !process.session_led_outside &&
-           process.terminal < 0;
-}
-
 }  // namespace
 
 std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
@@ -55,8 +47,7 @@ std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
                   .wait_status = process.exit_status,
                   .exit_signal = process.exit_signal};
         const bool root = !pids.contains(process.ppid);
-        node.orphan = root && (adoptive.contains(process.ppid) || is_daemon(process, pids)) &&
-                      !was_launched(process, pids);
+        node.orphan = root && adoptive.contains(process.ppid) && !was_launched(process, pids);
         const bool launched = root && !node.orphan;
         if (!pids.contains(node.sid) && (launched || process.terminal >= 0 || process.session_led_outside))
             outer_sessions.insert(node.sid);

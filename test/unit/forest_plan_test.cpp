@@ -236,8 +236,7 @@ TEST(ForestNodes, areInferredFromImages) {
         images[i].sid = Id(sid);
         images[i].pgid = Id(pgid);
     };
-    fill(0, 100, 10, 10, 9);  // launched from a shell's script
-    images[0].session_led_outside = images[0].group_led_outside = true;
+    fill(0, 100, 10, 10, 9);      // launched from a shell's script
     fill(1, 101, 100, 101, 101);  // leads a session
     fill(2, 102, 55, 101, 101);   // its orphan; 55 is an outer subreaper
     fill(3, 103, 55, 88, 88);     // an orphan in a session without a leader
