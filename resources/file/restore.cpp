@@ -119,17 +119,8 @@ Result<Fd> open_late(const schema::Object& object, const schema::Process& proces
     Fd file(::open(fd_path(place.get()).c_str(), reopen_flags(object.flags)));
     if (!file) return fail_errno("{}", path);
     CHECK_OK(set_position(object, file.get()));
-    // As ObjectSet::after_forest() does it with the others: emacs is told by SIGIO of what is typed at
-    // /dev/tty.
-    if (object.owner != ProgramId()) {
-        f_owner_ex owner{};
-        owner.type = static_cast<decltype(owner.type)>(object.owner_type);
-        owner.pid = kernel_id(to_kernel, object.owner).number();
-        if (::fcntl(file.get(), F_SETOWN_EX, &owner) != 0 && errno != ESRCH)
-            return fail_errno("{}: owner {} (F_SETOWN)", path, object.owner);
-    }
-    if (object.owner_signal != 0) ::fcntl(file.get(), F_SETSIG, object.owner_signal);
-    if ((object.flags & O_ASYNC) != 0) ::fcntl(file.get(), F_SETFL, object.flags);
+    // emacs is told by SIGIO of what is typed at /dev/tty.
+    CHECK_OK(set_owner(object, file.get(), to_kernel));
     return file;
 }
 

@@ -53,6 +53,10 @@ struct Opening {
     int fd);  // /proc/self/fd/N: opening it makes a new description of the same file
 [[nodiscard]] std::string mapped_path(const std::string& path, const ObjectSetOptions& options);
 
+// set.cpp
+// Who is told of what can be read, and by which signal (F_SETOWN_EX, F_SETSIG, O_ASYNC).
+[[nodiscard]] Result<> set_owner(const schema::Object& object, int fd, const ToKernel& to_kernel);
+
 // judge.cpp
 struct Verdict {
     enum class Action { fine, use, truncate, make, refuse } action = Action::fine;

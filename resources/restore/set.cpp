@@ -186,6 +186,22 @@ void give_to_maker(const schema::Object& object, int fd) {
 
 }  // namespace
 
+Result<> set_owner(const schema::Object& object, int fd, const ToKernel& to_kernel) {
+    if (object.owner != ProgramId()) {
+        f_owner_ex owner{};
+        owner.type = static_cast<decltype(owner.type)>(object.owner_type);
+        owner.pid = kernel_id(to_kernel, object.owner).number();
+        // Who had already gone gets nothing.
+        if (::fcntl(fd, F_SETOWN_EX, &owner) != 0 && errno != ESRCH)
+            return fail_errno("{}: owner {} (F_SETOWN)", object.path, object.owner);
+    }
+    if (object.owner_signal != 0 && ::fcntl(fd, F_SETSIG, object.owner_signal) != 0)
+        return fail_errno("{}: signal {} (F_SETSIG)", object.path, object.owner_signal);
+    if ((object.flags & O_ASYNC) != 0 && ::fcntl(fd, F_SETFL, object.flags) != 0)
+        return fail_errno("{}: O_ASYNC", object.path);
+    return {};
+}
+
 std::vector<Notification> ObjectSet::notifications(const schema::Process& process) const {
     std::vector<Notification> all;
     for (const auto& [id, object] : state_->objects) {
@@ -209,18 +225,7 @@ Result<> ObjectSet::after_forest(const ToKernel& to_kernel, const proc::ClockOff
         if (fd < 0) continue;
         CHECK_OK(set_up_kind(object, fd, after));
         give_to_maker(object, fd);
-        if (object.owner != ProgramId()) {
-            f_owner_ex owner{};
-            owner.type = static_cast<decltype(owner.type)>(object.owner_type);
-            owner.pid = kernel_id(to_kernel, object.owner).number();
-            // Who had already gone gets nothing.
-            if (::fcntl(fd, F_SETOWN_EX, &owner) != 0 && errno != ESRCH)
-                return fail_errno("{}: owner {} (F_SETOWN)", object.path, object.owner);
-        }
-        if (object.owner_signal != 0 && ::fcntl(fd, F_SETSIG, object.owner_signal) != 0)
-            return fail_errno("{}: signal {} (F_SETSIG)", object.path, object.owner_signal);
-        if ((object.flags & O_ASYNC) && ::fcntl(fd, F_SETFL, object.flags) != 0)
-            return fail_errno("{}: O_ASYNC", object.path);
+        CHECK_OK(set_owner(object, fd, to_kernel));
     }
     return {};
 }

@@ -80,8 +80,6 @@ SERVERS = {
     "lighttpd": ("printf 'server.document-root = \"%s\"\nserver.port = {p}\nserver.bind = \"127.0.0.1\"\n' $PWD >l.conf; exec lighttpd -D -f l.conf", "curl -s http://127.0.0.1:{p}/page.html", "a heading"),
     "apache2": ("printf 'ServerName x\nListen 127.0.0.1:{p}\nPidFile pid\nErrorLog error.log\nDocumentRoot %s\nLoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so\n"
                 "LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so\n' $PWD >a.conf; exec apache2 -d $PWD -f a.conf -DFOREGROUND", "curl -s http://127.0.0.1:{p}/page.html", "a heading"),
-    "squid": ("printf 'http_port 127.0.0.1:{p}\nhttp_access allow all\npid_filename none\naccess_log none\ncache_log %s/cache.log\ncoredump_dir %s\ncache_effective_user '$(id -un)'\npinger_enable off\nnetdb_filename none\n' $PWD $PWD >s.conf; exec squid -N -f s.conf",
-              "curl -s -x http://127.0.0.1:{p} http://127.0.0.1:1/ | head -c 3000", "(?i)squid|connection refused"),
     "rabbitmq": ("HOME=$PWD RABBITMQ_MNESIA_BASE=$PWD/m RABBITMQ_LOG_BASE=$PWD RABBITMQ_NODENAME=r{p}@localhost RABBITMQ_NODE_PORT={p} RABBITMQ_DIST_PORT={q} RABBITMQ_ENABLED_PLUGINS_FILE=$PWD/none "
                  "RABBITMQ_CONF_ENV_FILE=$PWD/none exec /usr/lib/rabbitmq/bin/rabbitmq-server", "printf 'AMQP\\0\\0\\x09\\x01' | nc -w 2 127.0.0.1 {p} | head -c 8 | xxd", "(?i)AMQP|0100 00"),
     "etcd": ("exec etcd --data-dir $PWD/e --listen-client-urls http://127.0.0.1:{p} --advertise-client-urls http://127.0.0.1:{p} --listen-peer-urls http://127.0.0.1:{q} "
@@ -102,9 +100,6 @@ SERVERS = {
     "caddy": ("HOME=$PWD exec caddy file-server --root $PWD --listen 127.0.0.1:{p}", "curl -s http://127.0.0.1:{p}/page.html", "a heading"),
     "transmission": ("exec transmission-daemon -f -g $PWD/c -p {p} -r 127.0.0.1 -P {q} -T", "curl -s http://127.0.0.1:{p}/transmission/rpc", "X-Transmission-Session-Id"),
     "aria2": ("exec aria2c --enable-rpc --rpc-listen-port={p} --no-conf --enable-dht=false", "curl -s http://127.0.0.1:{p}/jsonrpc -d '{{\"jsonrpc\":\"2.0\",\"id\":\"1\",\"method\":\"aria2.getVersion\"}}'", "version"),
-    "icecast": ("printf '<icecast><limits><sources>2</sources></limits><authentication><source-password>x</source-password><admin-user>a</admin-user><admin-password>x</admin-password></authentication><hostname>l</hostname>"
-                "<listen-socket><port>{p}</port></listen-socket><paths><logdir>%s</logdir><webroot>%s</webroot><adminroot>%s</adminroot></paths><security><chroot>0</chroot>%s</security></icecast>' $PWD $PWD $PWD \"$ICECAST_USER\" >i.xml; exec icecast2 -c i.xml",
-                "curl -s -o /dev/null -w '%{{http_code}}' http://127.0.0.1:{p}/page.html", "200"),
     "sshd": ("ssh-keygen -q -t ed25519 -N '' -f hk; exec /usr/sbin/sshd -D -e -p {p} -h $PWD/hk -f /dev/null -o PidFile=none", "nc -w 2 127.0.0.1 {p} </dev/null | head -c 40", "SSH-2.0"),
     "vsftpd": ("printf 'listen=YES\nlisten_port={p}\nlisten_address=127.0.0.1\nanonymous_enable=NO\nlocal_enable=YES\nrun_as_launching_user=YES\nsecure_chroot_dir=%s\nbackground=NO\n' $PWD >v.conf; exec vsftpd v.conf", "nc -w 2 127.0.0.1 {p} </dev/null", "220 "),
     "inspircd": ("printf '<config format=\"xml\"><server name=\"x.test\" description=\"x\" network=\"x\"><admin name=\"x\" email=\"x\"><bind address=\"127.0.0.1\" port=\"{p}\" type=\"clients\"><connect allow=\"*\" timeout=\"60\"><pid file=\"%s/pid\">' $PWD >i.conf; exec inspircd --nofork --config=$PWD/i.conf --runasroot",
@@ -116,7 +111,7 @@ MAIL = "From a@b Mon Jan  1 00:00:00 2024\nFrom: a@b\nTo: c@d\nSubject: a subjec
 
 def tool_of(command):
     words = re.findall(r"exec ([\w./-]+)", command)
-    return words[-1] if words else command.split()[0]
+    return words[-1] if words else re.sub(r"^env \S+=\S+ ", "", command).split()[0]
 
 
 def prepare(t):
@@ -133,15 +128,15 @@ def prompt(t, name):
     if before:
         program.send(before + "\r")
     for number in range(t.rounds):
-        for _ in range(2):
+        for restarted in (False, True):
+            if restarted:
+                program, _ = t.cycle(program, number)
+                t.sleep(0.2)
             program.terminal.drain()
             program.terminal.skip()
             program.send(ask.format(n=number) + "\r")
             program.expect(answer.format(n=number), timeout=20)
             t.sleep(0.3)
-            if _ == 0:
-                program, shown = t.cycle(program, number)
-                t.sleep(0.2)
     return program
 
 
@@ -172,10 +167,7 @@ def screen(t, name):
 def server(t, name):
     command, ask, answer = SERVERS[name]
     ports = {"p": t.random.randrange(12000, 15000), "q": t.random.randrange(15000, 18000)}
-    root = os.getuid() == 0
-    program = t.launch(["sh", "-c", command.format(**ports)], name=name, env={
-        "HOME": t.work, "JAIL": "-j none",
-        "ICECAST_USER": "<changeowner><user>nobody</user><group>nogroup</group></changeowner>" if root else ""})
+    program = t.launch(["sh", "-c", command.format(**ports)], name=name, env={"HOME": t.work, "JAIL": "-j none"})
 
     def asked():
         code, out, err = t.run(["bash", "-c", ask.format(**ports)], timeout=30)
@@ -201,10 +193,6 @@ def one(t, name):
     except Failure:
         t.say("".join(t.text_of(program) for program in t.programs))
         raise
-    notes = "" if t.dry else t.must("status")
-    for line in notes.splitlines():
-        if "note" in line:
-            t.say(line)
 
 
 def test(t):
