@@ -13,7 +13,7 @@
 namespace cairn {
 namespace {
 
-constexpr std::size_t most_alike = 8, shown_of_many = 4, longest = 64 * 1024;
+constexpr std::size_t most_alike = 3, longest = 64 * 1024;
 
 // What stays of a note when its numbers, names and paths are taken out: words with a digit or a slash, and
 // what stands in parentheses or quotation marks.
@@ -34,28 +34,36 @@ std::string kind_of_note(std::string_view note) {
 
 }  // namespace
 
-std::vector<std::string> condense(const std::vector<std::string>& notes) {
+std::vector<std::string> condense(const std::vector<std::string>& notes, std::string_view where) {
     std::vector<std::string> kinds;
-    std::map<std::string, std::size_t> count, shown;
+    std::map<std::string, std::size_t> count;
     for (const auto& note : notes) ++count[kinds.emplace_back(kind_of_note(note))];
     std::vector<std::string> result;
-    std::size_t bytes = 0, left_out = 0;
     for (std::size_t i = 0; i < notes.size(); ++i) {
-        const std::size_t alike = count[kinds[i]], number = ++shown[kinds[i]];
-        if (alike > most_alike && number > shown_of_many) continue;
-        bytes += notes[i].size();
-        if (bytes > longest) {
-            ++left_out;
-            continue;
-        }
+        std::size_t& alike = count[kinds[i]];
+        if (alike == 0) continue;  // told with the first of its kind
         result.push_back(notes[i]);
-        if (alike > most_alike && number == shown_of_many)
-            result.back() += fmt::format(" (and {} like this one)",
-                                         human_count(alike - shown_of_many, "other note", "other notes"));
+        if (alike <= most_alike) continue;
+        result.back() +=
+            fmt::format(" (and {} like this one{}{})", human_count(alike - 1, "other note", "other notes"),
+                        where.empty() ? "" : ": ", where);
+        alike = 0;
     }
-    if (left_out != 0)
-        result.push_back(fmt::format("{} left out: there are too many",
-                                     human_count(left_out, "other note is", "other notes are")));
+    return result;
+}
+
+std::vector<std::string> within_limit(const std::vector<std::string>& notes) {
+    std::vector<std::string> result;
+    std::size_t bytes = 0;
+    for (const auto& note : notes) {
+        bytes += note.size();
+        if (bytes > longest) break;
+        result.push_back(note);
+    }
+    if (result.size() < notes.size())
+        result.push_back(
+            fmt::format("{} left out: there are too many",
+                        human_count(notes.size() - result.size(), "other note is", "other notes are")));
     return result;
 }
 

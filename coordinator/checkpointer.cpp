@@ -40,9 +40,13 @@ Checkpointer::Checkpointer(Surroundings surroundings, CheckpointLimits limits)
       limits_(limits),
       capture_(s_.io, s_.session, s_.regions, s_.registry, limits_, given_up_) {}
 
-void Checkpointer::ask(const CheckpointOrder& order, Sink sink) {
+void Checkpointer::ask(const CheckpointOrder& order, Sink sink, Told::Audience audience) {
+    const auto join = [&](Job& job) {
+        job.sinks.push_back(std::move(sink));
+        job.audience = std::max(job.audience, audience);
+    };
     if (current_ && current_->open && current_->order == order) {
-        current_->sinks.push_back(std::move(sink));
+        join(*current_);
         return;
     }
     const auto same =
@@ -50,12 +54,12 @@ void Checkpointer::ask(const CheckpointOrder& order, Sink sink) {
     if (current_)
         sink({{"event", "queued"}, {"reason", "a checkpoint is under way; the next one follows it"}}, false);
     if (same != queue_.end()) {
-        (*same)->sinks.push_back(std::move(sink));
+        join(**same);
         return;
     }
     auto job = std::make_shared<Job>();
     job->order = order;
-    job->sinks.push_back(std::move(sink));
+    join(*job);
     queue_.push_back(std::move(job));
     start_next();
 }
@@ -106,6 +110,7 @@ asio::awaitable<void> Checkpointer::run(std::shared_ptr<Job> job) {
         // bad_alloc or a thing of the system's: this checkpoint is lost, the coordinator is not.
         result = fail("{}", problem.what());
     }
+    if (result) result->news = told_.news(result->notes, job->audience);
     tell(*job, result ? pack(*result) : failed(result.error()));
     current_.reset();
     asio::post(s_.io, [this] {

@@ -23,6 +23,7 @@
 #include "coordinator/publish.h"
 #include "coordinator/regions.h"
 #include "coordinator/registry.h"
+#include "coordinator/told.h"
 
 namespace cairn::coordinator {
 
@@ -48,7 +49,7 @@ class Checkpointer {
 
     // The answer comes to `sink`: phases, progress, at last done or failed. See docs/protocol.md for who
     // shares whose.
-    void ask(const CheckpointOrder& order, Sink sink);
+    void ask(const CheckpointOrder& order, Sink sink, Told::Audience audience);
 
     [[nodiscard]] bool busy() const { return current_ != nullptr; }
     [[nodiscard]] std::optional<wire::UnderWay> status() const;
@@ -60,6 +61,7 @@ class Checkpointer {
     struct Job {
         CheckpointOrder order;
         std::vector<Sink> sinks;
+        Told::Audience audience = Told::Audience::log;
         std::string phase;
         std::uint64_t bytes = 0, total = 0;
         std::uint32_t generation = 0;
@@ -91,6 +93,7 @@ class Checkpointer {
     std::deque<std::shared_ptr<Job>> queue_;
     std::shared_ptr<JointCheckpoint> joint_;
     std::string given_up_;
+    Told told_;
     std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
     CaptureRun capture_;
 };

@@ -13,11 +13,10 @@ std::uint32_t Group::np() const {
 
 Result<> Group::may_launch() const {
     if (state_ != State::restarting) return {};
-    return fail_code(
-        ExitCode::refused,
-        "a restart of computation {} is pending ({} of {} processes have joined) and a new program does "
-        "not belong to it; wait until it runs, or take another --session",
-        cid_, joined_.size(), np_);
+    return fail_code(ExitCode::refused,
+                     "a restart of computation {} is pending ({} of {} joined) and a new program does "
+                     "not belong to it; wait until it runs, or take another --session",
+                     cid_, joined_.size(), human_count(np_, "process has", "processes have"));
 }
 
 void Group::adopt(const std::string& cid) {
@@ -64,11 +63,10 @@ Result<> Group::join(Client client, const Join& join) {
                          "a program is just being launched in the session; take another --session");
     if (state_ == State::restarting) {
         if (join.cid != cid_)
-            return fail_code(
-                ExitCode::refused,
-                "the restart of another computation, {}, is pending ({} of {} processes have joined); take "
-                "another --session",
-                cid_, joined_.size(), np_);
+            return fail_code(ExitCode::refused,
+                             "the restart of another computation, {}, is pending ({} of {} joined); take "
+                             "another --session",
+                             cid_, joined_.size(), human_count(np_, "process has", "processes have"));
         if (join.np != np_)
             return fail_code(
                 ExitCode::refused,
@@ -108,7 +106,8 @@ Result<> Group::join(Client client, const Join& join) {
 
 Result<> Group::ready(Client client, const std::vector<std::string>& uids) {
     if (!complete())
-        return fail("{} of {} processes have joined: nothing can be ready yet", joined_.size(), np_);
+        return fail("{} of {} joined: nothing can be ready yet", joined_.size(),
+                    human_count(np_, "process has", "processes have"));
     for (const std::string& uid : uids) {
         const auto member = joined_.find(uid);
         if (member == joined_.end() || member->second != client)

@@ -236,7 +236,7 @@ schema::Manifest JointCheckpoint::whole(std::vector<std::int32_t>& bases) const 
         for (const std::string& note : state.captured.notes)
             manifest.notes.push_back(state.site.host + ": " + note);
     }
-    manifest.notes = condense(manifest.notes);
+    manifest.notes = within_limit(manifest.notes);
     return manifest;
 }
 
@@ -326,7 +326,7 @@ asio::awaitable<Result<wire::CheckpointDone>> JointCheckpoint::conduct() {
     if (auto published = co_await publish(done); !published) co_return std::unexpected(published.error());
     co_await finish(done);
     done.total_ns = std::chrono::nanoseconds(Clock::now() - begun_).count();
-    done.notes = condense(done.notes);
+    done.notes = within_limit(done.notes);
     co_return done;
 }
 

@@ -11,6 +11,7 @@
 #include "common/own_process.h"
 #include "common/printable.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/ended_sessions.h"
 #include "coordinator/settings.h"
 #include "coordinator/startup.h"
 
@@ -66,6 +67,8 @@ int serve(Settings settings, Surround surround) {
         std::fputs((text + "\n").c_str(), stderr);
         return 0;
     }
+    // For a day it can be read what became of a session's checkpoints.
+    remove_ended_sessions(*session, std::chrono::hours(24));
     auto region = RegionFile::open(*session);
     if (!region) return complain(region.error());
     Console::Kind kind = Console::Kind::pipe;

@@ -133,20 +133,22 @@ void Root::arm_interval() {
         if (group_.state() == Group::State::running && group_.np() > 0 && checkpointer_.busy())
             interval_missed("the checkpoint before it isn't over yet");
         else if (group_.state() == Group::State::running && group_.np() > 0)
-            checkpointer_.ask({.ckptdir = s_.settings.ckptdir,
-                               .ckptdir_asked_for = false,
-                               .kill = false,
-                               .self_contained = s_.settings.self_contained,
-                               .without_strangers = false,
-                               .external = s_.settings.external,
-                               .timeout = {}},
-                              [this](const Json& event, bool) {
-                                  const std::string kind = get_string(event, "event");
-                                  if (kind == "failed") interval_missed(get_string(event, "reason"));
-                                  if (kind != "done") return;
-                                  interval_trouble_.clear();
-                                  intervals_told_.clear();
-                              });
+            checkpointer_.ask(
+                {.ckptdir = s_.settings.ckptdir,
+                 .ckptdir_asked_for = false,
+                 .kill = false,
+                 .self_contained = s_.settings.self_contained,
+                 .without_strangers = false,
+                 .external = s_.settings.external,
+                 .timeout = {}},
+                [this](const Json& event, bool) {
+                    const std::string kind = get_string(event, "event");
+                    if (kind == "failed") interval_missed(get_string(event, "reason"));
+                    if (kind != "done") return;
+                    interval_trouble_.clear();
+                    intervals_told_.clear();
+                },
+                Told::Audience::log);
         arm_interval();
     });
 }

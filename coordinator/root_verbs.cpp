@@ -207,7 +207,7 @@ void Root::checkpoint(const Json& request, const Sink& sink) {
                     false);
     if (const double seconds = asked->timeout.value_or(0); seconds > 0 && seconds < wire::longest_s)
         order.timeout = milliseconds(seconds);
-    checkpointer_.ask(order, sink);
+    checkpointer_.ask(order, sink, Told::Audience::client);
 }
 
 void Root::interval(const Json& request, const Reply& reply) {

@@ -39,6 +39,13 @@ std::optional<Running> who_answers(const Session& session) {
     return Running{static_cast<int>(get_number(status, "pid"))};
 }
 
+bool has_name(const Fd& file, const std::string& path) {
+    struct stat held {
+    }, named{};
+    return ::fstat(file.get(), &held) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
 }  // namespace
 
 Result<Lock> lock_session(const Session& session) {
@@ -48,9 +55,15 @@ Result<Lock> lock_session(const Session& session) {
     for (;;) {
         // Anew each time: who holds the name may just be making the folder again.
         lock.held.reset(::open(session.lock().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+        if (!lock.held && errno == ENOENT) {
+            // Another session's coordinator has just removed it, as one that is over (ended_sessions.h).
+            if (auto made = make_session(session.name); !made) return fail("{}", made.error());
+            continue;
+        }
         if (!lock.held) return fail_errno("{}", session.lock());
         // A client that asks whether somebody starts holds it shared for an instant.
         if (::flock(lock.held.get(), LOCK_EX | LOCK_NB) == 0) {
+            if (!has_name(lock.held, session.lock())) continue;
             auto name = TRY(take_name(session));
             if (name.other == 0) {
                 lock.name = std::move(name.held);

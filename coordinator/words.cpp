@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/condense.h"
 #include "common/human.h"
 
 namespace cairn::coordinator {
@@ -20,7 +21,9 @@ std::vector<std::string> checkpoint_words(const wire::CheckpointDone& done) {
                     human_count(static_cast<std::uint64_t>(done.processes), "process", "processes"),
                     human_bytes(done.bytes), human_duration(done.pause_ns), human_duration(done.total_ns)));
     lines.push_back("  " + printable(done.directory));
-    for (const std::string& note : done.notes) lines.push_back("  note: " + printable(note));
+    for (const std::string& note :
+         condense(done.news.value_or(done.notes), "cairn inspect " + done.directory))
+        lines.push_back("  note: " + printable(note));
     if (done.killed) lines.emplace_back("  all processes were ended, as asked");
     return lines;
 }
@@ -104,8 +107,10 @@ std::vector<std::string> words_of(const Json& event) {
     if (kind == wire::Waiting::name.value) {
         const auto waiting = wire::glean<wire::Waiting>(event);
         const std::string missing = missing_words(waiting);
-        return {fmt::format("{} of {} processes have joined{}", waiting.have, waiting.np,
-                            missing.empty() ? "" : "; awaited: " + missing)};
+        return {
+            fmt::format("{} of {} joined{}", waiting.have,
+                        human_count(static_cast<std::uint64_t>(waiting.np), "process has", "processes have"),
+                        missing.empty() ? "" : "; awaited: " + missing)};
     }
     if (kind == wire::Phase::name.value) {
         std::vector<std::string> lines;

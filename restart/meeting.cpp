@@ -15,7 +15,9 @@ using Json = nlohmann::json;
 
 // Which parts of a computation the coordinator is waiting for (its event `waiting`), and how to bring them.
 std::string describe_missing(const wire::Waiting& waiting, const std::string& directory) {
-    std::string text = fmt::format("{} of {} processes are here", waiting.have, waiting.np);
+    std::string text =
+        fmt::format("{} of {} here", waiting.have,
+                    human_count(static_cast<std::uint64_t>(waiting.np), "process is", "processes are"));
     for (const wire::PartOf& part : waiting.missing)
         text += fmt::format("; part {} ({}, started on {} {}) is missing: cairn restart --part {} {}",
                             part.number,

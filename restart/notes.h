@@ -20,7 +20,7 @@ namespace cairn::restart {
 // done, and again right before they are opened.
 class Notes {
   public:
-    explicit Notes(bool quiet) : quiet_(quiet) {}
+    Notes(bool quiet, bool verbose) : quiet_(quiet), verbose_(verbose) {}
     Notes(const Notes&) = delete;
     Notes& operator=(const Notes&) = delete;
     ~Notes() { print(); }
@@ -31,7 +31,8 @@ class Notes {
         std::vector<std::string> news;
         for (; done_ < list.size(); ++done_)
             if (printed_.insert(list[done_]).second && !quiet_) news.push_back(list[done_]);
-        for (const auto& note : condense(news)) tell("cairn: {}\n", printable(note));
+        if (!verbose_) news = condense(news, "--verbose prints all");
+        for (const auto& note : news) tell("cairn: {}\n", printable(note));
     }
 
     // A line of its own, at once.
@@ -41,7 +42,7 @@ class Notes {
     }
 
   private:
-    bool quiet_;
+    bool quiet_, verbose_;
     std::size_t done_ = 0;
     std::set<std::string> printed_;
 };

@@ -84,6 +84,19 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
     return jobs.empty() ? Result<>() : store_draft(draft, std::move(jobs), setting.reporter);
 }
 
+// The checkpoint is as good as any other; what it costs is told.
+std::string fork_failed_words(pid_t pid, int number) {
+    const bool memory = number == ENOMEM;
+    return fmt::format(
+        "{} couldn't be forked ({}), so all programs stood still until its memory was written, not for a "
+        "moment "
+        "only; the checkpoint is complete. To have short pauses again, {}",
+        proc::label(pid), std::strerror(number),
+        memory ? "give it more memory (its cgroup's memory.max, ulimit -v, /proc/sys/vm/overcommit_memory)"
+               : "let the user have more processes (ulimit -u, the cgroup's pids.max, "
+                 "/proc/sys/kernel/pid_max)");
+}
+
 Result<> store_whole(Draft& draft, const ObjectTable& objects, Reporter& reporter) {
     const pid_t living = draft.member->process->living;
     CHECK_OK(make_draft_areas(draft, living, objects));
@@ -120,9 +133,7 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
     for (auto& draft : drafts) {
         const auto& member = *draft.member;
         if (const auto child = *answer++; child < 0) {
-            reporter.note(fmt::format("{} was written while it stood still: fork failed ({})",
-                                      proc::label(member.process->pid),
-                                      std::strerror(static_cast<int>(-child))));
+            reporter.note(fork_failed_words(member.process->pid, static_cast<int>(-child)));
             CHECK_OK(store_whole(draft, objects.table, reporter));
         } else {
             auto snapshot = TRY(member.agent->wait_snapshot(reporter));

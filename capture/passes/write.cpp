@@ -148,7 +148,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
     std::vector<std::string> notes = ahead.outsiders.notes();
     for (const auto* more : {&setting.reporter.notes(), &object_notes})
         notes.insert(notes.end(), more->begin(), more->end());
-    manifest.notes = condense(notes);
+    manifest.notes = within_limit(notes);
     return manifest;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli/inspect_text.h"
+#include "common/condense.h"
 #include "common/wire/events.h"
 
 namespace cairn::control {
@@ -125,7 +126,9 @@ std::string status_text(const json& done) {
                    fmt::format("checkpoint {}: {}, {} of {}", running->generation, printable(running->phase),
                                human_size(running->bytes), human_size(running->total))});
     if (const auto& waiting = status.restart)
-        table.row({"restart", fmt::format("{} of {} processes are there", waiting->have, waiting->np)});
+        table.row({"restart", fmt::format("{} of {} there", waiting->have,
+                                          count(static_cast<std::uint64_t>(waiting->np), "process is",
+                                                "processes are"))});
     if (const auto& last = status.last)
         table.row({"last", fmt::format("{} ({})", printable(last->directory), human_size(last->bytes))});
     else
@@ -136,11 +139,15 @@ std::string status_text(const json& done) {
 
 std::string checkpoint_text(const json& event) {
     const auto done = wire::glean<wire::CheckpointDone>(event);
+    const auto& news = done.news ? *done.news : done.notes;
+    const std::size_t old = done.notes.size() - std::min(news.size(), done.notes.size());
     std::string said = fmt::format(
-        "{}\n{} of {}, pause {}, durable after {}{}\n", printable(done.directory), human_size(done.bytes),
+        "{}\n{} of {}, pause {}, durable after {}{}{}\n", printable(done.directory), human_size(done.bytes),
         count(static_cast<std::uint64_t>(done.processes), "process", "processes"), human_time(done.pause_ns),
-        human_time(done.total_ns), done.killed ? ", programs ended" : "");
-    for (const std::string& note : done.notes) said += "note: " + printable(note) + "\n";
+        human_time(done.total_ns), old == 0 ? "" : ", " + count(old, "note", "notes") + " as before",
+        done.killed ? ", programs ended" : "");
+    for (const std::string& note : condense(news, "cairn inspect " + done.directory))
+        said += "note: " + printable(note) + "\n";
     return said;
 }
 

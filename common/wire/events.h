@@ -81,6 +81,8 @@ struct CheckpointDone {
     std::int64_t pause_ns = 0, total_ns = 0;
     bool killed = false;
     std::vector<std::string> notes{};
+    // Those of `notes` that no checkpoint before has told; none: nobody has looked.
+    std::optional<std::vector<std::string>> news{};
 };
 template <Struct<CheckpointDone> S, class F>
 void fields(S& s, F&& f) {
@@ -95,6 +97,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(total_ns);
     CAIRN_FIELD_OR(killed);
     CAIRN_FIELD_OR(notes);
+    CAIRN_FIELD(news);
 }
 
 // A checkpoint that is under way, in `status`.

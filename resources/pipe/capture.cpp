@@ -48,6 +48,24 @@ Result<std::vector<schema::Bytes>> peek(int from, std::int64_t capacity, bool pa
     }
 }
 
+// What becomes of a pipe whose other end a process outside has, a shell or a launcher most often. `input`:
+// the program reads from it.
+std::string outside_pipe_words(const schema::Object& object, bool input) {
+    if (object.standard.known())
+        return fmt::format(
+            "is a pipe {} a process outside the computation, which isn't saved: after a restart the "
+            "restart's "
+            "own standard {} takes its place",
+            input ? "from" : "to", input ? "input" : "output or error");
+    return fmt::format(
+        "is a pipe {} a process outside the computation (most often one that the shell or whoever launched "
+        "the "
+        "program left open for it): after a restart {}. If the program doesn't use it, nothing is lost; "
+        "`cairn launch PROGRAM {}` closes it",
+        input ? "from" : "to", input ? "reading it gives the end of file" : "writing to it gives EPIPE",
+        input ? "N<&-" : "N>&-");
+}
+
 struct Ends {
     std::vector<std::int64_t> objects;
     bool reader = false, writer = false, packets = false;
@@ -95,8 +113,7 @@ Result<> capture_pipes(Table& table) {
             for (const std::int64_t id : ends.objects)
                 table.objects[static_cast<std::size_t>(id)].outside = !other_end_closed;
             if (!other_end_closed && !first.is<schema::Fifo>())
-                table.note("{} is a pipe whose {} end is held outside the group", found.who(),
-                           ends.reader ? "writing" : "reading");
+                table.note("{} {}", found.who(), outside_pipe_words(first, ends.reader));
         }
         // A launcher that doesn't close what it has opened for one program before it starts the next: its
         // reading end of the one's standard output is in the other, too, who doesn't know of it.
@@ -113,7 +130,7 @@ Result<> capture_pipes(Table& table) {
                     schema::Object& object = table.objects[static_cast<std::size_t>(id)];
                     object.outside = !reads(object);
                 }
-                table.note("{} is a pipe that is read outside the group", found.who());
+                table.note("{} {}", found.who(), outside_pipe_words(first, false));
                 continue;
             }
         }
