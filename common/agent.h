@@ -15,7 +15,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 9;
+inline constexpr std::uint32_t agent_version = 10;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -152,6 +152,8 @@ struct Door {
     std::int32_t
         rseq_tls;  // offset from the thread pointer of the area that libc registers for rseq(2); 0: none
     std::uint32_t linker_room;  // linker_room_here() when the program was executed
+    std::uint64_t
+        environment;  // address of libc's variable `environ`, as the program sees it (copy relocations)
     AgentThread leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];        // the middle child's

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "common/human.h"
 #include "common/image/manifest.h"
 #include "common/printable.h"
 #include "common/uid.h"
@@ -24,15 +25,24 @@ std::string said(const Error& error) {
     return error.code == ExitCode::no_coordinator ? printable_lines(error.what) : printable(error.what);
 }
 
+std::string processes_of(std::int64_t number) {
+    return human_count(static_cast<std::uint64_t>(number), "process", "processes");
+}
+
+void print_part(const schema::ManifestPart& part) {
+    fmt::print("part {}  host {}  terminal {}  {}\n", part.number, printable(part.host),
+               part.terminal.empty() ? "-" : printable(part.terminal),
+               processes_of(static_cast<std::int64_t>(part.pids.size())));
+}
+
 int list_parts(const std::string& directory) {
     auto found = find_checkpoint(directory, true);
     if (auto manifest = found ? read_manifest(*found) : std::unexpected(found.error());
         manifest && !manifest->hosts.empty() && manifest->images.empty()) {
-        fmt::print("computation {}, generation {}, {} processes on {} hosts\n", printable(manifest->cid),
-                   manifest->generation, manifest->np, manifest->hosts.size());
-        for (const auto& part : manifest->parts)
-            fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, printable(part.host),
-                       part.terminal.empty() ? "-" : printable(part.terminal), part.pids.size());
+        fmt::print("computation {}, generation {}, {} on {}\n", printable(manifest->cid),
+                   manifest->generation, processes_of(manifest->np),
+                   human_count(manifest->hosts.size(), "host"));
+        for (const auto& part : manifest->parts) print_part(part);
         return 0;
     }
     auto computation = found ? read_computation(*found, {}) : std::unexpected(std::move(found.error()));
@@ -40,12 +50,9 @@ int list_parts(const std::string& directory) {
         tell("cairn: {}\n", printable(computation.error().what));
         return static_cast<int>(computation.error().code);
     }
-    fmt::print("computation {}, generation {}, {} processes\n", printable(computation->manifest.cid),
-               computation->manifest.generation, computation->manifest.np);
-    for (const auto& part : computation->manifest.parts) {
-        fmt::print("part {}  host {}  terminal {}  {} processes\n", part.number, printable(part.host),
-                   part.terminal.empty() ? "-" : printable(part.terminal), part.pids.size());
-    }
+    fmt::print("computation {}, generation {}, {}\n", printable(computation->manifest.cid),
+               computation->manifest.generation, processes_of(computation->manifest.np));
+    for (const auto& part : computation->manifest.parts) print_part(part);
     return 0;
 }
 
@@ -68,6 +75,12 @@ Result<Options> read_options(const po::variables_map& given) {
     options.check_only = given.contains("check");
     options.trust_folder = given.contains("trust-folder");
     options.quiet = given.contains("quiet");
+    options.verbose = given.contains("verbose");
+    options.pause = given.contains("pause");
+    for (const bool unset : {true, false})
+        if (const char* name = unset ? "unset" : "env"; given.contains(name))
+            for (const auto& text : given[name].as<std::vector<std::string>>())
+                options.environment.push_back(TRY(read_change(text, unset)));
     if (given.contains("eager") && given.contains("lazy"))
         return fail_code(ExitCode::usage, "--eager and --lazy: one of them");
     if (given.contains("eager")) options.memory = Memory::eager;
@@ -145,6 +158,10 @@ int run(int count, char** arguments) {
         "files that have changed since: auto, refuse, use, truncate or make (make anew what is gone)");
     add("path-map", po::value<std::vector<std::string>>(),
         "OLD=NEW: a path that has moved; may be given again");
+    add("env", po::value<std::vector<std::string>>(),
+        "NAME=VALUE: a variable of the programs' environment, as getenv(3) sees it; may be given again");
+    add("unset", po::value<std::vector<std::string>>(), "NAME: a variable to take out; may be given again");
+    add("pause", "the programs stand still before their first instruction, for a debugger, until SIGCONT");
     add("trust-folder", "restart a checkpoint though others than you and root can write its folder");
     add("check", "only say whether a restart could work here");
     add("on", po::value<std::string>(),
@@ -155,6 +172,7 @@ int run(int count, char** arguments) {
         "the programs go on at once and get their memory when they touch it, the rest in the background; "
         "root only");
     add("quiet,q", "say nothing but errors");
+    add("verbose,v", "print every note, also where many are alike");
     po::options_description all;
     all.add(shown);
     all.add_options()("directory", po::value<std::string>());

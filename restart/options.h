@@ -8,6 +8,7 @@
 
 #include "resources/restore/objects.h"
 #include "restart/clock.h"
+#include "restart/rebuild/environment.h"
 
 namespace cairn::restart {
 
@@ -26,6 +27,9 @@ struct Options {
     bool trust_folder = false;  // though others can write where it lies
     bool check_only = false;
     bool quiet = false;
+    bool pause = false;  // stand still before the first instruction
+    std::vector<EnvironmentChange> environment;
+    bool verbose = false;  // every note, also where many are alike
     FilePolicy files = FilePolicy::by_rule;
     std::vector<std::pair<std::string, std::string>> path_map;
 };

@@ -37,7 +37,7 @@ void prepare_signals() {
 Result<int> restart(const Options& options) {
     const auto ignored = ignored_signals();
     prepare_signals();
-    Notes notes(options.quiet);
+    Notes notes(options.quiet, options.verbose);
 
     auto computation = TRY(pass::read(options, notes));
     const auto plan = TRY(pass::plan(computation, ignored));
@@ -49,7 +49,8 @@ Result<int> restart(const Options& options) {
     auto forest = TRY(pass::forest(computation, plan, spaces, objects, notes));
     auto rebuilt = TRY(pass::rebuild(computation, spaces, objects, meeting, std::move(forest)));
     auto ready = TRY(pass::barrier(computation, spaces, objects, meeting, std::move(rebuilt), notes));
-    auto running = TRY(pass::go(computation, plan, objects, meeting, std::move(ready), ignored, notes));
+    auto running =
+        TRY(pass::go(options, computation, plan, objects, meeting, std::move(ready), ignored, notes));
     return pass::stay(std::move(spaces), std::move(objects), std::move(meeting), std::move(running));
 }
 

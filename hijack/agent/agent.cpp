@@ -494,6 +494,7 @@ extern "C" [[gnu::visibility("hidden")]] void cairn_door_open() {
     cairn_door.size = sizeof(Door);
     cairn_door.entry = reinterpret_cast<std::uint64_t>(&cairn_agent_entry);
     cairn_door.finish = reinterpret_cast<std::uint64_t>(&cairn_agent_finish);
+    cairn_door.environment = reinterpret_cast<std::uint64_t>(&environ);
     __atomic_store_n(&cairn_door.magic, door_magic, __ATOMIC_RELEASE);
 }
 

@@ -26,6 +26,7 @@ Result<ObjectSetOptions> check(const Options& options, Computation& computation,
     CHECK_OK(check_files(objects, opening, notes.list));
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
+        if (!options.environment.empty()) CHECK_OK(may_change_environment(process));
         if (own_privileges().bounding_of(process) == process.cap_bounding) continue;
         notes.list.push_back(
             fmt::format("process {} ({}) had a smaller capability bounding set, which only a restart "

@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "common/human.h"
 #include "common/proc.h"
 #include "restart/launched.h"
+#include "restart/pause.h"
 #include "restart/rebuild/leave.h"
 
 namespace cairn::restart::pass {
@@ -26,7 +28,8 @@ int depth_of(const schema::Process& process, const std::vector<schema::Process>&
 
 // Those that stood still by job control go first, and stop: children before their parents, so that these can
 // be told of it, without the program.
-Result<> stop_again(const Computation& computation, const std::vector<Rebuilding>& processes, Notes& notes) {
+Result<> stop_again(const Options& options, const Computation& computation,
+                    const std::vector<Rebuilding>& processes, Notes& notes) {
     std::vector<std::pair<int, const Rebuilding*>> stopped;
     for (const auto& one : processes)
         if (one.process->run == schema::Run::stopped)
@@ -35,6 +38,7 @@ Result<> stop_again(const Computation& computation, const std::vector<Rebuilding
     for (const auto& [depth, one] : stopped) {
         CHECK_OK(prepare_to_go(*one));
         set_limits(*one, notes.list);
+        CHECK_OK(change_environment(*one, options.environment));
         CHECK_OK(set_threads(*one));
         let_go(*one);
         for (int tries = 0; tries < 1000; ++tries) {
@@ -46,16 +50,26 @@ Result<> stop_again(const Computation& computation, const std::vector<Rebuilding
     return {};
 }
 
-Result<> let_all_go(const std::vector<Rebuilding>& processes, Notes& notes) {
+// Those that don't stop again. Children come before their parents where somebody is to see them stand still.
+std::vector<const Rebuilding*> going_on(const Options& options, const Computation& computation,
+                                        const std::vector<Rebuilding>& processes) {
     std::vector<const Rebuilding*> running;
     for (const auto& one : processes)
         if (one.process->run != schema::Run::stopped) running.push_back(&one);
+    if (options.pause)
+        std::ranges::stable_sort(running, std::greater(), [&](const Rebuilding* one) {
+            return depth_of(*one->process, computation.processes);
+        });
+    return running;
+}
+
+Result<> prepare_all(const Options& options, const std::vector<const Rebuilding*>& running, Notes& notes) {
     for (const auto* one : running) CHECK_OK(prepare_to_go(*one));
     for (const auto* one : running) {
         set_limits(*one, notes.list);
+        CHECK_OK(change_environment(*one, options.environment));
         CHECK_OK(set_threads(*one));
     }
-    for (const auto* one : running) let_go(*one);
     return {};
 }
 
@@ -84,8 +98,8 @@ void keep_all(Ready& ready, Objects& objects) {
 
 }  // namespace
 
-Result<Running> go(const Computation& computation, const Plan& plan, Objects& objects, Meeting& meeting,
-                   Ready given, std::uint64_t ignored, Notes& notes) {
+Result<Running> go(const Options& options, const Computation& computation, const Plan& plan, Objects& objects,
+                   Meeting& meeting, Ready given, std::uint64_t ignored, Notes& notes) {
     Ready ready = std::move(given);
     const Forest& forest = ready.rebuilt.forest;
     CHECK_OK(objects.set.change_files(computation.objects.reader, notes.list));
@@ -93,14 +107,21 @@ Result<Running> go(const Computation& computation, const Plan& plan, Objects& ob
     std::vector<pid_t> launched;
     for (const auto id : launched_programs(plan.nodes)) launched.push_back(forest.kernel_id(id).number());
     auto deputy = std::make_unique<Deputy>(std::move(launched), ignored);
-    CHECK_OK(stop_again(computation, ready.rebuilt.processes, notes));
-    CHECK_OK(let_all_go(ready.rebuilt.processes, notes));
+    CHECK_OK(stop_again(options, computation, ready.rebuilt.processes, notes));
+    const auto running = going_on(options, computation, ready.rebuilt.processes);
+    CHECK_OK(prepare_all(options, running, notes));
+    if (options.pause) {
+        CHECK_OK(stand_still(running));
+    } else {
+        for (const auto* one : running) let_go(*one);
+    }
     keep_all(ready, objects);
     meeting.say_done();
     notes.say("{} of computation {} {} on (generation {})",
               human_count(computation.living.size(), "process", "processes"), computation.manifest.cid,
               computation.living.size() == 1 ? "goes" : "go", computation.manifest.generation);
     notes.print();
+    if (options.pause) wait_paused(running, notes);
     return Running{forest.kernel_id(first_process(computation.processes)), std::move(deputy),
                    std::move(ready.rebuilt.pages), ready.launcher, foreground_of(computation, forest)};
 }

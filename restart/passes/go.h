@@ -11,6 +11,7 @@
 #include "restart/computation.h"
 #include "restart/meeting.h"
 #include "restart/notes.h"
+#include "restart/options.h"
 #include "restart/pages/service.h"
 #include "restart/passes/barrier.h"
 #include "restart/passes/open.h"
@@ -29,7 +30,8 @@ struct Running {
 };
 
 // `ignored`: as for plan().
-[[nodiscard]] Result<Running> go(const Computation& computation, const Plan& plan, Objects& objects,
-                                 Meeting& meeting, Ready ready, std::uint64_t ignored, Notes& notes);
+[[nodiscard]] Result<Running> go(const Options& options, const Computation& computation, const Plan& plan,
+                                 Objects& objects, Meeting& meeting, Ready ready, std::uint64_t ignored,
+                                 Notes& notes);
 
 }  // namespace cairn::restart::pass

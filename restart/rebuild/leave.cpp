@@ -143,6 +143,26 @@ Result<> set_threads(const Rebuilding& rebuilding) {
     return ptrace::detach(pid, 0);
 }
 
+Result<> let_stand(const Rebuilding& rebuilding) {
+    const auto& threads = rebuilding.process->threads;
+    const auto first = static_cast<std::size_t>(
+        std::ranges::find(threads, false, &schema::Thread::leader_dead) - threads.begin());
+    const pid_t tid = rebuilding.thread_ids[first].now.number();
+    // The main thread is in a signal's delivery stop: what is given here is delivered.
+    if (first != 0) ::syscall(SYS_tgkill, rebuilding.pid, tid, SIGSTOP);
+    CHECK_OK(ptrace::detach(tid, first == 0 ? SIGSTOP : 0));
+    for (int tries = 0; tries < 10'000; ++tries) {
+        const auto stat = proc::stat(rebuilding.pid, tid);
+        if (!stat || stat->state == 'T') break;
+        ::usleep(1000);
+    }
+    // Now the whole process is about to stop, and each thread that is detached takes part before it returns
+    // to the program (__ptrace_unlink() in kernel/ptrace.c).
+    for (std::size_t i = first + 1; i < threads.size(); ++i)
+        CHECK_OK(ptrace::detach(rebuilding.thread_ids[i].now.number(), 0));
+    return {};
+}
+
 void let_go(const Rebuilding& rebuilding) {
     const schema::Process& process = *rebuilding.process;
     const bool stopped = process.run == schema::Run::stopped;

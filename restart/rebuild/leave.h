@@ -20,6 +20,9 @@ void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes);
 // CPU times, filters, registers and masks of every thread; the restorer is unmapped.
 [[nodiscard]] Result<> set_threads(const Rebuilding& rebuilding);
 
+// Detaches. The program stands still, as if by SIGSTOP, and none of its threads makes a step before SIGCONT.
+[[nodiscard]] Result<> let_stand(const Rebuilding& rebuilding);
+
 // Detaches. The program runs, or stands still by job control as it did.
 void let_go(const Rebuilding& rebuilding);
 
