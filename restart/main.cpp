@@ -79,8 +79,10 @@ Result<Options> read_options(const po::variables_map& given) {
     options.pause = given.contains("pause");
     for (const bool unset : {true, false})
         if (const char* name = unset ? "unset" : "env"; given.contains(name))
-            for (const auto& text : given[name].as<std::vector<std::string>>())
-                options.environment.push_back(TRY(read_change(text, unset)));
+            for (const auto& text : given[name].as<std::vector<std::string>>()) {
+                auto change = TRY(read_change(text, unset));
+                options.environment.push_back(std::move(change));
+            }
     if (given.contains("eager") && given.contains("lazy"))
         return fail_code(ExitCode::usage, "--eager and --lazy: one of them");
     if (given.contains("eager")) options.memory = Memory::eager;

@@ -33,21 +33,27 @@ void forget_stops(const std::vector<const Rebuilding*>& all) {
     }
 }
 
+// Is a signal waiting that is to be handed on to the programs? It stays: whoever hands it on wants to know
+// who has sent it.
+bool something_waits() {
+    sigset_t waiting;
+    ::sigpending(&waiting);
+    for (const int own : {SIGCONT, SIGCHLD, SIGWINCH, SIGTTIN, SIGTTOU}) ::sigdelset(&waiting, own);
+    return ::sigisemptyset(&waiting) == 0;
+}
+
 void wait_for_word(const std::vector<const Rebuilding*>& all) {
-    const sigset_t set = Deputy::signals();
-    for (;;) {
-        siginfo_t info{};
-        const int number = ::sigwaitinfo(&set, &info);
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGCONT);
+    ::sigaddset(&set, SIGCHLD);
+    constexpr timespec moment = {0, 100'000'000};
+    while (!something_waits()) {
+        const int number = ::sigtimedwait(&set, nullptr, &moment);
         if (number == SIGCONT) return;
-        const bool end = std::ranges::none_of(all, [](const auto* one) { return lives(one->pid); });
-        if (number == SIGCHLD && !end) {
-            forget_stops(all);
-            continue;
-        }
-        if (number < 0 || number == SIGWINCH || number == SIGTTIN || number == SIGTTOU) continue;
-        // It waits, blocked, until the programs go on, and is handed on to them then.
-        ::kill(::getpid(), number);
-        return;
+        if (number != SIGCHLD) continue;
+        if (std::ranges::none_of(all, [](const auto* one) { return lives(one->pid); })) return;
+        forget_stops(all);
     }
 }
 

@@ -119,7 +119,7 @@ _cairn() {
     launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --coordinator --key --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
-    restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --check --on --eager --lazy --quiet --help' ;;
+    restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;
     doctor) options='--ckptdir --timeout --json --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;

@@ -18,7 +18,7 @@
 namespace cairn::restart {
 namespace {
 
-constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t string_page = 4096;
 // execve(2) allows 6 MiB of strings at the usual stack limit; a program may have put in more.
 constexpr std::size_t most_variables = 1 << 20, longest_variable = 8 << 20;
 
@@ -30,12 +30,14 @@ std::string_view name_of(std::string_view entry) {
 Result<std::string> read_string(pid_t pid, ProgramAddress at) {
     std::string text;
     while (text.size() < longest_variable) {
-        std::array<char, page> piece{};
-        const auto bytes = std::as_writable_bytes(std::span(piece)).first(page - at.value() % page);
+        std::array<char, string_page> piece{};
+        const auto bytes =
+            std::as_writable_bytes(std::span(piece)).first(string_page - at.value() % string_page);
         CHECK_OK(ptrace::read_memory(pid, at, bytes));
-        const char* end = static_cast<const char*>(std::memchr(piece.data(), 0, bytes.size()));
-        if (end != nullptr) return text.append(piece.data(), end);
-        text.append(piece.data(), bytes.size());
+        const std::string_view read(piece.data(), bytes.size());
+        const auto end = read.find('\0');
+        text += read.substr(0, end);
+        if (end != std::string_view::npos) return text;
         at = at + bytes.size();
     }
     return fail("a variable is longer than {} bytes", longest_variable);
@@ -71,16 +73,20 @@ Result<ProgramAddress> map_memory(const Rebuilding& rebuilding, std::uint64_t si
 Result<> change_in(const Rebuilding& rebuilding, std::span<const EnvironmentChange> changes) {
     const pid_t pid = rebuilding.pid;
     const ProgramAddress door = rebuilding.process->door;
-    const auto head = TRY(ptrace::read_object<std::array<std::uint32_t, 4>>(pid, door));
+    auto head = TRY(ptrace::read_object<std::array<std::uint32_t, 4>>(pid, door));
     if (head[2] != agent_version || head[3] != sizeof(Door))
         return fail_code(ExitCode::refused, "it has the hijack library of another version of cairn");
-    const ProgramAddress variable(
-        TRY(ptrace::read_object<std::uint64_t>(pid, door + offsetof(Door, environment))));
-    if (variable.value() == 0) return fail_code(ExitCode::refused, "its libc has no `environ`");
-    const auto pointers = TRY(read_pointers(pid, TRY(ptrace::read_object<std::uint64_t>(pid, variable))));
+    const auto at = TRY(ptrace::read_object<std::uint64_t>(pid, door + offsetof(Door, environment)));
+    if (at == 0) return fail_code(ExitCode::refused, "its libc has no `environ`");
+    const ProgramAddress variable(at);
+    const auto first = TRY(ptrace::read_object<std::uint64_t>(pid, variable));
+    const auto pointers = TRY(read_pointers(pid, first));
     std::vector<std::string> entries;
     for (const std::uint64_t pointer : pointers)
-        entries.push_back(TRY(read_string(pid, ProgramAddress(pointer))));
+        if (auto text = read_string(pid, ProgramAddress(pointer)); text)
+            entries.push_back(std::move(*text));
+        else
+            return std::unexpected(std::move(text.error()));
     const ChangedEnvironment changed = change(entries, changes);
 
     // The list with its null, then the new strings. setenv(3) makes itself another list as soon as it meets
@@ -88,7 +94,7 @@ Result<> change_in(const Rebuilding& rebuilding, std::span<const EnvironmentChan
     const std::size_t count = changed.stay.size() + changed.put.size() + 1;
     std::size_t size = count * sizeof(std::uint64_t);
     for (const std::string& text : changed.put) size += text.size() + 1;
-    size = (size + page - 1) / page * page;
+    size = (size + string_page - 1) / string_page * string_page;
     const ProgramAddress base = TRY(map_memory(rebuilding, size));
     std::vector<std::uint64_t> list;
     for (const std::size_t index : changed.stay) list.push_back(pointers[index]);
