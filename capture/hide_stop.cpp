@@ -33,10 +33,11 @@ namespace {
 // Calls that answer any wake-up with EINTR instead of a restart code (signal(7)). With the code that means
 // "restart unless a handler runs", the kernel itself decides, in one step with the delivery of signals.
 constexpr std::array eintr_calls = {
-    SYS_epoll_wait,   SYS_epoll_pwait, SYS_epoll_pwait2, SYS_semop,  SYS_semtimedop,      SYS_rt_sigtimedwait,
-    SYS_io_getevents, SYS_msgrcv,      SYS_msgsnd,       SYS_accept, SYS_accept4,         SYS_connect,
-    SYS_recvfrom,     SYS_recvmsg,     SYS_recvmmsg,     SYS_sendto, SYS_sendmsg,         SYS_sendmmsg,
-    SYS_read,         SYS_readv,       SYS_write,        SYS_writev, SYS_mq_timedreceive, SYS_mq_timedsend};
+    SYS_epoll_wait,      SYS_epoll_pwait,  SYS_epoll_pwait2, SYS_semop,           SYS_semtimedop,
+    SYS_rt_sigtimedwait, SYS_io_getevents, SYS_msgrcv,       SYS_msgsnd,          SYS_accept,
+    SYS_accept4,         SYS_connect,      SYS_recvfrom,     SYS_recvmsg,         SYS_recvmmsg,
+    SYS_sendto,          SYS_sendmsg,      SYS_sendmmsg,     SYS_io_uring_enter,  SYS_read,
+    SYS_readv,           SYS_write,        SYS_writev,       SYS_mq_timedreceive, SYS_mq_timedsend};
 
 // Calls with a restart block whose timeout, if any, is a point in time: made anew they do what the block
 // would.

@@ -11,6 +11,7 @@
 #include "resources/fanotify/schema.h"
 #include "resources/file/schema.h"
 #include "resources/inotify/schema.h"
+#include "resources/io_uring/schema.h"
 #include "resources/kmsg/schema.h"
 #include "resources/memory/schema.h"
 #include "resources/mptcp/schema.h"
@@ -58,6 +59,8 @@
     KIND(BpfMap,       NAMED("bpf-map") DESCRIBE(describe_bpf_map), OPEN(BpfMap, open_bpf_map))                        \
     KIND(Btf,          NAMED("btf") DESCRIBE(describe_btf), OPEN(Btf, open_btf))                                       \
     KIND(Signalfd,     NAMED("signalfd") DESCRIBE(describe_signalfd), OPEN(Signalfd, open_signalfd))                   \
+    KIND(IoUring,      NAMED("io_uring") DESCRIBE(describe_io_uring) CONTENTS(forget_rings)                             \
+                       FINISH(ask_for_buffer_groups), OPEN(IoUring, open_io_uring))                                                                   \
     KIND(Timerfd,      NAMED("timerfd") DESCRIBE(describe_timerfd) CONTENTS(capture_timerfds),                         \
                        OPEN(Timerfd, open_timerfd) SET_UP(arm_timerfd))                                                \
     KIND(Pidfd,        NAMED("pidfd") DESCRIBE(describe_pidfd) CONTENTS(capture_pidfds), OPEN(Pidfd, open_dead_pidfd)) \
@@ -95,8 +98,6 @@
 // What can never be saved: REFUSED(the kernel's name for it, as NAMED, why). A kind that is in neither list is refused as well,
 // as one that can't be saved yet.
 #define CAIRN_REFUSED_KINDS(REFUSED)                                                                                   \
-    REFUSED("io_uring",       "what it has under way can't be read: launch the program with --io-uring=enosys, or "    \
-                              "tell it to do without (UV_USE_IO_URING=0 for node)")                                    \
     REFUSED("userfaultfd",    "the memory that it fills is another program's to provide")                              \
     REFUSED("perf_event",     "what it has counted can't be set again")                                                \
     REFUSED("bpf-prog",       "BPF objects belong to the system")                                                      \

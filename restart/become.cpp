@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/personality.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cstring>
 
 #include "common/io_uring_filter.h"
+#include "restart/rebuild/parameters.h"
 
 namespace cairn::restart {
 namespace {
@@ -75,6 +77,10 @@ void become(std::size_t index, const Arrival& arrival, Stage& stage) {
     sigset_t all;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
+    // The kernel maps a ring of io_uring below the base that exec chooses (map_rings() of the restorer): as
+    // high as it can be. The program gets its own personality back.
+    if (std::ranges::any_of(process.areas, is_of_a_ring))
+        ::personality(static_cast<unsigned long>(::personality(0xffffffff)) | ADDR_NO_RANDOMIZE);
     char name[] = "cairn-restart";
     char* const arguments[] = {name, nullptr};
     char* const environment[] = {nullptr};

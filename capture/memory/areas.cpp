@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "resources/io_uring/schema_ring.h"
+
 namespace cairn::capture {
 namespace {
 
@@ -59,7 +61,7 @@ Result<> refuse(const StoppedProcess& process, const proc::MapLine& line, const 
         return fmt::format("{}: memory {:#x}-{:#x} {}", proc::label(process.pid), line.start, line.end,
                            line.name);
     };
-    if (special(line.name)) return {};
+    if (special(line.name) || line.name == ring_name) return {};
     // The ring of io_setup(2), which the kernel knows by its address (fs/aio.c, aio_setup_ring()).
     if (line.shared && line.name.starts_with("/[aio]"))
         return fail_code(

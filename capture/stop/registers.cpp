@@ -31,6 +31,7 @@ Result<bool> read_registers(SeizedThreads& seized, StoppedProcess& process) {
         const auto* known = seized.find(tid);
         if (known == nullptr) {
             const auto now = proc::stat(process.pid, tid);
+            if (now && is_kernels(*now) && tid != process.pid) continue;
             if (now && !dead(now->state)) return false;
             // Only a main thread stays dead as long as the others live. Who has ended else is listed until
             // the kernel has taken it off the list (release_task()), which may take long on a busy machine:

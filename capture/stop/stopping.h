@@ -133,4 +133,8 @@ void spare_restart(pid_t tid);
 // The last of its threads has ended.
 [[nodiscard]] bool all_dead(const proc::Stat& stat, pid_t pid);
 
+// A thread that io_uring has made in the process for its own work: it can't be traced, and is no part of the
+// program's state.
+[[nodiscard]] bool is_kernels(const proc::Stat& stat);
+
 }  // namespace cairn::capture

@@ -10,14 +10,28 @@
 namespace cairn::capture {
 namespace {
 
-constexpr unsigned long pf_user_worker = 0x4000, pf_io_worker = 0x10;  // linux/sched.h: io_uring's threads
-
 bool traced_by_us(pid_t pid, pid_t tid) {
     auto status = proc::status(pid, tid);
     return status && std::atoi((*status)["TracerPid"].c_str()) == ::getpid();
 }
 
+// A ring that is polled by a thread of the kernel's (IORING_SETUP_SQPOLL), which goes on while all others
+// stand still.
+Result<> refuse_poller(pid_t pid, pid_t tid, const proc::Stat& stat) {
+    if (!stat.comm.starts_with("iou-sqp-")) return {};
+    return fail_code(
+        ExitCode::refused,
+        "{} has an io_uring with a thread of the kernel's ({} \"{}\", IORING_SETUP_SQPOLL), which can't be "
+        "saved; launch it with --io-uring=enosys, or tell it to do without",
+        proc::label(pid), tid, stat.comm);
+}
+
 }  // namespace
+
+// linux/sched.h: PF_IO_WORKER, and since Linux 6.4 PF_USER_WORKER.
+bool is_kernels(const proc::Stat& stat) {
+    return (stat.flags & 0x4010) != 0;
+}
 
 // A signal that is ignored is dropped by the kernel, but not if the thread that it is meant for is traced;
 // and where that one stands still another thread is woken to take it (sig_ignored(), complete_signal() in
@@ -38,11 +52,10 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
             if (group.threads.contains(tid) || (tid == pid && !main_thread)) continue;
             auto stat = proc::stat(pid, tid);
             if (!stat || dead(stat->state)) continue;
-            if ((stat->flags & (pf_user_worker | pf_io_worker)) != 0 && tid != pid)
-                return fail_code(ExitCode::refused,
-                                 "{} uses io_uring (kernel thread {} \"{}\"), which can't be saved; run it "
-                                 "with io_uring off",
-                                 proc::label(pid), tid, stat->comm);
+            if (is_kernels(*stat) && tid != pid) {
+                CHECK_OK(refuse_poller(pid, tid, *stat));
+                continue;
+            }
             complete = false;
             if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, group.events);
                 !done) {

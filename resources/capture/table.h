@@ -125,6 +125,10 @@ struct HeldAbove {
 };
 [[nodiscard]] const HeldAbove& held_above(Table& table);
 
+// io_uring/capture.cpp
+// The object of the ring that is mapped there; every ring of the group is known by now.
+[[nodiscard]] Result<std::int64_t> mapped_ring(Table& table, const Holder& holder, const Mapping& mapping);
+
 // lock/capture.cpp: what a descriptor's fdinfo tells of locks.
 using Locks = std::vector<schema::FileLock>;
 [[nodiscard]] Locks locks_of(const Description& found);

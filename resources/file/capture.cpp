@@ -11,6 +11,7 @@
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/io_uring/schema_ring.h"
 
 namespace cairn::capture {
 namespace {
@@ -214,6 +215,7 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
 
 Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mapping& mapping) {
     Table& table = *table_;
+    if (mapping.path == ring_name) return mapped_ring(table, holder, mapping);
     const Inode inode{mapping.device, mapping.inode};
     const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode, mapping.path}, -1);
     if (is_new) {

@@ -10,7 +10,7 @@
 namespace cairn::restart {
 namespace {
 
-constexpr std::uint64_t nobody = 0, opening = 1;
+constexpr std::uint64_t nobody = 0, being_opened = 1;
 
 std::uint64_t place_of(pid_t pid, int number) {
     return static_cast<std::uint64_t>(pid) << 32U | static_cast<std::uint32_t>(number);
@@ -21,9 +21,9 @@ std::uint64_t place_of(pid_t pid, int number) {
 std::optional<Fd> take_from_first(const FirstHolders& holders, std::int64_t object) {
     auto* holder = holders.at(static_cast<std::size_t>(object));
     std::uint64_t place = nobody;
-    if (holder == nullptr || holder->compare_exchange_strong(place, opening)) return std::nullopt;
+    if (holder == nullptr || holder->compare_exchange_strong(place, being_opened)) return std::nullopt;
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while ((place = holder->load()) == opening) {
+    while ((place = holder->load()) == being_opened) {
         if (std::chrono::steady_clock::now() > limit) return std::nullopt;
         std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
@@ -37,7 +37,7 @@ std::optional<Fd> take_from_first(const FirstHolders& holders, std::int64_t obje
 }
 
 void say_where(const FirstHolders& holders, std::int64_t object, int number) {
-    std::uint64_t expected = opening;
+    std::uint64_t expected = being_opened;
     if (auto* holder = holders.at(static_cast<std::size_t>(object)))
         holder->compare_exchange_strong(expected, place_of(::getpid(), number));
 }

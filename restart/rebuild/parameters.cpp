@@ -31,8 +31,9 @@ Result<ProgramAddress> place_of(const schema::Process& process, const std::vecto
 
 // What the fresh program has mapped: the kernel's special mappings go where they belong, by way of the
 // staging place, and the rest goes away.
-Result<> add_old_mappings(ParameterBlock& block, const schema::Process& process,
-                          const std::vector<proc::MapLine>& lines, const Placement& placement) {
+Result<std::vector<restorer::Move>> add_old_mappings(ParameterBlock& block, const schema::Process& process,
+                                                     const std::vector<proc::MapLine>& lines,
+                                                     const Placement& placement) {
     std::vector<restorer::Span> unmap;
     std::vector<restorer::Move> moves;
     auto staging = placement.staging;
@@ -49,7 +50,7 @@ Result<> add_old_mappings(ParameterBlock& block, const schema::Process& process,
     }
     block.add(unmap, &restorer::Params::unmap, &restorer::Params::unmap_count);
     block.add(moves, &restorer::Params::moves, &restorer::Params::move_count);
-    return {};
+    return moves;
 }
 
 void add_layout(ParameterBlock& block, const schema::MemoryLayout& layout) {
@@ -132,8 +133,8 @@ bool is_special(const proc::MapLine& line) {
 Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,
                         const std::vector<proc::MapLine>& lines, Placement& placement) {
     const schema::Process& process = *rebuilding.process;
-    CHECK_OK(add_old_mappings(block, process, lines, placement));
-    add_areas(block, rebuilding, inherited);
+    const auto special = TRY(add_old_mappings(block, process, lines, placement));
+    add_areas(block, rebuilding, inherited, placement, special);
     placement.threads = add_threads(block, rebuilding, inherited.exact_ids);
     add_signals(block, rebuilding);
     add_credentials(block, process);

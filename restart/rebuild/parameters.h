@@ -56,6 +56,9 @@ class ParameterBlock {
 [[nodiscard]] bool is_special(const schema::Area& area);
 [[nodiscard]] bool is_special(const proc::MapLine& line);
 
+// The memory of a ring of io_uring, which only the kernel can put in its place (map_rings() of the restorer).
+[[nodiscard]] bool is_of_a_ring(const schema::Area& area);
+
 // Lays out everything. `lines`: what is mapped in the process now. Placement::staging, reader_spaces and
 // attach are used, threads and filters are set. Errors: ExitCode::refused where this kernel maps something
 // else than the image's.
@@ -64,7 +67,9 @@ class ParameterBlock {
                                       Placement& placement);
 
 // Its parts, a file each: parameters_memory.cpp, parameters_threads.cpp, parameters_descriptors.cpp.
-void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited);
+// `special`: where the kernel's own mappings go, before these come.
+void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,
+               const Placement& placement, const std::vector<restorer::Move>& special);
 // Where the threads are.
 [[nodiscard]] ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids);
 void add_signals(ParameterBlock& block, const Rebuilding& rebuilding);

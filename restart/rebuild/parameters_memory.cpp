@@ -1,7 +1,9 @@
 // What the restorer maps, and with which pages it fills it.
+#include <algorithm>
 #include <map>
 
 #include "common/lazy_memory.h"
+#include "resources/io_uring/schema_ring.h"
 #include "restart/rebuild/parameters.h"
 
 namespace cairn::restart {
@@ -34,9 +36,33 @@ std::uint32_t area_flags(const schema::Area& area) {
     return flags;
 }
 
+// What is free when the areas are about to be mapped: everything but the restorer itself, the kernel's
+// special mappings and the rings' own places.
+std::vector<restorer::Span> free_for_rings(const schema::Process& process, const Placement& placement,
+                                           const std::vector<restorer::Move>& special) {
+    constexpr std::uint64_t lowest = 0x10000, highest = 0x7ffffffff000;  // vm.mmap_min_addr, TASK_SIZE
+    std::vector<restorer::Span> used = {{placement.base.value(), placement.size}, {highest, 0}};
+    for (const auto& move : special) used.push_back({move.to, move.length});
+    for (const auto& area : process.areas)
+        if (is_of_a_ring(area)) used.push_back({area.start.value(), area.end - area.start});
+    std::ranges::sort(used, {}, &restorer::Span::start);
+    std::vector<restorer::Span> free;
+    std::uint64_t end = lowest;
+    for (const auto& [start, length] : used) {
+        if (start > end) free.push_back({end, start - end});
+        end = std::max(end, start + length);
+    }
+    return free;
+}
+
 }  // namespace
 
-void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited) {
+bool is_of_a_ring(const schema::Area& area) {
+    return area.kind == schema::AreaKind::file_shared && area.name == ring_name;
+}
+
+void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,
+               const Placement& placement, const std::vector<restorer::Move>& special) {
     const schema::Process& process = *rebuilding.process;
     std::vector<restorer::Area> areas;
     std::map<std::int64_t, ProgramAddress> paths;
@@ -61,6 +87,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
             out.fd = inherited.region_fd;
         } else if (area.kind != schema::AreaKind::anonymous) {
             out.fd = inherited.objects.place_of(process, area.object);
+            if (is_of_a_ring(area)) out.flags |= restorer::area_of_a_ring;
             if (out.fd < 0) {
                 auto& at = paths[area.object];
                 if (!at.known()) at = block.add(inherited.path_of(area.object));
@@ -70,6 +97,8 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
         areas.push_back(out);
     }
     using restorer::Params;
+    if (std::ranges::any_of(process.areas, is_of_a_ring))
+        block.add(free_for_rings(process, placement, special), &Params::free, &Params::free_count);
     const MemoryPlan& memory = rebuilding.memory;
     block.add(areas, &Params::areas, &Params::area_count);
     block.add(memory.runs, &Params::runs, &Params::run_count);

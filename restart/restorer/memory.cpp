@@ -120,6 +120,36 @@ void map_area(Params* params, const Area& area) {
              area.node_count, 0);
 }
 
+// The memory of an io_uring. Since Linux 6.4 the kernel alone chooses where it is mapped, whatever mmap(2)
+// and mremap(2) ask for (io_uring_get_unmapped_area() in io_uring/). It takes a free place that is large
+// enough, so for the moment there is one such place only: everything else is occupied by mappings that can't
+// be touched.
+void map_rings(Params* params) {
+    if (params->free_count == 0) return;
+    const auto occupy = [&](std::uint64_t start, std::uint64_t length) {
+        must(params, step_map,
+             call(SYS_mmap, start, length, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0),
+             start);
+    };
+    const auto* free = at<Span>(params->free);
+    const auto* areas = at<Area>(params->areas);
+    const auto each_ring = [&](auto what) {
+        for (std::uint64_t i = 0; i < params->area_count; ++i)
+            if ((areas[i].flags & area_of_a_ring) != 0) what(areas[i], areas[i].end - areas[i].start);
+    };
+    for (std::uint64_t i = 0; i < params->free_count; ++i) occupy(free[i].start, free[i].length);
+    each_ring([&](const Area& area, std::uint64_t length) { occupy(area.start, length); });
+    each_ring([&](const Area& area, std::uint64_t length) {
+        call(SYS_munmap, area.start, length);
+        const long result = call(SYS_mmap, 0, length, area.prot, MAP_SHARED, area.fd, area.offset);
+        must(params, step_map, result, area.start);
+        if (static_cast<std::uint64_t>(result) != area.start)
+            give_up(params, step_map, error_exists, area.start);
+    });
+    for (std::uint64_t i = 0; i < params->free_count; ++i) call(SYS_munmap, free[i].start, free[i].length);
+}
+
 // Reads the runs' bytes, which follow each other in the file, to where `to` says.
 void read_all(Params* params, iovec* to, std::uint32_t count, std::uint64_t offset) {
     while (count > 0) {
@@ -350,7 +380,9 @@ void restore_memory(Params* params) {
     if (params->thp_disable != 0) call(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0);
     unmap_and_move(params);
     const auto* areas = at<Area>(params->areas);
-    for (std::uint64_t i = 0; i < params->area_count; ++i) map_area(params, areas[i]);
+    map_rings(params);
+    for (std::uint64_t i = 0; i < params->area_count; ++i)
+        if ((areas[i].flags & area_of_a_ring) == 0) map_area(params, areas[i]);
     read_memory(params);
     finish_areas(params);
     call(SYS_munmap, params->reader_spaces, params->readers * reader_space);

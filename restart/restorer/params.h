@@ -33,6 +33,7 @@ enum AreaFlags : std::uint32_t {
     area_never_writable = 16384,
     area_random = 32768,
     area_sequential = 65536,
+    area_of_a_ring = 131072,  // of io_uring: the kernel chooses where
 };
 
 struct Area {
@@ -196,6 +197,8 @@ struct Params {
     std::uint64_t unmap, unmap_count;  // Span
     std::uint64_t moves, move_count;
     std::uint64_t areas, area_count;
+    std::uint64_t free,
+        free_count;  // Span: where nothing is before the areas are mapped, if one is of a ring
     std::uint64_t runs, run_count;
     std::uint64_t units, unit_count;
     std::uint64_t guards, guard_count;        // Span: MADV_GUARD_INSTALL

@@ -1,0 +1,337 @@
+// Rings of io_uring(7). A ring is saved when nothing is under way in it. The kernel tells neither what is nor
+// how much, but the ring itself does: every request completes once, so what the kernel has taken (the head of
+// the submission queue) less what it has completed (the tail of the other) is under way. Some requests
+// complete more often or not at all; who has used one lately is refused, because there the count says
+// nothing.
+//
+// All threads of the group are in the agent while this runs, and not in a stop of ptrace's: the kernel
+// completes many requests in the thread that has submitted them, when that goes back to user mode
+// (task_work).
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <tuple>
+
+#include "resources/capture/table.h"
+#include "resources/io_uring/schema_ring.h"
+
+namespace cairn::capture {
+namespace {
+
+// Newer than Debian 12's headers: linux/io_uring.h of 6.8.
+constexpr unsigned register_pbuf_status = 26;
+constexpr std::uint32_t buffer_groups = 1 << 16;
+constexpr std::uint8_t op_provide_buffers = 31, op_msg_ring = 40;
+constexpr std::uint8_t request_buffer_select = 1 << 5, request_skips_completion = 1 << 6;
+constexpr std::uint32_t completion_of_buffer = 1, completion_has_more = 2, completion_is_notification = 8;
+
+// How long the group stands still for what a disk is about to complete.
+constexpr auto patience = std::chrono::milliseconds(100);
+
+// What can't be told for a process of several rings is whose memory is mapped where: they are all of one
+// inode. So a byte that nobody uses is changed through our mapping and looked for in the process.
+enum class Same { yes, no, unreadable };
+
+struct Opened {
+    io_uring_params parameters{};
+    RingMemory shared, requests;
+};
+
+struct RingsFound {
+    std::map<std::int64_t, Opened> all;  // by object id; until the programs go on
+    std::vector<std::pair<std::string, Fd>> asked_later;
+};
+
+int register_at(int fd, unsigned operation, void* argument, unsigned count) {
+    return static_cast<int>(::syscall(SYS_io_uring_register, fd, operation, argument, count));
+}
+
+Result<io_uring_params> own_ring(std::uint32_t entries, std::uint32_t completions) {
+    io_uring_params parameters{};
+    const Fd ring = set_up_ring(entries, completions, parameters);
+    if (!ring)
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring, and whoever takes the checkpoint may not set one up ({}), which tells how the "
+            "kernel lays it out (sysctl kernel.io_uring_disabled)",
+            std::strerror(errno));
+    return parameters;
+}
+
+// Where the numbers stand that tell the sizes is the same in all rings of a kernel.
+Result<Opened> open_ring(int fd) {
+    const auto small = TRY(own_ring(1, 2));
+    auto head = RingMemory::map(fd, IORING_OFF_SQ_RING, small.cq_off.cqes);
+    if (!head && head.error().number == EINVAL)
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring in memory of the program's own (IORING_SETUP_NO_MMAP), which can't be saved");
+    if (!head) return std::unexpected(std::move(head.error()));
+    const std::uint32_t entries = head->load(small.sq_off.ring_entries),
+                        completions = head->load(small.cq_off.ring_entries);
+    if (!std::has_single_bit(entries) || !std::has_single_bit(completions) || entries > ring_max_entries ||
+        completions > ring_max_completions)
+        return fail_code(ExitCode::refused, "is an io_uring whose sizes have been overwritten: {} and {}",
+                         entries, completions);
+    Opened opened;
+    opened.parameters = TRY(own_ring(entries, completions));
+    opened.shared = TRY(RingMemory::map(fd, IORING_OFF_SQ_RING, ring_length(opened.parameters)));
+    opened.requests = TRY(RingMemory::map(fd, IORING_OFF_SQES, requests_length(opened.parameters)));
+    return opened;
+}
+
+// What can't be seen, but asked for by calls that do nothing: in both, what is asked here is looked at before
+// what is wrong with the call. `hidden`: only the thread that has set the ring up may ask
+// (IORING_SETUP_SINGLE_ISSUER).
+Result<> refuse_hidden(int fd, bool& hidden) {
+    if (::syscall(SYS_io_uring_enter, fd, 0U, 0U, 0U, nullptr, 0UL) < 0 && errno == EBADFD)
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring that isn't enabled yet (IORING_SETUP_R_DISABLED), which can't be saved");
+    const int answer = register_at(fd, IORING_REGISTER_EVENTFD, nullptr, 1) < 0 ? errno : 0;
+    hidden = answer == EEXIST;
+    if (answer == EBUSY)
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring that tells an eventfd of its completions (IORING_REGISTER_EVENTFD), and the "
+            "kernel doesn't say which: this can't be saved");
+    if (answer == EACCES)
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring with restrictions (IORING_REGISTER_RESTRICTIONS), which can't be saved");
+    if (answer != EFAULT && !hidden) {
+        errno = answer;
+        return fail_errno("io_uring_register");
+    }
+    return {};
+}
+
+// Before Linux 6.8 there is no such question, and the answer is EINVAL whatever the group.
+Result<> refuse_buffer_groups(int fd, const std::string& who) {
+    const auto ask = [fd](std::uint32_t group) {
+        std::uint32_t status[10] = {group};
+        return register_at(fd, register_pbuf_status, status, 1) == 0 ? 0 : errno;
+    };
+    if (ask(0) == EINVAL && ask(buffer_groups - 1) == EINVAL) return {};
+    for (std::uint32_t group = 0; group < buffer_groups; ++group)
+        if (ask(group) != ENOENT)
+            return fail_code(
+                ExitCode::refused,
+                "{}: is an io_uring with buffers provided to choose from (group {}), which can't be saved",
+                who, group);
+    return {};
+}
+
+// Lines of a section of fdinfo, behind "name:..."
+std::vector<std::string> section(std::string_view info, std::string_view name) {
+    std::vector<std::string> lines;
+    bool inside = false;
+    for (std::size_t at = 0; at < info.size();) {
+        const std::size_t end = std::min(info.find('\n', at), info.size());
+        const auto line = info.substr(at, end - at);
+        at = end + 1;
+        if (inside && !line.starts_with(' ')) break;
+        if (inside) lines.emplace_back(line);
+        if (line.starts_with(name)) inside = true;
+    }
+    return lines;
+}
+
+// Requests that don't complete exactly once, as far as they can still be seen: of both queues the memory
+// shows the last round.
+bool counts_nothing(const Opened& ring) {
+    const auto requests = ring.requests.bytes();
+    for (std::size_t at = 0; at + sizeof(io_uring_sqe) <= requests.size(); at += sizeof(io_uring_sqe)) {
+        io_uring_sqe request{};
+        std::memcpy(&request, requests.data() + at, sizeof request);
+        if ((request.flags & (request_skips_completion | request_buffer_select)) != 0 ||
+            request.opcode == op_provide_buffers || request.opcode == op_msg_ring)
+            return true;
+    }
+    const auto completions = ring.shared.bytes().subspan(
+        ring.parameters.cq_off.cqes, std::size_t{ring.parameters.cq_entries} * sizeof(io_uring_cqe));
+    for (std::size_t at = 0; at < completions.size(); at += sizeof(io_uring_cqe)) {
+        std::uint32_t flags = 0;
+        std::memcpy(&flags, completions.data() + at + offsetof(io_uring_cqe, flags), sizeof flags);
+        if ((flags & (completion_of_buffer | completion_has_more | completion_is_notification)) != 0)
+            return true;
+    }
+    return false;
+}
+
+struct Counts {
+    std::uint32_t taken = 0, posted = 0;
+    std::int32_t under_way = 0;
+};
+
+Counts count(const Opened& ring) {
+    const auto& [sq, cq] = std::tie(ring.parameters.sq_off, ring.parameters.cq_off);
+    Counts counts;
+    counts.posted = ring.shared.load(cq.tail);
+    counts.taken = ring.shared.load(sq.head);
+    counts.under_way = static_cast<std::int32_t>(counts.taken - ring.shared.load(sq.dropped) - counts.posted -
+                                                 ring.shared.load(cq.overflow));
+    return counts;
+}
+
+Result<std::string> read_info(const Description& found) {
+    return read_text(fmt::format("{}fdinfo/{}", proc_folder(found.holder), found.number));
+}
+
+// Waits for what passes soon.
+Result<Counts> await_rest(const Description& found, const Opened& ring) {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    for (;;) {
+        const auto counts = count(ring);
+        const auto info = TRY(read_info(found));
+        const std::size_t polls = section(info, "PollList:").size();
+        const std::size_t waiting = section(info, "CqOverflowList:").size();
+        if (counts.under_way == 0 && polls == 0 && waiting == 0) return counts;
+        const bool may_end = counts.under_way > static_cast<std::int32_t>(polls) && waiting == 0;
+        if (may_end && std::chrono::steady_clock::now() < until) {
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+            continue;
+        }
+        auto refused =
+            waiting != 0 ? fail_code(ExitCode::refused,
+                                     "is an io_uring with {} completions for which its queue has no room: "
+                                     "they can't be saved "
+                                     "before the program has taken others",
+                                     waiting)
+            : counts.under_way < 0
+                ? fail_code(ExitCode::refused,
+                            "is an io_uring in which requests have completed more than once (multishot): "
+                            "what is under "
+                            "way in it can't be told")
+                : fail_code(ExitCode::refused,
+                            "is an io_uring with {} requests under way, {} of which wait for a descriptor to "
+                            "be ready: "
+                            "these can't be saved; launch the program with --io-uring=enosys, or tell it to "
+                            "do without",
+                            std::max<std::size_t>(static_cast<std::size_t>(counts.under_way), polls), polls);
+        refused.error().passing = counts.under_way >= 0;
+        return refused;
+    }
+}
+
+std::optional<std::uint32_t> word_at(const Holder& holder, ProgramAddress address) {
+    const Fd memory(::open((proc_folder(holder) + "mem").c_str(), O_RDONLY | O_CLOEXEC));
+    std::uint32_t word = 0;
+    if (!memory ||
+        ::pread(memory.get(), &word, sizeof word, static_cast<off_t>(address.value())) != sizeof word)
+        return {};
+    return word;
+}
+
+// Before Linux 6.10 nobody else can read the memory of a ring. Root sees which page it is.
+std::uint64_t frame_of(const std::string& folder, std::uint64_t address) {
+    constexpr std::uint64_t number = (std::uint64_t{1} << 55) - 1;
+    const Fd pagemap(::open((folder + "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+    std::uint64_t entry = 0;
+    if (::pread(pagemap.get(), &entry, sizeof entry,
+                static_cast<off_t>(address / image_page * sizeof entry)) != sizeof entry)
+        return 0;
+    return entry & number;
+}
+
+Same is_same(const RingMemory& ours, std::uint32_t offset, const Holder& holder, ProgramAddress start) {
+    const std::uint32_t before = ours.load(offset);
+    bool same = true;
+    for (const std::uint32_t value : {~before, before}) {
+        ours.store(offset, value);
+        const auto there = word_at(holder, start + offset);
+        ours.store(offset, before);
+        if (!there) {
+            const auto frame = frame_of("/proc/self/", reinterpret_cast<std::uintptr_t>(ours.bytes().data()));
+            if (frame == 0) return Same::unreadable;
+            return frame == frame_of(proc_folder(holder), start.value()) ? Same::yes : Same::no;
+        }
+        same = same && *there == value;
+    }
+    return same ? Same::yes : Same::no;
+}
+
+}  // namespace
+
+Result<> describe_io_uring(Table& table, const Description& found, schema::Object& object) {
+    if (info_field(found.info, "SqThread").value_or("-1") != "-1")
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring with a thread of the kernel's (IORING_SETUP_SQPOLL), which can't be saved");
+    auto ring = TRY(open_ring(found.fd()));
+    bool hidden = false;
+    CHECK_OK(refuse_hidden(found.fd(), hidden));
+    if (counts_nothing(ring))
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring whose program uses requests that complete more than once, or not at all "
+            "(multishot, provided buffers, IOSQE_CQE_SKIP_SUCCESS, IORING_OP_MSG_RING): what is under way "
+            "in it can't be told");
+    if (!section(found.info, "Personalities:").empty())
+        return fail_code(ExitCode::refused, "is an io_uring with personalities, which can't be saved");
+    const auto counts = TRY(await_rest(found, ring));
+    schema::IoUring saved;
+    saved.entries = ring.parameters.sq_entries;
+    saved.completions = ring.parameters.cq_entries;
+    saved.offsets = ring_offsets(ring.parameters);
+    saved.taken = counts.taken;
+    saved.posted = counts.posted;
+    const auto shared = ring.shared.bytes(), requests = ring.requests.bytes();
+    saved.ring.assign(shared.begin(), shared.end());
+    saved.requests.assign(requests.begin(), requests.end());
+    object.what = std::move(saved);
+    if (!hidden)
+        table.of<RingsFound>().asked_later.emplace_back(found.who(), ::fcntl(found.fd(), F_DUPFD_CLOEXEC, 0));
+    table.of<RingsFound>().all.emplace(object.id, std::move(ring));
+    return {};
+}
+
+Result<std::int64_t> mapped_ring(Table& table, const Holder& holder, const Mapping& mapping) {
+    const auto fail_there = [&](std::string_view why) {
+        return fail_code(ExitCode::refused, "{}: memory {:#x}-{:#x} is of an io_uring, and {}",
+                         name_of(holder), mapping.start, mapping.end, why);
+    };
+    const bool of_requests = mapping.offset == IORING_OFF_SQES;
+    if (!of_requests && mapping.offset != IORING_OFF_SQ_RING && mapping.offset != IORING_OFF_CQ_RING)
+        return fail_there("a part of it only is mapped, or what isn't a queue: this can't be saved");
+    const auto& rings = table.of<RingsFound>().all;
+    for (const auto& [id, ring] : rings) {
+        // Between the kernel's words and the completions there is room; the first request isn't looked at
+        // while nobody submits it.
+        const std::uint32_t unused = of_requests ? 0 : ring.parameters.cq_off.cqes - 4;
+        const auto same = is_same(of_requests ? ring.requests : ring.shared, unused, holder, mapping.start);
+        const std::size_t most =
+            (of_requests ? requests_length(ring.parameters) : ring_length(ring.parameters)) + image_page - 1;
+        const bool fits = mapping.end - mapping.start <= most / image_page * image_page;
+        if (same == Same::unreadable && rings.size() > 1)
+            return fail_there("this kernel lets nobody but root see of which of several");
+        if (same == Same::no) continue;
+        if (!fits) return fail_there("is larger than such a ring has it (IORING_SETUP_SQE128 or CQE32)");
+        return id;
+    }
+    return fail_there("nobody has a descriptor of it, which can't be saved");
+}
+
+// Before the programs go on: what we have mapped keeps a ring alive that is closed.
+Result<> forget_rings(Table& table) {
+    table.of<RingsFound>().all.clear();
+    return {};
+}
+
+// There are 65,536 groups, and a question of each takes 20 ms.
+Result<> ask_for_buffer_groups(Table& table) {
+    for (const auto& [who, ring] : table.of<RingsFound>().asked_later)
+        CHECK_OK(refuse_buffer_groups(ring.get(), who));
+    table.of<RingsFound>().asked_later.clear();
+    return {};
+}
+
+}  // namespace cairn::capture
