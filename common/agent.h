@@ -102,6 +102,8 @@ enum AgentCommand : std::uint32_t {
     agent_peek = 7,       // what wait() will tell of a child that has ended or stopped, pid in argument
     agent_resident = 8,   // fill Door::resident for the memory at Door::argument, Door::argument2 bytes of it
     agent_lend = 9,       // send the descriptors of the AgentLoan that lies in Door::resident, in one message
+    agent_complete =
+        10,  // let the io_uring of the descriptor in argument complete what is done (DEFER_TASKRUN)
 };
 
 // Which descriptors agent_lend sends, and where to: to a socket (AF_UNIX, SOCK_SEQPACKET) whose name the

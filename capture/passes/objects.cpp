@@ -41,6 +41,15 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
         if (agent == nullptr) return Result<std::vector<Fd>>(fail("process {} is no member", holder.pid));
         return members.loans.borrow(*agent, holder.pid, numbers, reporter);
     };
+    options.complete = [&members, &reporter = setting.reporter](const Holder& holder,
+                                                                ProgramFd ring) -> Result<> {
+        const auto member =
+            std::ranges::find(members.all, holder.pid, [](const Member& each) { return each.process->pid; });
+        // A filter was asked of other calls only.
+        if (member == members.all.end() || !member->image.filters.empty()) return {};
+        CHECK_OK(member->agent->ask(agent_complete, static_cast<std::uint64_t>(ring.number())));
+        return error_of(member->agent->wait(reporter));
+    };
     options.mincore = [&members, &reporter = setting.reporter](const Holder& holder, ProgramAddress start,
                                                                std::uint64_t length) {
         AgentRun* const agent = agent_in(members, holder.pid);

@@ -2,6 +2,7 @@
 #include "common/agent.h"
 
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <linux/membarrier.h>
 #include <linux/prctl.h>
 #include <linux/wait.h>
@@ -338,6 +339,8 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             return peek_status(static_cast<long>(door->argument));
         case agent_resident:
             return call(SYS_mincore, door->argument, door->argument2, door->resident);
+        case agent_complete:
+            return call(SYS_io_uring_enter, door->argument, 0, 0, IORING_ENTER_GETEVENTS, nullptr, 0);
         case agent_lend:
             return lend(*reinterpret_cast<const AgentLoan*>(door->resident));
         default:

@@ -69,6 +69,9 @@ struct ObjectOptions {
     std::function<Result<std::vector<std::uint8_t>>(const Holder&, ProgramAddress start,
                                                     std::uint64_t length)>
         mincore;
+    // Lets the process complete what is done in the ring of io_uring that it has at this descriptor: with
+    // IORING_SETUP_DEFER_TASKRUN nobody but the thread that has submitted it can. Empty: then nobody does.
+    std::function<Result<>(const Holder&, ProgramFd)> complete;
     // Duplicates of these descriptors of the process (at most max_lent of common/agent.h), which it sends
     // itself. For where pidfd_getfd is forbidden. Empty: there it fails.
     std::function<Result<std::vector<Fd>>(const Holder&, std::span<const ProgramFd>)> borrow;

@@ -187,7 +187,7 @@ Result<std::string> read_info(const Description& found) {
 }
 
 // Waits for what passes soon.
-Result<Counts> await_rest(const Description& found, const Opened& ring) {
+Result<Counts> await_rest(const Table& table, const Description& found, const Opened& ring) {
     const auto until = std::chrono::steady_clock::now() + patience;
     for (;;) {
         const auto counts = count(ring);
@@ -197,6 +197,7 @@ Result<Counts> await_rest(const Description& found, const Opened& ring) {
         if (counts.under_way == 0 && polls == 0 && waiting == 0) return counts;
         const bool may_end = counts.under_way > static_cast<std::int32_t>(polls) && waiting == 0;
         if (may_end && std::chrono::steady_clock::now() < until) {
+            if (table.options.complete) CHECK_OK(table.options.complete(found.holder, found.number));
             std::this_thread::sleep_for(std::chrono::microseconds(200));
             continue;
         }
@@ -277,7 +278,7 @@ Result<> describe_io_uring(Table& table, const Description& found, schema::Objec
             "in it can't be told");
     if (!section(found.info, "Personalities:").empty())
         return fail_code(ExitCode::refused, "is an io_uring with personalities, which can't be saved");
-    const auto counts = TRY(await_rest(found, ring));
+    const auto counts = TRY(await_rest(table, found, ring));
     schema::IoUring saved;
     saved.entries = ring.parameters.sq_entries;
     saved.completions = ring.parameters.cq_entries;
