@@ -59,8 +59,8 @@
     KIND(BpfMap,       NAMED("bpf-map") DESCRIBE(describe_bpf_map), OPEN(BpfMap, open_bpf_map))                        \
     KIND(Btf,          NAMED("btf") DESCRIBE(describe_btf), OPEN(Btf, open_btf))                                       \
     KIND(Signalfd,     NAMED("signalfd") DESCRIBE(describe_signalfd), OPEN(Signalfd, open_signalfd))                   \
-    KIND(IoUring,      NAMED("io_uring") DESCRIBE(describe_io_uring) CONTENTS(forget_rings)                             \
-                       FINISH(ask_for_buffer_groups), OPEN(IoUring, open_io_uring))                                                                   \
+    KIND(IoUring,      NAMED("io_uring") DESCRIBE(describe_io_uring) CONTENTS(capture_rings)                             \
+                       FINISH(ask_for_buffer_groups), OPEN(IoUring, open_io_uring) SET_UP(register_files))                                                                   \
     KIND(Timerfd,      NAMED("timerfd") DESCRIBE(describe_timerfd) CONTENTS(capture_timerfds),                         \
                        OPEN(Timerfd, open_timerfd) SET_UP(arm_timerfd))                                                \
     KIND(Pidfd,        NAMED("pidfd") DESCRIBE(describe_pidfd) CONTENTS(capture_pidfds), OPEN(Pidfd, open_dead_pidfd)) \

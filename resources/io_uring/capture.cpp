@@ -15,8 +15,11 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <thread>
 #include <tuple>
 
@@ -43,6 +46,7 @@ enum class Same { yes, no, unreadable };
 struct Opened {
     io_uring_params parameters{};
     RingMemory shared, requests;
+    std::set<pid_t> mapped_by;
 };
 
 struct RingsFound {
@@ -223,6 +227,64 @@ Result<Counts> await_rest(const Table& table, const Description& found, const Op
     }
 }
 
+// Lines of "  12: what", without those that say "<none>".
+std::vector<std::pair<std::uint32_t, std::string>> slots(std::string_view info, std::string_view name) {
+    std::vector<std::pair<std::uint32_t, std::string>> found;
+    for (const std::string& line : section(info, name)) {
+        const std::size_t colon = line.find(": ");
+        const std::string what = colon == std::string::npos ? "" : line.substr(colon + 2);
+        if (!what.empty() && what != "<none>")
+            found.emplace_back(static_cast<std::uint32_t>(std::strtoul(line.c_str(), nullptr, 10)), what);
+    }
+    return found;
+}
+
+// As the kernel writes a path there: seq_file_path() escapes these.
+std::string escaped(const std::string& path) {
+    std::string text;
+    for (const char c : path)
+        if (c == ' ' || c == '\t' || c == '\n' || c == '\\')
+            text += fmt::format("\\{:03o}", static_cast<unsigned>(c));
+        else
+            text += c;
+    return text;
+}
+
+// The kernel names a registered file, and no more: its path, before Linux 6.12 the last part of it only. So
+// it is the description of that name, if there is one only.
+Result<std::int64_t> registered_file(const Table& table, const std::string& name) {
+    std::int64_t object = -1;
+    for (const auto& [id, other] : table.descriptions) {
+        const bool whole = name.find_first_of("/:") != std::string::npos;
+        const std::string path = escaped(other.link);
+        if (whole ? path != name : path.substr(path.rfind('/') + 1) != name) continue;
+        if (object >= 0)
+            return fail_code(
+                ExitCode::refused,
+                "is an io_uring with registered files, and {} is open more than once: which of them is "
+                "registered the kernel doesn't say",
+                name);
+        object = id;
+    }
+    if (object < 0)
+        return fail_code(
+            ExitCode::refused,
+            "is an io_uring with a registered file ({}) of which nobody has a descriptor: this can't be "
+            "saved",
+            name);
+    return object;
+}
+
+void read_buffers(std::string_view info, schema::IoUring& saved) {
+    const auto count = info_number(info, "UserBufs");
+    for (const auto& [slot, what] : slots(info, "UserBufs:")) {
+        saved.buffers.resize(std::max<std::size_t>(count, slot + 1));
+        unsigned long long address = 0, length = 0;
+        if (std::sscanf(what.c_str(), "0x%llx/%llu", &address, &length) == 2)
+            saved.buffers[slot] = {length == 0 ? 0 : address, length};
+    }
+}
+
 std::optional<std::uint32_t> word_at(const Holder& holder, ProgramAddress address) {
     const Fd memory(::open((proc_folder(holder) + "mem").c_str(), O_RDONLY | O_CLOEXEC));
     std::uint32_t word = 0;
@@ -288,6 +350,9 @@ Result<> describe_io_uring(Table& table, const Description& found, schema::Objec
     const auto shared = ring.shared.bytes(), requests = ring.requests.bytes();
     saved.ring.assign(shared.begin(), shared.end());
     saved.requests.assign(requests.begin(), requests.end());
+    saved.file_slots = static_cast<std::uint32_t>(info_number(found.info, "UserFiles"));
+    read_buffers(found.info, saved);
+    saved.holder = table.to_program(KernelId(found.holder.pid));
     object.what = std::move(saved);
     if (!hidden)
         table.of<RingsFound>().asked_later.emplace_back(found.who(), ::fcntl(found.fd(), F_DUPFD_CLOEXEC, 0));
@@ -303,8 +368,8 @@ Result<std::int64_t> mapped_ring(Table& table, const Holder& holder, const Mappi
     const bool of_requests = mapping.offset == IORING_OFF_SQES;
     if (!of_requests && mapping.offset != IORING_OFF_SQ_RING && mapping.offset != IORING_OFF_CQ_RING)
         return fail_there("a part of it only is mapped, or what isn't a queue: this can't be saved");
-    const auto& rings = table.of<RingsFound>().all;
-    for (const auto& [id, ring] : rings) {
+    auto& rings = table.of<RingsFound>().all;
+    for (auto& [id, ring] : rings) {
         // Between the kernel's words and the completions there is room; the first request isn't looked at
         // while nobody submits it.
         const std::uint32_t unused = of_requests ? 0 : ring.parameters.cq_off.cqes - 4;
@@ -316,13 +381,30 @@ Result<std::int64_t> mapped_ring(Table& table, const Holder& holder, const Mappi
             return fail_there("this kernel lets nobody but root see of which of several");
         if (same == Same::no) continue;
         if (!fits) return fail_there("is larger than such a ring has it (IORING_SETUP_SQE128 or CQE32)");
+        ring.mapped_by.insert(holder.pid);
         return id;
     }
     return fail_there("nobody has a descriptor of it, which can't be saved");
 }
 
-// Before the programs go on: what we have mapped keeps a ring alive that is closed.
-Result<> forget_rings(Table& table) {
+// What is registered is looked for when all descriptions are known. What we have mapped goes before the
+// programs go on: it keeps a ring alive that is closed.
+Result<> capture_rings(Table& table) {
+    for (const auto& [id, opened] : table.of<RingsFound>().all) {
+        auto& saved = *table.objects[static_cast<std::size_t>(id)].get<schema::IoUring>();
+        const Description& found = table.descriptions.at(id);
+        if (!saved.buffers.empty() && opened.mapped_by.size() > 1)
+            return fail_code(
+                ExitCode::refused,
+                "{}: is an io_uring with registered buffers that several processes have mapped: whose they "
+                "are the kernel doesn't say",
+                found.who());
+        for (const auto& [slot, name] : slots(found.info, "UserFiles:")) {
+            auto file = registered_file(table, name);
+            if (!file) return std::unexpected(std::move(file.error()).in(found.who()));
+            saved.files.push_back({slot, *file});
+        }
+    }
     table.of<RingsFound>().all.clear();
     return {};
 }

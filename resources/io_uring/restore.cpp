@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "resources/io_uring/schema_ring.h"
-#include "resources/restore/opening.h"
+#include "resources/restore/other.h"
 
 namespace cairn::restart {
 namespace {
@@ -133,6 +133,35 @@ Result<Fd> open_io_uring(Opening&, const schema::Object&, const schema::IoUring&
         return fail("io_uring: {} requests were taken, not {}", ring.taken(), saved.taken);
     ring.fill(saved);
     return ring.release();
+}
+
+// All objects are there by now.
+Result<> register_files(const schema::Object& object, int fd, AfterForest& after) {
+    const auto& saved = *object.get<schema::IoUring>();
+    if (saved.file_slots == 0) return {};
+    std::vector<int> numbers(saved.file_slots, -1);
+    std::vector<Lent> held;
+    for (const auto& file : saved.files) {
+        if (file.slot >= numbers.size())
+            return fail_code(ExitCode::damaged, "io_uring: slot {} of its files", file.slot);
+        held.push_back(TRY(after.lend(file.object)));
+        numbers[file.slot] = held.back().get();
+        if (!held.back())
+            return fail_code(ExitCode::refused,
+                             "an io_uring has object {} registered as a file, which only a process can "
+                             "open",
+                             file.object);
+    }
+    if (::syscall(SYS_io_uring_register, fd, IORING_REGISTER_FILES, numbers.data(), saved.file_slots) < 0)
+        return fail_errno("io_uring: {} registered files", saved.file_slots);
+    return {};
+}
+
+const std::vector<schema::RingBuffer>* buffers_of(const schema::Object& object,
+                                                  const schema::Process& process) {
+    const auto* saved = object.get<schema::IoUring>();
+    return saved == nullptr || saved->holder != process.pid || saved->buffers.empty() ? nullptr
+                                                                                      : &saved->buffers;
 }
 
 }  // namespace cairn::restart

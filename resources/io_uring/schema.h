@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "common/ids.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
@@ -15,8 +16,8 @@ struct RingFile {
 
 // A registered buffer (IORING_REGISTER_BUFFERS); without a length it is a free slot.
 struct RingBuffer {
-    std::uint64_t address = 0;  // in the memory of whoever has the ring mapped
-    std::uint64_t length = 0;   // bytes
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;  // bytes
 };
 
 struct IoUring {
@@ -32,6 +33,7 @@ struct IoUring {
     std::uint32_t file_slots = 0;  // 0: no files are registered
     std::vector<RingFile> files;   // those slots that have one
     std::vector<RingBuffer> buffers;
+    ProgramId holder;  // whose memory these are in
 };
 
 template <Struct<RingFile> S, class F>
@@ -58,6 +60,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_WITHIN(file_slots, 0, 1 << 20);
     CAIRN_FIELD(files);
     CAIRN_FIELD(buffers);
+    CAIRN_FIELD(holder);
 }
 
 }  // namespace cairn::schema

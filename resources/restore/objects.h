@@ -104,6 +104,12 @@ struct Notification {
     std::uint64_t queue = 0;
 };
 
+// Buffers of an io_uring: they are in the process's own memory.
+struct BuffersToRegister {
+    ProgramFd ring;
+    std::vector<schema::RingBuffer> buffers;
+};
+
 // What is put at its number by the restorer, when nothing of the restart's own is open any more.
 struct PostponedDescriptor {
     ProgramFd fd;
@@ -179,6 +185,9 @@ class ObjectSet {
 
     // What the process has asked to be told of by its message queues.
     [[nodiscard]] std::vector<Notification> notifications(const schema::Process& process) const;
+
+    // What the process has to register with its rings of io_uring once its memory is restored.
+    [[nodiscard]] std::vector<BuffersToRegister> ring_buffers(const schema::Process& process) const;
 
     // In the tool, once all processes have mapped their memory: owners and signals of descriptions
     // (F_SETOWN), seals that would have forbidden the mapping, settings of terminals; timers run from here

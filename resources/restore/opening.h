@@ -88,16 +88,17 @@ using Group = std::vector<const schema::Object*>;
 [[nodiscard]] std::map<std::int64_t, Group> groups(const schema::Objects& objects,
                                                    std::int64_t (*id_of)(const schema::Object&));
 
+// An object's descriptor in the tool; -1: it has none.
+using FindObject = std::function<int(std::int64_t object)>;
+
 // When the processes are there.
 struct AfterForest {
     const ObjectSetOptions& options;
     const proc::ClockOffsets& ahead;  // what the programs' clocks show more than the tool's
     std::vector<std::string>& notes;
     std::set<std::int64_t> terminals;  // set up already, by TerminalState::pair
+    std::function<Result<Lent>(std::int64_t object)> lend;
 };
-// An object's descriptor in the tool; -1: it has none.
-using FindObject = std::function<int(std::int64_t object)>;
-
 // The rooms' functions that resources/kinds.h names. A description that OpenOne returns gets its flags
 // (F_SETFL) from its caller, and is put where processes find it.
 template <class Saved>

@@ -27,4 +27,8 @@ using FindTarget = std::function<int(std::int64_t object)>;
                                                           const schema::Process& process);
 [[nodiscard]] std::uint64_t queue_of(const schema::Object& object);  // 0: no queue
 
+// Null: the object is no io_uring with registered buffers of this process.
+[[nodiscard]] const std::vector<schema::RingBuffer>* buffers_of(const schema::Object& object,
+                                                                const schema::Process& process);
+
 }  // namespace cairn::restart

@@ -216,9 +216,21 @@ std::vector<Notification> ObjectSet::notifications(const schema::Process& proces
     return all;
 }
 
+std::vector<BuffersToRegister> ObjectSet::ring_buffers(const schema::Process& process) const {
+    std::vector<BuffersToRegister> all;
+    std::set<std::int64_t> seen;
+    for (const schema::Descriptor& descriptor : process.descriptors) {
+        const auto found = state_->objects.find(descriptor.object);
+        const auto* buffers = found == state_->objects.end() ? nullptr : buffers_of(found->second, process);
+        if (buffers != nullptr && seen.insert(descriptor.object).second)
+            all.push_back({descriptor.fd, *buffers});
+    }
+    return all;
+}
+
 Result<> ObjectSet::after_forest(const ToKernel& to_kernel, const proc::ClockOffsets& ahead,
                                  std::vector<std::string>& notes) {
-    AfterForest after{state_->options, ahead, notes, {}};
+    AfterForest after{state_->options, ahead, notes, {}, [this](std::int64_t id) { return lend(id); }};
     for (const auto& [id, object] : state_->objects) {
         const auto held = TRY(lend(id));
         const int fd = held.get();

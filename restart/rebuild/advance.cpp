@@ -44,6 +44,8 @@ constexpr StepWords step_words[] = {
     {restorer::step_locks, "taking the lock or lease of a descriptor", true},
     {restorer::step_attach, "attaching a System V segment"},
     {restorer::step_undo, "promising again to undo what was done to System V semaphores (SEM_UNDO)", true},
+    {restorer::step_ring_buffers, "registering the buffers of the io_uring (`ulimit -l`?) at descriptor",
+     true},
     {restorer::step_notify, "asking for a notification (mq_notify) by the descriptor", true},
 };
 

@@ -25,6 +25,13 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
     std::vector<restorer::Notify> notifications;
     for (const auto& each : inherited.objects.notifications(process))
         notifications.push_back({each.fd.number(), each.signal, each.notify, 0, each.value});
+    std::vector<restorer::RingBuffers> rings;
+    for (const auto& each : inherited.objects.ring_buffers(process)) {
+        std::vector<std::uint64_t> vectors;  // struct iovec
+        for (const auto& [address, length] : each.buffers) vectors.insert(vectors.end(), {address, length});
+        rings.push_back({each.ring.number(), static_cast<std::uint32_t>(each.buffers.size()),
+                         block.add(vectors).value()});
+    }
 
     using restorer::Params;
     block.add(last, &Params::postponed, &Params::postponed_count);
@@ -32,6 +39,7 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
     block.add(late, &Params::late, &Params::late_count);
     block.add(locks, &Params::locks, &Params::lock_count);
     block.add(notifications, &Params::notifications, &Params::notification_count);
+    block.add(rings, &Params::ring_buffers, &Params::ring_buffers_count);
     block.add(rebuilding.told_children, &Params::stopped_children, &Params::stopped_children_count);
     auto& params = block.params();
     params.first_own = postponed.first_own;

@@ -145,6 +145,12 @@ struct Notify {  // mq_notify(2)
     std::uint64_t value;
 };
 
+struct RingBuffers {  // io_uring_register(2), IORING_REGISTER_BUFFERS
+    std::int32_t fd;
+    std::uint32_t count;
+    std::uint64_t vectors;  // address: struct iovec
+};
+
 struct IntervalTimer {  // struct itimerval
     std::int64_t interval_sec, interval_usec, left_sec, left_usec;
 };
@@ -187,6 +193,7 @@ enum Step : std::uint32_t {
     step_attach,
     step_undo,
     step_notify,
+    step_ring_buffers,
 };
 
 struct Params {
@@ -236,6 +243,7 @@ struct Params {
     std::uint64_t locks, lock_count;           // Lock
     std::uint64_t undo, undo_count;            // Undo
     std::uint64_t notifications, notification_count;  // Notify
+    std::uint64_t ring_buffers, ring_buffers_count;   // RingBuffers
     std::uint64_t attach_at;                          // a free place for the largest segment that is attached
     std::uint64_t stopped_children;  // int32_t pids whose stop the program has already waited for
     std::uint32_t stopped_children_count, drop_child_signals;

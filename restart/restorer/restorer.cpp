@@ -395,6 +395,15 @@ void ask_for_notifications(Params* params) {
     }
 }
 
+void register_buffers(Params* params) {
+    constexpr long register_buffers = 0;  // IORING_REGISTER_BUFFERS
+    const auto* all = at<RingBuffers>(params->ring_buffers);
+    for (std::uint64_t i = 0; i < params->ring_buffers_count; ++i)
+        must(params, step_ring_buffers,
+             call(SYS_io_uring_register, all[i].fd, register_buffers, all[i].vectors, all[i].count),
+             static_cast<std::uint64_t>(all[i].fd));
+}
+
 // 0: it is no thread of ours.
 KernelId kernel_tid(const Params* params, ProgramId tid) {
     const auto* threads = at<Thread>(params->threads);
@@ -484,6 +493,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params*
     take_locks(params);
     promise_undo(params);
     ask_for_notifications(params);
+    register_buffers(params);
     trap();
 }
 

@@ -1,12 +1,17 @@
 // io_uring(7): rings in which nothing is under way: a file's bytes by one; a thread asleep in another for
 // what it completes, as database servers have it; completions that nobody has taken, around the end of their
 // queue; requests that are there and not submitted; a queue with places that lead to none; one that a child
-// has too. The counts of the queues, which programs keep copies of, go on.
+// has too. The counts of the queues, which programs keep copies of, go on. Registered files and buffers, with
+// free slots among them.
+// ci: exact user
+// rain: soak
+// narrow: none
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,9 +38,9 @@ class Ring {
         if (fd_ < 0) test::skip("io_uring is not allowed");
         const auto& sq = parameters_.sq_off;
         const auto& cq = parameters_.cq_off;
-        const std::size_t length = std::max(sq.array + parameters_.sq_entries * sizeof(unsigned),
-                                            cq.cqes + parameters_.cq_entries * sizeof(io_uring_cqe));
-        shared_ = map(length, IORING_OFF_SQ_RING);
+        length_ = std::max<std::size_t>(sq.array + parameters_.sq_entries * sizeof(unsigned),
+                                        cq.cqes + parameters_.cq_entries * sizeof(io_uring_cqe));
+        shared_ = map(length_, IORING_OFF_SQ_RING);
         requests_ = reinterpret_cast<io_uring_sqe*>(
             map(parameters_.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES));
     }
@@ -97,6 +102,10 @@ class Ring {
             take(i, 0);
         }
     }
+    void keep_from_children() const {
+        CHECK(madvise(shared_, length_, MADV_DONTFORK) == 0);
+        CHECK(madvise(requests_, parameters_.sq_entries * sizeof(io_uring_sqe), MADV_DONTFORK) == 0);
+    }
     [[nodiscard]] unsigned dropped() const { return word(parameters_.sq_off.dropped); }
     [[nodiscard]] unsigned taken() const { return word(parameters_.sq_off.head); }
     [[nodiscard]] unsigned posted() const { return word(parameters_.cq_off.tail); }
@@ -117,6 +126,7 @@ class Ring {
     unsigned char* shared_ = nullptr;
     io_uring_sqe* requests_ = nullptr;
     unsigned prepared_ = 0;
+    std::size_t length_ = 0;
 };
 
 void transfer(Ring& ring, std::uint8_t opcode, int file, char* bytes, unsigned length, std::uint64_t offset) {
@@ -128,6 +138,37 @@ void transfer(Ring& ring, std::uint8_t opcode, int file, char* bytes, unsigned l
     request.off = offset;
     ring.submit(1);
     ring.take(number, static_cast<int>(length));
+}
+
+// The end that has something to be read, the other one has the next number.
+int socket_with(const char* text) {
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 && ends[1] == ends[0] + 1 &&
+          write(ends[1], text, 1) == 1);
+    return ends[0];
+}
+
+// Slot 1 is a file, 3 a socket; buffer 0 has 8192 bytes, 1 has 100.
+void use_fixed(Ring& fixed, unsigned round, char* first, char* second, int socket_end) {
+    const auto ask = [&](std::uint8_t opcode, int slot, char* bytes, unsigned length, int result) {
+        auto& request = fixed.prepare(opcode, round);
+        request.fd = slot;
+        request.flags = IOSQE_FIXED_FILE;
+        request.buf_index = opcode == IORING_OP_WRITE_FIXED ? 1 : 0;
+        request.addr = reinterpret_cast<std::uint64_t>(bytes);
+        request.len = length;
+        request.off = slot == 1 ? 1 << 20 : 0;
+        fixed.submit(1);
+        fixed.take(round, result);
+    };
+    std::snprintf(second, 100, "fixed %u", round);
+    ask(IORING_OP_WRITE_FIXED, 1, second, 100, 100);
+    ask(IORING_OP_READ_FIXED, 1, first + 4000, 100, 100);
+    CHECK(std::strcmp(first + 4000, second) == 0);
+    char byte = 0;
+    ask(IORING_OP_READ, 3, &byte, 1, 1);
+    CHECK(byte == 'x' && write(socket_end + 1, "x", 1) == 1);
+    ask(IORING_OP_READ, 2, &byte, 1, -EBADF);
 }
 
 }  // namespace
@@ -157,6 +198,16 @@ int main() {
     gaps.prepare_none();
     gaps.submit();
     CHECK(gaps.dropped() == 1 && gaps.taken() == 4 && gaps.posted() == 3);
+
+    Ring fixed(8);
+    const int socket_end = socket_with("x");
+    const int numbers[] = {-1, file, -1, socket_end};
+    CHECK(syscall(SYS_io_uring_register, fixed.fd(), IORING_REGISTER_FILES, numbers, 4) == 0);
+    static char first[8192], second[100];
+    const iovec pieces[] = {{first, sizeof first}, {second, sizeof second}};
+    CHECK(syscall(SYS_io_uring_register, fixed.fd(), IORING_REGISTER_BUFFERS, pieces, 2) == 0);
+    // A child that had it mapped could have registered them as well.
+    fixed.keep_from_children();
 
     int orders[2], answers[2];
     CHECK(pipe(orders) == 0 && pipe(answers) == 0);
@@ -201,6 +252,8 @@ int main() {
         idle.prepare(IORING_OP_NOP, round);
         idle.prepare(IORING_OP_NOP, round + 1);
         idle.publish();
+
+        use_fixed(fixed, round, first, second, socket_end);
 
         CHECK(gaps.dropped() == round && gaps.taken() - gaps.posted() == round);
         gaps.turn(3);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -157,7 +158,38 @@ template <unsigned flags>
 pid_t io_uring() {
     io_uring_params parameters = {};
     parameters.flags = flags;
-    if (syscall(SYS_io_uring_setup, 4, &parameters) < 0) test::skip("io_uring is not allowed");
+    const long ring = syscall(SYS_io_uring_setup, 4, &parameters);
+    if (ring < 0) test::skip("io_uring is not allowed");
+    return 0;
+}
+
+pid_t io_uring_under_way() {
+    io_uring_params parameters = {};
+    const int ring = static_cast<int>(syscall(SYS_io_uring_setup, 4, &parameters));
+    if (ring < 0) test::skip("io_uring is not allowed");
+    const auto map = [ring](off_t offset) {
+        void* at = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring, offset);
+        CHECK(at != MAP_FAILED);
+        return static_cast<unsigned char*>(at);
+    };
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    auto* request = reinterpret_cast<io_uring_sqe*>(map(IORING_OFF_SQES));
+    request->opcode = IORING_OP_POLL_ADD;
+    request->fd = ends[0];
+    request->poll32_events = 1;  // POLLIN
+    __atomic_store_n(reinterpret_cast<unsigned*>(map(IORING_OFF_SQ_RING) + parameters.sq_off.tail), 1,
+                     __ATOMIC_RELEASE);
+    CHECK(syscall(SYS_io_uring_enter, ring, 1, 0, 0, nullptr, 0) == 1);
+    return 0;
+}
+
+pid_t io_uring_with_an_eventfd() {
+    io_uring_params parameters = {};
+    const long ring = syscall(SYS_io_uring_setup, 4, &parameters);
+    if (ring < 0) test::skip("io_uring is not allowed");
+    const int event = eventfd(0, 0);
+    CHECK(event >= 0 && syscall(SYS_io_uring_register, ring, IORING_REGISTER_EVENTFD, &event, 1) == 0);
     return 0;
 }
 
@@ -296,7 +328,8 @@ constexpr Kind kinds[] = {
     {"memory", shared_memory},
     {"vfork", asleep_in_vfork},
     {"io-uring-thread", io_uring<IORING_SETUP_SQPOLL>},
-    {"io-uring", io_uring<0>},
+    {"io-uring", io_uring_under_way},
+    {"io-uring-eventfd", io_uring_with_an_eventfd},
     {"thread pidfd", pidfd_of_a_thread},
     {"queue", queue_that_notifies_a_thread},
     {"huge pages", huge_pages},
