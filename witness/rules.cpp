@@ -86,6 +86,12 @@ constexpr std::array all{
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(tfd|inotify wd) .*", "the inode of what is watched, where it has no name",
          "(?:ino:|f_handle:)[0-9a-f]+", How::in_parts},
     Rule{"[0-9]+/map/[^/]*/file", "so are inodes of what is in no folder", "00:01 ([0-9]+) .*", How::renamed},
+    Rule{"[0-9]+/map/[^/]*/file", "and of rings of io_uring", "00:[0-9a-f]+ ([0-9]+) anon_inode:.*",
+         How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/fdinfo/ *[0-9]+", "files that are registered with an io_uring: the same numbers",
+         "(?:pipe:\\[|socket:\\[)([0-9]+)\\]", How::renamed},
+    Rule{".*/status/VmPin",
+         "registered buffers of an io_uring are counted for who has set the ring up: the restart"},
     Rule{"[0-9]+/fd/[0-9]+/fcntl/flags of the opening",
          "O_LARGEFILE and O_NOFOLLOW say how open(2) went, and nothing of what is open now; a file that is "
          "opened "

@@ -18,7 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -39,11 +38,9 @@ constexpr std::uint32_t completion_of_buffer = 1, completion_has_more = 2, compl
 // How long the group stands still for what a disk is about to complete.
 constexpr auto patience = std::chrono::milliseconds(100);
 
-// What can't be told for a process of several rings is whose memory is mapped where: they are all of one
-// inode. So a byte that nobody uses is changed through our mapping and looked for in the process.
-enum class Same { yes, no, unreadable };
-
 struct Opened {
+    ino_t inode = 0;
+    bool hidden = false;  // whether an eventfd is told of completions can't be asked
     io_uring_params parameters{};
     RingMemory shared, requests;
     std::set<pid_t> mapped_by;
@@ -285,43 +282,6 @@ void read_buffers(std::string_view info, schema::IoUring& saved) {
     }
 }
 
-std::optional<std::uint32_t> word_at(const Holder& holder, ProgramAddress address) {
-    const Fd memory(::open((proc_folder(holder) + "mem").c_str(), O_RDONLY | O_CLOEXEC));
-    std::uint32_t word = 0;
-    if (!memory ||
-        ::pread(memory.get(), &word, sizeof word, static_cast<off_t>(address.value())) != sizeof word)
-        return {};
-    return word;
-}
-
-// Before Linux 6.10 nobody else can read the memory of a ring. Root sees which page it is.
-std::uint64_t frame_of(const std::string& folder, std::uint64_t address) {
-    constexpr std::uint64_t number = (std::uint64_t{1} << 55) - 1;
-    const Fd pagemap(::open((folder + "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-    std::uint64_t entry = 0;
-    if (::pread(pagemap.get(), &entry, sizeof entry,
-                static_cast<off_t>(address / image_page * sizeof entry)) != sizeof entry)
-        return 0;
-    return entry & number;
-}
-
-Same is_same(const RingMemory& ours, std::uint32_t offset, const Holder& holder, ProgramAddress start) {
-    const std::uint32_t before = ours.load(offset);
-    bool same = true;
-    for (const std::uint32_t value : {~before, before}) {
-        ours.store(offset, value);
-        const auto there = word_at(holder, start + offset);
-        ours.store(offset, before);
-        if (!there) {
-            const auto frame = frame_of("/proc/self/", reinterpret_cast<std::uintptr_t>(ours.bytes().data()));
-            if (frame == 0) return Same::unreadable;
-            return frame == frame_of(proc_folder(holder), start.value()) ? Same::yes : Same::no;
-        }
-        same = same && *there == value;
-    }
-    return same ? Same::yes : Same::no;
-}
-
 }  // namespace
 
 Result<> describe_io_uring(Table& table, const Description& found, schema::Object& object) {
@@ -348,6 +308,8 @@ Result<> describe_io_uring(Table& table, const Description& found, schema::Objec
     saved.taken = counts.taken;
     saved.posted = counts.posted;
     const auto shared = ring.shared.bytes(), requests = ring.requests.bytes();
+    ring.inode = found.status.st_ino;
+    ring.hidden = hidden;
     saved.ring.assign(shared.begin(), shared.end());
     saved.requests.assign(requests.begin(), requests.end());
     saved.file_slots = static_cast<std::uint32_t>(info_number(found.info, "UserFiles"));
@@ -368,19 +330,17 @@ Result<std::int64_t> mapped_ring(Table& table, const Holder& holder, const Mappi
     const bool of_requests = mapping.offset == IORING_OFF_SQES;
     if (!of_requests && mapping.offset != IORING_OFF_SQ_RING && mapping.offset != IORING_OFF_CQ_RING)
         return fail_there("a part of it only is mapped, or what isn't a queue: this can't be saved");
+    // Before Linux 5.16 all rings are of one inode, and what is in their memory nobody else can read.
     auto& rings = table.of<RingsFound>().all;
+    const auto of_inode =
+        std::ranges::count(rings, mapping.inode, [](const auto& ring) { return ring.second.inode; });
+    if (of_inode > 1) return fail_there("this kernel doesn't tell of which of several");
     for (auto& [id, ring] : rings) {
-        // Between the kernel's words and the completions there is room; the first request isn't looked at
-        // while nobody submits it.
-        const std::uint32_t unused = of_requests ? 0 : ring.parameters.cq_off.cqes - 4;
-        const auto same = is_same(of_requests ? ring.requests : ring.shared, unused, holder, mapping.start);
+        if (ring.inode != mapping.inode) continue;
         const std::size_t most =
             (of_requests ? requests_length(ring.parameters) : ring_length(ring.parameters)) + image_page - 1;
-        const bool fits = mapping.end - mapping.start <= most / image_page * image_page;
-        if (same == Same::unreadable && rings.size() > 1)
-            return fail_there("this kernel lets nobody but root see of which of several");
-        if (same == Same::no) continue;
-        if (!fits) return fail_there("is larger than such a ring has it (IORING_SETUP_SQE128 or CQE32)");
+        if (mapping.end - mapping.start > most / image_page * image_page)
+            return fail_there("is larger than such a ring has it (IORING_SETUP_SQE128 or CQE32)");
         ring.mapped_by.insert(holder.pid);
         return id;
     }
@@ -398,6 +358,13 @@ Result<> capture_rings(Table& table) {
                 ExitCode::refused,
                 "{}: is an io_uring with registered buffers that several processes have mapped: whose they "
                 "are the kernel doesn't say",
+                found.who());
+        if (opened.hidden && std::ranges::any_of(table.objects, &schema::Object::is<schema::Eventfd>))
+            return fail_code(
+                ExitCode::refused,
+                "{}: is an io_uring that only one thread may enter (IORING_SETUP_SINGLE_ISSUER), and the "
+                "kernel doesn't say whether one of the group's eventfds is told of its completions: this "
+                "can't be saved",
                 found.who());
         for (const auto& [slot, name] : slots(found.info, "UserFiles:")) {
             auto file = registered_file(table, name);
