@@ -38,13 +38,13 @@ std::uint64_t data_of(const Ring& ring, std::uint32_t completion) {
     return found.user_data;
 }
 
-bool is_allowed() {
+bool rings_are_allowed() {
     io_uring_params parameters{};
     return static_cast<bool>(set_up_ring(1, 2, parameters));
 }
 
 TEST(ObjectsIoUring, WithItsCountsAndWhatIsUnread) {
-    if (!is_allowed()) GTEST_SKIP() << "no io_uring";
+    if (!rings_are_allowed()) GTEST_SKIP() << "no io_uring";
     io_uring_params parameters{};
     (void)set_up_ring(4, 8, parameters);
     Stopped process([] {
@@ -71,7 +71,7 @@ TEST(ObjectsIoUring, WithItsCountsAndWhatIsUnread) {
 }
 
 TEST(ObjectsIoUring, WithAnEventfdIsRefused) {
-    if (!is_allowed()) GTEST_SKIP() << "no io_uring";
+    if (!rings_are_allowed()) GTEST_SKIP() << "no io_uring";
     expect_refused(
         [] {
             io_uring_params own{};
