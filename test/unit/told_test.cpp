@@ -7,29 +7,29 @@
 namespace cairn::coordinator {
 namespace {
 
-using Notes = std::vector<std::string>;
-using enum Told::Audience;
+using Words = std::vector<std::string>;
+constexpr auto to_client = Told::Audience::client, to_log = Told::Audience::log;
 
 TEST(Told, eachNoteOnce) {
     Told told;
-    EXPECT_EQ(told.news({"a", "b"}, client), (Notes{"a", "b"}));
-    EXPECT_EQ(told.news({"a", "b"}, client), Notes{});
-    EXPECT_EQ(told.news({"a", "c", "b"}, client), Notes{"c"});
+    EXPECT_EQ(told.news({"a", "b"}, to_client), (Words{"a", "b"}));
+    EXPECT_EQ(told.news({"a", "b"}, to_client), Words{});
+    EXPECT_EQ(told.news({"a", "c", "b"}, to_client), Words{"c"});
 }
 
 TEST(Told, whatOnlyTheLogHasHeardIsNewToAClient) {
     Told told;
-    EXPECT_EQ(told.news({"a"}, log), Notes{"a"});
-    EXPECT_EQ(told.news({"a"}, log), Notes{});
-    EXPECT_EQ(told.news({"a"}, client), Notes{"a"});
-    EXPECT_EQ(told.news({"b"}, client), Notes{"b"});
-    EXPECT_EQ(told.news({"a", "b"}, log), Notes{});
+    EXPECT_EQ(told.news({"a"}, to_log), Words{"a"});
+    EXPECT_EQ(told.news({"a"}, to_log), Words{});
+    EXPECT_EQ(told.news({"a"}, to_client), Words{"a"});
+    EXPECT_EQ(told.news({"b"}, to_client), Words{"b"});
+    EXPECT_EQ(told.news({"a", "b"}, to_log), Words{});
 }
 
 TEST(Told, forgetsBeforeItGrowsForEver) {
     Told told;
-    for (int i = 0; i < 5000; ++i) static_cast<void>(told.news({fmt::format("note {}", i)}, log));
-    EXPECT_EQ(told.news({"note 0"}, log), Notes{"note 0"});
+    for (int i = 0; i < 5000; ++i) static_cast<void>(told.news({fmt::format("note {}", i)}, to_log));
+    EXPECT_EQ(told.news({"note 0"}, to_log), Words{"note 0"});
 }
 
 }  // namespace
