@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "common/fd.h"
 #include "common/proc.h"
@@ -98,6 +100,20 @@ bool same_file(int one, int other) {
            first.st_ino == second.st_ino;
 }
 
+int kcmp_type(Common what) {
+    switch (what) {
+        case Common::memory:
+            return KCMP_VM;
+        case Common::descriptors:
+            return KCMP_FILES;
+        case Common::folders:
+            return KCMP_FS;
+        case Common::semaphore_undo:
+            return KCMP_SYSVSEM;
+    }
+    std::abort();
+}
+
 }  // namespace
 
 bool kcmp_is_allowed() {
@@ -124,6 +140,22 @@ bool share_folders(pid_t pid, pid_t one, pid_t other) {
     };
     return link(one, "cwd") == link(other, "cwd") && link(one, "root") == link(other, "root") &&
            mask(one) == mask(other);
+}
+
+std::optional<std::pair<pid_t, pid_t>> find_common(Common what, const std::vector<pid_t>& tids) {
+    const int type = kcmp_type(what);
+    // kcmp says 1 for the lesser of two, by an order that is the kernel's own. A set, because it stays sound
+    // where the order changes: in who is killed meanwhile there is nothing any more.
+    const auto less = [type](pid_t one, pid_t other) { return kcmp(one, other, type) == 1; };
+    std::set<pid_t, decltype(less)> seen(less);
+    for (const pid_t tid : tids) {
+        if (kcmp(tid, tid, type) != 0) continue;  // forbidden, or it has gone
+        // Whoever has never undone an operation on a semaphore has no list for it, and neither have we.
+        if (what == Common::semaphore_undo && kcmp(::getpid(), tid, type) == 0) continue;
+        const auto [found, is_new] = seen.insert(tid);
+        if (!is_new && kcmp(*found, tid, type) == 0) return std::pair{*found, tid};
+    }
+    return {};
 }
 
 Result<bool> same_description(int one, int other) {

@@ -5,6 +5,10 @@
 
 #include <sys/types.h>
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "common/error.h"
 
 namespace cairn {
@@ -20,6 +24,13 @@ namespace cairn {
 [[nodiscard]] bool share_descriptors(pid_t pid, pid_t one, pid_t other);
 // Working directory, root directory and umask. Without kcmp, those that are equal are taken for shared.
 [[nodiscard]] bool share_folders(pid_t pid, pid_t one, pid_t other);
+
+// What clone(2) lets processes have in common: CLONE_VM, CLONE_FILES, CLONE_FS, CLONE_SYSVSEM.
+enum class Common { memory, descriptors, folders, semaphore_undo };
+
+// Two of these that have it in common, each a thread of a process of its own. They have to stand still; who
+// is killed meanwhile may be taken for somebody else who is. Without kcmp none is found.
+[[nodiscard]] std::optional<std::pair<pid_t, pid_t>> find_common(Common what, const std::vector<pid_t>& tids);
 
 // Do these descriptors of ours lead to one open file description?
 [[nodiscard]] Result<bool> same_description(int one, int other);

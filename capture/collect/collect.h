@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -61,5 +62,8 @@ void note_outer_leaders(const proc::Stat& stat, const std::set<pid_t>& ours, sch
 // What we can't save is refused before anything is asked of the process. (Seccomp filters, which could kill
 // it for the agent's system calls, are collect_threads()'s to judge.)
 [[nodiscard]] Result<> refuse_unsupported(const StoppedProcess& process);
+
+// What processes have in common by clone(2) each of them would have for itself after a restart.
+[[nodiscard]] Result<> refuse_sharing(const std::map<pid_t, StoppedProcess>& processes);
 
 }  // namespace cairn::capture

@@ -112,7 +112,8 @@ Result<> refuse_namespaces(const StoppedProcess& process) {
                                      {"net", "network"},
                                      {"uts", "host name"},
                                      {"ipc", "System V IPC"},
-                                     {"user", "user"}}) {
+                                     {"user", "user"},
+                                     {"cgroup", "cgroup"}}) {
         const ino_t ours = namespace_of(fmt::format("/proc/self/ns/{}", file));
         for (const auto& thread : process.threads) {
             const std::string theirs = fmt::format("/proc/{}/task/{}/ns/", process.pid, thread.tid);
@@ -123,6 +124,27 @@ Result<> refuse_namespaces(const StoppedProcess& process) {
                              "{} is in another {} namespace than the session's coordinator (unshare, setns), "
                              "which can't be saved",
                              proc::label(process.pid), name);
+        }
+    }
+    return {};
+}
+
+// A thread may have chosen another pid or time namespace for its children than it is in itself (unshare,
+// setns): those that it makes after a restart would be born into its own. A pid namespace that has no process
+// yet has no file (fs/proc/namespaces.c). pid_for_children is there since Linux 4.12, time_for_children since
+// 5.6.
+Result<> refuse_namespaces_of_children(const StoppedProcess& process) {
+    for (const std::string own : {"pid", "time"}) {
+        const std::string for_children = own + "_for_children";
+        if (namespace_of("/proc/self/ns/" + for_children) == 0) continue;
+        for (const auto& thread : process.threads) {
+            const std::string theirs = fmt::format("/proc/{}/task/{}/ns/", process.pid, thread.tid);
+            const ino_t its = thread.leader_dead ? 0 : namespace_of(theirs + own);
+            if (its == 0 || its == namespace_of(theirs + for_children)) continue;
+            return fail_code(ExitCode::refused,
+                             "{} has another {} namespace for its children than for itself (unshare, setns), "
+                             "which can't be saved",
+                             proc::label(process.pid), own);
         }
     }
     return {};
@@ -147,6 +169,7 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
                          "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
                          proc::label(process.pid));
     CHECK_OK(refuse_namespaces(process));
+    CHECK_OK(refuse_namespaces_of_children(process));
     if (const auto cs = process.first_living().registers.cs; cs != 0x33)
         return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
     return {};

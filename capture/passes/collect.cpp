@@ -107,6 +107,7 @@ Result<> ask_for_stops(const Setting& setting, Members& members) {
 
 Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group& group) {
     setting.reporter.phase("collect");
+    CHECK_OK(refuse_sharing(group.stopped.processes()));
     Members members(setting);
     std::uint32_t index = 0;
     for (auto& [pid, process] : group.stopped.processes()) {

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -123,6 +124,37 @@ pid_t shared_memory() {
     CHECK(child > 0);
     while (!ready) test::nap(1);
     return child;
+}
+
+// A child of a clone(2) that leaves it something in common with its parent, made after `prepare`.
+template <unsigned long flag, void (*prepare)()>
+pid_t shared_by_clone() {
+    prepare();
+    const auto child = static_cast<pid_t>(syscall(SYS_clone, flag | SIGCHLD, nullptr, nullptr, nullptr, 0));
+    CHECK(child >= 0);
+    if (child == 0) {
+        syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) syscall(SYS_pause);
+    }
+    return child;
+}
+void nothing() {}
+// The kernel keeps a list of what is to be undone as soon as there is something.
+void have_to_undo() {
+    const int semaphore = semget(IPC_PRIVATE, 1, 0600);
+    sembuf more = {0, 1, SEM_UNDO};
+    CHECK(semaphore >= 0 && semop(semaphore, &more, 1) == 0 && semctl(semaphore, 0, IPC_RMID) == 0);
+}
+
+// Two children of a parent that has nothing in common with them.
+pid_t shared_by_siblings() {
+    const pid_t parent = fork();
+    if (parent == 0) {
+        shared_by_clone<CLONE_FILES | CLONE_PARENT, nothing>();
+        for (;;) pause();
+    }
+    test::nap(100);
+    return parent;
 }
 
 // proc(5), field 3 of stat; D: asleep in the kernel, and no signal wakes it.
@@ -325,7 +357,14 @@ constexpr Kind kinds[] = {
     {"mounts", namespace_of_its_own<CLONE_NEWNS>},
     {"ipc", namespace_of_its_own<CLONE_NEWIPC>},
     {"users", namespace_of_its_own<CLONE_NEWUSER>},
+    {"cgroups", namespace_of_its_own<CLONE_NEWCGROUP>},
+    {"pids of children", namespace_of_its_own<CLONE_NEWPID>},
+    {"clocks of children", namespace_of_its_own<CLONE_NEWTIME>},
     {"memory", shared_memory},
+    {"descriptor table", shared_by_clone<CLONE_FILES, nothing>},
+    {"descriptor table, siblings", shared_by_siblings},
+    {"folders", shared_by_clone<CLONE_FS, nothing>},
+    {"semaphore undo", shared_by_clone<CLONE_SYSVSEM, have_to_undo>},
     {"vfork", asleep_in_vfork},
     {"io-uring-thread", io_uring<IORING_SETUP_SQPOLL>},
     {"io-uring", io_uring_under_way},
