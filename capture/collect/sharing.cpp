@@ -24,8 +24,8 @@ constexpr Shareable shareables[] = {
 
 }  // namespace
 
-// It may be over at the next look: exec leaves the common memory, descriptors and list, and a short-lived
-// child of such a clone ends. Two that are just being killed have nothing any more, which compares as equal.
+// It may be over at the next look: exec leaves common memory and descriptors, and a short-lived child of such
+// a clone ends. Two that are just being killed have nothing any more, which compares as equal.
 Result<> refuse_sharing(const std::map<pid_t, StoppedProcess>& processes) {
     std::vector<pid_t> tids;
     std::map<pid_t, pid_t> process_of;

@@ -66,9 +66,9 @@ Result<bool> refuses_again(int epoll, ProgramFd watched, int target) {
         epoll = held.get();
     }
     if (number != target) {
-        const bool still_open = ::fcntl(number, F_GETFD) >= 0;
-        if (still_open) moved.reset(::fcntl(number, F_DUPFD_CLOEXEC, 0));
-        if ((still_open && !moved) || ::dup3(target, number, O_CLOEXEC) < 0)
+        const bool taken = ::fcntl(number, F_GETFD) >= 0;
+        if (taken) moved.reset(::fcntl(number, F_DUPFD_CLOEXEC, 0));
+        if ((taken && !moved) || ::dup3(target, number, O_CLOEXEC) < 0)
             return fail_errno(
                 "the target of an epoll can't be put at number {}, where it is looked for since kcmp is "
                 "forbidden",

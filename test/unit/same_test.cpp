@@ -21,6 +21,9 @@
 #include <csignal>
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
+#include <utility>
+#include <vector>
 
 #include "common/fd.h"
 
@@ -144,6 +147,44 @@ TEST(Same, MemoryWithoutKcmp) {
 
 TEST(Same, ThreadsWithoutKcmp) {
     EXPECT_EQ(in_child(true, &check_threads), 0);
+}
+
+// Children that wait to be killed: as many as there are flags.
+std::vector<pid_t> clones_with(std::initializer_list<unsigned long> flags) {
+    std::vector<pid_t> children;
+    for (const unsigned long flag : flags) {
+        const auto child =
+            static_cast<pid_t>(::syscall(SYS_clone, flag | SIGCHLD, nullptr, nullptr, nullptr, 0));
+        if (child == 0)
+            for (;;) ::pause();
+        children.push_back(child);
+    }
+    return children;
+}
+
+void end_clones(const std::vector<pid_t>& children) {
+    for (const pid_t child : children) {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+    }
+}
+
+TEST(Same, WhatAForkLeavesIsNotCommon) {
+    const auto children = clones_with({0, 0, 0, 0, 0});
+    for (const auto what : {Common::memory, Common::descriptors, Common::folders, Common::semaphore_undo})
+        EXPECT_FALSE(find_common(what, children).has_value());
+    end_clones(children);
+}
+
+TEST(Same, WhatACloneLeavesIsCommon) {
+    if (!kcmp_is_allowed()) GTEST_SKIP() << "kcmp is not allowed";
+    const auto children = clones_with({0, CLONE_FILES, 0, CLONE_FS, 0, CLONE_FS, CLONE_FILES, 0});
+    using Pair = std::pair<pid_t, pid_t>;
+    EXPECT_EQ(find_common(Common::descriptors, children), Pair(children[1], children[6]));
+    EXPECT_EQ(find_common(Common::folders, children), Pair(children[3], children[5]));
+    EXPECT_FALSE(find_common(Common::memory, children).has_value());
+    EXPECT_FALSE(find_common(Common::semaphore_undo, children).has_value());
+    end_clones(children);
 }
 
 // What the others stand in for.
