@@ -25,7 +25,6 @@ KINDS = {
     "pids of children": r"has another pid namespace for its children",
     "clocks of children": r"has another time namespace for its children",
     "descriptor table": r"shares its descriptor table with \d+ \(refused\) \(clone with CLONE_FILES\)",
-    "descriptor table, siblings": r"shares its descriptor table with \d+ \(refused\) \(clone with CLONE_FILES\)",
     "folders": r"shares its working folder, root folder and umask with \d+ \(refused\) \(clone with CLONE_FS\)",
     "semaphore undo": r"shares its list of semaphore operations to be undone with",
     "memory": r"shares the memory of \d+ \(refused\) \(clone with CLONE_VM\)",
