@@ -9,6 +9,7 @@ namespace {
 
 // How long to wait for what passes and could be left out with a note.
 constexpr auto short_patience = std::chrono::seconds(2);
+constexpr auto shortest_patience = std::chrono::milliseconds(200);
 
 AgentRun* agent_in(Members& members, pid_t pid) {
     const auto member =
@@ -25,6 +26,7 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
     options.np = np;
     options.self_contained = request.self_contained;
     options.may_wait = !request.joint && Clock::now() - ahead.began < short_patience;
+    options.may_wait_briefly = options.may_wait && Clock::now() - ahead.began < shortest_patience;
     options.external = request.external;
     if (request.joint) {
         options.meet.connections = [&reporter = setting.reporter](const auto& ours) {

@@ -107,6 +107,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(type);
     CAIRN_FIELD(start);
     CAIRN_FIELD(length);
+    CAIRN_FIELD(breaking);
 }
 
 template <Struct<SemaphoreUndo> S, class F>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "common/program_fd.h"
 
@@ -17,9 +18,10 @@ enum class LockKind {
 
 struct FileLock {
     LockKind kind = LockKind::posix;
-    ProgramFd fd;                        // a descriptor of the process that leads to the description
-    std::int32_t type = 0;               // F_RDLCK, F_WRLCK (flock: shared, exclusive)
-    std::int64_t start = 0, length = 0;  // bytes; length 0: to the end of the file, however long it gets
+    ProgramFd fd;                          // a descriptor of the process that leads to the description
+    std::int32_t type = 0;                 // F_RDLCK, F_WRLCK (flock: shared, exclusive)
+    std::int64_t start = 0, length = 0;    // bytes; length 0: to the end of the file, however long it gets
+    std::optional<std::int32_t> breaking;  // of a lease that is being broken: what it has to become (F_*LCK)
 };
 
 }  // namespace cairn::schema

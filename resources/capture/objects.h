@@ -81,6 +81,8 @@ struct ObjectOptions {
     const Region* region = nullptr;  // where sockets' names are; null: none have others than the kernel says
     // What passes soon is waited for (Error::passing) even if it could be left out with a note.
     bool may_wait = false;
+    // The same of what a program that isn't busy does away with at once.
+    bool may_wait_briefly = false;
     bool self_contained = false;  // the contents of files that are executed or mapped privately are saved
 };
 

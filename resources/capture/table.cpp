@@ -91,7 +91,7 @@ Result<std::int64_t> Table::enter(Description found) {
     found.duplicates = &duplicates;
     const Description& kept = descriptions.emplace(object.id, std::move(found)).first->second;
     duplicates.add(kept);
-    CHECK_OK(note_leases(*this, kept));
+    note_leases(*this, kept);
     if (auto done = describe_object(*this, kept, object); !done)
         return std::unexpected(std::move(done.error()).in(kept.who()));
     return object.id;

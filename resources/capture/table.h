@@ -108,6 +108,11 @@ struct Located {
 // memory/capture.cpp
 [[nodiscard]] Result<std::int64_t> back(Table& table, const Description& found, const Located& place);
 
+// packet/capture.cpp
+// The socket whose ring this is.
+[[nodiscard]] Result<std::int64_t> mapped_ring(const Table& table, const Holder& holder,
+                                               const Mapping& mapping);
+
 // launcher/capture.cpp
 void note_rank(Table& table, const Holder& holder, std::span<const schema::Descriptor> descriptors);
 // Null: this socket doesn't lead to an MPI launcher (PMI 1).
@@ -136,7 +141,7 @@ using Locks = std::vector<schema::FileLock>;
 // whole group.
 void add_locks(Table& table, pid_t holder, const Locks& found, bool new_in_group);
 // Before anything opens the file.
-[[nodiscard]] Result<> note_leases(Table& table, const Description& found);
+void note_leases(Table& table, const Description& found);
 [[nodiscard]] bool has_lease(const Table& table, Inode inode);  // opening it would break the lease
 
 }  // namespace cairn::capture

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
@@ -108,8 +109,17 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
     if (on(found.fd(), PROC_SUPER_MAGIC)) {
         // Its size is 0 and its inode another at each look: only the path says what it is.
         object.path = program_path(table, found.link);
-        object.deleted = object.path.ends_with(deleted_mark);
-        if (object.deleted) table.note("{} is {}: its process has gone", found.who(), found.link);
+        // Its process has gone. The kernel marks such a file in its name or it doesn't.
+        object.deleted =
+            object.path.ends_with(deleted_mark) ||
+            (found.link.starts_with("/proc/") && ::access(found.link.c_str(), F_OK) != 0 && errno == ENOENT);
+        int process = 0, thread = 0;
+        if (!object.deleted && std::sscanf(found.link.c_str(), "/proc/%d/task/%d", &process, &thread) == 2 &&
+            process != thread)
+            return fail_code(ExitCode::refused,
+                             "is {}, of a thread, which isn't there yet when a restart opens files: close it "
+                             "before a checkpoint",
+                             object.path);
         return {};
     }
     const Located place = locate(found.link, found.status);
@@ -217,6 +227,7 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
     Table& table = *table_;
     if (mapping.path == ring_name) return mapped_ring(table, holder, mapping);
     const Inode inode{mapping.device, mapping.inode};
+    if (mapping.path.starts_with("socket:[")) return mapped_ring(table, holder, mapping);
     const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode, mapping.path}, -1);
     if (is_new) {
         struct stat status {};

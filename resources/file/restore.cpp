@@ -1,6 +1,7 @@
 // Files, directories and devices by path; files whose contents are in a memory object; files of /proc.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -27,6 +28,32 @@ Result<Fd> removed_folder(int flags) {
     errno = problem;
     if (!folder) return fail_errno("{}", name);
     return folder;
+}
+
+// A file of /proc/PID whose process or thread has gone: reading it fails as the kernel has it then (ESRCH for
+// most of them). It is the same file of a process that lives just as long as it takes to open it.
+Result<Fd> file_of_the_dead(const schema::Object& object, int flags) {
+    int told[2];
+    if (::pipe2(told, O_CLOEXEC) != 0) return fail_errno("pipe2");
+    Fd end(told[0]);
+    Fd begin(told[1]);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        begin.reset();
+        char nothing = 0;
+        ::_exit(static_cast<int>(::read(end.get(), &nothing, 1)));
+    }
+    if (child < 0) return fail_errno("fork");
+    std::string path = kernel_path(object.path, [&](ProgramId) { return KernelId(child); });
+    constexpr std::string_view mark = " (deleted)";
+    if (path.ends_with(mark)) path.resize(path.size() - mark.size());
+    Fd file(::open(path.c_str(), flags));
+    const int problem = errno;
+    begin.reset();
+    ::waitpid(child, nullptr, 0);
+    errno = problem;
+    if (!file) return fail_errno("{} (of a process that had gone)", object.path);
+    return file;
 }
 
 // A device that had lost its name: another node of the same device, removed as well. Root only, and so only
@@ -77,7 +104,8 @@ Result<> make_anew(const schema::Object& object, const std::string& path, const 
 
 bool is_late(const schema::Object& object) {
     if (object.is<schema::Pidfd>()) return !object.outside;
-    return object.is<schema::File>() && (of_process(object.path) || object.path == "/dev/tty");
+    if (!object.is<schema::File>() || object.path == "/dev/tty") return object.is<schema::File>();
+    return of_process(object.path) && !object.deleted;
 }
 
 bool is_bound_to_memory(const schema::Object& object) {
@@ -108,8 +136,7 @@ std::string kernel_path(const std::string& path, const ToKernel& to_kernel) {
 Result<Fd> open_late(const schema::Object& object, const schema::Process& process, const Access& access,
                      const ToKernel& to_kernel) {
     if (const auto* pidfd = object.get<schema::Pidfd>()) return open_pidfd(object, *pidfd, to_kernel);
-    // A process that had gone already has no files in /proc: what was read of them stays at its end.
-    const std::string path = object.deleted ? "/dev/null" : kernel_path(object.path, to_kernel);
+    const std::string path = kernel_path(object.path, to_kernel);
     const Rights rights = rights_of(process);
     const bool of_own =
         of_process(object.path) && access.same_user(ProgramId(std::atoi(object.path.c_str() + 6)), rights);
@@ -142,6 +169,11 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
         if (maker) ::fcntl(file.get(), F_SETFL, object.flags);
         CHECK_OK(set_position(object, file.get()));
         return opening.keep(object, std::move(file));
+    }
+    if (object.deleted && of_process(object.path)) {
+        auto made = file_of_the_dead(object, flags);
+        if (!made) return std::unexpected(std::move(made.error()));
+        return opening.keep(object, std::move(*made));
     }
     if (object.deleted) {
         auto made = S_ISDIR(object.identity.mode) ? removed_folder(flags)

@@ -1,5 +1,7 @@
 // fdinfo has a line for each watch (fs/notify/fdinfo.c, since Linux 3.8), by inode. Events that wait can be
-// read only by taking them away.
+// read only by taking them away, and nobody could put them back: they stay where they are, and after a
+// restart the program is told that some were lost (IN_Q_OVERFLOW), which it has to expect at any time
+// (inotify(7)).
 #include "resources/inotify/capture.h"
 
 #include <sys/inotify.h>
@@ -34,12 +36,18 @@ dev_t superblock_device(unsigned kernels) {
 
 Result<> describe_inotify(Table& table, const Description& found, schema::Object& object) {
     int waiting = 0;
-    if (::ioctl(found.fd(), FIONREAD, &waiting) == 0 && waiting > 0)
-        return fail_code(
-            ExitCode::refused,
-            "is an inotify with {} bytes of events that the program has not read, and nobody else can "
-            "without taking them away: try again when it has",
-            waiting);
+    const bool unread = ::ioctl(found.fd(), FIONREAD, &waiting) == 0 && waiting > 0;
+    if (unread && table.options.may_wait_briefly) {
+        auto soon = fail_code(ExitCode::refused, "is an inotify with events that are about to be read");
+        soon.error().passing = true;
+        return soon;
+    }
+    if (unread)
+        table.note(
+            "{} is an inotify with {} bytes of events that the program has not read: after a restart it is "
+            "told "
+            "that events were lost (IN_Q_OVERFLOW)",
+            found.who(), waiting);
     Watcher watcher;
     watcher.object = object.id;
     watcher.who = found.who();
@@ -62,7 +70,8 @@ Result<> describe_inotify(Table& table, const Description& found, schema::Object
     }
     auto cwd = read_link(proc_folder(found.holder) + "cwd");
     if (cwd) watcher.folders.push_back(std::move(*cwd));
-    object.what = schema::Inotify{};
+    object.what =
+        schema::Inotify{{}, unread ? std::optional(static_cast<std::uint32_t>(waiting)) : std::nullopt};
     table.of<WatchersFound>().all.push_back(std::move(watcher));
     return {};
 }

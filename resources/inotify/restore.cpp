@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,6 +53,49 @@ Result<> add(int fd, const Watch& watch, const std::string& path) {
                 watch.number);
 }
 
+// Events that nobody merges with the one before: a file is read and written by turns. It is opened by its
+// name in /proc, because the descriptor of memfd_create(2) itself makes no events (Linux 6.14 and later).
+Result<int> fill_with_events(int fd) {
+    const Fd memory(::memfd_create("cairn-events", MFD_CLOEXEC));
+    const Fd file(memory ? ::open(fd_path(memory.get()).c_str(), O_RDWR | O_CLOEXEC) : -1);
+    if (!file) return fail_errno("memfd");
+    const int decoy = ::inotify_add_watch(fd, fd_path(file.get()).c_str(), IN_MODIFY | IN_ACCESS);
+    if (decoy < 0) return fail_errno("inotify_add_watch");
+    constexpr int at_most = 1 << 24, looked_after = 1024;
+    int waiting = -1;
+    for (int events = 0; events < at_most; events += looked_after) {
+        const int before = waiting;
+        if (::ioctl(fd, FIONREAD, &waiting) != 0) return fail_errno("FIONREAD");
+        if (waiting == before) break;
+        for (int i = 0; i < looked_after; i += 2) {
+            char byte = 0;
+            if (::pwrite(file.get(), &byte, 1, 0) != 1 || ::pread(file.get(), &byte, 1, 0) != 1)
+                return fail_errno("memfd");
+        }
+    }
+    ::inotify_rm_watch(fd, decoy);        // the queue is full: this makes no event
+    (void)::ioctl(fd, set_next, &decoy);  // its number is the next one's, as if it had not been
+    return waiting;
+}
+
+// The queue is filled until the kernel itself puts IN_Q_OVERFLOW at its end, behind which nothing comes as
+// long as it is full, and then read but for that: some 30 ms for the 16,384 events that are usual
+// (fs.inotify.max_queued_events). What is watched already may make events meanwhile: they are among those
+// lost.
+Result<> tell_of_lost_events(int fd) {
+    int left = TRY(fill_with_events(fd));
+    constexpr int size_of_overflow = sizeof(inotify_event);
+    if (left <= size_of_overflow) return fail("inotify: its queue can't be filled");
+    std::vector<char> events(65536);
+    for (left -= size_of_overflow; left > 0;) {
+        const auto size = std::min(static_cast<std::size_t>(left), events.size());
+        const ssize_t got = ::read(fd, events.data(), size);
+        if (got <= 0) return fail_errno("inotify: its queue can't be read");
+        left -= static_cast<int>(got);
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<Fd> open_inotify(Opening&, const schema::Object&, const schema::Inotify&) {
@@ -99,8 +143,9 @@ Result<> watch_files(const schema::Object& object, int fd, const ObjectSetOption
     char events[4096];
     while (::read(fd, events, sizeof events) > 0) {
     }
+    auto told = object.get<schema::Inotify>()->unread ? tell_of_lost_events(fd) : Result<>();
     ::fcntl(fd, F_SETFL, flags);
-    return {};
+    return told;
 }
 
 }  // namespace cairn::restart

@@ -19,6 +19,8 @@ struct InotifyWatch {
 struct Inotify {
     static constexpr std::string_view kind = "inotify";
     std::vector<InotifyWatch> watches;
+    // Bytes of events that the program had not read. They are lost, and a restart says so by IN_Q_OVERFLOW.
+    std::optional<std::uint32_t> unread;
 };
 
 template <Struct<InotifyWatch> S, class F>
@@ -32,6 +34,7 @@ void fields(S& s, F&& f) {
 template <Struct<Inotify> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(watches);
+    CAIRN_FIELD(unread);
 }
 
 }  // namespace cairn::schema

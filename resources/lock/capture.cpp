@@ -42,6 +42,15 @@ std::int64_t number(const std::string& text) {
     return value;
 }
 
+// The kernel tells what such a lease has to become, and no longer what it is (target_leasetype, fs/locks.c).
+// A lease for writing may become one for reading; no lease for reading is to be had by way of a descriptor
+// that may write.
+void set_breaking(const Description& found, const Line& line, schema::FileLock& lock) {
+    lock.breaking = line.type == "READ" ? F_RDLCK : F_UNLCK;
+    const bool read_only = (found.flags & O_ACCMODE) == O_RDONLY;
+    lock.type = lock.breaking == F_UNLCK && read_only ? F_RDLCK : F_WRLCK;
+}
+
 }  // namespace
 
 Locks locks_of(const Description& found) {
@@ -60,6 +69,7 @@ Locks locks_of(const Description& found) {
             lock.kind = schema::LockKind::lease;
         else
             continue;  // delegations are the NFS server's
+        if (lock.kind == schema::LockKind::lease && line.state == "BREAKING") set_breaking(found, line, lock);
         const bool region = line.kind == "POSIX" || line.kind == "OFDLCK";
         lock.start = region ? number(line.start) : 0;
         lock.length = region && line.end != "EOF" ? number(line.end) - lock.start + 1 : 0;
@@ -82,16 +92,9 @@ bool has_lease(const Table& table, Inode inode) {
     return table.of<LocksFound>().leased.contains(inode);
 }
 
-Result<> note_leases(Table& table, const Description& found) {
-    for (const Line& line : lock_lines(found.info)) {
-        if (line.kind != "LEASE") continue;
-        table.of<LocksFound>().leased.insert(inode_of(found.status));
-        if (line.state != "ACTIVE")
-            return fail_code(ExitCode::refused,
-                             "{} has a lease that is being broken: it can be saved once that is over",
-                             found.who());
-    }
-    return {};
+void note_leases(Table& table, const Description& found) {
+    for (const Line& line : lock_lines(found.info))
+        if (line.kind == "LEASE") table.of<LocksFound>().leased.insert(inode_of(found.status));
 }
 
 }  // namespace cairn::capture

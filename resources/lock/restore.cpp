@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "common/proc.h"
+#include "resources/restore/opening.h"
 
 namespace cairn::restart {
 namespace {
@@ -105,6 +107,27 @@ Result<> take_locks(const ObjectSet& objects, std::span<const schema::Process> p
                 ::usleep(20'000);
                 patience_ms -= 20;
             }
+        }
+    }
+    return {};
+}
+
+Result<> break_leases(const ObjectSet& objects, std::span<const schema::Process> processes,
+                      std::vector<std::string>& notes) {
+    for (const schema::Process& process : processes) {
+        for (const FileLock& lock : process.locks) {
+            if (!lock.breaking) continue;
+            const auto descriptor = std::ranges::find(process.descriptors, lock.fd, &schema::Descriptor::fd);
+            if (descriptor == process.descriptors.end()) continue;
+            const auto held = TRY(objects.lend(descriptor->object));
+            if (!held) continue;
+            if (::fcntl(held.get(), F_SETOWN, 0) != 0) return fail_errno("F_SETOWN");
+            const int how = *lock.breaking == F_RDLCK ? O_RDONLY : O_WRONLY;
+            const Fd opened(::open(fd_path(held.get()).c_str(), how | O_NONBLOCK | O_CLOEXEC));
+            if (!opened && errno != EWOULDBLOCK)
+                notes.push_back(
+                    fmt::format("process {} ({}): descriptor {}: its lease isn't being broken any more ({})",
+                                process.pid, process.name, lock.fd, std::strerror(errno)));
         }
     }
     return {};

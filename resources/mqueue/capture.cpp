@@ -41,13 +41,14 @@ Status status_of(int fd) {
     return status;
 }
 
-// A queue that was emptied, and so tells who asked to be notified of its next message when that is put back.
+// To read its message this queue would have to be empty for a moment, and whoever asked for it would be told
+// when the message is put back: there is no place for another one beside it (take_last()).
 std::unexpected<Error> not_now(const Description& found) {
-    auto error =
-        fail_code(ExitCode::refused,
-                  "{}: somebody waits for a notification of {}, and it has messages: these can't be read "
-                  "without notifying him; once that is over it can be saved",
-                  found.who(), found.link);
+    auto error = fail_code(ExitCode::refused,
+                           "{}: somebody waits for a notification of {}, which has a message and holds one "
+                           "at most: that can't be "
+                           "read without notifying him; once it has been received the queue can be saved",
+                           found.who(), found.link);
     error.error().passing = true;
     return error;
 }
@@ -57,22 +58,75 @@ struct Message {
     unsigned priority = 0;
 };
 
+// False: errno says why.
+bool take_message(int fd, std::size_t longest, Message& message) {
+    message.text.resize(longest);
+    const ssize_t size = ::mq_receive(fd, message.text.data(), message.text.size(), &message.priority);
+    if (size < 0) return false;
+    message.text.resize(static_cast<std::size_t>(size));
+    message.text.shrink_to_fit();
+    return true;
+}
+
+bool put_message(int fd, const Message& message) {
+    return ::mq_send(fd, message.text.data(), message.text.size(), message.priority) == 0;
+}
+
+// Reads the only message of a queue that may not be empty for an instant. One of ours is put beside it: if it
+// has the same priority it is behind the other and takes its place for the moment; if it has a higher one it
+// comes back itself, and nothing has changed. (One of a lower priority could never be got rid of.) So
+// priorities are tried from `at_most` downwards. A message of ours is told from the other by its size, and
+// for the case that they are equal there are two sizes.
+bool take_last(int fd, std::size_t longest, unsigned at_most, Message& last) {
+    for (unsigned priority = at_most;; --priority) {
+        for (const std::size_t size : {std::size_t{0}, std::size_t{1}}) {
+            const Message ours{std::vector<char>(size), priority};
+            if (!put_message(fd, ours) || !take_message(fd, longest, last)) return false;
+            if (last.text.size() == size) continue;
+            Message back;
+            return put_message(fd, last) && take_message(fd, longest, back);
+        }
+        if (priority == 0) break;
+    }
+    errno = EIO;  // somebody outside uses it this instant
+    return false;
+}
+
+// Somebody waits to be told when a message comes into the empty queue: it isn't emptied.
+bool take_and_put_back_unnoticed(int fd, std::size_t longest, std::vector<Message>& taken) {
+    const std::size_t others = taken.size() - 1;
+    std::size_t held = 0;
+    while (held < others && take_message(fd, longest, taken[held])) ++held;
+    Message& last = taken[others];
+    const unsigned at_most = others > 0 ? taken[others - 1].priority : MQ_PRIO_MAX - 1;
+    if (held < others || !take_last(fd, longest, at_most, last)) {
+        const int problem = errno;
+        for (std::size_t i = 0; i < held; ++i) (void)put_message(fd, taken[i]);
+        errno = problem;
+        return false;
+    }
+    // Those of its own priority were before it.
+    std::size_t first_equal = others;
+    while (first_equal > 0 && taken[first_equal - 1].priority == last.priority) --first_equal;
+    for (std::size_t i = first_equal; i < others; ++i)
+        if (!put_message(fd, taken[i])) return false;
+    if (Message again; first_equal < others && (!take_message(fd, longest, again) || !put_message(fd, again)))
+        return false;
+    for (std::size_t i = 0; i < first_equal; ++i)
+        if (!put_message(fd, taken[i])) return false;
+    return true;
+}
+
 // 0 or errno.
-int take_and_put_back(int fd, const mq_attr& attributes, std::vector<Message>& taken) {
+int take_and_put_back(int fd, const mq_attr& attributes, bool unnoticed, std::vector<Message>& taken) {
     const auto longest = static_cast<std::size_t>(attributes.mq_msgsize);
     taken.resize(static_cast<std::size_t>(attributes.mq_curmsgs));  // no message is held that has no place
+    if (unnoticed) return take_and_put_back_unnoticed(fd, longest, taken) ? 0 : errno;
     std::size_t count = 0;
-    for (; count < taken.size(); ++count) {
-        Message& message = taken[count];
-        message.text.resize(longest);
-        const ssize_t size = ::mq_receive(fd, message.text.data(), message.text.size(), &message.priority);
-        if (size < 0) break;
-        message.text.resize(static_cast<std::size_t>(size));
-        message.text.shrink_to_fit();
-    }
+    while (count < taken.size() && take_message(fd, longest, taken[count])) ++count;
     taken.resize(count);
     for (const Message& message : taken)
-        if (::mq_send(fd, message.text.data(), message.text.size(), message.priority) != 0) return errno;
+        if (!put_message(fd, message)) return errno;
     return 0;
 }
 
@@ -104,9 +158,9 @@ struct Head {
 };
 
 // In the process that has the messages in its hands while they are in no queue.
-bool take_and_tell(int queue, const mq_attr& attributes, int to) {
+bool take_and_tell(int queue, const mq_attr& attributes, bool unnoticed, int to) {
     std::vector<Message> taken;
-    const int error = take_and_put_back(queue, attributes, taken);
+    const int error = take_and_put_back(queue, attributes, unnoticed, taken);
     bool told = write_whole(to, &error, sizeof error);
     for (const Message& message : taken) {
         const Head head = {message.text.size(), message.priority};
@@ -116,9 +170,9 @@ bool take_and_tell(int queue, const mq_attr& attributes, int to) {
     return told;
 }
 
-Result<std::vector<schema::MqueueMessage>> messages_of(int queue, const mq_attr& attributes) {
-    auto guard =
-        TRY(Guard::begin("cairn-messages", [&](int to) { return take_and_tell(queue, attributes, to); }));
+Result<std::vector<schema::MqueueMessage>> messages_of(int queue, const mq_attr& attributes, bool unnoticed) {
+    auto guard = TRY(Guard::begin("cairn-messages",
+                                  [&](int to) { return take_and_tell(queue, attributes, unnoticed, to); }));
     int error = 0;
     bool whole = read_whole(guard.answer(), &error, sizeof error);
     std::vector<schema::MqueueMessage> messages;
@@ -169,9 +223,10 @@ Result<> capture_mqueues(Table& table) {
         const Status status = status_of(both.get());
         mq_attr attributes{};
         if (::mq_getattr(both.get(), &attributes) != 0) return fail_errno("{}: {}", found.who(), found.link);
-        if (attributes.mq_curmsgs != 0 && status.waiting != 0) return not_now(found);
+        const bool unnoticed = status.waiting != 0;
+        if (attributes.mq_curmsgs == 1 && attributes.mq_maxmsg == 1 && unnoticed) return not_now(found);
         if (attributes.mq_curmsgs != 0) {
-            auto messages = messages_of(both.get(), attributes);
+            auto messages = messages_of(both.get(), attributes, unnoticed);
             if (!messages) return std::unexpected(std::move(messages.error()).in(found.link).in(found.who()));
             saved.messages = std::move(*messages);
         }

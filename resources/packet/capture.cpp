@@ -13,6 +13,7 @@
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/packet/capture_ring.h"
 #include "resources/socket/capture_diag.h"
 
 namespace cairn::capture {
@@ -33,11 +34,11 @@ Result<> describe_packet_socket(Table& table, const Description& found, schema::
     const int fd = found.fd();
     auto known = SockDiag().packet_socket(found.status.st_ino);
     if (!known) return std::unexpected(std::move(known.error()).in("is a packet socket"));
-    if (known->ring)
+    if (known->transmit_ring)
         return fail_code(
             ExitCode::refused,
-            "is a packet socket with a ring (PACKET_RX_RING, PACKET_TX_RING): what the kernel has "
-            "written into it can't be put back; one that is read by recvmsg(2) can be saved");
+            "is a packet socket with a ring for sending (PACKET_TX_RING): how far the kernel has "
+            "sent can't be read");
     constexpr std::uint32_t with_program_from = 6;  // PACKET_FANOUT_CBPF, and _EBPF
     const auto fanout = static_cast<std::uint32_t>(socket_option<int>(fd, SOL_PACKET, PACKET_FANOUT));
     if (fanout != 0 && (fanout >> 16 & 0xff) >= with_program_from)
@@ -59,10 +60,26 @@ Result<> describe_packet_socket(Table& table, const Description& found, schema::
                                      .address = schema::to_bytes(each.address)});
     saved.fanout = fanout;
     saved.options = socket_options_of(fd);
+    if (known->receive_ring) CHECK_OK(describe_ring(*known, fd, object));
     pollfd polled{fd, POLLIN, 0};
     if (::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
         table.note("{} is a packet socket with packets waiting: they are left out", found.who());
     return {};
+}
+
+Result<std::int64_t> mapped_ring(const Table& table, const Holder& holder, const Mapping& mapping) {
+    const auto known = table.known.find({mapping.device, mapping.inode});
+    if (known != table.known.end()) {
+        const schema::Object& object = table.objects[static_cast<std::size_t>(known->second.front())];
+        const auto* socket = object.get<schema::Packet>();
+        const std::uint64_t size = socket == nullptr || !socket->ring ? 0 : ring_size(*socket->ring);
+        if (mapping.end - mapping.start == size && mapping.offset == 0) return object.id;
+    }
+    return fail_code(
+        ExitCode::refused,
+        "{}: memory {:#x}-{:#x} is a part of a socket's, or of one of which it has no descriptor: "
+        "this can't be saved",
+        name_of(holder), mapping.start, mapping.end);
 }
 
 }  // namespace cairn::capture

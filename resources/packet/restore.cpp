@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "resources/packet/restore_ring.h"
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
@@ -40,12 +41,13 @@ void join_memberships(Opening& opening, int fd, const schema::Packet& saved) {
 }  // namespace
 
 // It gets packets from the moment on at which it has a protocol: its filter must be there by then.
-Result<Fd> open_packet_socket(Opening& opening, const schema::Object&, const schema::Packet& saved) {
+Result<Fd> open_packet_socket(Opening& opening, const schema::Object& object, const schema::Packet& saved) {
     Fd fd(::socket(AF_PACKET, saved.style | SOCK_CLOEXEC, 0));
     if (!fd && (errno == EPERM || errno == EACCES))
         return fail_code(ExitCode::refused,
                          "packet socket: only root may have one (CAP_NET_RAW): restart as root");
     if (!fd) return fail_errno("packet socket");
+    if (saved.ring) CHECK_OK(make_ring(fd.get(), object, *saved.ring));
     set_socket_options(fd.get(), saved.options, schema::OptionMoment::before_bind);
     set_socket_options(fd.get(), saved.options, schema::OptionMoment::last);
     set_buffers(fd.get(), saved.options);
@@ -57,7 +59,7 @@ Result<Fd> open_packet_socket(Opening& opening, const schema::Object&, const sch
     own.sll_ifindex = interface;
     if (interface != saved.index)
         opening.note("a packet socket's interface {} has the number {} now", saved.interface, interface);
-    if (own.sll_protocol != 0 || own.sll_ifindex != 0)
+    if (own.sll_protocol != 0 || own.sll_ifindex != 0 || saved.ring)
         if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
             return fail_errno("packet socket: bind to {}", saved.interface);
     const int fanout = static_cast<int>(saved.fanout);

@@ -219,7 +219,9 @@ Result<PacketDiagnosis> SockDiag::packet_socket(ino_t inode) {
         auto& socket = found.emplace();
         const auto attributes = body.subspan(std::min(body.size(), aligned(sizeof(packet_diag_msg))));
         each_attribute(attributes, [&](int type, std::span<const char> value) {
-            if (type == PACKET_DIAG_RX_RING || type == PACKET_DIAG_TX_RING) socket.ring = true;
+            if (type == PACKET_DIAG_INFO) socket.info = read_as<packet_diag_info>(value);
+            if (type == PACKET_DIAG_RX_RING) socket.receive_ring = read_as<packet_diag_ring>(value);
+            if (type == PACKET_DIAG_TX_RING) socket.transmit_ring = true;
             if (type != PACKET_DIAG_MCLIST) return;
             for (; value.size() >= sizeof(packet_diag_mclist);
                  value = value.subspan(sizeof(packet_diag_mclist))) {

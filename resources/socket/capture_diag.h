@@ -2,11 +2,13 @@
 // which connections nobody has accepted yet, what a socket without a descriptor is doing.
 #pragma once
 
+#include <linux/packet_diag.h>
 #include <netinet/tcp.h>
 #include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -48,7 +50,9 @@ struct PacketMembership {
     std::string address;
 };
 struct PacketDiagnosis {
-    bool ring = false;
+    packet_diag_info info{};
+    std::optional<packet_diag_ring> receive_ring;
+    bool transmit_ring = false;
     std::vector<PacketMembership> memberships;
 };
 

@@ -5,6 +5,7 @@
 #include "common/proc.h"
 #include "common/region.h"
 #include "common/region_ops.h"
+#include "resources/lock/restore.h"
 #include "restart/pmi/launchers.h"
 
 namespace cairn::restart::pass {
@@ -66,6 +67,7 @@ Result<Ready> barrier(const Computation& computation, const Spaces& spaces, Obje
     Ready ready{Undone<Slots, &Slots::release>(Slots()), std::move(rebuilt)};
     auto ahead = proc::clock_offsets(std::to_string(ready.rebuilt.processes.front().pid));
     ahead = {ahead.monotonic - spaces.own_clocks.monotonic, ahead.boottime - spaces.own_clocks.boottime};
+    CHECK_OK(break_leases(objects.set, computation.processes, notes.list));
     CHECK_OK(objects.set.after_forest(spaces.to_kernel, ahead, notes.list));
     CHECK_OK(fill_regions(computation, spaces, ready.rebuilt));
     objects.system_v->attached();

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support.h"
@@ -115,6 +116,38 @@ test::Check of_a_restart() {
     };
 }
 
+// Since the last call: a pipe that a restart makes has another inode.
+bool was_restarted() {
+    static int ends[2] = {-1, -1};
+    static ino_t known = 0;
+    if (ends[0] < 0) CHECK(pipe(ends) == 0);
+    struct stat now {};
+    CHECK(fstat(ends[0], &now) == 0);
+    return std::exchange(known, now.st_ino) != now.st_ino;
+}
+
+// It reads only after a restart: what waited is told as lost, once, and what comes then is as ever. Without a
+// restart nothing is lost.
+test::Check never_reads() {
+    const int fd = inotify_init1(0);
+    const int wd = add(fd, "busy", IN_CREATE | IN_DELETE);
+    static const std::vector<Event> lost = {{-1, IN_Q_OVERFLOW, ""}};
+    const auto happens = [] {
+        touch("busy/unread");
+        CHECK(unlink("busy/unread") == 0);
+    };
+    happens();
+    was_restarted();
+    const std::vector<Event> what_happens = {{wd, IN_CREATE, "unread"}, {wd, IN_DELETE, "unread"}};
+    return [=](bool) {
+        const auto waited = events(fd);
+        CHECK(waited == (was_restarted() ? lost : what_happens));
+        happens();
+        CHECK(events(fd) == what_happens);
+        happens();
+    };
+}
+
 // It hears of the one file that the watches' case makes in the folder each time.
 test::Check reader_asleep() {
     static std::atomic<int> heard{0};
@@ -142,7 +175,10 @@ test::Check reader_asleep() {
 int main() {
     // A folder of its own: the test's driver works in the one that we are started in.
     CHECK(mkdir("inotify", 0700) == 0 && chdir("inotify") == 0);
-    CHECK(mkdir("folder", 0700) == 0 && mkdir("folder/deep", 0700) == 0 && mkdir("other", 0700) == 0);
-    test::serve(
-        {{"watches", watches}, {"what a restart opens", of_a_restart}, {"a reader asleep", reader_asleep}});
+    CHECK(mkdir("folder", 0700) == 0 && mkdir("folder/deep", 0700) == 0 && mkdir("other", 0700) == 0 &&
+          mkdir("busy", 0700) == 0);
+    test::serve({{"watches", watches},
+                 {"what a restart opens", of_a_restart},
+                 {"a reader asleep", reader_asleep},
+                 {"never reads", never_reads}});
 }

@@ -29,6 +29,44 @@ pid_t opener(const char* name, int flags) {
     return child;
 }
 
+// Its holder has had the signal and takes its time; who wants to open the file waits.
+struct Breaking {
+    const char* name;
+    int flags, type, how, becomes, fd = -1;
+    pid_t other = 0;
+};
+
+test::Check leases_being_broken(int breaks, sigset_t set) {
+    static Breaking all[] = {{"breaking-read", O_RDONLY, F_RDLCK, O_WRONLY, F_UNLCK},
+                             {"breaking-write", O_RDWR, F_WRLCK, O_WRONLY, F_UNLCK},
+                             {"breaking-down", O_RDONLY, F_WRLCK, O_RDONLY, F_RDLCK}};
+    static const timespec patience{20, 0}, none{0, 0};
+    const auto begin = [=](Breaking& each) {
+        siginfo_t info{};
+        CHECK(fcntl(each.fd, F_SETSIG, breaks) == 0 && fcntl(each.fd, F_SETLEASE, each.type) == 0);
+        each.other = opener(each.name, each.how);
+        CHECK(sigtimedwait(&set, &info, &patience) == breaks && info.si_fd == each.fd);
+        CHECK(fcntl(each.fd, F_GETLEASE) == each.becomes);
+    };
+    for (Breaking& each : all) {
+        close(open(each.name, O_WRONLY | O_CREAT, 0600));
+        each.fd = open(each.name, each.flags);
+        CHECK(each.fd >= 0);
+        begin(each);
+    }
+    return [=](bool last) {
+        CHECK(sigtimedwait(&set, nullptr, &none) == -1 && errno == EAGAIN);
+        for (Breaking& each : all) {
+            int status = -1;
+            CHECK(fcntl(each.fd, F_GETLEASE) == each.becomes && waitpid(each.other, nullptr, WNOHANG) == 0);
+            CHECK(fcntl(each.fd, F_SETLEASE, each.becomes) == 0);
+            CHECK(waitpid(each.other, &status, 0) == each.other && status == 0);
+            if (each.becomes != F_UNLCK) CHECK(fcntl(each.fd, F_SETLEASE, F_UNLCK) == 0);
+            if (!last) begin(each);
+        }
+    };
+}
+
 }  // namespace
 
 int main() {
@@ -41,7 +79,9 @@ int main() {
     const int read_lease = leased("read", O_RDONLY, F_RDLCK, breaks),
               write_lease = leased("write", O_RDWR, F_WRLCK, breaks);
 
-    test::serve([&](bool) {
+    const auto being_broken = leases_being_broken(breaks, set);
+    test::serve([&](bool last) {
+        being_broken(last);
         CHECK(fcntl(read_lease, F_GETLEASE) == F_RDLCK && fcntl(write_lease, F_GETLEASE) == F_WRLCK);
         const timespec none{0, 100000000}, patience{20, 0};
         siginfo_t info{};

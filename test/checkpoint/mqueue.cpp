@@ -11,6 +11,8 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "support.h"
 
@@ -57,6 +59,59 @@ void ask(mqd_t queue, int value) {
     CHECK(mq_notify(queue, &event) == 0);
 }
 
+// He waits for a notification while the queue has messages: it comes with the first one into the empty queue.
+struct Patient {
+    mqd_t queue;
+    std::string name;
+    std::vector<std::pair<std::string, unsigned>> messages;
+};
+
+test::Check waits_beside_messages(const std::string& stem) {
+    std::vector<Patient> all = {{-1, stem + "alone", {{"alone", 9}}},
+                                {-1, stem + "empty", {{"", 0}}},
+                                {-1, stem + "byte", {{std::string(1, 0), 3}}},
+                                {-1, stem + "equal", {{"a", 5}, {"b", 5}, {"c", 5}, {"d", 5}}},
+                                {-1, stem + "several", {{"x", 9}, {"y", 8}, {"z", 2}, {"z", 2}}}};
+    static std::atomic<int> told{0}, value{0};
+    struct sigaction action {};
+    action.sa_sigaction = [](int, siginfo_t* info, void*) {
+        value = info->si_value.sival_int;
+        ++told;
+    };
+    action.sa_flags = SA_SIGINFO | SA_RESTART;
+    CHECK(sigaction(SIGUSR2, &action, nullptr) == 0);
+    const auto begin = [](const Patient& each, int number) {
+        sigevent event{};
+        event.sigev_notify = SIGEV_SIGNAL;
+        event.sigev_signo = SIGUSR2;
+        event.sigev_value.sival_int = number;
+        for (const auto& [text, priority] : each.messages)
+            CHECK(mq_send(each.queue, text.data(), text.size(), priority) == 0);
+        CHECK(mq_notify(each.queue, &event) == 0);
+    };
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i].queue = make(all[i].name, O_RDWR, 4);
+        begin(all[i], static_cast<int>(i));
+    }
+    return [=](bool last) {
+        CHECK(told == 0);
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const Patient& each = all[i];
+            for (const auto& [text, wanted] : each.messages) {
+                unsigned priority = 99;
+                CHECK(receive(each.queue, &priority) == text && priority == wanted);
+            }
+            CHECK(told == 0);
+            send(each.queue, "now", 0);
+            while (told == 0) test::nap(1);
+            CHECK(told.exchange(0) == 1 && value == static_cast<int>(i));
+            CHECK(receive(each.queue) == "now");
+            if (!last) begin(each, static_cast<int>(i));
+            if (last) CHECK(mq_unlink(each.name.c_str()) == 0);
+        }
+    };
+}
+
 }  // namespace
 
 int main() {
@@ -96,8 +151,10 @@ int main() {
     none.sigev_notify = SIGEV_NONE;
     CHECK(mq_notify(quiet, &none) == 0);
 
+    const auto patient = waits_beside_messages(stem);
     int turn = 0;
     test::serve([&](bool last) {
+        patient(last);
         CHECK(attributes_of(queue).mq_maxmsg == 8 && attributes_of(queue).mq_msgsize == message_size);
         CHECK(attributes_of(queue).mq_flags == 0 && attributes_of(writer).mq_flags == O_NONBLOCK);
         CHECK(attributes_of(queue).mq_curmsgs == 4 && attributes_of(copy).mq_curmsgs == 4);

@@ -279,7 +279,7 @@ pid_t packet_ring() {
     const int fd = socket(AF_PACKET, SOCK_DGRAM, 0);
     if (fd < 0) test::skip("packet sockets are not allowed");
     const tpacket_req ring = {4096, 2, 2048, 4};
-    CHECK(setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring) == 0);
+    CHECK(setsockopt(fd, SOL_PACKET, PACKET_TX_RING, &ring, sizeof ring) == 0);
     return 0;
 }
 

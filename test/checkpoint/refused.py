@@ -37,7 +37,7 @@ KINDS = {
     "huge pages": r"is made of hugetlb pages",
     "huge memfd": r"is made of hugetlb pages",
     "huge segment": r"System V segment .* is made of hugetlb pages",
-    "packet ring": r"descriptor \d+: is a packet socket with a ring",
+    "packet ring": r"descriptor \d+: is a packet socket with a ring for sending",
     "socket of another family": r"descriptor \d+: is a socket of family \d+",
     "vsock": r"descriptor \d+: is a vsock (that is connected to port|that listens, and a connection waits|with a connection)",
     "mptcp": r"descriptor \d+: is an MPTCP socket that is connected to .*: .*plain TCP",

@@ -1,0 +1,98 @@
+// Files of /proc/PID that are held open: of the process itself, of another member, and of processes that
+// have gone.
+// ci: exact user
+// rain: soak
+// narrow: none
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <string>
+
+#include "support.h"
+
+namespace {
+
+int marker = 42;
+
+int open_at(const std::string& path, int flags = O_RDONLY) {
+    const int fd = open(path.c_str(), flags);
+    if (fd < 0) std::perror(path.c_str());
+    CHECK(fd >= 0);
+    return fd;
+}
+// From its begin; "" if it can't be read.
+std::string text_of(int fd) {
+    std::string text;
+    char data[4096];
+    CHECK(lseek(fd, 0, SEEK_SET) == 0);
+    for (ssize_t got = 0; (got = read(fd, data, sizeof data)) > 0;)
+        text.append(data, static_cast<std::size_t>(got));
+    return text;
+}
+bool leads_to(int folder, const std::string& name) {
+    struct stat status {};
+    return fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+int marker_in(int memory) {
+    int value = 0;
+    const auto at = reinterpret_cast<std::intptr_t>(&marker);
+    return pread(memory, &value, sizeof value, at) == sizeof value ? value : 0;
+}
+pid_t sleeper() {
+    const pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    CHECK(child > 0);
+    return child;
+}
+
+test::Check own_files() {
+    const int stat = open_at("/proc/self/stat"), maps = open_at("/proc/self/maps"),
+              memory = open_at("/proc/self/mem", O_RDWR), smaps = open_at("/proc/self/smaps"),
+              folder = open_at("/proc/self/fd", O_RDONLY | O_DIRECTORY),
+              mounts = open_at("/proc/self/mountinfo"), score = open_at("/proc/self/oom_score_adj", O_RDWR),
+              uptime = open_at("/proc/uptime");
+    return [=](bool) {
+        CHECK(text_of(stat).find("proc_files") != std::string::npos);
+        CHECK(text_of(maps).find("[stack]") != std::string::npos);
+        CHECK(text_of(smaps).find("[stack]") != std::string::npos);
+        CHECK(marker_in(memory) == 42 && leads_to(folder, std::to_string(stat)));
+        for (const int fd : {mounts, score, uptime}) CHECK(!text_of(fd).empty());
+    };
+}
+
+test::Check files_of_another() {
+    const pid_t child = sleeper();
+    const std::string process = "/proc/" + std::to_string(child);
+    const int stat = open_at(process + "/stat"), memory = open_at(process + "/mem"),
+              maps = open_at(process + "/maps"), folder = open_at(process, O_RDONLY | O_DIRECTORY),
+              place = open_at(process, O_PATH | O_DIRECTORY), environment = open_at(process + "/environ"),
+              line = open_at(process + "/cmdline");
+    return [=](bool last) {
+        CHECK(text_of(stat).find("proc_files") != std::string::npos && marker_in(memory) == 42);
+        CHECK(text_of(maps).find("[stack]") != std::string::npos);
+        CHECK(leads_to(folder, "stat") && leads_to(place, "stat"));
+        CHECK(!text_of(environment).empty() && !text_of(line).empty());
+        if (last) kill(child, SIGKILL);
+    };
+}
+
+test::Check files_of_the_dead() {
+    const pid_t child = sleeper();
+    const std::string process = "/proc/" + std::to_string(child);
+    const int stat = open_at(process + "/stat"), memory = open_at(process + "/mem"),
+              folder = open_at(process, O_RDONLY | O_DIRECTORY);
+    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, nullptr, 0) == child);
+    return [=](bool) {
+        char byte = 0;
+        CHECK(read(stat, &byte, 1) == -1 && errno == ESRCH);
+        CHECK(pread(memory, &byte, 1, reinterpret_cast<std::intptr_t>(&marker)) == 0);
+        CHECK(!leads_to(folder, "stat") && fcntl(folder, F_GETFL) >= 0);
+    };
+}
+
+}  // namespace
+
+int main() {
+    test::serve({{"own", own_files}, {"of another", files_of_another}, {"of the dead", files_of_the_dead}});
+}
