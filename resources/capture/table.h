@@ -110,8 +110,8 @@ struct Located {
 
 // packet/capture.cpp
 // The socket whose ring this is.
-[[nodiscard]] Result<std::int64_t> mapped_ring(const Table& table, const Holder& holder,
-                                               const Mapping& mapping);
+[[nodiscard]] Result<std::int64_t> mapped_packet_ring(const Table& table, const Holder& holder,
+                                                      const Mapping& mapping);
 
 // launcher/capture.cpp
 void note_rank(Table& table, const Holder& holder, std::span<const schema::Descriptor> descriptors);

@@ -227,7 +227,7 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
     Table& table = *table_;
     if (mapping.path == ring_name) return mapped_ring(table, holder, mapping);
     const Inode inode{mapping.device, mapping.inode};
-    if (mapping.path.starts_with("socket:[")) return mapped_ring(table, holder, mapping);
+    if (mapping.path.starts_with("socket:[")) return mapped_packet_ring(table, holder, mapping);
     const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode, mapping.path}, -1);
     if (is_new) {
         struct stat status {};

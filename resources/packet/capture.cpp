@@ -67,7 +67,7 @@ Result<> describe_packet_socket(Table& table, const Description& found, schema::
     return {};
 }
 
-Result<std::int64_t> mapped_ring(const Table& table, const Holder& holder, const Mapping& mapping) {
+Result<std::int64_t> mapped_packet_ring(const Table& table, const Holder& holder, const Mapping& mapping) {
     const auto known = table.known.find({mapping.device, mapping.inode});
     if (known != table.known.end()) {
         const schema::Object& object = table.objects[static_cast<std::size_t>(known->second.front())];

@@ -25,15 +25,15 @@ namespace {
 constexpr std::uint16_t experimental = 0x88b5;  // IEEE 802's local experimental EtherType: nobody else's
 
 // The memory of a ring, as long as it is needed.
-class RingMemory {
+class PacketMemory {
   public:
-    RingMemory(int fd, std::size_t size)
+    PacketMemory(int fd, std::size_t size)
         : memory_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)), size_(size) {}
-    ~RingMemory() {
+    ~PacketMemory() {
         if (memory_ != MAP_FAILED) ::munmap(memory_, size_);
     }
-    RingMemory(const RingMemory&) = delete;
-    RingMemory& operator=(const RingMemory&) = delete;
+    PacketMemory(const PacketMemory&) = delete;
+    PacketMemory& operator=(const PacketMemory&) = delete;
     [[nodiscard]] std::uint8_t* bytes() const {
         return memory_ == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory_);
     }
@@ -230,7 +230,7 @@ Result<> make_ring(int fd, const schema::Object& object, const schema::PacketRin
     if (!whole || saved.head >= places || (!v3 && frames != saved.frame_count))
         return fail_code(ExitCode::damaged, "object {}: the ring of a packet socket", object.id);
     CHECK_OK(ask_for_ring(fd, saved));
-    const RingMemory memory(fd, size);
+    const PacketMemory memory(fd, size);
     if (memory.bytes() == nullptr) return fail_errno("packet socket: its ring can't be mapped");
     const schema::Bytes& contents = object.contents.front();
     return v3 ? bring_back(Blocks(saved, memory.bytes()), fd, contents)
