@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "witness/compare.h"
+#include "witness/ids.h"
 #include "witness/look.h"
 
 namespace {
@@ -44,7 +45,9 @@ int compare(const std::vector<std::string>& before, const std::vector<std::strin
 int main(int argc, char** argv) {
     using Words = std::vector<std::string>;
     options::options_description visible(
-        "cairn-witness PID... > LOOK.json: what the kernel shows of processes and of all below them\n"
+        "cairn-witness [--region FILE] PID... > LOOK.json: what the kernel shows of processes and of all "
+        "below "
+        "them\n"
         "cairn-witness --before LOOK.json... --after LOOK.json...: what is different, exit code 1 if "
         "anything is; what is\n"
         "    different between the looks before moves by itself and isn't compared\n"
@@ -52,7 +55,10 @@ int main(int argc, char** argv) {
     visible.add_options()("help,h", "this")("before", options::value<Words>()->multitoken(), "looks")(
         "after", options::value<Words>()->multitoken(), "looks")(
         "living", "the programs went on between the looks: what they do isn't compared, only what they have")(
-        "rules", "the rules");
+        "region", options::value<std::string>(),
+        "the file `region` of the session: ids are written down as its programs know them, who may have "
+        "others "
+        "in the kernel")("rules", "the rules");
     options::options_description all;
     all.add(visible).add_options()("process", options::value<std::vector<pid_t>>());
     options::positional_options_description rest;
@@ -74,8 +80,13 @@ int main(int argc, char** argv) {
                      "--help tells more\n";
         return static_cast<int>(ExitCode::usage);
     }
-    const auto facts = witness::look(given["process"].as<std::vector<pid_t>>());
+    auto facts = witness::look(given["process"].as<std::vector<pid_t>>());
     if (!facts) return say(facts.error());
+    if (given.contains("region")) {
+        const auto ids = witness::Ids::of_region(given["region"].as<std::string>());
+        if (!ids) return say(ids.error());
+        facts = witness::translated(*facts, *ids);
+    }
     std::cout << facts->json().dump(0, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     return 0;
 }

@@ -9,15 +9,18 @@ class Witness:
     def __init__(self, t):
         self.t, self.program = t, os.path.join(t.build, "bin", "cairn-witness")
 
+    def _region(self):
+        return os.path.join(self.t.env["CAIRN_RUNDIR"], self.t.name, "region")
+
     def looks(self, name):
         """Their files; none if nobody was there any more."""
         found = []
         for number in range(3):
             for _ in range(10):
-                members = [str(each["pid"]) for each in self.t.members()]
+                members = [str(each.get("real") or each["pid"]) for each in self.t.members()]
                 if not members:
                     return []
-                code, out, err = self.t.run([self.program, *members], timeout=120)
+                code, out, err = self.t.run([self.program, "--region", self._region(), *members], timeout=120)
                 if code == 0:  # else all have ended meanwhile
                     break
             if code != 0:
