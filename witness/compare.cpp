@@ -4,6 +4,7 @@
 #include <regex>
 #include <set>
 
+#include "witness/memory.h"
 #include "witness/rules.h"
 
 namespace cairn::witness {
@@ -108,6 +109,28 @@ bool stands_elsewhere(const std::string& name, const std::set<std::string>& move
            (name.find(" [stack]/") != std::string::npos || name.find(" anonymous/") != std::string::npos);
 }
 
+// Mappings whose content wasn't seen in one of the looks.
+class NotSeen {
+  public:
+    explicit NotSeen(const std::set<std::string>& names) {
+        const std::string_view mark = content_not_seen;
+        for (const std::string& name : names)
+            if (name.ends_with(mark)) mappings_.insert(name.substr(0, name.size() - mark.size()));
+    }
+
+    [[nodiscard]] bool hides(const std::string& name) const {
+        for (const char* part : {"/page/", "/content"})
+            // "/content not seen" itself as well.
+            if (const std::size_t at = name.find(part);
+                at != std::string::npos && mappings_.contains(name.substr(0, at)))
+                return true;
+        return false;
+    }
+
+  private:
+    std::set<std::string> mappings_;
+};
+
 }  // namespace
 
 std::vector<Difference> differences(std::span<const Facts> before, std::span<const Facts> after,
@@ -119,7 +142,9 @@ std::vector<Difference> differences(std::span<const Facts> before, std::span<con
     std::vector<Difference> changed, found;
     const std::vector<Compiled> rules = compile(programs);
     std::vector<Renamings> renamings(rules.size());
+    const NotSeen not_seen(names);
     for (const std::string& name : names) {
+        if (not_seen.hides(name)) continue;
         Difference each{name, value_in(before.front(), name), value_in(after.front(), name)};
         const auto as_before = [&](const Facts& facts) { return value_in(facts, name) == each.before; };
         if (!std::ranges::all_of(before, as_before)) continue;

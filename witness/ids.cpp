@@ -29,6 +29,7 @@ constexpr std::array places{
     Place{"[0-9]+/timers/[0-9]+", "[pt]id\\.([0-9]+)"},
     Place{"[0-9]+/fd/[0-9]+/fdinfo/lock .*", "^\\s*[0-9]+: (?:-> )?[A-Z]+ +[A-Z]+ +[A-Z]+ ([0-9]+) "},
     Place{"[0-9]+/fd/[0-9]+/fdinfo/(Pid|NSpid)", "([0-9]+)"},
+    Place{".*/robust list/[0-9]+", "owner ([0-9]+)"},
     Place{"[0-9]+/fd/[0-9]+/fcntl/owner", "^[0-9]+ -?([0-9]+)"},
     Place{"[0-9]+/fd/[0-9]+/(leads to|tty/(foreground|session))", "(?:^/proc/|/task/|^)([0-9]+)"},
 };

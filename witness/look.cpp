@@ -7,6 +7,7 @@
 #include "witness/inside.h"
 #include "witness/memory.h"
 #include "witness/proc_text.h"
+#include "witness/robust.h"
 #include "witness/sameness.h"
 #include "witness/tasks.h"
 
@@ -30,7 +31,10 @@ Result<Facts> look(const std::vector<pid_t>& processes) {
     for (const auto& [each, tids] : threads) {
         const ThreadLocal cairns = cairns_thread_local(each);
         add_library(unseen, each);
-        for (const pid_t tid : tids) add_thread(unseen, tid, layout, cairns);
+        for (const pid_t tid : tids) {
+            add_thread(unseen, tid, layout, cairns);
+            see_robust_list(facts, unseen, each, tid);
+        }
     }
     for (const auto& [each, tids] : threads) {
         std::vector<Unseen> here = unseen;

@@ -1,6 +1,7 @@
 #include "witness/memory.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,15 +46,28 @@ struct Mapping {
     }
 };
 
-// What stands in memory. A page that isn't there is not touched: it would be made, which the program can see
-// (mincore(2)). If it is a file's or of shared memory it is read there, where reading makes nothing; else it
-// is zeros.
-void read_bytes(std::span<unsigned char> bytes, pid_t pid, const Fd& memory, const Mapping& mapping,
-                std::span<const std::uint64_t> pagemap) {
-    if (mapping.inode != 0) {
-        const Fd file(
-            open(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end).c_str(),
+// The file that is mapped, for reading. Only root may open /proc/PID/map_files: for others it is found by its
+// name, if that still leads to it. Nothing if it can't be had.
+Fd file_of(pid_t pid, const Mapping& mapping) {
+    Fd file(open(fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.start, mapping.end).c_str(),
                  O_RDONLY | O_CLOEXEC));
+    if (file || !mapping.file.starts_with('/')) return file;
+    file = Fd(
+        open(fmt::format("/proc/{}/root{}", pid, mapping.file).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    if (file && (fstat(file.get(), &status) != 0 || status.st_ino != mapping.inode)) file.reset();
+    return file;
+}
+
+// What stands in memory; false if that can't be known. A page that isn't there is not touched: it would be
+// made, which the program can see (mincore(2)). If it is a file's or of shared memory it is read there, where
+// reading makes nothing; else it is zeros.
+bool read_bytes(std::span<unsigned char> bytes, pid_t pid, const Fd& memory, const Mapping& mapping,
+                std::span<const std::uint64_t> pagemap) {
+    const auto there = [](std::uint64_t entry) { return (entry & (present | swapped)) != 0; };
+    if (mapping.inode != 0) {
+        const Fd file = file_of(pid, mapping);
+        if (!file && !std::ranges::all_of(pagemap, there)) return false;
         std::size_t done = 0;
         while (file && done < bytes.size()) {
             const ssize_t count = pread(file.get(), bytes.data() + done, bytes.size() - done,
@@ -61,11 +75,11 @@ void read_bytes(std::span<unsigned char> bytes, pid_t pid, const Fd& memory, con
             if (count <= 0) break;
             done += static_cast<std::size_t>(count);
         }
-        if (mapping.access[3] == 's') return;
+        if (file && mapping.access[3] == 's') return true;
     }
     for (std::size_t first = 0; first < pagemap.size();) {
         std::size_t last = first;
-        while (last < pagemap.size() && (pagemap[last] & (present | swapped)) != 0) ++last;
+        while (last < pagemap.size() && there(pagemap[last])) ++last;
         for (std::size_t at = first * page; at < last * page;) {
             const ssize_t count = pread(memory.get(), bytes.data() + at, last * page - at,
                                         static_cast<off_t>(mapping.start + at));
@@ -73,6 +87,7 @@ void read_bytes(std::span<unsigned char> bytes, pid_t pid, const Fd& memory, con
         }
         first = last + 1;
     }
+    return true;
 }
 
 void see_content(Facts& facts, const std::string& name, const Mapping& mapping,
@@ -191,12 +206,17 @@ void see_memory(Facts& facts, pid_t pid, const std::vector<Unseen>& unseen) {
         const std::vector<std::uint64_t> pages = read_pagemap(pagemap, whole);
         if (pages.size() != whole.size() / page) continue;
         std::vector<unsigned char> bytes(whole.size());
+        bool known = true;
         for (std::size_t piece = first; piece < next; ++piece) {
             const std::uint64_t before = mappings[piece].start - whole.start, size = mappings[piece].size();
-            read_bytes(std::span(bytes).subspan(before, size), pid, memory, mappings[piece],
-                       std::span(pages).subspan(before / page, size / page));
+            known = read_bytes(std::span(bytes).subspan(before, size), pid, memory, mappings[piece],
+                               std::span(pages).subspan(before / page, size / page)) &&
+                    known;
         }
-        see_content(facts, name, whole, std::move(bytes), unseen);
+        if (known)
+            see_content(facts, name, whole, std::move(bytes), unseen);
+        else
+            facts.put(name + content_not_seen, "");
         see_sharing(facts, name, pages);
     }
     // Memory policies (numa(7)): "START POLICY file=... anon=N ...", of which the counts are measurements.

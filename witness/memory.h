@@ -11,6 +11,10 @@
 
 namespace cairn::witness {
 
+// Behind the name of a mapping whose pages aren't all there and whose file can't be read by whoever looks:
+// what is in it isn't known, and isn't compared.
+inline constexpr const char* content_not_seen = "/content not seen";
+
 // What is `unseen` counts as zeros.
 void see_memory(Facts& facts, pid_t pid, const std::vector<Unseen>& unseen);
 

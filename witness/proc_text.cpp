@@ -59,4 +59,9 @@ std::vector<pid_t> tree_of(pid_t pid) {
     return found;
 }
 
+bool has_ended(const std::string& folder) {
+    const std::string status = text_of(folder + "/status").value_or("");
+    return status.find("\nState:\tZ") != std::string::npos || status.find("\nState:\tX") != std::string::npos;
+}
+
 }  // namespace cairn::witness

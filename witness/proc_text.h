@@ -18,4 +18,8 @@ namespace cairn::witness {
 // PID and all its living descendants and the zombies among them, in the order of their ids.
 [[nodiscard]] std::vector<pid_t> tree_of(pid_t pid);
 
+// A zombie, or a main thread that has ended before others: of the rest of what /proc shows of it nothing has
+// a meaning any more. `folder`: /proc/ID.
+[[nodiscard]] bool has_ended(const std::string& folder);
+
 }  // namespace cairn::witness

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "witness/proc_text.h"
+
 namespace cairn::witness {
 namespace {
 
@@ -25,6 +27,7 @@ void see_shared_tables(Facts& facts, const std::map<pid_t, std::vector<pid_t>>& 
         std::vector<pid_t> first_of;  // one task for each that was found
         for (const auto& [pid, tids] : threads)
             for (const pid_t tid : tids) {
+                if (has_ended(fmt::format("/proc/{}", tid))) continue;  // it has none of them any more
                 pid_t representative = 0;
                 for (const pid_t other : first_of)
                     if (same(other, tid, type)) {

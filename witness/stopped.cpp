@@ -29,7 +29,7 @@ int next_stop(pid_t tid) {
 }  // namespace
 
 Result<StoppedThread> StoppedThread::stop(pid_t tid) {
-    if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) != 0) return fail_errno("tracing {}", tid);
+    if (ptrace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD) != 0) return fail_errno("tracing");
     if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) != 0) return fail_errno("interrupting {}", tid);
     for (;;) {
         const int status = next_stop(tid);

@@ -28,12 +28,6 @@ constexpr std::array stat_fields{
     "guest_time",  "cguest_time", "start_data",  "end_data",    "start_brk",
     "arg_start",   "arg_end",     "env_start",   "env_end",     "exit_code"};
 
-// A zombie, or a main thread that has ended before others: of the rest of what /proc shows of it nothing has
-// a meaning any more.
-bool has_ended(const std::string& folder) {
-    const std::string status = text_of(folder + "/status").value_or("");
-    return status.find("\nState:\tZ") != std::string::npos || status.find("\nState:\tX") != std::string::npos;
-}
 bool outlives(std::string_view key) {
     constexpr std::array keys{"Name",  "State", "Tgid", "Pid",     "PPid",        "Uid",      "Gid",
                               "state", "ppid",  "pgrp", "session", "exit_signal", "exit_code"};

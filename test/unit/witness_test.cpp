@@ -1,5 +1,6 @@
 // What the witness calls a difference.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,7 +8,10 @@
 #include <cstring>
 #include <regex>
 
+#include "common/region.h"
+#include "common/region_ops.h"
 #include "witness/compare.h"
+#include "witness/ids.h"
 #include "witness/look.h"
 #include "witness/rules.h"
 
@@ -111,6 +115,74 @@ TEST(Witness, SeesOfAChildWhatItHasSetUp) {
     if (action != all.end()) {                         // where it may be traced
         EXPECT_EQ(action->second.substr(0, 2), "01");  // SIG_IGN
     }
+}
+
+// A session's file `region` in which the kernel's ids are others than the programs'.
+std::string region_with(std::initializer_list<std::pair<int, int>> program_and_kernel) {
+    const int file = memfd_create("region", 0);
+    EXPECT_EQ(ftruncate(file, sizeof(Region)), 0);
+    auto* region =
+        static_cast<Region*>(mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    for (const auto& [program, kernel] : program_and_kernel)
+        EXPECT_TRUE(insert_id(region->ids, ProgramId(program), KernelId(kernel)));
+    munmap(region, sizeof(Region));
+    return fmt::format("/proc/self/fd/{}", file);
+}
+
+TEST(Witness, IdsAreWrittenDownAsProgramsKnowThem) {
+    const auto ids = Ids::of_region(region_with({{100, 5100}, {101, 5101}, {90, 5090}}));
+    ASSERT_TRUE(ids) << ids.error().what;
+    const Facts seen =
+        translated(facts({{"5100/stat/ppid", "5090"},
+                          {"5100/stat/tty_nr", "5090"},
+                          {"5100/status/NSpid", "5100"},
+                          {"5100/task/5101/status/SigBlk", "0"},
+                          {"5100/stack pointer/5101", "5100"},
+                          {"5100/timers/04", "notify: signal/tid.5101"},
+                          {"5100/fd/3/fcntl/owner", "2 5090"},
+                          {"5100/fd/4/leads to", "/proc/5101/stat"},
+                          {"5100/fd/5/fdinfo/lock 1:", "\t1: POSIX  ADVISORY  WRITE 5101 00:19:5 0 EOF"},
+                          {"5100/fd/6/other socket/socket/17", "ec1300000000000000000000"},
+                          {"5100/task/5101/robust list/0000", "7f00: owner 5101, waited for"}}),
+                   *ids);
+    const std::map<std::string, std::string> expected{
+        {"100/stat/ppid", "90"},
+        {"100/stat/tty_nr", "5090"},
+        {"100/status/NSpid", "100"},
+        {"100/task/101/status/SigBlk", "0"},
+        {"100/stack pointer/101", "5100"},
+        {"100/timers/04", "notify: signal/tid.101"},
+        {"100/fd/3/fcntl/owner", "2 90"},
+        {"100/fd/4/leads to", "/proc/101/stat"},
+        {"100/fd/5/fdinfo/lock 1:", "\t1: POSIX  ADVISORY  WRITE 101 00:19:5 0 EOF"},
+        {"100/fd/6/other socket/socket/17", "640000000000000000000000"},
+        {"100/task/101/robust list/0000", "7f00: owner 101, waited for"}};
+    EXPECT_EQ(seen.all(), expected);
+}
+
+TEST(Witness, WhoSharesIsNamedByTheFirstAmongThePrograms) {
+    const auto ids = Ids::of_region(region_with({{100, 5102}, {101, 5101}}));
+    ASSERT_TRUE(ids) << ids.error().what;
+    const Facts seen = translated(facts({{"5101/task/5101/shares/files", "5101"},
+                                         {"5102/task/5102/shares/files", "5101"},
+                                         {"5101/fd/3/same as", "5101/fd/3"},
+                                         {"5102/fd/7/same as", "5101/fd/3"}}),
+                                  *ids);
+    const std::map<std::string, std::string> expected{{"101/task/101/shares/files", "100"},
+                                                      {"100/task/100/shares/files", "100"},
+                                                      {"101/fd/3/same as", "100/fd/7"},
+                                                      {"100/fd/7/same as", "100/fd/7"}};
+    EXPECT_EQ(seen.all(), expected);
+}
+
+TEST(Witness, ContentThatOneOfTheLooksHasNotSeenIsNotCompared) {
+    EXPECT_TRUE(names({facts({{"1/map/7000 shared/page/00", "aa"}})},
+                      {facts({{"1/map/7000 shared/content not seen", ""}})})
+                    .empty());
+    EXPECT_EQ(names({facts({{"1/map/7000 shared/page/00", "aa"}})},
+                    {facts({{"1/map/8000 shared/content not seen", ""}})})
+                  .size(),
+              1U);
 }
 
 }  // namespace
