@@ -41,6 +41,7 @@ constexpr std::array table = {
          "  --self-contained this one also holds the unmodified parts of mapped files\n"
          "  --without-strangers leave out who belongs to the group and isn't registered\n"
          "  --external P     connections to the outside: reset, refuse, keep-listening\n"
+         "  --witness        look at the programs first, for `restart --verify`\n"
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},
     Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR", "bring a checkpoint back to life", ""},
@@ -64,6 +65,8 @@ constexpr std::array table = {
     Verb{"coordinator", "cairn-coordinator", false, "coordinator [OPTIONS]",
          "run a session's coordinator, with a console on a terminal", ""},
     Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE", "show what a checkpoint holds", ""},
+    Verb{"witness", "cairn-witness", false, "witness [OPTIONS] PID...",
+         "write down what the kernel shows of programs, and compare", ""},
     Verb{
         "doctor", "cairn-doctor", false, "doctor [OPTIONS]",
         "try what this machine gives, and say what that means for cairn",

@@ -83,6 +83,7 @@ Result<Options> read_options(const po::variables_map& given) {
                 auto change = TRY(read_change(text, unset));
                 options.environment.push_back(std::move(change));
             }
+    options.verify = given.contains("verify");
     if (given.contains("eager") && given.contains("lazy"))
         return fail_code(ExitCode::usage, "--eager and --lazy: one of them");
     if (given.contains("eager")) options.memory = Memory::eager;
@@ -165,6 +166,9 @@ int run(int count, char** arguments) {
     add("unset", po::value<std::vector<std::string>>(), "NAME: a variable to take out; may be given again");
     add("pause", "the programs stand still before their first instruction, for a debugger, until SIGCONT");
     add("trust-folder", "restart a checkpoint though others than you and root can write its folder");
+    add("verify",
+        "say what the kernel shows of the programs otherwise than before the checkpoint, which was taken "
+        "with --witness");
     add("check", "only say whether a restart could work here");
     add("on", po::value<std::string>(),
         "with --check: HOST,HOST...: say it of these hosts, which are asked by ssh, or by what CAIRN_RSH "

@@ -1,5 +1,6 @@
 #include "witness/facts.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -32,17 +33,23 @@ nlohmann::json Facts::json() const {
     return seen_;
 }
 
-Result<Facts> Facts::read(const std::string& path) {
+Result<std::vector<Facts>> read_looks(const std::string& path) {
     std::ifstream file(path);
     if (!file) return fail_errno("{}", path);
-    const auto json = nlohmann::json::parse(file, nullptr, false);
-    if (!json.is_object()) return fail_code(ExitCode::damaged, "{}: isn't what a witness writes", path);
-    Facts facts;
-    for (const auto& [name, value] : json.items()) {
-        if (!value.is_string()) return fail_code(ExitCode::damaged, "{}: {} isn't a text", path, name);
-        facts.put(name, value.get<std::string>());
+    auto json = nlohmann::json::parse(file, nullptr, false);
+    if (json.is_object()) json = nlohmann::json::array({json});
+    const auto is_look = [](const nlohmann::json& look) { return look.is_object(); };
+    if (!json.is_array() || json.empty() || !std::ranges::all_of(json, is_look))
+        return fail_code(ExitCode::damaged, "{}: isn't what a witness writes", path);
+    std::vector<Facts> looks;
+    for (const auto& look : json) {
+        Facts& facts = looks.emplace_back();
+        for (const auto& [name, value] : look.items()) {
+            if (!value.is_string()) return fail_code(ExitCode::damaged, "{}: {} isn't a text", path, name);
+            facts.put(name, value.get<std::string>());
+        }
     }
-    return facts;
+    return looks;
 }
 
 std::uint64_t hash_of(std::span<const unsigned char> bytes) {

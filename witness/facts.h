@@ -7,6 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 
@@ -25,11 +26,13 @@ class Facts {
 
     [[nodiscard]] const std::map<std::string, std::string>& all() const { return seen_; }
     [[nodiscard]] nlohmann::json json() const;
-    [[nodiscard]] static Result<Facts> read(const std::string& path);
 
   private:
     std::map<std::string, std::string> seen_;
 };
+
+// A file of one look, or of an array of several.
+[[nodiscard]] Result<std::vector<Facts>> read_looks(const std::string& path);
 
 // 64 bits of FNV-1a, by words of eight bytes: it is to tell memory apart, nobody tries to deceive it.
 [[nodiscard]] std::uint64_t hash_of(std::span<const unsigned char> bytes);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/control/looks.h"
 #include "cli/control/options.h"
 #include "cli/control/progress.h"
 #include "cli/control/text.h"
@@ -27,6 +28,9 @@ using nlohmann::json;
 
 // For what the coordinator answers at once, or after its own 5 s.
 constexpr std::chrono::seconds patience{10};
+// What has just been started is waited for: a second.
+constexpr std::chrono::milliseconds between_tries{20};
+constexpr int most_tries = 50;
 
 void print_json(const json& value) {
     fmt::print("{}\n", json_text(value, 2));
@@ -50,13 +54,42 @@ std::uint64_t memory_of(pid_t pid) {
     return kib * 1024;
 }
 
-Result<> checkpoint(CoordinatorClient& coordinator, const Options& options) {
+Result<std::vector<pid_t>> members(CoordinatorClient& coordinator) {
+    std::vector<pid_t> programs;
+    const auto keep = [&](const json& event) {
+        if (event.value("event", "") != "process") return;
+        const auto process = wire::glean<wire::Process>(event);
+        if (!process.host) programs.push_back(process.real.number());
+    };
+    CHECK_OK(error_of(coordinator.ask({{"verb", "list"}}, keep, patience)));
+    return programs;
+}
+
+// `cairn launch PROGRAM & cairn checkpoint --witness`: the program may be about to come, as for the
+// checkpoint itself.
+Result<std::string> look_at_members(CoordinatorClient& coordinator, const Session& session) {
+    auto programs = TRY(members(coordinator));
+    for (int tries = 0; programs.empty() && tries < most_tries; ++tries) {
+        std::this_thread::sleep_for(between_tries);
+        programs = TRY(members(coordinator));
+    }
+    return take_looks(programs, session.region());
+}
+
+// A checkpoint is a good one without looks as well.
+void say_unkept(const Result<>& kept) {
+    if (!kept) fmt::print(stderr, "cairn: --witness: {}\n", printable(kept.error().what));
+}
+
+Result<> checkpoint(CoordinatorClient& coordinator, const Session& session, const Options& options) {
     const wire::AskCheckpoint request{.kill = options.kill,
                                       .self_contained = options.self_contained,
                                       .without_strangers = options.without_strangers,
                                       .ckptdir = options.checkpoint_folder,
                                       .external = options.external,
                                       .timeout = options.timeout};
+    std::string looks;
+    if (options.witness) looks = TRY(look_at_members(coordinator, session));
     Progress progress(!options.quiet && !options.json);
     // No limit of ours while the coordinator lives: it has a deadline for each phase, and writing may take as
     // long as it moves.
@@ -64,6 +97,7 @@ Result<> checkpoint(CoordinatorClient& coordinator, const Options& options) {
         pack(request), [&](const json& event) { progress.show(event); }, std::chrono::milliseconds(-1));
     progress.clear();
     if (!done) return std::unexpected(std::move(done.error()).in("checkpoint given up, the programs go on"));
+    if (options.witness) say_unkept(keep_looks(done->value("directory", ""), looks));
     if (options.json)
         print_json(without_envelope(*done));
     else if (!options.quiet)
@@ -117,13 +151,11 @@ Result<> simple(CoordinatorClient& coordinator, const Options& options) {
 
 // `cairn launch PROGRAM & cairn checkpoint`: a coordinator may be about to be started.
 Result<CoordinatorClient> connect(const Session& session, const std::string& verb) {
-    constexpr auto step = std::chrono::milliseconds(20);
-    constexpr int most = 50;
     for (int tries = 0;; ++tries) {
         auto found = CoordinatorClient::connect(session);
-        if (found || verb != "checkpoint" || found.error().code != ExitCode::no_coordinator || tries == most)
+        if (found || verb != "checkpoint" || found.error().code != ExitCode::no_coordinator || tries == most_tries)
             return found;
-        std::this_thread::sleep_for(step);
+        std::this_thread::sleep_for(between_tries);
     }
 }
 
@@ -131,7 +163,7 @@ Result<> run(const Options& options) {
     const auto session = find_session(session_name(options.session));
     if (!session) return fail("{}", session.error());
     auto coordinator = TRY(connect(*session, options.verb));
-    if (options.verb == "checkpoint") return checkpoint(coordinator, options);
+    if (options.verb == "checkpoint") return checkpoint(coordinator, *session, options);
     if (options.verb == "list") return list(coordinator, options);
     return simple(coordinator, options);
 }

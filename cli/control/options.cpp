@@ -18,8 +18,8 @@ po::options_description known_options(const std::string& verb) {
     if (verb == "checkpoint")
         known.add_options()("kill,k", po::bool_switch())("timeout,t", po::value<double>())(
             "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch())(
-            "external", po::value<std::string>())("self-contained", po::bool_switch())("without-strangers",
-                                                                                       po::bool_switch());
+            "external", po::value<std::string>())("self-contained", po::bool_switch())(
+            "witness", po::bool_switch())("without-strangers", po::bool_switch());
     if (verb == "interval") known.add_options()("seconds", po::value<double>());
     return known;
 }
@@ -66,6 +66,7 @@ Result<Options> read_options(std::span<char* const> words) {
     options.json = flag(given, "json");
     options.quiet = flag(given, "quiet");
     options.self_contained = flag(given, "self-contained");
+    options.witness = flag(given, "witness");
     options.without_strangers = flag(given, "without-strangers");
     options.external = text(given, "external");
     if (!options.external.empty() && !external_policy(options.external))

@@ -17,6 +17,7 @@ struct Options {
     std::optional<double> timeout;  // checkpoint: seconds
     std::optional<double> seconds;  // interval
     bool kill = false, json = false, quiet = false, self_contained = false, without_strangers = false;
+    bool witness = false;
     std::string external;  // common/external_policy.h, or ""
 };
 

@@ -13,6 +13,8 @@
 namespace cairn {
 
 inline constexpr const char* manifest_file = "manifest.json";
+// Beside it, of a checkpoint that was taken with --witness: what cairn-witness has seen just before.
+inline constexpr const char* looks_file = "witness.json";
 inline constexpr int manifest_version = 1;
 
 // Writes manifest.json (0600) into the folder and syncs it; the folder itself is for the caller to sync.

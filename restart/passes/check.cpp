@@ -4,10 +4,12 @@
 
 #include "common/privileges.h"
 #include "resources/schema/descriptor_room.h"
+#include "restart/verify.h"
 
 namespace cairn::restart::pass {
 
 Result<ObjectSetOptions> check(const Options& options, Computation& computation, Notes& notes) {
+    if (options.verify) CHECK_OK(can_verify(computation.directory));
     auto& objects = computation.objects.objects;
     ObjectSetOptions opening;
     opening.files = options.files;

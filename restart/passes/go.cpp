@@ -87,6 +87,13 @@ std::vector<pid_t> foreground_of(const Computation& computation, const Forest& f
     return group;
 }
 
+std::vector<pid_t> all_of(const Computation& computation, const Forest& forest) {
+    std::vector<pid_t> programs;
+    for (const auto i : computation.living)
+        programs.push_back(forest.kernel_id(computation.processes[i].pid).number());
+    return programs;
+}
+
 // Nothing is undone any more.
 void keep_all(Ready& ready, Objects& objects) {
     ready.slots.keep();
@@ -122,8 +129,12 @@ Result<Running> go(const Options& options, const Computation& computation, const
               computation.living.size() == 1 ? "goes" : "go", computation.manifest.generation);
     notes.print();
     if (options.pause) wait_paused(running, notes);
-    return Running{forest.kernel_id(first_process(computation.processes)), std::move(deputy),
-                   std::move(ready.rebuilt.pages), ready.launcher, foreground_of(computation, forest)};
+    return Running{forest.kernel_id(first_process(computation.processes)),
+                   std::move(deputy),
+                   std::move(ready.rebuilt.pages),
+                   ready.launcher,
+                   foreground_of(computation, forest),
+                   all_of(computation, forest)};
 }
 
 }  // namespace cairn::restart::pass

@@ -27,6 +27,7 @@ struct Running {
     std::unique_ptr<pages::Service> pages;  // null: all memory is there
     pid_t launcher = -1;                    // Ready::launcher
     std::vector<pid_t> foreground;          // the kernel's ids of the terminal's foreground group
+    std::vector<pid_t> programs;            // and of all
 };
 
 // `ignored`: as for plan().

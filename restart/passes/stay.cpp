@@ -4,12 +4,16 @@
 
 #include <utility>
 
+#include "common/printable.h"
 #include "restart/launched.h"
+#include "restart/tell.h"
 #include "restart/terminal/redraw.h"
+#include "restart/verify.h"
 
 namespace cairn::restart::pass {
 
-Result<int> stay(Spaces spaces, Objects objects, Meeting meeting, Running running) {
+Result<int> stay(const Options& options, const Computation& computation, Spaces spaces, Objects objects,
+                 Meeting meeting, Running running) {
     {
         const Objects closed = std::move(objects);
         const Meeting left = std::move(meeting);
@@ -17,6 +21,11 @@ Result<int> stay(Spaces spaces, Objects objects, Meeting meeting, Running runnin
     }
     if (spaces.terminal.foreground()) draw_again(spaces.terminal_fd, std::move(running.foreground));
     spaces.terminal_fd.reset();
+    if (options.verify)
+        if (const auto begun = start_verifying(computation.directory, running.programs,
+                                               static_cast<const char*>(spaces.regions.owners().path));
+            !begun)
+            tell("cairn: {}\n", printable(begun.error().what));
     const auto status =
         spaces.terminal.stay(running.first.number(), *running.deputy, [&](pid_t child, int how) {
             if (child == running.launcher) running.launcher = -1;
