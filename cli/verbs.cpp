@@ -41,7 +41,7 @@ constexpr std::array table = {
          "  --self-contained this one also holds the unmodified parts of mapped files\n"
          "  --without-strangers leave out who belongs to the group and isn't registered\n"
          "  --external P     connections to the outside: reset, refuse, keep-listening\n"
-         "  --witness        look at the programs first, for `restart --verify`\n"
+         "  --witness        look at the programs first; a restart can verify then\n"
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},
     Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR", "bring a checkpoint back to life", ""},

@@ -32,7 +32,8 @@ constexpr std::array at_rest{
     // What time does
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(ticks|it_value)", "a timer that runs has gone on"},
     Rule{"[0-9]+/calls/getitimer [0-2]",
-         "what is left of a timer; the interval is compared by the test of timers"},
+         "what is left of a timer has gone on; the interval in front of it is compared", "[0-9a-f]{32}$",
+         How::in_parts},
     Rule{".*/(stat/state|status/State)",
          "whether a thread runs or sleeps just now; stopped ones and zombies are compared",
          "[RSDI]( \\(.*\\))?"},
@@ -99,8 +100,9 @@ constexpr std::array at_rest{
 
     // How it has come back
     Rule{".*/(stat/ppid|status/PPid)",
-         "who has started the computation is the restart tool now; parents within it are compared by the "
-         "tests of trees"},
+         "who has started the computation is the restart tool now, for all who had that parent and for "
+         "nobody else",
+         "([0-9]+)", How::renamed},
     Rule{".*/stat/exit_code",
          "proc(5) shows 0 to whoever may not look at the process: an ordinary user, of a zombie that had "
          "forbidden it (PR_SET_DUMPABLE), since Linux 6.18; after a restart he may. What wait(2) gives is "

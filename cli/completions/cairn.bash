@@ -20,7 +20,7 @@ _cairn_services() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect doctor causality mpi slurm service help --version'
+    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect witness doctor causality mpi slurm service help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -117,10 +117,11 @@ _cairn() {
         esac
         ;;
     launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --coordinator --key --help' ;;
-    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --json --quiet --help' ;;
+    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --witness --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
-    restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
+    restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;
+    witness) options='--looks --region --before --after --living --verify --rules --help' ;;
     doctor) options='--ckptdir --timeout --json --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --json --help' ;;
     slurm) options='--interval --ckptdir --name --keep --before --poll --signal --all-nodes --no-verify --help' ;;

@@ -153,7 +153,8 @@ Result<> simple(CoordinatorClient& coordinator, const Options& options) {
 Result<CoordinatorClient> connect(const Session& session, const std::string& verb) {
     for (int tries = 0;; ++tries) {
         auto found = CoordinatorClient::connect(session);
-        if (found || verb != "checkpoint" || found.error().code != ExitCode::no_coordinator || tries == most_tries)
+        if (found || verb != "checkpoint" || found.error().code != ExitCode::no_coordinator ||
+            tries == most_tries)
             return found;
         std::this_thread::sleep_for(between_tries);
     }
