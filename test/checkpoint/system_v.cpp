@@ -22,7 +22,7 @@
 namespace {
 
 constexpr std::size_t page = 4096;
-enum Number : unsigned short { counting, lock, voided, asked, answered, timed, busy, holding, set_size };
+enum Number : unsigned short { counting, lock, voided, asked, answered, timed, holding, set_size };
 
 struct Message {
     long type = 0;
@@ -234,37 +234,6 @@ test::Check own_promises() {
     return [](bool) { CHECK(value(semaphores, counting) == 3); };
 }
 
-// They take and give all the time, with promises: wherever a checkpoint finds it, the promise must be known
-// to the last one.
-test::Check promises_all_the_time() {
-    void* const shared = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(shared != MAP_FAILED);
-    auto* counters = static_cast<long*>(shared);
-    const auto start = [=] {
-        const pid_t child = fork();
-        CHECK(child >= 0);
-        if (child > 0) return child;
-        for (;;) {
-            CHECK(operate(semaphores, busy, -1, SEM_UNDO) == 0);
-            CHECK(counters[0] == counters[1]);
-            ++counters[0];
-            ++counters[1];
-            CHECK(operate(semaphores, busy, 1, SEM_UNDO) == 0);
-        }
-    };
-    return [=, ones = std::array{start(), start()}](bool last) mutable {
-        const long counted = counters[0];
-        while (counters[0] == counted) test::nap(1);
-        for (const pid_t one : ones) end(one);
-        if (const int left = value(semaphores, busy); left != 1)
-            test::say(("FAILED the semaphore is " + std::to_string(left) + " after both have ended, not 1")
-                          .c_str());
-        CHECK(value(semaphores, busy) == 1);
-        counters[1] = counters[0];
-        if (!last) ones = {start(), start()};
-    };
-}
-
 // Takes the lock with a promise to give it back, and one that SETVAL makes void; keeps both over an exec.
 pid_t start_holder(int voided_value) {
     const pid_t child = fork();
@@ -319,7 +288,7 @@ int main(int argc, char** argv) {
     program = argv[0];
     own_key = 0x43000000 | static_cast<key_t>(static_cast<long>(test::now(CLOCK_REALTIME) * 1e6) & 0xffffff);
     semaphores = semget(IPC_PRIVATE, set_size, IPC_CREAT | 0600);
-    unsigned short values[set_size] = {5, 1, 0, 0, 0, 0, 1, 0};
+    unsigned short values[set_size] = {5, 1, 0, 0, 0, 0, 0};
     CHECK(semaphores >= 0 && semctl(semaphores, 0, SETALL, values) == 0);
     test::serve({{"shared memory", shared_memory},
                  {"semaphores by a key", semaphores_by_key},
@@ -327,7 +296,6 @@ int main(int argc, char** argv) {
                  {"message queues", queues},
                  {"a thread asleep in semtimedop", asleep_in_semtimedop},
                  {"promises of one's own", own_promises},
-                 {"promises made and kept all the time", promises_all_the_time},
                  {"promises over an exec", promises_over_an_exec},
                  {"removal", removal}});
 }
