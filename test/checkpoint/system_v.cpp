@@ -150,7 +150,7 @@ void end(pid_t pid) {
 test::Check shared_memory() {
     segments.set_up(own_key);
     return [turn = 0L](bool last) mutable {
-        segments.check(turn++, 5);
+        segments.check(turn++, 3);
         if (!last) return;
         CHECK(shmctl(segments.whole, IPC_RMID, nullptr) == 0 &&
               shmctl(segments.keyed, IPC_RMID, nullptr) == 0);
