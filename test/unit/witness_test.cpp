@@ -6,7 +6,9 @@
 
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <regex>
+#include <sstream>
 
 #include "common/region.h"
 #include "common/region_ops.h"
@@ -92,6 +94,18 @@ TEST(Witness, EachRuleHasAReasonAndCanBeRead) {
         EXPECT_TRUE(rule.how == How::ignored || rule.how == How::if_seen || rule.value != nullptr)
             << rule.name;
     }
+}
+
+// docs/witness-rules.md says of each rule who could see what it leaves out, and what compares that instead.
+TEST(Witness, EachRuleIsReviewed) {
+    std::ifstream file(CAIRN_SOURCE_DIR "/docs/witness-rules.md");
+    std::stringstream page;
+    page << file.rdbuf();
+    for (const auto& some : {rules(), rules_of_living()})
+        for (const Rule& rule : some) {
+            const auto name = std::regex_replace(std::string(rule.name), std::regex("\\|"), "\\|");
+            EXPECT_NE(page.str().find("`" + name), std::string::npos) << rule.name;
+        }
 }
 
 TEST(Witness, SeesOfAChildWhatItHasSetUp) {
