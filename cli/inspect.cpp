@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/inspect_diff.h"
 #include "cli/inspect_show.h"
 #include "cli/inspect_text.h"
 #include "common/schema/json.h"
@@ -18,6 +19,7 @@ namespace options = boost::program_options;
 
 constexpr const char* usage =
     "usage: cairn inspect [--maps] [--fds] [--signals] [--threads] [--all] [--verify] [--json] DIR|IMAGE\n"
+    "       cairn inspect --diff [--all] [--json] OLD NEW\n"
     "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
 
 int report(const Error& error) {
@@ -43,8 +45,22 @@ void show_text(const inspect::Checkpoint& checkpoint, inspect::Show show) {
         for (const auto& each : checkpoint.objects) print("\n" + inspect::object_list(each));
 }
 
+// Exit code 1 if anything differs, as diff(1) has it.
+int show_differences(const options::variables_map& given) {
+    const auto paths = given["path"].as<std::vector<std::string>>();
+    const auto older = inspect::load(paths[0]), newer = inspect::load(paths[1]);
+    if (!older) return report(older.error());
+    if (!newer) return report(newer.error());
+    for (const auto* checkpoint : {&*older, &*newer})
+        if (!checkpoint->problems.empty()) return report(checkpoint->problems.front());
+    const auto found = inspect::differences(*older, *newer, given.count("all") != 0);
+    print(given.count("json") != 0 ? schema::dump(inspect::as_json(found)) + "\n"
+                                   : inspect::as_text(*older, *newer, found));
+    return found.empty() ? 0 : static_cast<int>(ExitCode::failed);
+}
+
 int run(const options::variables_map& given) {
-    auto checkpoint = inspect::load(given["path"].as<std::string>());
+    auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
     if (!checkpoint) return report(checkpoint.error());
     std::string verified;
     if (given.count("verify") != 0) {
@@ -77,11 +93,12 @@ int main(int argc, char** argv) {
     known.add_options()("help,h", "this text")("maps,m", "memory map, mapped and stored sizes")(
         "fds,f", "descriptors and what they are")("signals,s", "signals and timers")(
         "threads,t", "threads and the calls they are in")("all,a", "all of these")(
-        "verify,v", "read every page and check its checksum")("json,j", "everything, as JSON");
+        "verify,v", "read every page and check its checksum")("json,j", "everything, as JSON")(
+        "diff", "what differs between two checkpoints; exit code 1 if anything does");
     options::options_description all(known);
-    all.add_options()("path", options::value<std::string>());
+    all.add_options()("path", options::value<std::vector<std::string>>());
     options::positional_options_description positions;
-    positions.add("path", 1);
+    positions.add("path", 2);
     options::variables_map given;
     try {
         options::store(options::command_line_parser(argc, argv).options(all).positional(positions).run(),
@@ -98,5 +115,11 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "cairn inspect: which folder or image?\n{}", usage);
         return static_cast<int>(ExitCode::usage);
     }
-    return run(given);
+    const bool two = given["path"].as<std::vector<std::string>>().size() == 2;
+    if (two != (given.count("diff") != 0)) {
+        fmt::print(stderr, "cairn inspect: {}\n{}",
+                   two ? "two checkpoints are for --diff" : "--diff wants two checkpoints", usage);
+        return static_cast<int>(ExitCode::usage);
+    }
+    return two ? show_differences(given) : run(given);
 }

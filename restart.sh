@@ -1,0 +1,1 @@
+latest/restart.sh

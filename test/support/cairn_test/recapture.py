@@ -1,0 +1,56 @@
+"""A checkpoint of what was restored says the same as the one that it was restored from (`cairn inspect --diff`), but for what is named here."""
+
+import json
+import os
+import re
+
+# What may differ: a regular expression over "WHERE, WHERE, WHERE", and why.
+RULES = [
+    (r".*, content", "what is in memory is compared by the witness, which knows what of it is cairn's and what is dead"),
+    (r".*, stored|.*, stored_bytes", "whether an untouched page of zeros is stored depends on who has touched it"),
+    (r"process [^,]*, ppid", "who had launched it is the restart tool now"),
+    (r".*, object, identity, mtime_ns|.*, cwd, identity, mtime_ns|.*, root, identity, mtime_ns", "somebody has written there meanwhile: what is compared with a file "
+     "at the next restart is what it is at this checkpoint"),
+    (r".*, memory at [0-9a-f]+, (name|object(, (flags|path|identity|what)(, .*)?)?)", "shared memory without a file comes back as a memfd"),
+    (r".*, memory at [0-9a-f]+, file_offset", "of memory without a file it says where it was made first"),
+    (r".*, memory at [0-9a-f]+(, end)?", "neighbours of one kind are one mapping or two as the kernel comes by; the witness compares what is where"),
+    (r".*, descriptor [0-9]+, object, flags", "O_LARGEFILE and O_NOFOLLOW say how open(2) went; the witness compares the rest"),
+    (r".*, object, (identity, inode|path)", "what has no name any more has had another when it was removed again (named_otherwise() looks at the others)"),
+    (r".*, object, what, timerfd, (left_ns|at_ns|ticks)", "a timer that runs has gone on"),
+    (r".*, object, what, mqueue, queue", "an inode"),
+    (r".*, object, what, bpf_map, elements", "a hash is walked in the kernel's order; resource.bpf_map compares them"),
+    (r".*, options, (IPV6_V6ONLY|IP_MULTICAST_TTL)", "what bind(2) and a segment set of themselves (docs/witness-rules.md)"),
+    (r".*, what, unix, file", "an accepted connection has its listener's name, and after a restart not its file's inode; resource.unix_sockets compares the files"),
+    (r".*, what, unix, peer_credentials, pid", "of a caller whom nobody has accepted (docs/witness-rules.md)"),
+    (r".*, mptcp, options, SO_SNDBUF|.*, options, SO_RCVLOWAT", "the kernel sizes the one, and 0 means 1 for the other (docs/witness-rules.md)"),
+    (r"process [^,]*, (thread [0-9]+, )?pending(, [0-9]+)?", "a waiting SIGTRAP names the restart tool, and timers that run expire meanwhile; resource.signals compares them"),
+    (r"process [^,]*, itimers, [0-9], left_us|.*, timers, [0-9]+, left", "a timer that runs has gone on"),
+    (r"process [^,]*, thread [0-9]+, death_signal", "the programs end with the restart tool (docs/decisions/0014-restart-signals.md)"),
+]
+
+
+def named_otherwise(each):
+    """Another path of something that has one: a file in a folder, not one that was removed or never had a name."""
+    if each["where"][-1] != "path" or "before" not in each or "after" not in each:
+        return False
+    name = os.path.basename(each["after"])
+    return not (name.startswith((".cairn-", "cairn-", "#")) or each["after"].startswith("/memfd:"))
+
+
+class Recapture:
+    def __init__(self, t):
+        self.t = t
+
+    def differences(self, older, newer):
+        """As text; "" if nothing differs that no rule names. Folders of checkpoints."""
+        code, out, err = self.t.run([self.t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
+        if code not in (0, 1):
+            return f"inspect --diff ended with {code}: {err}"
+        found = []
+        for each in json.loads(out):
+            where = ", ".join(each["where"])
+            if named_otherwise(each):
+                found.append(f"{where}: {each['before']} -> {each['after']}\n")
+            elif not any(re.fullmatch(rule, where) for rule, _ in RULES):
+                found.append(f"{where}: {each.get('before', '(not there)')} -> {each.get('after', '(not there)')}\n")
+        return "".join(found)
