@@ -147,6 +147,8 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take(Job& job) {
     // Those who ask in the same moment join.
     co_await asio::post(s_.io, asio::use_awaitable);
     co_await wait_for_first();
+    // The program that was waited for may have named the folder.
+    if (!job.order.ckptdir_asked_for) job.order.ckptdir = s_.ckptdir();
     if (s_.hosts.members() > 0) co_return co_await take_jointly(job);
     co_return co_await take_alone(job);
 }

@@ -29,6 +29,7 @@ Root::Root(Office office)
                      .folders_in_use = [this] { return barrier_.folders_in_use(); },
                      .kill_group = [this] { return s_.programs.kill_all(); },
                      .keep = [this] { return s_.settings.keep; },
+                     .ckptdir = [this] { return s_.settings.ckptdir; },
                      .hosts = hosts_,
                      .host = s_.settings.host,
                      .published =

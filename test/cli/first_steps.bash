@@ -3,6 +3,7 @@ for round in 1 2 3; do
     cairn launch --session "s$round" --ckptdir "$WORK/ckpt" sleep 1000 &
     exits 0 cairn checkpoint --session "s$round"
     says "1 process" "$out"
+    says "$WORK/ckpt/" "$out"
     exits 0 cairn quit --session "s$round"
     kill -9 "$!"
     wait "$!"
