@@ -29,8 +29,9 @@ class Strangers {
     // Of processes that aren't registered, those for whom the session's table has no place left.
     using Crowd = std::function<std::vector<pid_t>(const std::vector<pid_t>&)>;
 
-    // `region`: the file's path. `known`: asked again and again, for who is being born is registered soon.
-    Strangers(std::string region, std::function<Known(pid_t)> known, Crowd without_place);
+    // `region`: the file's path. `visits`: who doesn't load libcairn.so (a static program) will be given it,
+    // and is none of them. `known`: asked again and again, for who is being born is registered soon.
+    Strangers(std::string region, bool visits, std::function<Known(pid_t)> known, Crowd without_place);
 
     struct Stranger {
         pid_t pid = 0;
@@ -46,6 +47,9 @@ class Strangers {
     // Costs a reading of /proc's names.
     [[nodiscard]] std::vector<Stranger> look_at_new();
 
+    // Of those who will be given the library: whom no member leads to. As look() has found them.
+    [[nodiscard]] const std::vector<pid_t>& orphans() const { return orphans_; }
+
     // They are not to be found any more.
     void leave_out(const std::vector<Stranger>& strangers);
     [[nodiscard]] bool left_out(pid_t pid) const { return left_out_.contains(pid); }
@@ -58,6 +62,8 @@ class Strangers {
     std::string own_folder_;
     std::function<Known(pid_t)> known_;
     Crowd without_place_;
+    bool visits_;
+    std::vector<pid_t> orphans_;
     std::set<pid_t> seen_, left_out_;
 };
 
