@@ -55,8 +55,8 @@ bool find_places(const Fd& file, const Elf64_Phdr& segment, OwnLibrary& library)
 }
 
 int protection_of(const Elf64_Phdr& segment) {
-    return ((segment.p_flags & PF_R) != 0 ? PROT_READ : 0) | ((segment.p_flags & PF_W) != 0 ? PROT_WRITE : 0) |
-           ((segment.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
+    return ((segment.p_flags & PF_R) != 0 ? PROT_READ : 0) |
+           ((segment.p_flags & PF_W) != 0 ? PROT_WRITE : 0) | ((segment.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
 }
 
 }  // namespace

@@ -40,8 +40,9 @@ class Visit {
         const auto lines = TRY(proc::maps(tid, false));
         const auto vdso = std::ranges::find(lines, std::string("[vdso]"), &proc::MapLine::name);
         if (vdso == lines.end())
-            return fail_code(ExitCode::refused,
-                             "has no vdso (the kernel's vdso=0, or it has unmapped it): nothing can be placed in it");
+            return fail_code(
+                ExitCode::refused,
+                "has no vdso (the kernel's vdso=0, or it has unmapped it): nothing can be placed in it");
         const auto at = TRY(ptrace::find_syscall(tid, vdso->start, vdso->end - vdso->start));
         const auto registers = TRY(ptrace::registers(tid));
         const auto mask = TRY(ptrace::mask(tid));
@@ -60,7 +61,8 @@ class Visit {
 
     [[nodiscard]] Result<std::uint64_t> call(std::string_view name, long number,
                                              std::initializer_list<std::uint64_t> arguments) const {
-        const auto result = TRY(ptrace::remote_call(tid_, at_, number, {arguments.begin(), arguments.size()}));
+        const auto result =
+            TRY(ptrace::remote_call(tid_, at_, number, {arguments.begin(), arguments.size()}));
         constexpr std::int64_t most_errors = 4095;
         if (result < 0 && result >= -most_errors) {
             errno = static_cast<int>(-result);
@@ -68,8 +70,8 @@ class Visit {
         }
         return static_cast<std::uint64_t>(result);
     }
-    [[nodiscard]] Result<ProgramAddress> map(std::uint64_t at, std::uint64_t length, int protection, int flags,
-                                             std::uint64_t fd, std::uint64_t offset) const {
+    [[nodiscard]] Result<ProgramAddress> map(std::uint64_t at, std::uint64_t length, int protection,
+                                             int flags, std::uint64_t fd, std::uint64_t offset) const {
         return ProgramAddress(TRY(call("mmap", SYS_mmap,
                                        {at, length, static_cast<std::uint64_t>(protection),
                                         static_cast<std::uint64_t>(flags), fd, offset})));
@@ -107,9 +109,10 @@ class Visit {
 };
 
 // The process opens the file itself, by its own right and from its own root.
-Result<std::uint64_t> open_inside(const Visit& visit, ProgramAddress scratch, const std::string& path, int flags) {
-    CHECK_OK(ptrace::write_memory(visit.tid(), scratch,
-                                  std::as_bytes(std::span(path.c_str(), path.size() + 1))));
+Result<std::uint64_t> open_inside(const Visit& visit, ProgramAddress scratch, const std::string& path,
+                                  int flags) {
+    CHECK_OK(
+        ptrace::write_memory(visit.tid(), scratch, std::as_bytes(std::span(path.c_str(), path.size() + 1))));
     return visit.call("open " + path, SYS_openat,
                       {static_cast<std::uint64_t>(std::int64_t{AT_FDCWD}), scratch.value(),
                        static_cast<std::uint64_t>(flags | O_CLOEXEC), 0});
@@ -147,7 +150,8 @@ Result<> open_door(pid_t tid, const OwnLibrary& library, ProgramAddress base) {
     // What the library would have found out: nothing has kept this program to a level of CPU, no dynamic
     // linker needs room on its stacks, and it may have set policies of memory.
     CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, cpu_level), CpuLevel::host));
-    CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, linker_room), std::uint32_t{room_for_everything}));
+    CHECK_OK(
+        ptrace::write_object(tid, door + offsetof(Door, linker_room), std::uint32_t{room_for_everything}));
     CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, memory_policies), std::uint32_t{1}));
     return ptrace::write_object(tid, door + offsetof(Door, magic), door_magic);
 }

@@ -126,7 +126,7 @@ struct StrangerSearch {
     const bool visits;
     StrangerLook looked;
     std::vector<Strangers::Stranger> orphans;  // to be given the library, and no member leads to them
-    std::vector<Strangers::Stranger> forked;  // members' children who haven't execed
+    std::vector<Strangers::Stranger> forked;   // members' children who haven't execed
 
     std::optional<Strangers::Stranger> judge(pid_t pid) {
         if (pid == ::getpid() || left_out.contains(pid) || known(pid) != Strangers::Known::no)

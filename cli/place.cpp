@@ -34,7 +34,8 @@ Region* map_region(const std::string& path) {
     return at == MAP_FAILED ? nullptr : static_cast<Region*>(at);
 }
 
-// As libcairn.so does for its own process. The state is that of a process whose new image has not come as far.
+// As libcairn.so does for its own process. The state is that of a process whose new image has not come as
+// far.
 void register_here(Slot& slot, Region& region, KernelId pid) {
     timespec now{};
     ::clock_gettime(CLOCK_BOOTTIME, &now);

@@ -43,8 +43,7 @@ std::string set_preload(const std::string& library, const std::string& region, b
         ::unsetenv("LD_PRELOAD");
     else if (::setenv("LD_PRELOAD", preload.c_str(), 1) != 0)
         return std::string("environment: ") + std::strerror(errno);
-    if (::setenv(env_region, region.c_str(), 1) != 0 ||
-        ::setenv(env_library, library.c_str(), 1) != 0)
+    if (::setenv(env_region, region.c_str(), 1) != 0 || ::setenv(env_library, library.c_str(), 1) != 0)
         return std::string("environment: ") + std::strerror(errno);
     return {};
 }

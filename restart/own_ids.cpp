@@ -1,11 +1,13 @@
 #include "restart/own_ids.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,8 +41,8 @@ Result<> write_file(const char* path, const std::string& text) {
 std::vector<ProgramId> dead_leaders(const Computation& computation) {
     std::vector<ProgramId> leaders;
     for (const auto& process : computation.processes) {
-        if (!process.session_led_outside) leaders.push_back(process.sid);
-        if (!process.group_led_outside) leaders.push_back(process.pgid);
+        if (!process.session_led_outside && process.sid.known()) leaders.push_back(process.sid);
+        if (!process.group_led_outside && process.pgid.known()) leaders.push_back(process.pgid);
     }
     return leaders;
 }
@@ -64,9 +66,24 @@ Result<> end_idle_coordinator(const Options& options, const Computation& computa
         return fail_code(ExitCode::refused,
                          "session {} has {} already: programs that need a pid namespace of their own can't "
                          "join them; restart into another session (--session NAME)",
-                         session->name, human_count(static_cast<std::uint64_t>(there), "process", "processes"));
+                         session->name,
+                         human_count(static_cast<std::uint64_t>(there), "process", "processes"));
     CHECK_OK(error_of(client->ask({{"verb", "quit"}}, {}, silence)));
     for (int look = 0; look < 500 && CoordinatorClient::connect(*session); ++look) ::usleep(10'000);
+    return {};
+}
+
+// What we may do in the new user namespace a process of ours may still do once it has executed a program: it
+// chooses its threads' ids. The programs' own capabilities are set when they are complete.
+Result<> keep_capabilities() {
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    if (::syscall(SYS_capget, &header, data) != 0) return fail_errno("capget");
+    for (auto& word : data) word.inheritable = word.permitted;
+    if (::syscall(SYS_capset, &header, data) != 0) return fail_errno("capset");
+    for (unsigned long capability = 0; capability < 64; ++capability)
+        (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0);
+    capabilities_have_changed();
     return {};
 }
 
@@ -78,7 +95,8 @@ Result<> make_namespaces() {
     if (user == 0) return {};
     CHECK_OK(write_file("/proc/self/setgroups", "deny"));
     CHECK_OK(write_file("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)));
-    return write_file("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
+    CHECK_OK(write_file("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid)));
+    return keep_capabilities();
 }
 
 // In the first process of the namespace. The next ids given out are above all that the programs have.
@@ -153,8 +171,6 @@ Result<std::optional<int>> split(Options& options, const Computation& computatio
     if (tool > 0) be_first_process(tool, all, writing.release());
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     writing.reset();
-    // Led from outside, our session has no number here that a program could have.
-    if (::getsid(0) == 0) (void)::setsid();
     options.ids = Ids::exact;
     return std::nullopt;
 }
@@ -166,20 +182,22 @@ Result<std::optional<int>> enter_own_ids(Options& options, const Computation& co
     if (who.empty() || options.check_only || options.ids == Ids::exact || has_ids_here(options, computation))
         return std::nullopt;
     const auto refuse = [&](std::string why) {
-        return fail_code(ExitCode::refused,
-                         "{} makes system calls past libcairn.so (a static program, Go, another libc) and needs "
-                         "the ids that it had: {}",
-                         who, why);
+        return fail_code(
+            ExitCode::refused,
+            "{} makes system calls past libcairn.so (a static program, Go, another libc) and needs "
+            "the ids that it had: {}",
+            who, why);
     };
     if (!computation.manifest.hosts.empty() || !options.parts.empty())
         return refuse("of a computation of several hosts or parts only root can restore these (--ids exact)");
     CHECK_OK(end_idle_coordinator(options, computation));
     (void)own_privileges();  // a user namespace would change what we see of ourselves
     if (auto made = make_namespaces(); !made)
-        return refuse(fmt::format("a pid namespace of its own can't be made here ({}); allow user namespaces "
-                                  "(sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces), or restart "
-                                  "as root",
-                                  made.error().what));
+        return refuse(
+            fmt::format("a pid namespace of its own can't be made here ({}); allow user namespaces "
+                        "(sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces), or restart "
+                        "as root",
+                        made.error().what));
     return split(options, computation);
 }
 

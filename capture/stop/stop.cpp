@@ -31,7 +31,8 @@ Result<bool> look_at_candidate(Stopping& group, pid_t pid, Tracked& tracked) {
     }
     StoppedProcess probe;
     probe.pid = pid;
-    if (!find_doors(group, probe) && !wants_visit(group, pid)) {  // between exec and the library's constructor: let it get there
+    if (!find_doors(group, probe) &&
+        !wants_visit(group, pid)) {  // between exec and the library's constructor: let it get there
         if (probe.unreadable) CHECK_OK(refuse_tracing(group, pid, pid, Error{std::strerror(EPERM), EPERM}));
         const bool leave = TRY(group.outsiders.leave_out(pid));
         if (leave) tracked.stage = Stage::left_out;

@@ -17,7 +17,8 @@ namespace {
 
 // A child that was forked behind an earlier checkpoint has its parent's memory, and with it what was placed
 // there.
-std::optional<Placed> placed_before(const SessionRegions& regions, const SessionRegion& region, pid_t living) {
+std::optional<Placed> placed_before(const SessionRegions& regions, const SessionRegion& region,
+                                    pid_t living) {
     const MappedAt at = find_mapping(living, region.key);
     const auto door = regions.door_in(living);
     if (at.mapped != Mapped::yes || !door.known()) return std::nullopt;
@@ -66,8 +67,7 @@ bool wants_visit(const Stopping& group, pid_t pid) {
     const auto stat = proc::stat(pid);
     const SessionRegion* region = group.regions.of(pid);
     if (!stat || region == nullptr || share_memory(pid, stat->ppid)) return false;
-    return !group.outsiders.leaves_out_strangers() || has_only_forked(*stat) ||
-           has_slot(*region, pid);
+    return !group.outsiders.leaves_out_strangers() || has_only_forked(*stat) || has_slot(*region, pid);
 }
 
 Result<bool> visit(Stopping& group, StoppedProcess& process) {

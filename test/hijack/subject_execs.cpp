@@ -131,7 +131,8 @@ void strangers() {
     EXPECT(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 1);
     // Of a program for another machine nothing can be saved: refused, also where a script leads to it.
     const std::string narrow = folder + "/narrow";
-    write_file(narrow, std::string("\177ELF\1\1\1 and no more of it, but enough to be looked at").c_str(), 0755);
+    write_file(narrow, std::string("\177ELF\1\1\1 and no more of it, but enough to be looked at").c_str(),
+               0755);
     EXPECT(execv(narrow.c_str(), arguments) == -1 && errno == EACCES);
     EXPECT(own_state() == cairn::SlotState::running);
     EXPECT(posix_spawn(&pid, narrow.c_str(), nullptr, nullptr, arguments, environ) == EACCES);
