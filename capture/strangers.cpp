@@ -111,15 +111,12 @@ Strangers::Strangers(std::string region, bool visits, std::function<Known(pid_t)
     : region_(std::move(region)),
       known_(std::move(known)),
       without_place_(std::move(without_place)),
-      visits_(visits) {
-    if (auto self = proc::read_link("/proc/self/exe")) own_folder_ = folder_of(*self);
-}
+      visits_(visits) {}
 
 namespace {
 
 struct StrangerSearch {
     const std::string& region;
-    const std::string& own_folder;
     const std::function<Strangers::Known(pid_t)>& known;
     const std::set<pid_t>& left_out;
     const Strangers::Crowd& without_place;
@@ -158,9 +155,7 @@ struct StrangerSearch {
         if (why.empty() || (kin.ancestor == Strangers::Known::outside && !maps_session(pid, region)))
             return std::nullopt;
         // Our own programs, used by a program of the session.
-        if (const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
-            exe && (folder_of(*exe) == own_folder || exe->ends_with("/bin/cairn")))
-            return std::nullopt;
+        if (is_own_program(pid)) return std::nullopt;
         const auto expected = expects_library(pid);
         // It will be given the library when it stands still. Where the user wants to have those left out who
         // haven't registered, that is one of them.
@@ -189,7 +184,7 @@ bool Strangers::still(const Stranger& stranger) const {
 
 std::vector<Strangers::Stranger> Strangers::look() {
     std::vector<Stranger> suspects;
-    StrangerSearch search{region_, own_folder_, known_, left_out_, without_place_, visits_, {}, {}, {}};
+    StrangerSearch search{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
     seen_.clear();
     for (const pid_t pid : proc::processes()) {
         seen_.insert(pid);
@@ -210,7 +205,7 @@ std::vector<Strangers::Stranger> Strangers::look() {
     }
     // What it was when it was seen first may be another program by now: fork and exec.
     std::vector<Stranger> left;
-    StrangerSearch again{region_, own_folder_, known_, left_out_, without_place_, visits_, {}, {}, {}};
+    StrangerSearch again{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
     for (const auto& each : suspects) {
         if (expects_library(each.pid) == LibraryExpected::undecided)
             seen_.erase(each.pid);  // to be looked at while everybody stands still
@@ -235,7 +230,7 @@ std::vector<Strangers::Stranger> Strangers::crowded(std::vector<Stranger> forked
 
 std::vector<Strangers::Stranger> Strangers::look_at_new() {
     std::vector<Stranger> found;
-    StrangerSearch search{region_, own_folder_, known_, left_out_, without_place_, visits_, {}, {}, {}};
+    StrangerSearch search{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
     for (const pid_t pid : proc::processes()) {
         if (!seen_.insert(pid).second) continue;
         if (auto each = search.judge(pid)) found.push_back(std::move(*each));
@@ -269,6 +264,12 @@ std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers
     if (strangers.size() > most)
         text += fmt::format("; and {}", human_count(strangers.size() - most, "other", "others"));
     return text;
+}
+
+bool is_own_program(pid_t pid) {
+    static const std::string own = folder_of(proc::read_link("/proc/self/exe").value_or("/"));
+    const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
+    return exe && (folder_of(*exe) == own || exe->ends_with("/bin/cairn"));
 }
 
 bool has_only_forked(const proc::Stat& stat) {

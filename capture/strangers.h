@@ -59,7 +59,6 @@ class Strangers {
     [[nodiscard]] std::vector<Stranger> crowded(std::vector<Stranger> forked) const;
 
     std::string region_;
-    std::string own_folder_;
     std::function<Known(pid_t)> known_;
     Crowd without_place_;
     bool visits_;
@@ -80,6 +79,9 @@ inline constexpr std::string_view no_place =
 
 // Whether it has its parent's memory: it was forked, and has not execed since.
 [[nodiscard]] bool has_only_forked(const proc::Stat& stat);
+
+// Whether it runs one of our own programs, which are no part of the computation.
+[[nodiscard]] bool is_own_program(pid_t pid);
 
 // Whether a process that isn't registered is one that will be. `undecided`: it is in the middle of an execve
 // (its environment isn't there yet) or of its exit (nothing is left of it), which on a busy machine may take

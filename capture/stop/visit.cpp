@@ -63,7 +63,7 @@ bool give_slot(const SessionRegion& region, const proc::Stat& stat, pid_t pid, c
 // The library is for whoever doesn't load it by itself. Who has its parent's memory still (vfork) goes on, to
 // its exec as a rule.
 bool wants_visit(const Stopping& group, pid_t pid) {
-    if (expects_library(pid) != LibraryExpected::no) return false;
+    if (expects_library(pid) != LibraryExpected::no || is_own_program(pid)) return false;
     const auto stat = proc::stat(pid);
     const SessionRegion* region = group.regions.of(pid);
     if (!stat || region == nullptr || share_memory(pid, stat->ppid)) return false;
