@@ -18,12 +18,12 @@ namespace cairn::capture {
 namespace {
 
 template <class T>
-bool read_at(const Fd& file, std::uint64_t at, T* to, std::size_t count) {
+bool read_elf(const Fd& file, std::uint64_t at, T* to, std::size_t count) {
     return ::pread(file.get(), to, count * sizeof(T), static_cast<off_t>(at)) ==
            static_cast<ssize_t>(count * sizeof(T));
 }
 
-constexpr std::uint64_t aligned(std::uint64_t size) {
+constexpr std::uint64_t whole_words(std::uint64_t size) {
     return (size + 3) / 4 * 4;
 }
 
@@ -33,10 +33,10 @@ bool has_go_note(const Fd& file, const Elf64_Phdr& segment) {
             Elf64_Nhdr header;
             std::array<char, 4> name;
         } note{};
-        if (!read_at(file, segment.p_offset + at, &note, 1)) return false;
+        if (!read_elf(file, segment.p_offset + at, &note, 1)) return false;
         constexpr std::array<char, 4> name = {'G', 'o', 0, 0};
         if (note.header.n_namesz == name.size() && note.name == name) return true;
-        at += sizeof note.header + aligned(note.header.n_namesz) + aligned(note.header.n_descsz);
+        at += sizeof note.header + whole_words(note.header.n_namesz) + whole_words(note.header.n_descsz);
     }
     return false;
 }
@@ -44,11 +44,11 @@ bool has_go_note(const Fd& file, const Elf64_Phdr& segment) {
 bool look(const Fd& file) {
     Elf64_Ehdr elf{};
     constexpr std::size_t most_segments = 64;
-    if (!read_at(file, 0, &elf, 1) || std::memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
+    if (!read_elf(file, 0, &elf, 1) || std::memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
         elf.e_phnum > most_segments || elf.e_phentsize != sizeof(Elf64_Phdr))
         return false;
     std::vector<Elf64_Phdr> segments(elf.e_phnum);
-    if (!read_at(file, elf.e_phoff, segments.data(), segments.size())) return false;
+    if (!read_elf(file, elf.e_phoff, segments.data(), segments.size())) return false;
     for (const Elf64_Phdr& segment : segments)
         if (segment.p_type == PT_NOTE && has_go_note(file, segment)) return true;
     return false;

@@ -31,7 +31,7 @@
 namespace cairn::restart {
 namespace {
 
-Result<> write_file(const char* path, const std::string& text) {
+Result<> write_text(const char* path, const std::string& text) {
     const Fd fd(::open(path, O_WRONLY | O_CLOEXEC));
     if (!fd || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
         return fail_errno("{}", path);
@@ -93,9 +93,9 @@ Result<> make_namespaces() {
     const int user = uid == 0 ? 0 : CLONE_NEWUSER;
     if (::unshare(user | CLONE_NEWPID | CLONE_NEWNS) != 0) return fail_errno("unshare");
     if (user == 0) return {};
-    CHECK_OK(write_file("/proc/self/setgroups", "deny"));
-    CHECK_OK(write_file("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)));
-    CHECK_OK(write_file("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid)));
+    CHECK_OK(write_text("/proc/self/setgroups", "deny"));
+    CHECK_OK(write_text("/proc/self/uid_map", fmt::format("{} {} 1", uid, uid)));
+    CHECK_OK(write_text("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid)));
     return keep_capabilities();
 }
 
@@ -109,7 +109,7 @@ Result<> furnish(const Computation& computation) {
     const auto highest = ids.empty() ? 0 : ids.rbegin()->number();
     const auto most = proc::read_file("/proc/sys/kernel/pid_max");
     if (most && highest + room < std::atoi(most->c_str()))
-        CHECK_OK(write_file("/proc/sys/kernel/ns_last_pid", std::to_string(highest + room / 2)));
+        CHECK_OK(write_text("/proc/sys/kernel/ns_last_pid", std::to_string(highest + room / 2)));
     return {};
 }
 
