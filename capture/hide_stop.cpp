@@ -19,6 +19,7 @@
 #include <sstream>
 
 #include "capture/agent_frame.h"
+#include "capture/go_program.h"
 #include "capture/rseq.h"
 #include "common/agent.h"
 #include "common/fd.h"
@@ -126,9 +127,21 @@ void leave_rseq_section(const StoppedProcess& process, StoppedThread& thread) {
     registers.rip = description->abort_ip;
 }
 
+// A sleep that was given a place for it has been told there what was left when the stop interrupted it
+// (nanosleep_copyout(), kernel/time/hrtimer.c).
+std::int64_t told_to_sleeper(pid_t pid, const ptrace::Registers& registers) {
+    const auto call = registers.orig_rax;
+    if (!says(registers, RestartCode::by_block) || (call != SYS_nanosleep && call != SYS_clock_nanosleep))
+        return -1;
+    const ProgramAddress at(call == SYS_nanosleep ? registers.rsi : registers.r10);
+    const auto left = at.known() ? ptrace::read_object<timespec>(pid, at) : Result<timespec>(timespec{-1, 0});
+    return left && left->tv_sec >= 0 ? left->tv_sec * 1'000'000'000 + left->tv_nsec : -1;
+}
+
 std::int64_t timeout_left(const StoppedProcess& process, const ptrace::Registers& registers) {
     const std::int64_t offset = process.timing_tls;
-    if (offset == 0 || static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
+    if (static_cast<std::int64_t>(registers.orig_rax) < 0) return -1;
+    if (offset == 0) return told_to_sleeper(process.living, registers);
     const auto note = ptrace::read_object<TimingNote>(
         process.living, ProgramAddress(registers.fs_base) + static_cast<std::uint64_t>(offset));
     if (!note || note->began_ns == 0 || note->length_ns < 0) return -1;
@@ -256,6 +269,8 @@ class Transfer {
     ProgramAddress address_;
 };
 
+// Not on the stack of a goroutine, which may end right below what it uses: Go's library goes on with the rest
+// by itself.
 void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
     const auto& registers = thread.registers;
     if (static_cast<std::int64_t>(registers.orig_rax) < 0 || static_cast<std::int64_t>(registers.rax) <= 0)
@@ -265,7 +280,7 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
         return;
     const auto finish =
         ptrace::read_object<std::uint64_t>(process.living, process.door + offsetof(Door, finish));
-    if (!finish || *finish == 0) return;
+    if (!finish || *finish == 0 || is_go_program(process.living)) return;
     if (auto changed = transfer.install(*finish)) thread.registers = *changed;
 }
 

@@ -31,7 +31,7 @@ Outsiders::Outsiders(const Request& request, const SessionRegions& regions)
     : regions_(&regions),
       without_strangers_(request.without_strangers),
       strangers_(
-          regions.owners().path,
+          regions.owners().path, !request.without_strangers,
           [&regions, asked_for = std::set<pid_t>(request.members.begin(), request.members.end())](pid_t pid) {
               return known_to(regions, asked_for, pid);
           },

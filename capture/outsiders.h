@@ -29,6 +29,10 @@ class Outsiders {
     // A process without libcairn.so that is to be stopped. True: it is left out; false: not yet. An error
     // gives the checkpoint up.
     [[nodiscard]] Result<bool> leave_out(pid_t pid);
+    // Whether those who haven't registered are to be left out.
+    [[nodiscard]] bool leaves_out_strangers() const { return without_strangers_; }
+    // Those who are to be given the library and have no member that would lead to them.
+    [[nodiscard]] const std::vector<pid_t>& orphans() const { return strangers_.orphans(); }
     [[nodiscard]] bool left_out(pid_t pid) const { return strangers_.left_out(pid); }
     // With everybody stopped.
     [[nodiscard]] Result<> judge_crowd(const std::map<pid_t, StoppedProcess>& stopped) const;

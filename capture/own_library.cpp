@@ -7,14 +7,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "common/fd.h"
 
 namespace cairn::capture {
 namespace {
 
-// As hijack/agent/agent.cpp writes it: how far behind the note's own words the Door lies.
+// As hijack/agent/agent.cpp writes it.
 constexpr char note_name[] = "CAIRN";
 constexpr Elf64_Word door_note = 1;
 
@@ -28,22 +27,36 @@ constexpr std::uint64_t aligned(std::uint64_t size) {
     return (size + 3) / 4 * 4;
 }
 
-// In one segment of notes; elf(5), Notes.
-std::optional<std::uint64_t> find_door(const Fd& file, const Elf64_Phdr& segment) {
+struct Places {
+    std::int64_t door = 0, entry = 0, finish = 0;  // behind the first of these words
+};
+
+// In one segment of notes; elf(5), Notes. True: it was there.
+bool find_places(const Fd& file, const Elf64_Phdr& segment, OwnLibrary& library) {
     for (std::uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= segment.p_filesz;) {
         Elf64_Nhdr note{};
-        if (!read_at(file, segment.p_offset + at, &note, 1)) return std::nullopt;
+        if (!read_at(file, segment.p_offset + at, &note, 1)) return false;
         const std::uint64_t name = at + sizeof note, words = name + aligned(note.n_namesz);
         char text[sizeof note_name] = {};
-        std::int64_t behind = 0;
+        Places behind;
         if (note.n_type == door_note && note.n_namesz == sizeof note_name && note.n_descsz == sizeof behind &&
             read_at(file, segment.p_offset + name, text, sizeof text) &&
             std::memcmp(text, note_name, sizeof text) == 0 &&
-            read_at(file, segment.p_offset + words, &behind, 1))
-            return segment.p_vaddr + words + static_cast<std::uint64_t>(behind);
+            read_at(file, segment.p_offset + words, &behind, 1)) {
+            const std::uint64_t here = segment.p_vaddr + words;
+            library.door = here + static_cast<std::uint64_t>(behind.door);
+            library.entry = here + static_cast<std::uint64_t>(behind.entry);
+            library.finish = here + static_cast<std::uint64_t>(behind.finish);
+            return true;
+        }
         at = words + aligned(note.n_descsz);
     }
-    return std::nullopt;
+    return false;
+}
+
+int protection_of(const Elf64_Phdr& segment) {
+    return ((segment.p_flags & PF_R) != 0 ? PROT_READ : 0) |
+           ((segment.p_flags & PF_W) != 0 ? PROT_WRITE : 0) | ((segment.p_flags & PF_X) != 0 ? PROT_EXEC : 0);
 }
 
 }  // namespace
@@ -55,6 +68,7 @@ Result<OwnLibrary> OwnLibrary::read(const std::string& path) {
     void* at = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (at == MAP_FAILED) return fail_errno("{}: mmap", path);
     OwnLibrary library;
+    library.path = path;
     library.file = mapped_file(at);
     ::munmap(at, page);
     Elf64_Ehdr elf{};
@@ -64,12 +78,14 @@ Result<OwnLibrary> OwnLibrary::read(const std::string& path) {
     std::vector<Elf64_Phdr> segments(elf.e_phnum);
     if (!read_at(file, elf.e_phoff, segments.data(), segments.size()))
         return fail("{}: no library of ours", path);
+    bool found = false;
     for (const Elf64_Phdr& segment : segments) {
-        const auto door = segment.p_type == PT_NOTE ? find_door(file, segment) : std::nullopt;
-        if (!door) continue;
-        library.door = *door;
-        return library;
+        if (segment.p_type == PT_LOAD)
+            library.segments.push_back({segment.p_vaddr, segment.p_offset, segment.p_filesz, segment.p_memsz,
+                                        protection_of(segment)});
+        if (segment.p_type == PT_NOTE && find_places(file, segment, library)) found = true;
     }
+    if (found && !library.segments.empty()) return library;
     return fail("{}: of another version, it doesn't say where its door is", path);
 }
 

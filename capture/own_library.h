@@ -12,8 +12,15 @@
 namespace cairn::capture {
 
 struct OwnLibrary {
+    struct Segment {  // PT_LOAD
+        std::uint64_t address = 0, offset = 0, in_file = 0, in_memory = 0;
+        int protection = 0;  // PROT_*
+    };
+    std::string path;
     FileKey file;
-    std::uint64_t door = 0;  // where the Door lies behind where the file's first byte is mapped
+    // How far these lie behind where the file's first byte is mapped.
+    std::uint64_t door = 0, entry = 0, finish = 0;
+    std::vector<Segment> segments;
 
     // `path` of libcairn.so. Errors: it can't be read, or isn't of this version.
     [[nodiscard]] static Result<OwnLibrary> read(const std::string& path);

@@ -123,11 +123,15 @@ bool SessionRegions::confirms(const SessionRegion& region, pid_t living, Program
     return there.known() ? there == door : doors_.contains(door);
 }
 
+Result<OwnLibrary> SessionRegions::library() const {
+    if (!library_) library_ = TRY(OwnLibrary::read(own_library()));
+    return *library_;
+}
+
 ProgramAddress SessionRegions::door_in(pid_t living) const {
     const auto maps = proc::maps(living, false);
-    if (!library_)
-        if (auto library = OwnLibrary::read(own_library())) library_ = *library;
-    return maps && library_ ? library_->door_in(*maps) : ProgramAddress();
+    const auto own = library();
+    return maps && own ? own->door_in(*maps) : ProgramAddress();
 }
 
 std::optional<std::uint64_t> SessionRegions::born_ns(const SessionRegion& region, pid_t pid) const {

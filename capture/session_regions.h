@@ -60,6 +60,7 @@ class SessionRegions {
     // Where our library's Door is in a process, none if it has not mapped that file: a restored one has a
     // copy.
     [[nodiscard]] ProgramAddress door_in(pid_t living) const;
+    [[nodiscard]] Result<OwnLibrary> library() const;
     // When it was born, if somebody else than its own user says so.
     [[nodiscard]] std::optional<std::uint64_t> born_ns(const SessionRegion& region, pid_t pid) const;
 

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <thread>
 
 #include "common/agent.h"
+#include "common/elf_check.h"
 #include "common/human.h"
 #include "common/proc.h"
 #include "common/region_ops.h"
@@ -44,6 +46,11 @@ bool is_word(std::string_view environment, std::string_view word) {
 bool has_gone(const proc::Stat& stat, pid_t pid) {
     if (stat.state == 'X') return true;
     return stat.state == 'Z' && proc::tasks(pid).value_or(std::vector<pid_t>{}).size() <= 1;
+}
+
+// May we look into it? A set-id program is another user's.
+bool is_readable(pid_t pid) {
+    return proc::read_file(fmt::format("/proc/{}/environ", proc::living_thread(pid))).has_value();
 }
 
 bool maps_session(pid_t pid, const std::string& region) {
@@ -100,21 +107,23 @@ Kin kin_of(StrangerLook& looked, pid_t pid, const std::function<Strangers::Known
 
 }  // namespace
 
-Strangers::Strangers(std::string region, std::function<Known(pid_t)> known, Crowd without_place)
-    : region_(std::move(region)), known_(std::move(known)), without_place_(std::move(without_place)) {
-    if (auto self = proc::read_link("/proc/self/exe")) own_folder_ = folder_of(*self);
-}
+Strangers::Strangers(std::string region, bool visits, std::function<Known(pid_t)> known, Crowd without_place)
+    : region_(std::move(region)),
+      known_(std::move(known)),
+      without_place_(std::move(without_place)),
+      visits_(visits) {}
 
 namespace {
 
 struct StrangerSearch {
     const std::string& region;
-    const std::string& own_folder;
     const std::function<Strangers::Known(pid_t)>& known;
     const std::set<pid_t>& left_out;
     const Strangers::Crowd& without_place;
+    const bool visits;
     StrangerLook looked;
-    std::vector<Strangers::Stranger> forked;  // members' children who haven't execed
+    std::vector<Strangers::Stranger> orphans;  // to be given the library, and no member leads to them
+    std::vector<Strangers::Stranger> forked;   // members' children who haven't execed
 
     std::optional<Strangers::Stranger> judge(pid_t pid) {
         if (pid == ::getpid() || left_out.contains(pid) || known(pid) != Strangers::Known::no)
@@ -146,10 +155,16 @@ struct StrangerSearch {
         if (why.empty() || (kin.ancestor == Strangers::Known::outside && !maps_session(pid, region)))
             return std::nullopt;
         // Our own programs, used by a program of the session.
-        if (const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
-            exe && (folder_of(*exe) == own_folder || exe->ends_with("/bin/cairn")))
+        if (is_own_program(pid)) return std::nullopt;
+        const auto expected = expects_library(pid);
+        // It will be given the library when it stands still. Where the user wants to have those left out who
+        // haven't registered, that is one of them.
+        if (visits && expected == LibraryExpected::no && is_readable(pid)) {
+            if (kin.ancestor != Strangers::Known::member)
+                orphans.push_back({pid, stat->start_time, std::move(why)});
             return std::nullopt;
-        if (!without_place({pid}).empty() && expects_library(pid) == LibraryExpected::yes)
+        }
+        if (!without_place({pid}).empty() && expected == LibraryExpected::yes)
             why += fmt::format(", {}", no_place);
         return Strangers::Stranger{pid, stat->start_time, std::move(why)};
     }
@@ -169,7 +184,7 @@ bool Strangers::still(const Stranger& stranger) const {
 
 std::vector<Strangers::Stranger> Strangers::look() {
     std::vector<Stranger> suspects;
-    StrangerSearch search{region_, own_folder_, known_, left_out_, without_place_, {}, {}};
+    StrangerSearch search{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
     seen_.clear();
     for (const pid_t pid : proc::processes()) {
         seen_.insert(pid);
@@ -190,7 +205,7 @@ std::vector<Strangers::Stranger> Strangers::look() {
     }
     // What it was when it was seen first may be another program by now: fork and exec.
     std::vector<Stranger> left;
-    StrangerSearch again{region_, own_folder_, known_, left_out_, without_place_, {}, {}};
+    StrangerSearch again{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
     for (const auto& each : suspects) {
         if (expects_library(each.pid) == LibraryExpected::undecided)
             seen_.erase(each.pid);  // to be looked at while everybody stands still
@@ -198,6 +213,9 @@ std::vector<Strangers::Stranger> Strangers::look() {
             left.push_back(std::move(*found));
     }
     for (auto& each : crowded(std::move(again.forked))) left.push_back(std::move(each));
+    orphans_.clear();
+    for (const auto* found : {&search.orphans, &again.orphans})
+        for (const auto& each : *found) orphans_.push_back(each.pid);
     return left;
 }
 
@@ -212,11 +230,12 @@ std::vector<Strangers::Stranger> Strangers::crowded(std::vector<Stranger> forked
 
 std::vector<Strangers::Stranger> Strangers::look_at_new() {
     std::vector<Stranger> found;
-    StrangerSearch search{region_, own_folder_, known_, left_out_, without_place_, {}, {}};
+    StrangerSearch search{region_, known_, left_out_, without_place_, visits_, {}, {}, {}};
     for (const pid_t pid : proc::processes()) {
         if (!seen_.insert(pid).second) continue;
         if (auto each = search.judge(pid)) found.push_back(std::move(*each));
     }
+    std::ranges::move(search.orphans, std::back_inserter(found));
     return found;
 }
 
@@ -247,14 +266,34 @@ std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers
     return text;
 }
 
+bool is_own_program(pid_t pid) {
+    static const std::string own = folder_of(proc::read_link("/proc/self/exe").value_or("/"));
+    const auto exe = proc::read_link(fmt::format("/proc/{}/exe", pid));
+    return exe && (folder_of(*exe) == own || exe->ends_with("/bin/cairn"));
+}
+
 bool has_only_forked(const proc::Stat& stat) {
     return (stat.flags & pf_forknoexec) != 0;
 }
 
+namespace {
+
+// Static programs and those of another libc are executed with LD_PRELOAD as all others are, and don't heed
+// it. Those of which nothing can be said are given time.
+bool heeds_preload(pid_t living) {
+    const auto link = fmt::format("/proc/{}/exe", living);
+    if (!check_program(AT_FDCWD, link.c_str()).without_library()) return true;
+    const auto target = proc::read_link(link);
+    return target && elf_check_detail::glibc_loader(target->c_str());
+}
+
+}  // namespace
+
 LibraryExpected expects_library(pid_t pid) {
     const pid_t living = proc::living_thread(pid);
     const auto environment = proc::read_file(fmt::format("/proc/{}/environ", living));
-    if (environment && environment->find("/libcairn.so") != std::string::npos) return LibraryExpected::yes;
+    if (environment && environment->find("/libcairn.so") != std::string::npos && heeds_preload(living))
+        return LibraryExpected::yes;
     if (!environment && environment.error().number != EACCES && environment.error().number != EPERM)
         return LibraryExpected::undecided;  // ESRCH since Linux 5.x where the memory has gone
     const auto stat = proc::stat(living);

@@ -29,8 +29,9 @@ class Strangers {
     // Of processes that aren't registered, those for whom the session's table has no place left.
     using Crowd = std::function<std::vector<pid_t>(const std::vector<pid_t>&)>;
 
-    // `region`: the file's path. `known`: asked again and again, for who is being born is registered soon.
-    Strangers(std::string region, std::function<Known(pid_t)> known, Crowd without_place);
+    // `region`: the file's path. `visits`: who doesn't load libcairn.so (a static program) will be given it,
+    // and is none of them. `known`: asked again and again, for who is being born is registered soon.
+    Strangers(std::string region, bool visits, std::function<Known(pid_t)> known, Crowd without_place);
 
     struct Stranger {
         pid_t pid = 0;
@@ -46,6 +47,9 @@ class Strangers {
     // Costs a reading of /proc's names.
     [[nodiscard]] std::vector<Stranger> look_at_new();
 
+    // Of those who will be given the library: whom no member leads to. As look() has found them.
+    [[nodiscard]] const std::vector<pid_t>& orphans() const { return orphans_; }
+
     // They are not to be found any more.
     void leave_out(const std::vector<Stranger>& strangers);
     [[nodiscard]] bool left_out(pid_t pid) const { return left_out_.contains(pid); }
@@ -55,9 +59,10 @@ class Strangers {
     [[nodiscard]] std::vector<Stranger> crowded(std::vector<Stranger> forked) const;
 
     std::string region_;
-    std::string own_folder_;
     std::function<Known(pid_t)> known_;
     Crowd without_place_;
+    bool visits_;
+    std::vector<pid_t> orphans_;
     std::set<pid_t> seen_, left_out_;
 };
 
@@ -74,6 +79,9 @@ inline constexpr std::string_view no_place =
 
 // Whether it has its parent's memory: it was forked, and has not execed since.
 [[nodiscard]] bool has_only_forked(const proc::Stat& stat);
+
+// Whether it runs one of our own programs, which are no part of the computation.
+[[nodiscard]] bool is_own_program(pid_t pid);
 
 // Whether a process that isn't registered is one that will be. `undecided`: it is in the middle of an execve
 // (its environment isn't there yet) or of its exit (nothing is left of it), which on a busy machine may take

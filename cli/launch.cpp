@@ -336,7 +336,9 @@ int launch(int argc, char** argv) {
     }
     if (!welcome.note.empty()) complain("note: " + welcome.note);
     tell_who_is_there(*session, welcome);
-    if (const std::string problem = set_preload(library, welcome.region); !problem.empty()) {
+    if (const std::string problem =
+            set_preload(library, welcome.region, found.check.kind != ProgramKind::other_loader);
+        !problem.empty()) {
         complain("launch: " + problem);
         return exit_failed;
     }
@@ -357,7 +359,7 @@ int launch(int argc, char** argv) {
     }
     // Who reads a program's environment needn't learn it.
     ::unsetenv("CAIRN_KEY");
-    const Place place(welcome.region);
+    const Place place(welcome.region, !found.check.without_library());
     if (place.taken() != 0) {
         const std::string all = std::to_string(place.taken());
         complain("session " + session->name + ": its table of processes is full: " + all + " of " + all +

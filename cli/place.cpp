@@ -1,10 +1,14 @@
 #include "cli/place.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <climits>
 
 #include "common/region_ops.h"
 
@@ -30,9 +34,22 @@ Region* map_region(const std::string& path) {
     return at == MAP_FAILED ? nullptr : static_cast<Region*>(at);
 }
 
+// As libcairn.so does for its own process. The state is that of a process whose new image has not come as
+// far.
+void register_here(Slot& slot, Region& region, KernelId pid) {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    slot.born_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                       static_cast<std::uint64_t>(now.tv_nsec));
+    set_program_pid(slot, pid, program_id(region.ids, pid));
+    slot.state.store(SlotState::exec, std::memory_order_release);
+    region.changes.fetch_add(1);
+    ::syscall(SYS_futex, &region.changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
 }  // namespace
 
-Place::Place(const std::string& path) {
+Place::Place(const std::string& path, bool loads_library) {
     Region* const region = map_region(path);
     region_ = region;
     if (region == nullptr || region->magic != region_magic || region->version != region_version ||
@@ -50,6 +67,7 @@ Place::Place(const std::string& path) {
         // As a child of vfork leaves it that is about to exec: a birth whose pid is known, emptied by the
         // coordinator if we end before.
         name_slot(*region, slot_, pid);
+        if (!loads_library) register_here(region->slots[slot_], *region, pid);
         return;
     }
     taken_ = slots_of(*region);

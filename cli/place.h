@@ -11,7 +11,8 @@ class Place {
   public:
     // The slot is this process's, whose next image takes it. Waits a moment for one where all are in use: who
     // has ended is taken out of the table by the coordinator.
-    explicit Place(const std::string& region);
+    // `loads_library`: else nobody but us registers it, and a checkpoint gives it the library.
+    Place(const std::string& region, bool loads_library);
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
     // Gives it back: there is no next image.

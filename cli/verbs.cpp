@@ -30,8 +30,8 @@ constexpr std::array table = {
          "      --key FILE        the root's key ($CAIRN_KEY_FILE; $CAIRN_KEY: the key itself)\n"
          "\n"
          "Starts the session's coordinator if none answers, then becomes the program: same pid, terminal\n"
-         "and exit status. A program that can't be saved is refused with exit code 3: a static one, one\n"
-         "that is set-id or has file capabilities, one for another machine or another C library.\n"},
+         "and exit status. A program that can't be saved is refused with exit code 3: one that is set-id\n"
+         "or has file capabilities, one for another machine.\n"},
     Verb{"checkpoint", control, true, "checkpoint [OPTIONS]",
          "save the session's programs; returns when the checkpoint is durable",
          "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"

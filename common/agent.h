@@ -144,7 +144,10 @@ struct Door {
     std::uint64_t argument, argument2;
     // What the copy-on-write child unmaps: attached System V segments, whose attachments the kernel counts.
     AgentSpan detach[max_detached];
-    std::uint32_t detach_count, pad;
+    std::uint32_t detach_count;
+    // 1: a checkpoint has placed the library here (capture/place_library.h); its constructor has not run, and
+    // none of its functions is called by the program.
+    std::uint32_t placed;
     AgentNotification notifications[max_notifications];
     CpuBase cpu;
     std::int64_t cpu_tls;           // offset from the thread pointer of the same for each thread, ns

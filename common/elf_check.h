@@ -1,10 +1,11 @@
 // Whether a program can be part of a group, decided from its file before it runs.
 //
-// A program is reached by LD_PRELOAD, so it must be started by glibc's dynamic loader (a static program has
-// none), for this machine, and not in secure-execution mode (AT_SECURE), in which the loader ignores
-// LD_PRELOAD. Used by `cairn launch` and, at every exec inside a group, by the hijack library, there possibly
-// in a child of vfork: no allocation, no libstdc++, no state, system calls by syscall(2) only so that no
-// interposed function is entered; errno is left as it was.
+// It must be for this machine, and not run in secure-execution mode (AT_SECURE). Programs that are started by
+// glibc's dynamic loader get libcairn.so by LD_PRELOAD. Others (static ones, musl's) are members without it:
+// what a checkpoint needs in them it places there from outside (docs/decisions/0023-without-libc.md). Used by
+// `cairn launch` and, at every exec inside a group, by the hijack library, there possibly in a child of
+// vfork: no allocation, no libstdc++, no state, system calls by syscall(2) only so that no interposed
+// function is entered; errno is left as it was.
 #pragma once
 
 #include <elf.h>
@@ -31,11 +32,11 @@ enum class ProgramKind {
                 // ...)
     not_found,
     not_executable,
-    own_tool,  // `cairn` itself, static: not refused, runs outside of the group
+    own_tool,        // `cairn` itself, static: not refused, runs outside of the group
+    static_program,  // a member without libcairn.so
+    other_loader,    // the same: musl's and others, and libcairn.so is built for glibc
     // From here on: refused.
     unreadable,  // may be executed, not read: the kernel makes it undumpable, an ordinary user can't save it
-    static_program,
-    other_loader,  // musl and others: libcairn.so is built for glibc
     other_machine,
     secure,
 };
@@ -49,6 +50,10 @@ struct ProgramCheck {
         {};  // what the verdict is about: the path asked for, or the interpreter that #! leads to; cut
 
     [[nodiscard]] bool refused() const { return kind >= ProgramKind::unreadable; }
+    // A program that can be a member, but not with our library in it.
+    [[nodiscard]] bool without_library() const {
+        return kind == ProgramKind::static_program || kind == ProgramKind::other_loader;
+    }
     // Does it belong to the group once it runs? Our own command, used by a program of the group, doesn't.
     [[nodiscard]] bool member() const { return !refused() && kind != ProgramKind::own_tool; }
 };

@@ -33,14 +33,17 @@ std::string current() {
 
 }  // namespace
 
-std::string set_preload(const std::string& library, const std::string& region) {
+std::string set_preload(const std::string& library, const std::string& region, bool glibc) {
     if (library.find_first_of(" :") != std::string::npos)
         return library +
                ": the path of libcairn.so may have no space and no colon in it (LD_PRELOAD's separators)";
-    std::string preload = library;
-    if (const std::string rest = others(current()); !rest.empty()) preload += ":" + rest;
-    if (::setenv("LD_PRELOAD", preload.c_str(), 1) != 0 || ::setenv(env_region, region.c_str(), 1) != 0 ||
-        ::setenv(env_library, library.c_str(), 1) != 0)
+    std::string preload = glibc ? library : std::string();
+    if (const std::string rest = others(current()); !rest.empty()) preload += (glibc ? ":" : "") + rest;
+    if (preload.empty())
+        ::unsetenv("LD_PRELOAD");
+    else if (::setenv("LD_PRELOAD", preload.c_str(), 1) != 0)
+        return std::string("environment: ") + std::strerror(errno);
+    if (::setenv(env_region, region.c_str(), 1) != 0 || ::setenv(env_library, library.c_str(), 1) != 0)
         return std::string("environment: ") + std::strerror(errno);
     return {};
 }

@@ -47,9 +47,27 @@ std::uint64_t Privileges::bounding_of(const schema::Process& process) const {
     return process.cap_bounding | (may_take ? 0 : bounding);
 }
 
-const Privileges& own_privileges() {
-    static const Privileges own = read_privileges();
+namespace {
+
+Privileges& known_privileges() {
+    static Privileges own = read_privileges();
     return own;
+}
+
+}  // namespace
+
+const Privileges& own_privileges() {
+    return known_privileges();
+}
+
+void capabilities_have_changed() {
+    Privileges& own = known_privileges();
+    const Privileges fresh = read_privileges();
+    own.inheritable = fresh.inheritable;
+    own.permitted = fresh.permitted;
+    own.effective = fresh.effective;
+    own.bounding = fresh.bounding;
+    own.ambient = fresh.ambient;
 }
 
 Scheduling own_scheduling() {

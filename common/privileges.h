@@ -19,6 +19,8 @@ struct Privileges {
     [[nodiscard]] std::uint64_t bounding_of(const schema::Process& process) const;
 };
 [[nodiscard]] const Privileges& own_privileges();
+// Its capabilities have changed; user and groups are said as they were outside of a new user namespace.
+void capabilities_have_changed();
 
 struct Scheduling {
     std::uint32_t policy = 0, priority = 0;

@@ -200,6 +200,45 @@ int connect_living(const Session& session) {
     return -ECONNREFUSED;
 }
 
+// Whether it lives in another pid namespace than we do: one below ours, where it has another id beside the
+// one that we know, or one in which it has none for us.
+bool is_elsewhere(pid_t pid) {
+    char path[64], text[4096];
+    std::snprintf(path, sizeof path, "/proc/%d/status", pid);
+    const Fd file(pid == 0 ? -1 : ::open(path, O_RDONLY | O_CLOEXEC));
+    const ssize_t size = file ? ::read(file.get(), text, sizeof text - 1) : 0;
+    text[std::max<ssize_t>(size, 0)] = '\0';
+    const char* ids = std::strstr(text, "\nNSpid:");
+    int first = 0, second = 0;
+    return pid == 0 || (ids != nullptr && std::sscanf(ids + 7, "%d\t%d\n", &first, &second) == 2);
+}
+
+// One that has served a computation in a pid namespace of its own (restart/own_ids.h), and outlives it there,
+// could follow nobody from here: where it has no programs it is asked to make room. True: it has gone.
+bool makes_room(int fd) {
+    ucred who{};
+    socklen_t size = sizeof who;
+    if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || !is_elsewhere(who.pid)) return false;
+    const auto ask = [fd](const std::string& request) {
+        std::string answer(65536, '\0');
+        const timeval limit{2, 0};
+        ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        if (::send(fd, request.data(), request.size(), MSG_NOSIGNAL) < 0) return std::string();
+        const ssize_t n = ::recv(fd, answer.data(), answer.size(), 0);
+        answer.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
+        return answer;
+    };
+    const std::string status = ask(R"({"verb":"status"})");
+    const std::string none = R"("processes":0)";
+    const std::size_t at = status.find(none);
+    const std::size_t behind = at + none.size();
+    if (at == std::string::npos || (behind < status.size() && status[behind] >= '0' && status[behind] <= '9'))
+        return false;
+    (void)ask(R"({"verb":"quit"})");
+    pollfd end{fd, POLLRDHUP, 0};
+    return ::poll(&end, 1, deadline_ms) > 0;
+}
+
 }  // namespace
 
 int find_coordinator(const Session& session) {
@@ -217,7 +256,12 @@ int find_coordinator(const Session& session) {
 
 Connection reach_coordinator(const Session& session) {
     int fd = connect_living(session);
-    if (fd >= 0) return {fd, {}};
+    if (fd >= 0 && makes_room(fd)) {
+        ::close(fd);
+        fd = -ECONNREFUSED;
+    } else if (fd >= 0) {
+        return {fd, {}};
+    }
     if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
 
     const off_t log_from = log_size(session);

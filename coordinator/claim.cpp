@@ -19,6 +19,10 @@ Claim judge(const Regions& regions, std::size_t number, pid_t pid, const Process
     // can start a thousand processes a second. A child of another user's can be one that has changed its
     // rights.
     if (owners && is_member(info.parent)) return Claim::proved;
+    // Who doesn't load the library maps nothing until a checkpoint gives it both: the launcher registers it,
+    // and the environment that it was executed with speaks for it.
+    if (owners && (is_launcher(pid) || (begins_with_region(pid, regions.owners().path) && !is_secure(pid))))
+        return Claim::proved;
     const MappedAt at = find_mapping(pid, regions.key(number));
     if (owners && at.mapped == Mapped::unknown) return Claim::proved;  // our own right, but it isn't dumpable
     return at.mapped == Mapped::yes && at.library ? Claim::proved : Claim::unproved;

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <string_view>
@@ -124,6 +127,21 @@ bool begins_with_region(pid_t pid, const std::string& region) {
     const auto program = std::filesystem::read_symlink(proc(pid, "exe"), problem);
     return !problem &&
            program.parent_path() != std::filesystem::read_symlink("/proc/self/exe", problem).parent_path();
+}
+
+bool is_launcher(pid_t pid) {
+    std::error_code problem;
+    return std::filesystem::read_symlink(proc(pid, "exe"), problem).filename() == "cairn" && !problem;
+}
+
+bool is_secure(pid_t pid) {
+    const auto vector = read_all(proc(pid, "auxv"));
+    std::array<unsigned long, 2> entry{};
+    for (std::size_t at = 0; vector && at + sizeof entry <= vector->size(); at += sizeof entry) {
+        std::memcpy(entry.data(), vector->data() + at, sizeof entry);
+        if (entry[0] == AT_SECURE) return entry[1] != 0;
+    }
+    return true;  // not to be read, or nothing in it
 }
 
 std::uint64_t boottime_ns() {

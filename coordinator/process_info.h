@@ -46,6 +46,10 @@ struct ProcessInfo {
 // loader may not have mapped anything yet. False in the middle of an exec.
 [[nodiscard]] bool begins_with_region(pid_t pid, const std::string& region);
 
+// Does it run `cairn`, by which programs are launched, or, in secure-execution mode, a set-id program?
+[[nodiscard]] bool is_launcher(pid_t pid);
+[[nodiscard]] bool is_secure(pid_t pid);
+
 [[nodiscard]] std::uint64_t boottime_ns();
 
 }  // namespace cairn::coordinator

@@ -92,7 +92,7 @@ EnvironmentPlan plan_environment(char* const* given, Membership membership) {
     EnvironmentPlan plan = {};
     plan.given = given;
     plan.membership = membership;
-    plan.wants_gate = membership == Membership::member && region()->gate[0] != '\0' && elsewhere();
+    plan.wants_gate = membership != Membership::outside && region()->gate[0] != '\0' && elsewhere();
     const GateText gate = gate_text();
     std::size_t count = 0;
     for (; given != nullptr && given[count] != nullptr; ++count) {
@@ -111,10 +111,10 @@ EnvironmentPlan plan_environment(char* const* given, Membership membership) {
         }
     }
     const bool ours = plan.preload != nullptr && holds_ours(plan.preload);
-    plan.complete =
-        membership == Membership::member
-            ? ours && plan.right_region && plan.has_library && (!plan.wants_gate || plan.right_gate)
-            : !ours && !plan.has_region && !plan.has_library && !plan.has_gate;
+    plan.complete = membership != Membership::outside
+                        ? ours == (membership == Membership::member) && plan.right_region &&
+                              plan.has_library && (!plan.wants_gate || plan.right_gate)
+                        : !ours && !plan.has_region && !plan.has_library && !plan.has_gate;
     const std::size_t preload_length = plan.preload == nullptr ? 0 : std::strlen(plan.preload);
     plan.bytes = (count + 5) * sizeof(char*) + preload_length + 2 * std::strlen(resident.library_path) +
                  std::strlen(region_path()) + sizeof gate.text + 96;
@@ -139,12 +139,14 @@ char** build_environment(const EnvironmentPlan& plan, void* memory) {
         text = put_variable(text, name, first, second);
     };
     const char* theirs = plan.preload == nullptr ? "" : plan.preload;
-    if (plan.membership == Membership::member) {
+    if (plan.membership == Membership::member)
         add(env_preload, holds_ours(theirs) ? "" : resident.library_path, theirs);
+    if (plan.membership != Membership::outside) {
         if (!plan.right_region) add(env_region, region_path(), "");
         if (!plan.has_library) add(env_library, resident.library_path, "");
         if (plan.wants_gate && !plan.right_gate) add(env_gate, gate_text().text, "");
-    } else {
+    }
+    if (plan.membership != Membership::member) {
         char* const begin = text;
         char* end = put(text, "LD_PRELOAD=");
         char* const value = end;

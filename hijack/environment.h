@@ -10,6 +10,9 @@ namespace cairn::hijack {
 enum class Membership {
     member,   // LD_PRELOAD begins with our library (theirs follows), CAIRN_REGION and CAIRN_LIBRARY are there
     outside,  // none of these
+    // As `member`, but LD_PRELOAD is without our library: another libc's loader ends a program for a library
+    // that was built for glibc.
+    other_loader,
 };
 
 // What has to be changed. Two steps, because the memory comes from the caller's stack: malloc isn't ours to

@@ -12,6 +12,12 @@ bool foreign_allowed(char* const* environment) {
     return allows(environment) || allows(environ);
 }
 
+Membership membership_of(const ProgramCheck& check, char* const* environment) {
+    if (!check.member() || (check.without_library() && foreign_allowed(environment)))
+        return Membership::outside;
+    return check.kind == ProgramKind::other_loader ? Membership::other_loader : Membership::member;
+}
+
 void report_refusal(const ProgramCheck& check) {
     char line[sizeof check.file + 256];
     // A path may hold escape sequences, and half a letter at its end.

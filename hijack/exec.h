@@ -13,8 +13,12 @@
 
 namespace cairn::hijack {
 
-// CAIRN_FOREIGN=allow, in the environment given or in our own: programs that can't be members run outside.
+// CAIRN_FOREIGN=allow, in the environment given or in our own: programs that don't load our library run
+// outside.
 bool foreign_allowed(char* const* environment);
+
+// What becomes of a program that isn't refused, or is allowed to run outside.
+Membership membership_of(const ProgramCheck& check, char* const* environment);
 
 // One line on stderr, by one write(2) past stdio.
 void report_refusal(const ProgramCheck& check);
@@ -42,15 +46,15 @@ int guarded_exec(int directory, const char* path, int flags, char* const* enviro
         errno = EACCES;
         return -1;
     }
-    return with_environment(environment, check.member() ? Membership::member : Membership::outside,
-                            [&](char* const* changed) {
-                                const ExecMark mark(check.member() ? nullptr : &check);
-                                const int result = exec(changed);
-                                const int error = errno;
-                                mark.failed();
-                                errno = error;
-                                return result;
-                            });
+    const Membership membership = membership_of(check, environment);
+    return with_environment(environment, membership, [&](char* const* changed) {
+        const ExecMark mark(membership == Membership::outside ? &check : nullptr);
+        const int result = exec(changed);
+        const int error = errno;
+        mark.failed();
+        errno = error;
+        return result;
+    });
 }
 
 // Tries what execvp(3) says for a name: as it is if it has a slash, else in each folder of PATH, as libc

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "restart/notes.h"
+#include "restart/own_ids.h"
 #include "restart/passes/barrier.h"
 #include "restart/passes/check.h"
 #include "restart/passes/forest.h"
@@ -34,12 +35,13 @@ void prepare_signals() {
 
 }  // namespace
 
-Result<int> restart(const Options& options) {
+Result<int> restart(Options options) {
     const auto ignored = ignored_signals();
     prepare_signals();
     Notes notes(options.quiet, options.verbose);
 
     auto computation = TRY(pass::read(options, notes));
+    if (const auto ended = TRY(enter_own_ids(options, computation)); ended) return *ended;
     const auto plan = TRY(pass::plan(computation, ignored));
     const auto opening = TRY(pass::check(options, computation, notes));
     if (options.check_only) return 0;

@@ -7,6 +7,6 @@
 namespace cairn::restart {
 
 // Returns when the computation's first process has ended, with its exit status (as a shell gives it).
-[[nodiscard]] Result<int> restart(const Options& options);
+[[nodiscard]] Result<int> restart(Options options);
 
 }  // namespace cairn::restart

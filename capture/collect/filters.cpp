@@ -1,5 +1,6 @@
 #include "capture/collect/filters.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -118,8 +119,8 @@ bool is_io_uring_filter(const Code& code) {
 }
 
 // The same where it can't be read: the environment has to tell.
-bool has_io_uring_filter(const StoppedProcess& process) {
-    auto environment = proc::read_file(fmt::format("/proc/{}/environ", process.living));
+bool has_io_uring_filter(pid_t living) {
+    auto environment = proc::read_file(fmt::format("/proc/{}/environ", living));
     const auto wanted = fmt::format("{}={}", env_io_uring, io_uring_enosys) + '\0';
     return environment &&
            (environment->starts_with(wanted) || environment->find('\0' + wanted) != std::string::npos);
@@ -153,7 +154,7 @@ Result<> collect_filters(const StoppedProcess& process, std::map<std::string, st
     std::vector<Code> chain;
     for (int index = own_count(); index < all; ++index) {
         const auto filter = filter_of(tid, index);
-        if (!filter && all - own_count() == 1 && has_io_uring_filter(process)) {
+        if (!filter && all - own_count() == 1 && has_io_uring_filter(process.living)) {
             image.io_uring_off = true;
             return {};
         }
@@ -187,6 +188,32 @@ Result<> collect_filters(const StoppedProcess& process, std::map<std::string, st
         return refuse(
             "has a seccomp filter that couldn't be installed again: it has given up CAP_SYS_ADMIN since, "
             "and has no no_new_privs");
+    return {};
+}
+
+Result<> filters_allow_placing(pid_t tid) {
+    auto status = proc::status(tid, tid);
+    if (!status || (*status)["Seccomp"] == "0") return {};
+    if ((*status)["Seccomp"] != "2")
+        return fail_code(ExitCode::refused, "is in seccomp's strict mode, which can't be saved");
+    using seccomp::any;
+    constexpr std::uint64_t here = static_cast<std::uint64_t>(std::int64_t{AT_FDCWD});
+    const std::array<Call, 4> calls = {Call{"openat", SYS_openat, {here, any, any, 0}},
+                                       Call{"mmap", SYS_mmap, {any, any, any, any, any, any}},
+                                       Call{"close", SYS_close, {any}},
+                                       Call{"munmap", SYS_munmap, {any, any}}};
+    const int all = std::atoi((*status)["Seccomp_filters"].c_str());
+    for (int index = own_count(); index < all; ++index) {
+        const auto filter = filter_of(tid, index);
+        if (!filter && all - own_count() == 1 && has_io_uring_filter(tid)) return {};
+        for (const auto& call : calls)
+            if (!filter || !seccomp::allows(filter->code, call))
+                return fail_code(ExitCode::refused,
+                                 "has no libcairn.so in it (a static program, or one of another libc), and a "
+                                 "seccomp filter that {}, by which a checkpoint places it; start the program "
+                                 "without its sandbox",
+                                 filter ? fmt::format("forbids {}", call.name) : "only root can read");
+    }
     return {};
 }
 

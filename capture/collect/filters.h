@@ -18,6 +18,10 @@ namespace cairn::capture {
                                        std::map<std::string, std::string>& status, schema::Process& image,
                                        schema::Thread& thread);
 
+// Whether a thread's filters allow the calls by which the library is placed (capture/place_library.h); an
+// error says which one not.
+[[nodiscard]] Result<> filters_allow_placing(pid_t tid);
+
 // Whether the thread's filters may forbid restart_syscall(2), which the kernel makes of some calls that a
 // stop has interrupted.
 [[nodiscard]] bool may_not_restart(pid_t tid);

@@ -212,7 +212,8 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
 
 void note_outer_leaders(const proc::Stat& stat, const std::set<pid_t>& ours, schema::Process& image) {
     const auto led_outside = [&](pid_t leader) {
-        if (leader <= 0 || ours.contains(leader)) return false;
+        if (leader == 0) return true;  // outside of our pid namespace
+        if (leader < 0 || ours.contains(leader)) return false;
         const auto found = proc::stat(leader);
         return found && found->state != 'Z' && found->state != 'X';
     };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "capture/collect/keyrings.h"
+#include "capture/go_program.h"
 #include "capture/hide_stop.h"
 #include "capture/passes/passes.h"
 #include "capture/translation.h"
@@ -70,6 +71,9 @@ Result<> wait_agent(const Setting& setting, Member& member) {
                                                          member.process->door + offsetof(Door, cpu_level)));
     member.linker_room = TRY(ptrace::read_object<std::uint32_t>(
         member.process->living, member.process->door + offsetof(Door, linker_room)));
+    const auto placed = TRY(ptrace::read_object<std::uint32_t>(
+        member.process->living, member.process->door + offsetof(Door, placed)));
+    member.raw_ids = placed != 0 || is_go_program(member.process->living);
     CHECK_OK(collect_identity(*member.process, process, setting.to_program, image));
     add_thread_answers(threads, image);
     CHECK_OK(collect_signals(*member.process, process, setting.to_program, image));

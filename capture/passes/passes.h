@@ -57,6 +57,7 @@ struct Member {
     Clock::time_point timers_asked;
     CpuLevel cpu_level = CpuLevel::host;  // what its environment keeps it to
     std::uint32_t linker_room = 0;        // common/linker_room.h
+    bool raw_ids = false;                 // makes system calls past the library, and sees the kernel's ids
     ProgramRange scratch;                 // memory that the agent has mapped for the siblings
 };
 

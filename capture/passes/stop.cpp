@@ -7,7 +7,9 @@ namespace cairn::capture {
 Result<Group> pass::stop(const Setting& setting, Ahead& ahead) {
     setting.reporter.phase("stop");
     ahead.outsiders.begin_stop();
-    Group group{TRY(stop_group(setting.request.members, setting.regions, setting.reporter, ahead.outsiders))};
+    std::vector<pid_t> members = setting.request.members;
+    members.insert(members.end(), ahead.outsiders.orphans().begin(), ahead.outsiders.orphans().end());
+    Group group{TRY(stop_group(members, setting.regions, setting.reporter, ahead.outsiders))};
     const auto& processes = group.stopped.processes();
     if (processes.empty()) return fail("no process is left to save");
     CHECK_OK(ahead.outsiders.judge_crowd(processes));

@@ -11,6 +11,7 @@
 #include "capture/passes/passes.h"
 #include "capture/restartable.h"
 #include "common/condense.h"
+#include "common/human.h"
 #include "common/schema/json.h"
 #include "resources/schema/demands.h"
 #include "resources/schema/json.h"
@@ -118,6 +119,17 @@ Result<> finish_objects(ImageWriter& writer, const std::vector<schema::Process>&
     return {};
 }
 
+// "123 (prog)", "123 (prog) and 2 others"; "": nobody.
+std::string who_needs_ids(const Members& members) {
+    std::string first;
+    std::uint64_t count = 0;
+    for (const auto& member : members.all) {
+        if (!member.raw_ids) continue;
+        if (count++ == 0) first = fmt::format("{} ({})", member.image.pid, member.image.name);
+    }
+    return count < 2 ? first : fmt::format("{} and {}", first, human_count(count - 1, "other", "others"));
+}
+
 }  // namespace
 
 Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const Group& group,
@@ -138,6 +150,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
     manifest.monotonic_ns = clocks.monotonic_ns;
     manifest.boottime_ns = clocks.boottime_ns;
     describe_cpu_use(members, manifest, setting.reporter);
+    manifest.raw_ids = who_needs_ids(members);
     auto object_notes = objects.table.notes();
     const auto table = objects.table.take();
     const auto processes = TRY(finish_processes(ahead, members, drafts, manifest));

@@ -31,7 +31,8 @@ Result<bool> look_at_candidate(Stopping& group, pid_t pid, Tracked& tracked) {
     }
     StoppedProcess probe;
     probe.pid = pid;
-    if (!find_doors(group, probe)) {  // between exec and the library's constructor: let it get there
+    if (!find_doors(group, probe) &&
+        !wants_visit(group, pid)) {  // between exec and the library's constructor: let it get there
         if (probe.unreadable) CHECK_OK(refuse_tracing(group, pid, pid, Error{std::strerror(EPERM), EPERM}));
         const bool leave = TRY(group.outsiders.leave_out(pid));
         if (leave) tracked.stage = Stage::left_out;
@@ -53,10 +54,12 @@ Result<bool> look_at_held(Stopping& group, pid_t pid, Tracked& tracked) {
     if (tracked.stage == Stage::looked_at) return true;
     const bool complete = TRY(seize_new_threads(group, pid));
     if (!complete) return false;
-    if (!find_doors(group, tracked.process))  // it has execed while we stopped it
-        release(group, pid);
-    else if (look_for_children(group, tracked.process))
+    if (!find_doors(group, tracked.process)) {
+        const bool visited = TRY(visit(group, tracked.process));
+        if (!visited) release(group, pid);  // it has execed while we stopped it
+    } else if (look_for_children(group, tracked.process)) {
         tracked.stage = Stage::looked_at;
+    }
     return false;
 }
 

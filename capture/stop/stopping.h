@@ -107,6 +107,13 @@ struct Registration {
 // Whether it has said that it can't be saved; it is left out then.
 [[nodiscard]] bool says_left_out(Stopping& group, pid_t pid, const Slot& slot);
 
+// visit.cpp: members that don't load our library.
+
+// Whether it is one, and can be stopped to be given it.
+[[nodiscard]] bool wants_visit(const Stopping& group, pid_t pid);
+// Of a process that stands still. False: it isn't one, or has ended.
+[[nodiscard]] Result<bool> visit(Stopping& group, StoppedProcess& process);
+
 // search.cpp: processes that nobody has told us of. Each that is found is a candidate.
 
 // Of a process that stands still. True: that was all.

@@ -266,6 +266,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(cpu_state);
     CAIRN_FIELD(linker_room);
     CAIRN_FIELD(cpu_level);
+    CAIRN_FIELD(raw_ids);
     CAIRN_FIELD(taken_at_ns);
     CAIRN_FIELD(monotonic_ns);
     CAIRN_FIELD(boottime_ns);

@@ -56,7 +56,10 @@ struct Manifest {
     std::vector<std::string> cpu_flags;
     std::vector<StateComponent> cpu_state;  // empty: taken by a cairn that didn't write it down
     std::uint32_t linker_room = 0;          // common/linker_room.h, the least of all programs; 0: not known
-    std::string cpu_level;         // all programs were kept to this one by `cairn launch --cpu`; "": not all
+    std::string cpu_level;  // all programs were kept to this one by `cairn launch --cpu`; "": not all
+    // Programs that make system calls past libcairn.so, in words, and so need the ids that they had; "":
+    // none.
+    std::string raw_ids;
     std::int64_t taken_at_ns = 0;  // CLOCK_REALTIME when the group stood still
     std::int64_t monotonic_ns = 0, boottime_ns = 0;
     std::int64_t pause_ns = 0, total_ns = 0;

@@ -33,11 +33,12 @@ int guarded_spawn(const ProgramCheck& check, pid_t* pid_wanted, char* const* env
         report_refusal(check);
         return EACCES;
     }
-    const Membership membership = check.member() ? Membership::member : Membership::outside;
+    const Membership membership = membership_of(check, environment);
     return with_environment(environment, membership, [&](char* const* changed) {
         // The child shares our memory until it execs: it registers then, and finds what we claim for it here.
-        const Birthplace place = membership == Membership::member ? claim_spawn_birth(*region(), raw::pid())
-                                                                  : Birthplace{no_slot, new_token(*region())};
+        const Birthplace place = membership != Membership::outside
+                                     ? claim_spawn_birth(*region(), raw::pid())
+                                     : Birthplace{no_slot, new_token(*region())};
         pid_t pid = -1;
         const int error = spawn(&pid, changed);
         const ProgramId child = end_spawn(place, KernelId(error == 0 ? pid : -1));

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "common/proc.h"
+#include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
 #include "restart/rebuild/parameters.h"
 #include "restart/rebuild/tracee.h"
@@ -129,19 +130,19 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
 Result<> place_code(pid_t pid, const Placement& placement, const std::vector<proc::MapLine>& lines) {
     const auto vdso = std::ranges::find(lines, std::string("[vdso]"), &proc::MapLine::name);
     if (vdso == lines.end()) return fail("process {} has no vdso", pid);
-    auto call_at = TRY(find_syscall(pid, vdso->start, vdso->end - vdso->start));
+    auto call_at = TRY(ptrace::find_syscall(pid, vdso->start, vdso->end - vdso->start));
     const std::array<std::uint64_t, 6> map = {
         placement.base.value(), placement.size,
         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
         ~std::uint64_t{0},      0};
-    auto mapped = TRY(remote_call(pid, call_at, SYS_mmap, map));
+    auto mapped = TRY(ptrace::remote_call(pid, call_at, SYS_mmap, map));
     if (ProgramAddress(static_cast<std::uint64_t>(mapped)) != placement.base)
         return fail("process {}: no memory for the restorer ({})", pid,
                     std::strerror(static_cast<int>(-mapped)));
     const auto code = std::as_bytes(std::span(cairn_restorer_begin, cairn_restorer_end));
     CHECK_OK(ptrace::write_memory(pid, placement.base, code));
     const std::array<std::uint64_t, 3> protect = {placement.base.value(), code_size(), PROT_READ | PROT_EXEC};
-    auto protection = remote_call(pid, call_at, SYS_mprotect, protect);
+    auto protection = ptrace::remote_call(pid, call_at, SYS_mprotect, protect);
     if (!protection || *protection != 0)
         return fail("process {}: the restorer can't be made executable", pid);
     return {};

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "common/agent.h"
+#include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
 #include "common/region.h"
 #include "common/vdso.h"
@@ -60,10 +61,11 @@ Result<std::vector<std::uint64_t>> read_pointers(pid_t pid, std::uint64_t list) 
 // before has a pointer into the old strings, and a thread may stand in the middle of a walk through the old
 // list.
 Result<ProgramAddress> map_memory(const Rebuilding& rebuilding, std::uint64_t size) {
-    const auto call_at = TRY(find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size()));
+    const auto call_at =
+        TRY(ptrace::find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size()));
     const std::array<std::uint64_t, 6> map = {
         0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, ~std::uint64_t{0}, 0};
-    const auto mapped = TRY(remote_call(rebuilding.pid, call_at, SYS_mmap, map));
+    const auto mapped = TRY(ptrace::remote_call(rebuilding.pid, call_at, SYS_mmap, map));
     if (mapped < 0 && mapped > -4096)
         return fail("no memory for {} bytes of variables: {}", size,
                     std::strerror(static_cast<int>(-mapped)));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "common/ptrace/remote_call.h"
 #include "common/seccomp.h"
 #include "restart/rebuild/tracee.h"
 
@@ -39,7 +40,7 @@ class Installer {
         std::array<std::uint64_t, 6> arguments = {};
         std::ranges::transform(step.call.arguments, arguments.begin(), &seccomp::Argument::value);
         arguments[2] = programs_[number].value();
-        auto result = TRY(remote_call(tid.number(), call_at_, step.call.number, arguments));
+        auto result = TRY(ptrace::remote_call(tid.number(), call_at_, step.call.number, arguments));
         // TSYNC answers with a thread that has a filter of another kind
         if (result != 0)
             return fail("process {} ({}): a seccomp filter of thread {} can't be installed again ({}): {}",

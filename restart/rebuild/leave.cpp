@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "common/fd.h"
+#include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
 #include "common/vdso.h"
 #include "restart/old_vdso.h"
@@ -30,7 +31,7 @@ namespace {
 
 // A system call instruction in the running kernel's vdso, which is in its place by now.
 Result<ProgramAddress> find_call(const Rebuilding& rebuilding) {
-    return find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size());
+    return ptrace::find_syscall(rebuilding.pid, rebuilding.placement.vdso, running_vdso().size());
 }
 
 // The restorer, which traps, can't have one of these wait. Who has sent it is lost.
@@ -55,14 +56,14 @@ Result<> ignore_traps(const Rebuilding& rebuilding, ProgramAddress call_at) {
         (rebuilding.placement.params + offsetof(restorer::Params, actions) + trap * sizeof(restorer::Action))
             .value(),
         0, sizeof(std::uint64_t)};
-    auto done = TRY(remote_call(rebuilding.pid, call_at, SYS_rt_sigaction, arguments));
+    auto done = TRY(ptrace::remote_call(rebuilding.pid, call_at, SYS_rt_sigaction, arguments));
     if (done != 0) return fail("process {}: SIGTRAP can't be ignored again", rebuilding.process->pid);
     return {};
 }
 
 Result<> unmap_restorer(const Rebuilding& rebuilding, ProgramAddress call_at) {
     const std::array<std::uint64_t, 2> all = {rebuilding.placement.base.value(), rebuilding.placement.size};
-    auto unmapped = remote_call(rebuilding.pid, call_at, SYS_munmap, all);
+    auto unmapped = ptrace::remote_call(rebuilding.pid, call_at, SYS_munmap, all);
     if (!unmapped) return std::unexpected(std::move(unmapped.error()).in("the restorer can't be unmapped"));
     if (*unmapped != 0)
         return fail("process {}: the restorer can't be unmapped: {}", rebuilding.process->pid,
@@ -78,7 +79,7 @@ int limit_inside(const Rebuilding& rebuilding, unsigned resource, const rlimit64
     if (!call_at || (fresh != nullptr && !ptrace::write_object(rebuilding.pid, at, *fresh))) return EFAULT;
     const std::array<std::uint64_t, 4> arguments = {0, resource, fresh != nullptr ? at.value() : 0,
                                                     old != nullptr ? at.value() : 0};
-    const auto done = remote_call(rebuilding.pid, *call_at, SYS_prlimit64, arguments);
+    const auto done = ptrace::remote_call(rebuilding.pid, *call_at, SYS_prlimit64, arguments);
     if (!done || *done != 0) return done ? static_cast<int>(-*done) : EFAULT;
     if (old == nullptr) return 0;
     const auto found = ptrace::read_object<rlimit64>(rebuilding.pid, at);

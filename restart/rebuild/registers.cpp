@@ -41,6 +41,7 @@ Result<> set_timeout(const Rebuilding& rebuilding, const schema::Thread& thread,
         const std::array<std::int64_t, 2> value = {left->seconds, left->nanoseconds};
         CHECK_OK(ptrace::write_object(pid, left->address, value));
     }
+    if (rebuilding.process->timing_tls == 0) return {};  // no library in it that would have noted anything
     // The library's note goes by this machine's clock.
     const auto at =
         ProgramAddress(registers.fs_base) + static_cast<std::uint64_t>(rebuilding.process->timing_tls);

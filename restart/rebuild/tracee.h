@@ -33,12 +33,4 @@ struct Happening {
 // only have to be let go on (new threads, clone events) are handled here.
 [[nodiscard]] Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds);
 
-// The address of a `syscall` instruction in [vdso].
-[[nodiscard]] Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress vdso, std::uint64_t length);
-
-// Makes one system call in a stopped thread; its registers are lost. It stops behind the call without a
-// signal: a trap would put an action of SIGTRAP's to its default if that is to be ignored (force_sig).
-[[nodiscard]] Result<std::int64_t> remote_call(pid_t tid, ProgramAddress syscall_at, long number,
-                                               std::span<const std::uint64_t> arguments);
-
 }  // namespace cairn::restart

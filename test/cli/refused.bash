@@ -20,16 +20,15 @@ exits 126 cairn launch /
 mkdir bin
 echo true >bin/plain  # found in PATH, not executable
 exits 126 env PATH="$WORK/bin" "$CAIRN_BUILD/bin/cairn" launch plain
-cat >static.c <<'END'
-int main(void) { return 0; }
-END
-gcc -static -o static static.c
-exits 3 cairn launch ./static
-says "./static: refused: static program" "$err"
-printf '#!%s/static\n' "$WORK" >script
+# An ELF file of another class: its head is all that is looked at.
+{ printf '\177ELF\1\1\1'; head -c 200 /dev/zero; } >narrow
+chmod +x narrow
+exits 3 cairn launch ./narrow
+says "./narrow: refused: 32-bit program" "$err"
+printf '#!%s/narrow\n' "$WORK" >script
 chmod +x script
 exits 3 cairn launch ./script
-says "run by $WORK/static" "$err"
+says "run by $WORK/narrow" "$err"
 printf '#!/no/such/interpreter\n' >broken
 chmod +x broken
 exits 127 cairn launch ./broken

@@ -1,4 +1,4 @@
-// Linked statically: a program that can't be a member. Exits 0 if its environment has nothing of ours.
+// Linked statically: a program that doesn't load the library. Exits 0 if its environment has nothing of ours.
 #include <cstdlib>
 #include <cstring>
 

@@ -87,10 +87,11 @@ TEST_F(ElfCheck, DynamicProgramIsFine) {
     EXPECT_EQ(check("/proc/self/exe").kind, ProgramKind::dynamic);
 }
 
-TEST_F(ElfCheck, StaticProgramIsRefused) {
+TEST_F(ElfCheck, StaticProgramIsAMemberWithoutTheLibrary) {
     const ProgramCheck verdict = check(put("p", Elf{}.bytes()));
     EXPECT_EQ(verdict.kind, ProgramKind::static_program);
-    EXPECT_TRUE(verdict.refused());
+    EXPECT_TRUE(verdict.member() && verdict.without_library());
+    EXPECT_FALSE(verdict.refused());
     EXPECT_LT(std::strlen(verdict.reason), 64U);
 }
 
@@ -115,9 +116,13 @@ TEST_F(ElfCheck, LoaderAsACommandIsFine) {
     EXPECT_EQ(check(put("ld-linux-x86-64.so.2", Elf{}.bytes())).kind, ProgramKind::dynamic);
 }
 
-TEST_F(ElfCheck, OtherLoaderAndMachinesAreRefused) {
-    EXPECT_EQ(check(put("musl", Elf{.loader = "/lib/ld-musl-x86_64.so.1"}.bytes())).kind,
-              ProgramKind::other_loader);
+TEST_F(ElfCheck, AnotherLibcsProgramIsAMemberWithoutTheLibrary) {
+    const ProgramCheck verdict = check(put("musl", Elf{.loader = "/lib/ld-musl-x86_64.so.1"}.bytes()));
+    EXPECT_EQ(verdict.kind, ProgramKind::other_loader);
+    EXPECT_TRUE(verdict.member() && verdict.without_library());
+}
+
+TEST_F(ElfCheck, OtherMachinesAreRefused) {
     EXPECT_EQ(check(put("arm", Elf{.machine = EM_AARCH64, .loader = glibc}.bytes())).kind,
               ProgramKind::other_machine);
     EXPECT_EQ(check(put("i386", Elf{.elf_class = ELFCLASS32, .machine = EM_386, .loader = ""}.bytes())).kind,

@@ -1,0 +1,189 @@
+#include "capture/place_library.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <initializer_list>
+#include <optional>
+
+#include "capture/collect/filters.h"
+#include "common/agent.h"
+#include "common/cpu_level.h"
+#include "common/linker_room.h"
+#include "common/proc.h"
+#include "common/ptrace/remote_call.h"
+#include "common/ptrace/thread.h"
+#include "common/region.h"
+
+namespace cairn::capture {
+namespace {
+
+constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t no_file = ~std::uint64_t{0};
+
+std::uint64_t page_begin(std::uint64_t at) {
+    return at / page * page;
+}
+std::uint64_t page_end(std::uint64_t at) {
+    return page_begin(at + page - 1);
+}
+
+// A stopped thread in which system calls are made. It has its registers and its mask again when this goes.
+class Visit {
+  public:
+    [[nodiscard]] static Result<Visit> begin(pid_t tid) {
+        const auto lines = TRY(proc::maps(tid, false));
+        const auto vdso = std::ranges::find(lines, std::string("[vdso]"), &proc::MapLine::name);
+        if (vdso == lines.end())
+            return fail_code(
+                ExitCode::refused,
+                "has no vdso (the kernel's vdso=0, or it has unmapped it): nothing can be placed in it");
+        const auto at = TRY(ptrace::find_syscall(tid, vdso->start, vdso->end - vdso->start));
+        const auto registers = TRY(ptrace::registers(tid));
+        const auto mask = TRY(ptrace::mask(tid));
+        CHECK_OK(ptrace::set_mask(tid, ~std::uint64_t{0}));
+        return Visit(tid, at, registers, mask);
+    }
+    Visit(Visit&& other) noexcept
+        : tid_(std::exchange(other.tid_, 0)),
+          at_(other.at_),
+          registers_(other.registers_),
+          mask_(other.mask_) {}
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    Visit& operator=(Visit&&) = delete;
+    ~Visit() { (void)end(); }
+
+    [[nodiscard]] Result<std::uint64_t> call(std::string_view name, long number,
+                                             std::initializer_list<std::uint64_t> arguments) const {
+        const auto result =
+            TRY(ptrace::remote_call(tid_, at_, number, {arguments.begin(), arguments.size()}));
+        constexpr std::int64_t most_errors = 4095;
+        if (result < 0 && result >= -most_errors) {
+            errno = static_cast<int>(-result);
+            return fail_errno("{} in the process", name);
+        }
+        return static_cast<std::uint64_t>(result);
+    }
+    [[nodiscard]] Result<ProgramAddress> map(std::uint64_t at, std::uint64_t length, int protection,
+                                             int flags, std::uint64_t fd, std::uint64_t offset) const {
+        return ProgramAddress(TRY(call("mmap", SYS_mmap,
+                                       {at, length, static_cast<std::uint64_t>(protection),
+                                        static_cast<std::uint64_t>(flags), fd, offset})));
+    }
+
+    // Behind the last call the thread stands on its way out of it, where the kernel doesn't look whether the
+    // call that we found it in is to be made again: it is brought to where the kernel does.
+    [[nodiscard]] Result<> end() {
+        const pid_t tid = std::exchange(tid_, 0);
+        if (tid == 0) return {};
+        CHECK_OK(ptrace::interrupt(tid));
+        for (int signal = 0;;) {
+            CHECK_OK(ptrace::resume(tid, std::exchange(signal, 0)));
+            int status = 0;
+            if (::waitpid(tid, &status, __WALL) != tid) return fail_errno("waiting for {}", tid);
+            if (!WIFSTOPPED(status)) return fail("process {} was killed while it was being saved", tid);
+            if (status >> 16 == ptrace::event_stop) break;
+            if (WSTOPSIG(status) == SIGSTOP) signal = SIGSTOP;
+            CHECK_OK(ptrace::interrupt(tid));
+        }
+        CHECK_OK(ptrace::set_mask(tid, mask_));
+        return ptrace::set_registers(tid, registers_);
+    }
+
+    [[nodiscard]] pid_t tid() const { return tid_; }
+
+  private:
+    Visit(pid_t tid, ProgramAddress at, const ptrace::Registers& registers, std::uint64_t mask)
+        : tid_(tid), at_(at), registers_(registers), mask_(mask) {}
+
+    pid_t tid_;
+    ProgramAddress at_;
+    ptrace::Registers registers_;
+    std::uint64_t mask_;
+};
+
+// The process opens the file itself, by its own right and from its own root.
+Result<std::uint64_t> open_inside(const Visit& visit, ProgramAddress scratch, const std::string& path,
+                                  int flags) {
+    CHECK_OK(
+        ptrace::write_memory(visit.tid(), scratch, std::as_bytes(std::span(path.c_str(), path.size() + 1))));
+    return visit.call("open " + path, SYS_openat,
+                      {static_cast<std::uint64_t>(std::int64_t{AT_FDCWD}), scratch.value(),
+                       static_cast<std::uint64_t>(flags | O_CLOEXEC), 0});
+}
+
+// As the dynamic loader would, but nothing is relocated (see the note in hijack/agent/agent.cpp).
+Result<ProgramAddress> map_library(const Visit& visit, const OwnLibrary& library, std::uint64_t fd) {
+    std::uint64_t length = 0;
+    for (const auto& segment : library.segments)
+        length = std::max(length, page_end(segment.address + segment.in_memory));
+    const auto base = TRY(visit.map(0, length, PROT_NONE, MAP_PRIVATE, fd, 0));
+    for (const auto& segment : library.segments) {
+        const auto begin = page_begin(segment.address), file_end = segment.address + segment.in_file;
+        const auto end = page_end(segment.address + segment.in_memory);
+        CHECK_OK(visit.map((base + begin).value(), page_end(file_end) - begin, segment.protection,
+                           MAP_PRIVATE | MAP_FIXED, fd, page_begin(segment.offset)));
+        if (segment.in_memory == segment.in_file) continue;
+        const std::vector<std::byte> zeros(page_end(file_end) - file_end);
+        CHECK_OK(ptrace::write_memory(visit.tid(), base + file_end, zeros));
+        if (end > page_end(file_end))
+            CHECK_OK(visit.map((base + page_end(file_end)).value(), end - page_end(file_end),
+                               segment.protection, MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, no_file, 0));
+    }
+    return base;
+}
+
+Result<> open_door(pid_t tid, const OwnLibrary& library, ProgramAddress base) {
+    const auto door = base + library.door;
+    const std::array<std::uint32_t, 2> version = {agent_version, sizeof(Door)};
+    const std::array<std::uint64_t, 2> entries = {(base + library.entry).value(),
+                                                  (base + library.finish).value()};
+    CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, version), version));
+    CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, entry), entries));
+    CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, placed), std::uint32_t{1}));
+    // What the library would have found out: nothing has kept this program to a level of CPU, no dynamic
+    // linker needs room on its stacks, and it may have set policies of memory.
+    CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, cpu_level), CpuLevel::host));
+    CHECK_OK(
+        ptrace::write_object(tid, door + offsetof(Door, linker_room), std::uint32_t{room_for_everything}));
+    CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, memory_policies), std::uint32_t{1}));
+    return ptrace::write_object(tid, door + offsetof(Door, magic), door_magic);
+}
+static_assert(offsetof(Door, size) == offsetof(Door, version) + sizeof(std::uint32_t));
+static_assert(offsetof(Door, finish) == offsetof(Door, entry) + sizeof(std::uint64_t));
+
+Result<Placed> place(const Visit& visit, const OwnLibrary& library, const std::string& region) {
+    constexpr int read_write = PROT_READ | PROT_WRITE;
+    const auto scratch = TRY(visit.map(0, page, read_write, MAP_PRIVATE | MAP_ANONYMOUS, no_file, 0));
+    Placed placed;
+    auto fd = TRY(open_inside(visit, scratch, region, O_RDWR));
+    placed.region_at = TRY(visit.map(0, sizeof(Region), read_write, MAP_SHARED, fd, 0));
+    CHECK_OK(visit.call("close", SYS_close, {fd}));
+    fd = TRY(open_inside(visit, scratch, library.path, O_RDONLY));
+    const auto base = TRY(map_library(visit, library, fd));
+    CHECK_OK(visit.call("close", SYS_close, {fd}));
+    CHECK_OK(open_door(visit.tid(), library, base));
+    placed.door = base + library.door;
+    CHECK_OK(visit.call("munmap", SYS_munmap, {scratch.value(), page}));
+    return placed;
+}
+
+}  // namespace
+
+Result<Placed> place_library(pid_t tid, const OwnLibrary& library, const std::string& region) {
+    static_assert(sizeof(Region::path) <= page);
+    if (library.path.size() >= page) return fail("{}: the path is too long", library.path);
+    CHECK_OK(filters_allow_placing(tid));
+    auto visit = TRY(Visit::begin(tid));
+    auto placed = place(visit, library, region);
+    CHECK_OK(visit.end());
+    return placed;
+}
+
+}  // namespace cairn::capture
