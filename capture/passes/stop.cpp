@@ -7,7 +7,8 @@ namespace cairn::capture {
 Result<Group> pass::stop(const Setting& setting, Ahead& ahead) {
     setting.reporter.phase("stop");
     ahead.outsiders.begin_stop();
-    Group group{TRY(stop_group(setting.request.members, setting.regions, setting.reporter, ahead.outsiders))};
+    Group group{TRY(stop_group(setting.request.members, setting.regions, setting.reporter, ahead.outsiders,
+                               setting.request.capture))};
     const auto& processes = group.stopped.processes();
     if (processes.empty()) return fail("no process is left to save");
     CHECK_OK(ahead.outsiders.judge_crowd(processes));
