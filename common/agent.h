@@ -108,8 +108,8 @@ enum AgentCommand : std::uint32_t {
     agent_lend = 9,       // send the descriptors of the AgentLoan that lies in Door::resident, in one message
     agent_complete =
         10,  // let the io_uring of the descriptor in argument complete what is done (DEFER_TASKRUN)
-    agent_let_go = 11,    // detach Door::tracees[argument], which comes to stand at its own Door::park
-    agent_take = 12,      // attach the first `argument` of Door::tracees again, each in the stop that it was in
+    agent_let_go = 11,  // detach Door::tracees[argument], which comes to stand at its own Door::park
+    agent_take = 12,    // attach the first `argument` of Door::tracees again, each in the stop that it was in
 };
 
 // Which descriptors agent_lend sends, and where to: to a socket (AF_UNIX, SOCK_SEQPACKET) whose name the
@@ -161,12 +161,13 @@ struct Door {
         rseq_tls;  // offset from the thread pointer of the area that libc registers for rseq(2); 0: none
     std::uint32_t linker_room;  // linker_room_here() when the program was executed
     std::uint64_t
-        environment;  // address of libc's variable `environ`, as the program sees it (copy relocations)
+        environment;     // address of libc's variable `environ`, as the program sees it (copy relocations)
     std::uint64_t park;  // address of code that sleeps: it needs no stack and keeps no register
     std::uint64_t take;  // address of what a restart has a tracer run: rdi = Door*, stack: AgentThread::stack
     std::uint32_t tracee_count;
-    std::uint32_t taken;       // 1: that is done
-    std::uint32_t note_count;  // places of trace_notes that have been used; more than there are: some are lost
+    std::uint32_t taken;  // 1: that is done
+    std::uint32_t
+        note_count;  // places of trace_notes that have been used; more than there are: some are lost
     std::uint32_t pad2;
     TraceNote trace_notes[max_trace_notes];
     Tracee tracees[max_tracees];

@@ -11,7 +11,8 @@ namespace cairn::hijack {
 namespace {
 
 TraceNote* find_note(std::int32_t tid) {
-    const std::uint32_t used = cairn_door.note_count < max_trace_notes ? cairn_door.note_count : max_trace_notes;
+    const std::uint32_t used =
+        cairn_door.note_count < max_trace_notes ? cairn_door.note_count : max_trace_notes;
     for (std::uint32_t i = 0; i < used; ++i)
         if (cairn_door.trace_notes[i].tid == tid) return &cairn_door.trace_notes[i];
     return nullptr;

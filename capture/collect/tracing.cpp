@@ -1,4 +1,6 @@
 // How threads are traced by other members, as their tracers have told when they let go of them.
+#include <signal.h>
+
 #include <iterator>
 
 #include "capture/collect/collect.h"
@@ -45,6 +47,14 @@ void add_tracing(const StoppedProcess& process, const Tracers& tracers, const To
         tracing.info.assign(std::begin(tracee.info), std::end(tracee.info));
         translate_sender<KernelId>(tracing.info, to_program);
         tracing.debug_registers.assign(std::begin(tracee.debug), std::end(tracee.debug));
+        if (tracee.held == 2) {
+            siginfo_t stop = {};
+            stop.si_signo = SIGSTOP;
+            stop.si_code = SI_TKILL;
+            stop.si_pid = tracing.tracer.number();
+            const auto* begin = reinterpret_cast<const std::uint8_t*>(&stop);
+            image.threads[i].pending.emplace_back(begin, begin + sizeof stop);
+        }
         image.threads[i].tracing = std::move(tracing);
     }
 }

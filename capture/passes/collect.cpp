@@ -131,8 +131,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         CHECK_OK(collect_threads(process, setting.to_program, ipc, member.image));
         const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
         add_tracing(process, group.stopped.tracers(), setting.to_program, member.image);
-        if (tracer == nullptr)
-            member.own_agent.emplace(process, index++, setting.request.capture, !filtered);
+        if (tracer == nullptr) member.own_agent.emplace(process, index++, setting.request.capture, !filtered);
         member.agent = tracer == nullptr ? &*member.own_agent : &*tracer->agent;
         if (auto done = start_agent(member); !done)
             return std::unexpected(std::move(done.error()).in(proc::label(pid)));

@@ -52,7 +52,8 @@ struct Group {
 struct Member {
     StoppedProcess* process = nullptr;  // borrowed from the group
     std::optional<AgentRun> own_agent;
-    AgentRun* agent = nullptr;  // own_agent; or, of a process that traces others, its Tracer's. Null: none yet
+    AgentRun* agent =
+        nullptr;  // own_agent; or, of a process that traces others, its Tracer's. Null: none yet
     Holder holder;
     schema::Process image;
     Clock::time_point timers_asked;

@@ -9,9 +9,7 @@
 #include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
     SeizedThreads& seized = group.threads;

@@ -29,10 +29,11 @@ Result<Tracer*> enter_tracer(Stopping& group, Tracked& tracked, pid_t tid) {
     const bool complete = TRY(read_registers(group, process));
     if (!complete) return nullptr;
     if (process.job_stopped)
-        return fail_code(ExitCode::refused,
-                         "{} traces others and was stopped by job control: let it go on (fg, kill -CONT {}) before "
-                         "a checkpoint",
-                         proc::label(process.pid), process.pid);
+        return fail_code(
+            ExitCode::refused,
+            "{} traces others and was stopped by job control: let it go on (fg, kill -CONT {}) before "
+            "a checkpoint",
+            proc::label(process.pid), process.pid);
     leave_translations(process);
     hide_stop(process);
     return group.tracers.enter(process, tid);
@@ -60,7 +61,8 @@ Result<Traced> ask_tracer(Stopping& group, pid_t pid, pid_t tid) {
     StoppedProcess traced;
     traced.pid = pid;
     if (!find_doors(group, traced)) return Traced::later;
-    const auto park = TRY(ptrace::read_object<std::uint64_t>(traced.living, traced.door + offsetof(Door, park)));
+    const auto park =
+        TRY(ptrace::read_object<std::uint64_t>(traced.living, traced.door + offsetof(Door, park)));
     CHECK_OK(group.tracers.let_go(*tracer, pid, tid, ProgramAddress(park)));
     return Traced::let_go;
 }
@@ -77,7 +79,7 @@ Result<> refuse_waiting_for_tracer(Stopping& group) {
         if (!group.tracer_awaited_since) group.tracer_awaited_since = Clock::now();
         if (Clock::now() - *group.tracer_awaited_since < patience) return {};
         auto error = fail_code(ExitCode::refused,
-                               "{} has not registered, and stands still until its tracer, {}, lets it go on", 
+                               "{} has not registered, and stands still until its tracer, {}, lets it go on",
                                proc::label(pid), proc::label(tracing));
         error.error().passing = true;
         return error;
@@ -93,7 +95,8 @@ bool as_its_tracer_sees(const Stopping& group, StoppedThread& thread) {
     std::memcpy(&thread.registers, found->tracee.registers, sizeof thread.registers);
     thread.mask = found->tracee.mask;
     thread.traced_by = found->tracer.pid;
-    thread.stopped_by_it = found->tracee.stop != TraceStop::running && found->tracee.stop != TraceStop::in_call;
+    thread.stopped_by_it =
+        found->tracee.stop != TraceStop::running && found->tracee.stop != TraceStop::in_call;
     return true;
 }
 

@@ -72,8 +72,8 @@ Result<Tracer*> Tracers::enter(StoppedProcess& process, pid_t tid) {
 }
 
 // What was noted of the thread; or, of one that the kernel has attached by itself when it was born
-// (PTRACE_O_TRACECLONE, PTRACE_O_TRACEFORK), of the one that it was born of: these options go on to it. Who was
-// traced by PTRACE_TRACEME was attached without a word.
+// (PTRACE_O_TRACECLONE, PTRACE_O_TRACEFORK), of the one that it was born of: these options go on to it. Who
+// was traced by PTRACE_TRACEME was attached without a word.
 Result<> Tracers::describe(const Tracer& tracer, Tracee& tracee) const {
     const auto notes = TRY(read_notes(*tracer.process));
     bool has_options = false, has_how = false;

@@ -31,14 +31,14 @@ enum class TracedStop { running, in_call, interrupted, signal, call_entry, call_
 
 // A thread that another process of the computation traces (ptrace(2)).
 struct Tracing {
-    ProgramId tracer;       // the process, and its thread that does
+    ProgramId tracer;  // the process, and its thread that does
     ProgramId tracer_thread;
-    bool seized = false;    // PTRACE_SEIZE; else PTRACE_ATTACH or PTRACE_TRACEME
+    bool seized = false;        // PTRACE_SEIZE; else PTRACE_ATTACH or PTRACE_TRACEME
     std::uint32_t options = 0;  // PTRACE_O_*
     std::uint32_t resume = 0;   // how it was let run last: PTRACE_CONT, PTRACE_SYSCALL, ...; 0: not known
     TracedStop stop = TracedStop::running;
-    bool told = false;      // the tracer has waited for the stop
-    Bytes info;             // siginfo_t of the stop
+    bool told = false;                           // the tracer has waited for the stop
+    Bytes info;                                  // siginfo_t of the stop
     std::vector<std::uint64_t> debug_registers;  // 8 of them
 };
 

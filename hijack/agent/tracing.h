@@ -61,7 +61,9 @@ inline void write_mask(const Tracee& tracee, std::uint64_t mask) {
 inline bool await_stop(const Tracee& tracee) {
     Info info = {};
     long done = 0;
-    do done = call(SYS_waitid, one_process, tracee.tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL, nullptr);
+    do
+        done =
+            call(SYS_waitid, one_process, tracee.tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL, nullptr);
     while (done == -4);
     constexpr std::int32_t trapped = 4, stopped = 5;  // CLD_*
     return done == 0 && (info.code == trapped || info.code == stopped);
@@ -70,7 +72,8 @@ inline bool await_stop(const Tracee& tracee) {
 // Whether there is something that wait(2) would tell of it.
 inline bool has_news(const Tracee& tracee) {
     Info info = {};
-    call(SYS_waitid, one_process, tracee.tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL, nullptr);
+    call(SYS_waitid, one_process, tracee.tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL,
+         nullptr);
     return info.pid != 0;
 }
 
@@ -85,7 +88,8 @@ inline bool is_pending(std::uint32_t signal) {
 }
 
 // The kernel tells a tracer of each stop by a SIGCHLD, and of those that are made here the program isn't to
-// hear. It is a signal of which one waits at most: if somebody has ended meanwhile, it stands for him as well.
+// hear. It is a signal of which one waits at most: if somebody has ended meanwhile, it stands for him as
+// well.
 class Unheard {
   public:
     Unheard() : pending_(is_pending(child)) {}
@@ -156,6 +160,24 @@ inline bool find_stop(Tracee& tracee, bool made) {
     return true;
 }
 
+// A SIGSTOP of the tracer's that it hasn't come to yet: a debugger that has sent it and was told of a
+// breakpoint instead remembers that it is still to come.
+inline bool has_pending_stop(const Tracee& tracee) {
+    for (std::uint32_t shared = 0; shared < 2; ++shared)
+        for (std::uint64_t at = 0;; ++at) {
+            Info info = {};
+            const struct {
+                std::uint64_t offset;
+                std::uint32_t flags;
+                std::int32_t count;
+            } which = {at, shared, 1};  // struct ptrace_peeksiginfo_args
+            if (request(PTRACE_PEEKSIGINFO, tracee, reinterpret_cast<std::uint64_t>(&which), &info) != 1)
+                break;
+            if (info.signal == static_cast<std::int32_t>(stop)) return true;
+        }
+    return false;
+}
+
 // 0; -EAGAIN: it is in a stop that the tracer itself has to end, or has ended.
 inline long let_go(Tracee& tracee) {
     const Unheard unheard;
@@ -168,23 +190,28 @@ inline long let_go(Tracee& tracee) {
             made = true;
             const long asked = tracee.seized != 0 ? request(PTRACE_INTERRUPT, tracee, 0, nullptr)
                                                   : call(SYS_tgkill, tracee.pid, tracee.tid, stop);
-            if (asked != 0 || !await_stop(tracee) || read_registers(tracee, tracee.registers) != 0) return again;
+            if (asked != 0 || !await_stop(tracee) || read_registers(tracee, tracee.registers) != 0)
+                return again;
         }
     }
     tracee.told = has_news(tracee) ? 0 : 1;
     request(PTRACE_GETSIGMASK, tracee, sizeof tracee.mask, &tracee.mask);
     if (!find_stop(tracee, made)) return again;
-    constexpr std::uint64_t debug_registers = 848, size = sizeof tracee.debug[0];  // offsetof(struct user, u_debugreg)
+    constexpr std::uint64_t debug_registers = 848,
+                            size = sizeof tracee.debug[0];  // offsetof(struct user, u_debugreg)
     for (unsigned i = 0; i < 8; ++i)
         if (i != 4 && i != 5) request(PTRACE_PEEKUSR, tracee, debug_registers + i * size, &tracee.debug[i]);
     park(tracee);
-    // It came to another stop before the signal that was to stop it, which still waits.
-    if (made && tracee.seized == 0 && tracee.stop != TraceStop::running) {
+    // Left pending, a SIGSTOP would stop the whole process as soon as nobody traces it. It waits as well
+    // where the thread came to another stop before the signal by which it was to be stopped here.
+    bool stop_waits = false;
+    if (has_pending_stop(tracee)) {
+        stop_waits = !made;
         request(PTRACE_CONT, tracee, 0, nullptr);
         if (!await_stop(tracee)) return again;
         if (tracee.stop == TraceStop::call_entry || tracee.stop == TraceStop::in_call) park(tracee);
     }
-    tracee.held = 1;
+    tracee.held = stop_waits ? 2 : 1;
     return request(PTRACE_DETACH, tracee, 0, nullptr);
 }
 
@@ -207,7 +234,8 @@ inline void send_again(Tracee& tracee) {
     const Info& info = *reinterpret_cast<const Info*>(tracee.info);
     const auto signal = static_cast<std::uint32_t>(info.signal);
     write_registers(tracee, tracee.registers);
-    if (tracee.seized != 0 || signal != stop) {  // an attached one stands in the delivery of a SIGSTOP already
+    if (tracee.seized != 0 ||
+        signal != stop) {  // an attached one stands in the delivery of a SIGSTOP already
         write_mask(tracee, ~(1ULL << (signal - 1)));
         call(SYS_tgkill, tracee.pid, tracee.tid, signal);
         request(PTRACE_CONT, tracee, 0, nullptr);
@@ -268,6 +296,7 @@ inline bool attach(const Tracee& tracee) {
 
 inline void take(Tracee& tracee) {
     if (tracee.held == 0) return;
+    const bool stop_waits = tracee.held == 2;
     tracee.held = 0;
     if (!attach(tracee)) return;
     if (tracee.seized != 0) request(PTRACE_INTERRUPT, tracee, 0, nullptr);
@@ -278,9 +307,12 @@ inline void take(Tracee& tracee) {
         if (i != 4 && i != 5 && tracee.debug[7] != 0)
             request(PTRACE_POKEUSR, tracee, debug_registers + i * size, tracee.debug[i]);
     make_stop(tracee);
+    if (stop_waits) call(SYS_tgkill, tracee.pid, tracee.tid, stop);
     const bool runs = tracee.stop == TraceStop::running || tracee.stop == TraceStop::in_call;
-    if (runs) request(tracee.resume != 0 ? tracee.resume : PTRACE_CONT, tracee, 0, nullptr);
-    else if (tracee.told != 0) take_news(tracee);
+    if (runs)
+        request(tracee.resume != 0 ? tracee.resume : PTRACE_CONT, tracee, 0, nullptr);
+    else if (tracee.told != 0)
+        take_news(tracee);
 }
 
 inline long take_all(Door* door, std::uint32_t count) {

@@ -112,9 +112,10 @@ Result<Running> go(const Options& options, const Computation& computation, const
     const auto running = going_on(options, computation, ready.rebuilt.processes);
     CHECK_OK(prepare_all(options, running, notes));
     if (options.pause && is_any_traced(ready.rebuilt.processes))
-        return fail_code(ExitCode::refused,
-                         "--pause: some of the programs are traced by others of them (a debugger), and can't be "
-                         "stopped for another");
+        return fail_code(
+            ExitCode::refused,
+            "--pause: some of the programs are traced by others of them (a debugger), and can't be "
+            "stopped for another");
     CHECK_OK(hand_over(ready.rebuilt.processes));
     if (options.pause) {
         CHECK_OK(stand_still(running));

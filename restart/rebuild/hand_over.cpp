@@ -1,6 +1,7 @@
 #include "restart/rebuild/hand_over.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -50,14 +51,15 @@ Result<Tracee> let_go_of(const Rebuilding& rebuilding, std::size_t index) {
     tracee.resume = tracing.resume;
     tracee.stop = stop_of(tracing.stop);
     tracee.told = tracing.told ? 1 : 0;
-    tracee.held = 1;
+    const bool stop_waits = std::ranges::find(thread.pending, SIGSTOP, signal_of) != thread.pending.end();
+    tracee.held = stop_waits ? 2 : 1;
     auto info = tracing.info;
     translate_sender<ProgramId>(info, rebuilding.translation.to_kernel);
     std::memcpy(tracee.info, info.data(), std::min(info.size(), sizeof tracee.info));
     for (std::size_t i = 0; i < std::min(tracing.debug_registers.size(), std::size(tracee.debug)); ++i)
         tracee.debug[i] = tracing.debug_registers[i];
-    tracee.park = TRY(ptrace::read_object<std::uint64_t>(rebuilding.pid,
-                                                         rebuilding.process->door + offsetof(Door, park)));
+    tracee.park = TRY(
+        ptrace::read_object<std::uint64_t>(rebuilding.pid, rebuilding.process->door + offsetof(Door, park)));
     auto registers = TRY(ptrace::registers(tracee.tid));
     std::memcpy(tracee.registers, &registers, sizeof registers);
     tracee.mask = TRY(ptrace::mask(tracee.tid));
@@ -89,7 +91,8 @@ Result<> take_all(const Rebuilding& tracer, ProgramId thread, const std::vector<
     const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(tracees.size(), max_tracees));
     const auto version = TRY(ptrace::read_object<std::uint32_t>(tracer.pid, door + offsetof(Door, version)));
     if (version != agent_version)
-        return fail_code(ExitCode::refused, "process {} runs with the hijack library of another cairn version",
+        return fail_code(ExitCode::refused,
+                         "process {} runs with the hijack library of another cairn version",
                          tracer.process->pid);
     CHECK_OK(ptrace::write_memory(tracer.pid, door + offsetof(Door, tracees),
                                   std::as_bytes(std::span(tracees).first(count))));
@@ -100,8 +103,9 @@ Result<> take_all(const Rebuilding& tracer, ProgramId thread, const std::vector<
     auto there = registers;
     there.rip = TRY(ptrace::read_object<std::uint64_t>(tracer.pid, door + offsetof(Door, take)));
     there.rdi = door.value();
-    there.rsp = (door + offsetof(Door, leader) + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8)
-                    .value();
+    there.rsp =
+        (door + offsetof(Door, leader) + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8)
+            .value();
     there.eflags = 0x202;
     there.orig_rax = static_cast<std::uint64_t>(-1);
     CHECK_OK(ptrace::set_registers(tid, there));
@@ -137,7 +141,8 @@ Result<> hand_over(std::span<const Rebuilding> processes) {
         if (next == traces.end()) return fail("processes of the image trace each other in a circle");
         const auto tracer = std::ranges::find_if(
             processes, [&](const Rebuilding& one) { return one.process->pid == next->first; });
-        if (tracer == processes.end()) return fail("process {}, which traces others, isn't there", next->first);
+        if (tracer == processes.end())
+            return fail("process {}, which traces others, isn't there", next->first);
         std::vector<Tracee> tracees;
         ProgramId thread;
         for (const auto& one : processes)
