@@ -9,7 +9,6 @@
 #include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
-namespace {}  // namespace
 
 Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
     SeizedThreads& seized = group.threads;
