@@ -1,6 +1,6 @@
 // How a thread is traced (ptrace(2)) by another member, and in which stop it stands: what the tracer's agent
 // writes down when it lets go of the thread for a checkpoint, and by which it takes the thread back, after
-// the checkpoint or after a restart (docs/decisions/0023-debuggers.md).
+// the checkpoint or after a restart (docs/decisions/0024-debuggers.md).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Members that trace other members (debuggers, strace): a task has one tracer only, so each lets go of its
 // tracees for as long as the checkpoint needs them, and takes them back in the stops that they were in. This
 // is done by the agent in the tracing thread, which stays in there from the first of its tracees on until it
-// has taken back the last. docs/decisions/0023-debuggers.md.
+// has taken back the last. docs/decisions/0024-debuggers.md.
 #pragma once
 
 #include <cstdint>

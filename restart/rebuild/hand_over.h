@@ -1,5 +1,5 @@
 // Threads that another process of the computation traces: their tracer takes them from the tool, and each is
-// in the stop again in which the tracer has left it (docs/decisions/0023-debuggers.md).
+// in the stop again in which the tracer has left it (docs/decisions/0024-debuggers.md).
 #pragma once
 
 #include <algorithm>
