@@ -22,14 +22,18 @@ void wait_word(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
 
 }  // namespace
 
-AgentRun::AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t capture, bool ask_keys)
+AgentRun::AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t capture, bool ask_keys,
+                   pid_t leader)
     : process_(&process),
       talk_(&process.region->region->talks[index]),
       index_(index),
       capture_(capture),
       ask_keys_(ask_keys),
       inside_(process.threads.size(), false) {
-    while (leader_ < process.threads.size() && process.threads[leader_].leader_dead) ++leader_;
+    const auto leads = [&](const StoppedThread& thread) {
+        return leader == 0 ? !thread.leader_dead : thread.tid == leader;
+    };
+    while (leader_ < process.threads.size() && !leads(process.threads[leader_])) ++leader_;
 }
 
 std::uint64_t AgentRun::scratch_size() const {
@@ -54,6 +58,7 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     agent.leader = leader ? 1 : 0;
     agent.ask_keys = ask_keys_ ? 1 : 0;
     agent.tracer = ::getpid();
+    agent.traced_by = thread.traced_by;
     return agent;
 }
 
@@ -267,13 +272,13 @@ Result<SnapshotChild> AgentRun::confirm_snapshot(pid_t pid) const {
     return child;
 }
 
-Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& reporter) {
+Result<> AgentRun::bring_to_stop(const StoppedThread& thread, const Reporter& reporter) const {
     CHECK_OK(ptrace::interrupt(thread.tid));
     for (;;) {
         int status = 0;
         const pid_t got = ::waitpid(thread.tid, &status, __WALL | WNOHANG);
         if (got == thread.tid && WIFSTOPPED(status)) {
-            if (status >> 16 == ptrace::event_stop) break;
+            if (status >> 16 == ptrace::event_stop) return {};
             (void)ptrace::interrupt(thread.tid);
             (void)ptrace::resume(thread.tid, WSTOPSIG(status));
         } else if (got == thread.tid || (got < 0 && errno == ECHILD)) {
@@ -286,9 +291,27 @@ Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& repor
             ::sched_yield();
         }
     }
+}
+
+Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& reporter) {
+    CHECK_OK(bring_to_stop(thread, reporter));
+    if (thread.parked) return ptrace::set_registers(thread.tid, *thread.parked);  // its mask stays full
     // Mask first: should we die between the two, the agent puts both back.
     CHECK_OK(ptrace::set_mask(thread.tid, thread.mask));
     return ptrace::set_registers(thread.tid, thread.registers);
+}
+
+Result<> AgentRun::hold(const Reporter& reporter) {
+    if (held_) return {};
+    CHECK_OK(bring_to_stop(process_->threads[leader_], reporter));
+    held_ = true;
+    return {};
+}
+
+Result<> AgentRun::go_on() {
+    if (!held_) return {};
+    held_ = false;
+    return ptrace::resume(process_->threads[leader_].tid, 0);
 }
 
 Result<> AgentRun::step_back(bool back, const Reporter& reporter) {
@@ -299,7 +322,8 @@ Result<> AgentRun::step_back(bool back, const Reporter& reporter) {
     return {};
 }
 
-Result<> AgentRun::leave(const Reporter& reporter) {
+Result<> AgentRun::leave_siblings(const Reporter& reporter) {
+    CHECK_OK(go_on());
     // If this fails, the leader stays inside, and the agent does it itself once we have let go of it.
     if (stepped_back_) CHECK_OK(step_back(false, reporter));
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
@@ -312,6 +336,11 @@ Result<> AgentRun::leave(const Reporter& reporter) {
         CHECK_OK(wait(reporter));
         scratch_ = {};
     }
+    return {};
+}
+
+Result<> AgentRun::leave(const Reporter& reporter) {
+    CHECK_OK(leave_siblings(reporter));
     if (inside_[leader_]) {
         CHECK_OK(bring_back(process_->threads[leader_], reporter));
         inside_[leader_] = false;

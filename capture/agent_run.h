@@ -24,7 +24,9 @@ class AgentRun {
   public:
     // `index`: of a place in Region::talks of the process's region, for this process alone. `ask_keys`: the
     // agent may ask about keyrings.
-    AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t capture, bool ask_keys);
+    // `leader`: the thread that takes commands; 0: the first that lives.
+    AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t capture, bool ask_keys,
+             pid_t leader = 0);
     AgentRun(const AgentRun&) = delete;
     AgentRun& operator=(const AgentRun&) = delete;
     AgentRun(AgentRun&&) = default;
@@ -61,10 +63,18 @@ class AgentRun {
 
     // Everything is put back: registers, masks, scratch memory.
     [[nodiscard]] Result<> leave(const Reporter& reporter);
+    [[nodiscard]] Result<> leave_siblings(const Reporter& reporter);  // the leader stays inside
+
+    // The leader stands still for the moment, somewhere in the agent, so that it can be asked by ptrace.
+    [[nodiscard]] Result<> hold(const Reporter& reporter);
+    [[nodiscard]] Result<> go_on();
+    // The process is another object now, of the same threads.
+    void rebind(StoppedProcess& process) { process_ = &process; }
 
   private:
     [[nodiscard]] AgentThread make_thread(const StoppedThread& thread, bool leader) const;
     [[nodiscard]] Result<> enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents);
+    [[nodiscard]] Result<> bring_to_stop(const StoppedThread& thread, const Reporter& reporter) const;
     [[nodiscard]] Result<> bring_back(const StoppedThread& thread, const Reporter& reporter);
     [[nodiscard]] Result<SnapshotChild> confirm_snapshot(pid_t pid) const;
     [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
@@ -76,7 +86,7 @@ class AgentRun {
     bool ask_keys_;
     std::uint32_t sequence_ = 0, asked_ = 0;  // the command that was given last
     ProgramAddress scratch_;
-    bool stepped_back_ = false;
+    bool stepped_back_ = false, held_ = false;
     std::size_t leader_ = 0;    // index of the thread that takes commands
     std::vector<bool> inside_;  // by thread
 };

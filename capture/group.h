@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,11 @@ struct StoppedThread {
     ptrace::Registers registers = {};
     std::uint64_t mask = 0;
     std::int64_t timeout_left = -1;  // ns of the relative timeout that it sleeps in; -1: none known
+    // Of a thread that another member traces (capture/stop/tracers.h): where it really stands, all signals
+    // blocked, until its tracer takes it back. `registers` and `mask` are those that its tracer sees.
+    std::optional<ptrace::Registers> parked;
+    pid_t traced_by = 0;         // the tracer's process
+    bool stopped_by_it = false;  // its tracer sees it in a stop: its registers are what they are
 };
 
 struct StoppedProcess {

@@ -290,11 +290,17 @@ void hide_stop(StoppedProcess& process) {
     process.stop_hidden = true;
     for (auto& thread : process.threads) {
         if (thread.leader_dead) continue;
-        leave_rseq_section(process, thread);
         thread.timeout_left = timeout_left(process, thread.registers);
+        // A tracer sees it in this stop, with these registers. A restart block doesn't outlive the thread.
+        if (thread.stopped_by_it) {
+            if (says(thread.registers, RestartCode::by_block)) restart_call(process.living, thread);
+            continue;
+        }
+        leave_rseq_section(process, thread);
         const auto before = thread.registers;
         restart_call(process.living, thread);
         finish_connect(process, thread);
+        if (thread.parked) continue;
         finish_transfer(process, thread);
         // At once: should we die, the kernel lets the thread go on with what it has now.
         if (std::memcmp(&before, &thread.registers, sizeof before) != 0)

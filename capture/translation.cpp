@@ -242,7 +242,7 @@ void leave_translations(StoppedProcess& process) {
     if (process.job_stopped) return;  // by job control it can stop in no wrapper but at a call
     const ProgramRange code = library_code(process);
     for (auto& thread : process.threads)
-        if (!thread.leader_dead) Thread(process, thread, code).leave();
+        if (!thread.leader_dead && !thread.parked) Thread(process, thread, code).leave();
 }
 
 }  // namespace cairn::capture

@@ -12,10 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/tracee.h"
+
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 10;
+inline constexpr std::uint32_t agent_version = 12;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -62,6 +64,8 @@ struct AgentThread {
     std::int32_t memory_policy;
     std::int32_t keys;  // in the thread's own keyring
     std::uint64_t memory_nodes[max_memory_nodes / 64];
+    std::int32_t traced_by;  // the member that traces this thread and will take it back; 0: none
+    std::int32_t pad;
     alignas(16) std::uint8_t stack[3072];
 };
 
@@ -104,6 +108,8 @@ enum AgentCommand : std::uint32_t {
     agent_lend = 9,       // send the descriptors of the AgentLoan that lies in Door::resident, in one message
     agent_complete =
         10,  // let the io_uring of the descriptor in argument complete what is done (DEFER_TASKRUN)
+    agent_let_go = 11,  // detach Door::tracees[argument], which comes to stand at its own Door::park
+    agent_take = 12,    // attach the first `argument` of Door::tracees again, each in the stop that it was in
 };
 
 // Which descriptors agent_lend sends, and where to: to a socket (AF_UNIX, SOCK_SEQPACKET) whose name the
@@ -158,7 +164,16 @@ struct Door {
         rseq_tls;  // offset from the thread pointer of the area that libc registers for rseq(2); 0: none
     std::uint32_t linker_room;  // linker_room_here() when the program was executed
     std::uint64_t
-        environment;  // address of libc's variable `environ`, as the program sees it (copy relocations)
+        environment;     // address of libc's variable `environ`, as the program sees it (copy relocations)
+    std::uint64_t park;  // address of code that sleeps: it needs no stack and keeps no register
+    std::uint64_t take;  // address of what a restart has a tracer run: rdi = Door*, stack: AgentThread::stack
+    std::uint32_t tracee_count;
+    std::uint32_t taken;  // 1: that is done
+    std::uint32_t
+        note_count;  // places of trace_notes that have been used; more than there are: some are lost
+    std::uint32_t pad2;
+    TraceNote trace_notes[max_trace_notes];
+    Tracee tracees[max_tracees];
     AgentThread leader;
     AgentProcess process;
     alignas(16) std::uint8_t child_stack[2048];        // the middle child's

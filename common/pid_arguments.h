@@ -50,6 +50,7 @@ inline bool takes_ids(unsigned long long call) {
         case SYS_get_robust_list:
         case SYS_migrate_pages:
         case SYS_move_pages:
+        case SYS_ptrace:
             return true;
         default:
             return false;
@@ -110,6 +111,9 @@ void translate_pid_arguments(ptrace::Registers& registers, const Translate& tran
         case SYS_setpgid:
         case SYS_kcmp:
             one(registers.rdi);
+            one(registers.rsi);
+            break;
+        case SYS_ptrace:
             one(registers.rsi);
             break;
         case SYS_getpriority:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/group.h"
+#include "capture/stop/tracers.h"
 #include "common/agent.h"
 #include "common/ipc_map.h"
 #include "common/schema/process.h"
@@ -35,6 +36,10 @@ using ToProgram = std::function<ProgramId(KernelId)>;
 // more, `asked_for` after the timers were asked.
 [[nodiscard]] Result<> collect_firings(const StoppedProcess& process, std::chrono::nanoseconds asked_for,
                                        const ToProgram& to_program, schema::Process& image);
+
+// By whom of the group each thread is traced, and in which stop it stands for this tracer.
+void add_tracing(const StoppedProcess& process, const Tracers& tracers, const ToProgram& to_program,
+                 schema::Process& image);
 
 // What only the thread itself can say.
 void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process& image);

@@ -19,12 +19,17 @@ Members::~Members() {
     const auto undoing = setting_->reporter.undo();
     bool all_out = true;
     for (auto& member : all)
-        if (member.agent && !member.agent->leave(setting_->reporter)) all_out = false;
+        if (member.own_agent && !member.own_agent->leave(setting_->reporter)) all_out = false;
+    for (auto& member : all)
+        if (member.agent != nullptr && !member.own_agent && !member.agent->leave_siblings(setting_->reporter))
+            all_out = false;
     if (!all_out) setting_->regions.set_capture(0);
 }
 
 Result<> Members::leave() {
-    for (auto& member : all) CHECK_OK(member.agent->leave(setting_->reporter));
+    for (auto& member : all)
+        CHECK_OK(member.own_agent ? member.own_agent->leave(setting_->reporter)
+                                  : member.agent->leave_siblings(setting_->reporter));
     return {};
 }
 
@@ -34,7 +39,7 @@ Result<> start_agent(Member& member) {
     auto timers = TRY(list_timers(member.process->living));
     std::vector<std::int32_t> ids;
     for (const auto& timer : timers) ids.push_back(timer.image.id);
-    CHECK_OK(member.agent->start());
+    CHECK_OK(member.own_agent ? member.own_agent->start() : member.agent->go_on());
     CHECK_OK(member.agent->write_timer_ids(ids));
     member.timers_asked = Clock::now();
     return member.agent->ask(agent_collect);
@@ -116,15 +121,22 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
     std::uint32_t index = 0;
     for (auto& [pid, process] : group.stopped.processes()) {
         CHECK_OK(refuse_unsupported(process));
-        leave_translations(process);
-        hide_stop(process);
+        auto* const tracer = group.stopped.tracers().find(pid);
+        if (tracer != nullptr) {
+            CHECK_OK(tracer->agent->hold(setting.reporter));
+        } else {
+            leave_translations(process);
+            hide_stop(process);
+        }
         auto& member = members.all.emplace_back();
         member.process = &process;
         member.holder = {pid, -1, process.first_living().tid};
         auto& ipc = process.region->region->ipc;
         CHECK_OK(collect_threads(process, setting.to_program, ipc, member.image));
         const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
-        member.agent.emplace(process, index++, setting.request.capture, !filtered);
+        add_tracing(process, group.stopped.tracers(), setting.to_program, member.image);
+        if (tracer == nullptr) member.own_agent.emplace(process, index++, setting.request.capture, !filtered);
+        member.agent = tracer == nullptr ? &*member.own_agent : &*tracer->agent;
         if (auto done = start_agent(member); !done)
             return std::unexpected(std::move(done.error()).in(proc::label(pid)));
     }

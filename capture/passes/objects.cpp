@@ -14,7 +14,7 @@ constexpr auto shortest_patience = std::chrono::milliseconds(200);
 AgentRun* agent_in(Members& members, pid_t pid) {
     const auto member =
         std::ranges::find(members.all, pid, [](const Member& each) { return each.process->pid; });
-    return member == members.all.end() ? nullptr : &*member->agent;
+    return member == members.all.end() ? nullptr : member->agent;
 }
 
 // `members` has to outlive the table.

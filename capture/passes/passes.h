@@ -51,7 +51,9 @@ struct Group {
 // One of them, and what is known of it.
 struct Member {
     StoppedProcess* process = nullptr;  // borrowed from the group
-    std::optional<AgentRun> agent;
+    std::optional<AgentRun> own_agent;
+    AgentRun* agent =
+        nullptr;  // own_agent; or, of a process that traces others, its Tracer's. Null: none yet
     Holder holder;
     schema::Process image;
     Clock::time_point timers_asked;

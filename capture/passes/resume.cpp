@@ -25,6 +25,7 @@ Clocks clocks_of(pid_t living) {
 Result<Clocks> pass::resume(const Setting& setting, Group& group, Members& members) {
     CHECK_OK(members.leave());
     for (auto& member : members.all) {
+        if (!member.own_agent) CHECK_OK(member.agent->hold(setting.reporter));
         const auto asked_for = Clock::now() - member.timers_asked;
         CHECK_OK(collect_firings(*member.process, asked_for, setting.to_program, member.image));
     }

@@ -9,10 +9,9 @@
 #include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
-namespace {
 
-// False: a thread is there that isn't seized.
-Result<bool> read_registers(SeizedThreads& seized, StoppedProcess& process) {
+Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
+    SeizedThreads& seized = group.threads;
     auto stat = proc::stat(process.pid);
     if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
     process.stat = *stat;
@@ -47,10 +46,13 @@ Result<bool> read_registers(SeizedThreads& seized, StoppedProcess& process) {
         }
         thread.registers = TRY(ptrace::registers(tid));
         thread.mask = TRY(ptrace::mask(tid));
+        (void)as_its_tracer_sees(group, thread);
         process.threads.push_back(thread);
     }
     return true;
 }
+
+namespace {
 
 void hide_from_still(const Stopping& group, StoppedProcess& process) {
     if (!find_doors(group, process)) return;
@@ -64,6 +66,7 @@ void hide_from_still(const Stopping& group, StoppedProcess& process) {
         thread.tid = seized.tid;
         thread.registers = *registers;
         thread.mask = *mask;
+        (void)as_its_tracer_sees(group, thread);
         process.threads.push_back(thread);
     }
     hide_stop(process);
@@ -108,11 +111,15 @@ void spare_restarts(const SeizedThreads& threads) {
 Result<bool> read_all_registers(Stopping& group) {
     bool complete = true;
     for (auto& [pid, tracked] : group.processes) {
-        if (!tracked.is_held()) continue;
-        auto done = read_registers(group.threads, tracked.process);
+        if (!tracked.is_held() || group.tracers.find(pid) != nullptr) continue;
+        auto done = read_registers(group, tracked.process);
         if (!done && done.error().number != ESRCH) return std::unexpected(std::move(done.error()));
         if (done && *done) continue;
-        release(group, pid);
+        // Whom its tracer has let go of can't run on by itself.
+        if (group.tracers.traces_any_of(pid))
+            tracked.stage = Stage::seized;
+        else
+            release(group, pid);
         complete = false;
     }
     return complete;
@@ -135,7 +142,11 @@ void spare_restart(pid_t tid) {
 Stopping::~Stopping() {
     let_silent_stop(*this);
     for (auto& [pid, tracked] : processes)
-        if (tracked.is_held()) hide_from_still(*this, tracked.process);
+        if (tracked.is_held() && tracers.find(pid) == nullptr) hide_from_still(*this, tracked.process);
+    tracers.give_back(threads, [this](pid_t pid) -> const StoppedProcess* {
+        const auto found = processes.find(pid);
+        return found == processes.end() ? nullptr : &found->second.process;
+    });
     spare_restarts(threads);
     detach_all(threads);
 }
@@ -144,11 +155,20 @@ Stopping::~Stopping() {
 StoppedGroup::~StoppedGroup() {
     for (auto& [pid, process] : processes_)
         if (!process.stop_hidden) hide_stop(process);
+    give_back();
     spare_restarts(threads_);
     detach_all(threads_);
 }
 
+void StoppedGroup::give_back() {
+    tracers_.give_back(threads_, [this](pid_t pid) -> const StoppedProcess* {
+        const auto found = processes_.find(pid);
+        return found == processes_.end() ? nullptr : &found->second;
+    });
+}
+
 void StoppedGroup::let_go() {
+    give_back();
     detach_all(threads_);
 }
 }  // namespace cairn::capture

@@ -103,7 +103,7 @@ StoppedGroup Stopping::hand_on() && {
             zombies.push_back({pid, *stat, 0});
     }
     processes.clear();
-    return {std::move(held), std::move(zombies), std::move(threads)};
+    return {std::move(held), std::move(zombies), std::move(threads), std::move(tracers)};
 }
 
 bool Stopping::has_candidates() const {
@@ -116,8 +116,8 @@ bool all_dead(const proc::Stat& stat, pid_t pid) {
 }
 
 Result<StoppedGroup> stop_group(const std::vector<pid_t>& members, const SessionRegions& regions,
-                                Reporter& reporter, Outsiders& outsiders) {
-    Stopping group(regions, reporter, outsiders);
+                                Reporter& reporter, Outsiders& outsiders, std::uint64_t capture) {
+    Stopping group(regions, reporter, outsiders, capture);
     for (const pid_t pid : members) group.add_candidate(pid);
     auto last_report = Clock::now();
     for (;;) {
@@ -134,6 +134,7 @@ Result<StoppedGroup> stop_group(const std::vector<pid_t>& members, const Session
             reporter.phase("stop", {waiting_for(group)});
         }
         if (!unchanged || group.has_candidates()) {
+            CHECK_OK(refuse_waiting_for_tracer(group));
             await_event();
             look_after_silent(group);
         }

@@ -8,6 +8,7 @@
 #include "capture/outsiders.h"
 #include "capture/report.h"
 #include "capture/stop/seized_threads.h"
+#include "capture/stop/tracers.h"
 
 namespace cairn::capture {
 
@@ -16,8 +17,13 @@ namespace cairn::capture {
 class StoppedGroup {
   public:
     StoppedGroup(std::map<pid_t, StoppedProcess> processes, std::vector<Zombie> zombies,
-                 SeizedThreads threads)
-        : processes_(std::move(processes)), zombies_(std::move(zombies)), threads_(std::move(threads)) {}
+                 SeizedThreads threads, Tracers tracers)
+        : processes_(std::move(processes)),
+          zombies_(std::move(zombies)),
+          threads_(std::move(threads)),
+          tracers_(std::move(tracers)) {
+        tracers_.rebind(processes_);
+    }
     StoppedGroup(StoppedGroup&&) = default;
     StoppedGroup& operator=(StoppedGroup&&) = delete;
     StoppedGroup(const StoppedGroup&) = delete;
@@ -27,6 +33,8 @@ class StoppedGroup {
     [[nodiscard]] std::map<pid_t, StoppedProcess>& processes() { return processes_; }
     [[nodiscard]] const std::vector<Zombie>& zombies() const { return zombies_; }
 
+    [[nodiscard]] Tracers& tracers() { return tracers_; }
+
     // Ends the pause of a checkpoint that has asked all seccomp filters (collect_filters). Registers and
     // masks must be the program's own again.
     void let_go();
@@ -34,7 +42,10 @@ class StoppedGroup {
   private:
     std::map<pid_t, StoppedProcess> processes_;
     std::vector<Zombie> zombies_;
+    void give_back();  // tracers have their tracees again
+
     SeizedThreads threads_;
+    Tracers tracers_;
 };
 
 // Who may be in motion while we stop the group, and what becomes of it:
@@ -50,6 +61,6 @@ class StoppedGroup {
 // Every wait ends at the reporter's deadline with the names of who is waited for.
 [[nodiscard]] Result<StoppedGroup> stop_group(const std::vector<pid_t>& members,
                                               const SessionRegions& regions, Reporter& reporter,
-                                              Outsiders& outsiders);
+                                              Outsiders& outsiders, std::uint64_t capture);
 
 }  // namespace cairn::capture

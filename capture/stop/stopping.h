@@ -45,9 +45,15 @@ struct Stopping {
     std::vector<WaitEvent> events;  // seen while a seize had to wait, not looked at yet
     Clock::time_point looked_after_silent = Clock::now();
     std::optional<Clock::time_point> orphans_since;  // births whose parents have gone
+    Tracers tracers;
+    std::optional<Clock::time_point> tracer_awaited_since;  // somebody can't go on before its tracer does
 
-    Stopping(const SessionRegions& its_regions, Reporter& its_reporter, Outsiders& its_outsiders)
-        : regions(its_regions), reporter(its_reporter), outsiders(its_outsiders) {}
+    Stopping(const SessionRegions& its_regions, Reporter& its_reporter, Outsiders& its_outsiders,
+             std::uint64_t capture)
+        : regions(its_regions),
+          reporter(its_reporter),
+          outsiders(its_outsiders),
+          tracers(its_regions, capture, its_reporter) {}
     Stopping(const Stopping&) = delete;
     Stopping& operator=(const Stopping&) = delete;
     ~Stopping();
@@ -82,6 +88,19 @@ struct Stopping {
 [[nodiscard]] bool all_still(const Stopping& group, pid_t pid);
 // It runs on, and is a candidate again.
 void release(Stopping& group, pid_t pid);
+
+// traced.cpp: processes that another member traces.
+
+// A thread that can't be seized because it is traced. What is to be done: seize it again (its tracer has let
+// go of it), look again later (its tracer doesn't stand still yet), or nothing of this (nobody of ours traces
+// it).
+enum class Traced { let_go, later, by_others };
+[[nodiscard]] Result<Traced> ask_tracer(Stopping& group, pid_t pid, pid_t tid);
+// An error that passes: a process that isn't ready stands in a stop that its tracer, who stands still, has to
+// end.
+[[nodiscard]] Result<> refuse_waiting_for_tracer(Stopping& group);
+// Of a thread whose tracer has let go of it, the registers that its tracer saw. False: it isn't one.
+bool as_its_tracer_sees(const Stopping& group, StoppedThread& thread);
 
 // events.cpp: what the kernel tells of seized threads, and what it doesn't.
 void drain_events(Stopping& group);
@@ -125,6 +144,8 @@ struct Registration {
 
 // registers.cpp: the state in which threads stand still.
 
+// False: a thread is there that isn't seized.
+[[nodiscard]] Result<bool> read_registers(Stopping& group, StoppedProcess& process);
 // False: some have to be stopped anew.
 [[nodiscard]] Result<bool> read_all_registers(Stopping& group);
 // What the kernel would go on with by restart_syscall(2) is called anew where a seccomp filter may kill for

@@ -69,8 +69,14 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
                     if (stat->state != 't') seized.push_back(tid);
                     continue;
                 }
-                CHECK_OK(refuse_tracing(group, pid, tid, done.error()));
-                continue;
+                const auto traced = TRY(ask_tracer(group, pid, tid));
+                if (traced == Traced::later) continue;
+                if (traced == Traced::let_go)
+                    done = seize_waiting(tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, group.events);
+                if (!done) {
+                    CHECK_OK(refuse_tracing(group, pid, tid, done.error()));
+                    continue;
+                }
             }
             group.processes[pid].refused_since.erase(tid);
             group.threads.put({pid, tid});

@@ -7,6 +7,19 @@
 
 namespace cairn::schema {
 
+template <Struct<Tracing> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(tracer);
+    CAIRN_FIELD(tracer_thread);
+    CAIRN_FIELD(seized);
+    CAIRN_FIELD(options);
+    CAIRN_FIELD(resume);
+    CAIRN_FIELD(stop);
+    CAIRN_FIELD(told);
+    CAIRN_FIELD(info);
+    CAIRN_FIELD(debug_registers);
+}
+
 template <Struct<Thread> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(tid);
@@ -48,6 +61,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(memory_nodes);
     CAIRN_FIELD(no_new_privs);
     CAIRN_FIELD(filters);
+    CAIRN_FIELD(tracing);
 }
 
 template <Struct<SeccompFilter> S, class F>
@@ -283,6 +297,17 @@ template <>
 struct EnumNames<Run> {
     static constexpr auto table = std::to_array<std::pair<Run, std::string_view>>(
         {{Run::running, "running"}, {Run::stopped, "stopped"}, {Run::zombie, "zombie"}});
+};
+
+template <>
+struct EnumNames<TracedStop> {
+    static constexpr auto table =
+        std::to_array<std::pair<TracedStop, std::string_view>>({{TracedStop::running, "running"},
+                                                                {TracedStop::in_call, "in_call"},
+                                                                {TracedStop::interrupted, "interrupted"},
+                                                                {TracedStop::signal, "signal"},
+                                                                {TracedStop::call_entry, "call_entry"},
+                                                                {TracedStop::call_exit, "call_exit"}});
 };
 
 template <>

@@ -26,6 +26,22 @@ struct SeccompFilter {
     bool log = false;  // SECCOMP_FILTER_FLAG_LOG
 };
 
+// In which stop its tracer sees a thread (common/tracee.h).
+enum class TracedStop { running, in_call, interrupted, signal, call_entry, call_exit };
+
+// A thread that another process of the computation traces (ptrace(2)).
+struct Tracing {
+    ProgramId tracer;  // the process, and its thread that does
+    ProgramId tracer_thread;
+    bool seized = false;        // PTRACE_SEIZE; else PTRACE_ATTACH or PTRACE_TRACEME
+    std::uint32_t options = 0;  // PTRACE_O_*
+    std::uint32_t resume = 0;   // how it was let run last: PTRACE_CONT, PTRACE_SYSCALL, ...; 0: not known
+    TracedStop stop = TracedStop::running;
+    bool told = false;                           // the tracer has waited for the stop
+    Bytes info;                                  // siginfo_t of the stop
+    std::vector<std::uint64_t> debug_registers;  // 8 of them
+};
+
 struct Thread {
     ProgramId tid;
     KernelId kernel_tid;         // at the checkpoint: what the words of robust mutexes held by it say
@@ -58,6 +74,7 @@ struct Thread {
     Bytes memory_nodes;              // its nodes, a bit each, in words of 8 bytes
     bool no_new_privs = false;
     std::vector<std::int32_t> filters;  // indexes of Process::filters, the oldest first
+    std::optional<Tracing> tracing;     // none: nobody of the computation traces it
 };
 
 struct SignalAction {        // as rt_sigaction(2) gives it

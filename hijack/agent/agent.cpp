@@ -14,6 +14,7 @@
 
 #include "common/raw.h"
 #include "common/region.h"
+#include "hijack/agent/tracing.h"
 
 namespace cairn {
 namespace {
@@ -345,6 +346,10 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             return call(SYS_io_uring_enter, door->argument, 0, 0, IORING_ENTER_GETEVENTS, nullptr, 0);
         case agent_lend:
             return lend(*reinterpret_cast<const AgentLoan*>(door->resident));
+        case agent_let_go:
+            return door->argument < max_tracees ? tracing::let_go(door->tracees[door->argument]) : -22;
+        case agent_take:
+            return tracing::take_all(door, static_cast<std::uint32_t>(door->argument));
         default:
             return -22;
     }
@@ -370,6 +375,7 @@ void serve(AgentThread* self) {
         call(SYS_futex, &talk->reply, FUTEX_WAKE, 1);
     }
     if (stepped_back) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    tracing::take_all(door, max_tracees);  // those that the capture had let go of, and has left so
 }
 
 }  // namespace
@@ -476,7 +482,40 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentT
     __atomic_store_n(&self->done, 1U, __ATOMIC_RELEASE);
     if (self->leader != 0) serve(self);
     for (Patience patience; capture_lives(self);) patience.sleep(self, nullptr, 0);
+    // Its tracer sees as well that the capture has gone, and fetches it from here.
+    while (self->traced_by != 0 && call(SYS_kill, self->traced_by, 0) != no_such_process) {
+        const timespec slice = {0, 20'000'000};
+        call(SYS_rt_sigtimedwait, &no_signal, nullptr, &slice, sizeof no_signal);
+    }
     cairn_agent_leave(&self->frame);
+}
+
+extern "C" void cairn_agent_park();
+asm(R"(
+    .pushsection .text
+    .hidden cairn_agent_park
+    .type cairn_agent_park, @function
+cairn_agent_park:
+    lea .Lcairn_no_signal(%rip), %rdi
+    xor %esi, %esi
+    xor %edx, %edx
+    mov $8, %r10d
+    mov $128, %eax
+    syscall
+    jmp cairn_agent_park
+    .balign 8
+.Lcairn_no_signal:
+    .quad 0
+    .size cairn_agent_park, . - cairn_agent_park
+    .popsection
+)");
+static_assert(SYS_rt_sigtimedwait == 128);
+
+// Where a restart points the tracer's thread, all signals blocked.
+extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_take(Door* door) {
+    tracing::take_all(door, door->tracee_count);
+    __atomic_store_n(&door->taken, 1U, __ATOMIC_RELEASE);
+    for (;;) call(SYS_rt_sigtimedwait, &no_signal, nullptr, nullptr, sizeof no_signal);
 }
 
 extern "C" [[gnu::visibility("hidden")]] Door cairn_door;
@@ -502,6 +541,8 @@ extern "C" [[gnu::visibility("hidden")]] void cairn_door_open() {
     cairn_door.entry = reinterpret_cast<std::uint64_t>(&cairn_agent_entry);
     cairn_door.finish = reinterpret_cast<std::uint64_t>(&cairn_agent_finish);
     cairn_door.environment = reinterpret_cast<std::uint64_t>(&environ);
+    cairn_door.park = reinterpret_cast<std::uint64_t>(&cairn_agent_park);
+    cairn_door.take = reinterpret_cast<std::uint64_t>(&cairn_agent_take);
     __atomic_store_n(&cairn_door.magic, door_magic, __ATOMIC_RELEASE);
 }
 

@@ -13,6 +13,7 @@
 #include <cstdarg>
 
 #include "hijack/next.h"
+#include "hijack/trace_notes.h"
 
 using namespace cairn::hijack;
 
@@ -188,5 +189,6 @@ CAIRN_EXPORT long ptrace(__ptrace_request request, ...) noexcept {
     auto* address = va_arg(list, void*);
     auto* data = va_arg(list, void*);
     va_end(list);
+    note_tracing(request, pid, reinterpret_cast<std::uintptr_t>(data));
     return next<"ptrace">(&::ptrace)(request, real_id(pid), address, data);
 }

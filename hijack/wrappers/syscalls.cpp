@@ -12,6 +12,7 @@
 #include "hijack/raw.h"
 #include "hijack/sysv.h"
 #include "hijack/timing.h"
+#include "hijack/trace_notes.h"
 
 using namespace cairn::hijack;
 
@@ -58,6 +59,7 @@ struct CallsToLookAt {
                                   SYS_ioprio_set,
                                   SYS_ioprio_get,
                                   SYS_perf_event_open,
+                                  SYS_ptrace,
                                   SYS_get_robust_list,
                                   SYS_migrate_pages,
                                   SYS_move_pages,
@@ -209,6 +211,10 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
             if (answer == 0 && raw::tid() == raw::pid()) user_has_changed();
             return answer;
         }
+        case SYS_ptrace:
+            note_tracing(a, id(b), static_cast<std::uintptr_t>(d));
+            b = real_id(id(b));
+            return call();
         case SYS_perf_event_open:
             b = real_id(id(b));
             return call();

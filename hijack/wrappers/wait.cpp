@@ -5,14 +5,26 @@
 
 #include "hijack/ids.h"
 #include "hijack/next.h"
+#include "hijack/trace_notes.h"
 
 using namespace cairn::hijack;
 
 extern "C" pid_t __wait(int*);
 extern "C" pid_t __waitpid(pid_t, int*, int);
 
+namespace {
+
+// What is told of a child, by the ids that the program knows.
+pid_t told(pid_t pid, const int* status) {
+    pid = virtual_id(pid);
+    if (pid > 0 && status != nullptr && (WIFEXITED(*status) || WIFSIGNALED(*status))) forget_tracing(pid);
+    return pid;
+}
+
+}  // namespace
+
 CAIRN_EXPORT pid_t wait(int* status) {
-    return virtual_id(next<"wait">(&::wait)(status));
+    return told(next<"wait">(&::wait)(status), status);
 }
 
 CAIRN_EXPORT pid_t __wait(int* status) {
@@ -20,7 +32,7 @@ CAIRN_EXPORT pid_t __wait(int* status) {
 }
 
 CAIRN_EXPORT pid_t waitpid(pid_t pid, int* status, int options) {
-    return virtual_id(next<"waitpid">(&::waitpid)(real_pid_or_group(pid), status, options));
+    return told(next<"waitpid">(&::waitpid)(real_pid_or_group(pid), status, options), status);
 }
 
 CAIRN_EXPORT pid_t __waitpid(pid_t pid, int* status, int options) {
@@ -28,11 +40,11 @@ CAIRN_EXPORT pid_t __waitpid(pid_t pid, int* status, int options) {
 }
 
 CAIRN_EXPORT pid_t wait3(int* status, int options, struct rusage* usage) noexcept {
-    return virtual_id(next<"wait3">(&::wait3)(status, options, usage));
+    return told(next<"wait3">(&::wait3)(status, options, usage), status);
 }
 
 CAIRN_EXPORT pid_t wait4(pid_t pid, int* status, int options, struct rusage* usage) noexcept {
-    return virtual_id(next<"wait4">(&::wait4)(real_pid_or_group(pid), status, options, usage));
+    return told(next<"wait4">(&::wait4)(real_pid_or_group(pid), status, options, usage), status);
 }
 
 CAIRN_EXPORT int waitid(idtype_t type, id_t id, siginfo_t* info, int options) {

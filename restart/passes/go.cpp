@@ -11,6 +11,7 @@
 #include "common/proc.h"
 #include "restart/launched.h"
 #include "restart/pause.h"
+#include "restart/rebuild/hand_over.h"
 #include "restart/rebuild/leave.h"
 
 namespace cairn::restart::pass {
@@ -117,6 +118,12 @@ Result<Running> go(const Options& options, const Computation& computation, const
     CHECK_OK(stop_again(options, computation, ready.rebuilt.processes, notes));
     const auto running = going_on(options, computation, ready.rebuilt.processes);
     CHECK_OK(prepare_all(options, running, notes));
+    if (options.pause && is_any_traced(ready.rebuilt.processes))
+        return fail_code(
+            ExitCode::refused,
+            "--pause: some of the programs are traced by others of them (a debugger), and can't be "
+            "stopped for another");
+    CHECK_OK(hand_over(ready.rebuilt.processes));
     if (options.pause) {
         CHECK_OK(stand_still(running));
     } else {

@@ -21,6 +21,7 @@
 #include "restart/rebuild/advance.h"
 #include "restart/rebuild/enter.h"
 #include "restart/rebuild/filters.h"
+#include "restart/rebuild/hand_over.h"
 #include "restart/rebuild/limits.h"
 #include "restart/rebuild/registers.h"
 #include "restart/rebuild/tracee.h"
@@ -168,7 +169,7 @@ void let_go(const Rebuilding& rebuilding) {
     const schema::Process& process = *rebuilding.process;
     const bool stopped = process.run == schema::Run::stopped;
     const auto detach = [&](std::size_t i) {
-        if (process.threads[i].leader_dead) return;
+        if (process.threads[i].leader_dead || is_traced(rebuilding, i)) return;
         // the main thread is in a signal's delivery stop: what is given here is delivered
         (void)ptrace::detach(rebuilding.thread_ids[i].now.number(), stopped && i == 0 ? SIGSTOP : 0);
     };

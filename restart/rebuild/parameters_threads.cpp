@@ -7,6 +7,7 @@
 #include "common/cpu_clock.h"
 #include "common/privileges.h"
 #include "common/siginfo.h"
+#include "restart/rebuild/hand_over.h"
 #include "restart/rebuild/parameters.h"
 
 namespace cairn::restart {
@@ -21,6 +22,14 @@ schema::Bytes pending_signals(const std::vector<schema::Bytes>& pending, const T
         infos.insert(infos.end(), info.begin(), info.end());
     }
     return infos;
+}
+
+// A SIGSTOP that waits for a traced thread is sent again when its tracer has it (hand_over.cpp).
+std::vector<schema::Bytes> pending_at_once(const schema::Thread& thread) {
+    auto pending = thread.pending;
+    if (thread.tracing)
+        std::erase_if(pending, [](const schema::Bytes& info) { return signal_of(info) == SIGSTOP; });
+    return pending;
 }
 
 restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& thread,
@@ -64,8 +73,9 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.memory_nodes = thread.memory_policy == 0 ? 0 : block.add(thread.memory_nodes).value();
     out.node_count = thread.memory_nodes.size() * 8 + 1;
     out.no_new_privs = thread.no_new_privs ? 1 : 0;
-    out.pending = block.add(pending_signals(thread.pending, to_kernel)).value();
-    out.pending_count = static_cast<std::uint32_t>(thread.pending.size());
+    const auto pending = pending_at_once(thread);
+    out.pending = block.add(pending_signals(pending, to_kernel)).value();
+    out.pending_count = static_cast<std::uint32_t>(pending.size());
     return out;
 }
 

@@ -331,11 +331,21 @@ pid_t userfaultfd() {
     return 0;
 }
 
+// Its tracer has been told that it ends, and doesn't let it: a stop that can't be made again.
 pid_t traced() {
     const pid_t child = fork();
-    if (child == 0)
-        for (;;) pause();
-    if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) test::skip("ptrace is not allowed");
+    if (child == 0) {
+        raise(SIGSTOP);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+    if (ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXIT) != 0) test::skip("ptrace is not allowed");
+    CHECK(waitpid(child, &status, 0) == child && kill(child, SIGCONT) == 0);
+    while (status >> 8 != (SIGTRAP | PTRACE_EVENT_EXIT << 8)) {
+        CHECK(ptrace(PTRACE_CONT, child, nullptr, nullptr) == 0);
+        CHECK(waitpid(child, &status, 0) == child && WIFSTOPPED(status));
+    }
     return child;
 }
 

@@ -43,7 +43,7 @@ KINDS = {
     "mptcp": r"descriptor \d+: is an MPTCP socket that is connected to .*: .*plain TCP",
     "userfaultfd": r"descriptor \d+: is a userfaultfd: ",
     "thread pidfd": r"descriptor \d+: is a pidfd of the thread \d+",
-    "traced": r"is being traced by \d+ \(refused\)",
+    "traced": r"stands in a stop of which its tracer, .*which can't be made again",
 }
 
 

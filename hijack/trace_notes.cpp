@@ -1,0 +1,73 @@
+#include "hijack/trace_notes.h"
+
+#include <sys/ptrace.h>
+
+#include "common/agent.h"
+#include "hijack/next.h"
+
+extern "C" [[gnu::visibility("hidden")]] cairn::Door cairn_door;
+
+namespace cairn::hijack {
+namespace {
+
+TraceNote* find_note(std::int32_t tid) {
+    const std::uint32_t used =
+        cairn_door.note_count < max_trace_notes ? cairn_door.note_count : max_trace_notes;
+    for (std::uint32_t i = 0; i < used; ++i)
+        if (cairn_door.trace_notes[i].tid == tid) return &cairn_door.trace_notes[i];
+    return nullptr;
+}
+
+TraceNote* note_for(std::int32_t tid) {
+    if (tid <= 0) return nullptr;
+    if (TraceNote* known = find_note(tid)) return known;
+    TraceNote* free = find_note(0);
+    if (free == nullptr) {
+        if (cairn_door.note_count > max_trace_notes) return nullptr;
+        const std::uint32_t index = cairn_door.note_count++;
+        if (index >= max_trace_notes) return nullptr;
+        free = &cairn_door.trace_notes[index];
+    }
+    *free = {};
+    free->tid = tid;
+    return free;
+}
+
+}  // namespace
+
+void note_tracing(long request, std::int32_t tid, std::uint64_t data) {
+    switch (request) {
+        case PTRACE_SEIZE:
+        case PTRACE_ATTACH:
+        case PTRACE_SETOPTIONS:
+        case PTRACE_CONT:
+        case PTRACE_SYSCALL:
+        case PTRACE_SINGLESTEP:
+        case PTRACE_SYSEMU:
+        case PTRACE_SYSEMU_SINGLESTEP:
+        case PTRACE_SINGLEBLOCK:
+            break;
+        default:
+            return;
+    }
+    TraceNote* note = note_for(tid);
+    if (note == nullptr) return;
+    if (request == PTRACE_SEIZE || request == PTRACE_ATTACH) {
+        *note = {};
+        note->tid = tid;
+        note->how = static_cast<std::uint32_t>(request);
+    }
+    if (request == PTRACE_SEIZE || request == PTRACE_SETOPTIONS) {
+        note->options = static_cast<std::uint32_t>(data);
+        note->has_options = 1;
+    } else if (request != PTRACE_ATTACH) {
+        note->resume = static_cast<std::uint32_t>(request);
+    }
+}
+
+void forget_tracing(std::int32_t tid) {
+    if (cairn_door.note_count == 0 || tid <= 0) return;
+    if (TraceNote* note = find_note(tid)) note->tid = 0;
+}
+
+}  // namespace cairn::hijack

@@ -1,0 +1,17 @@
+// What a tracer says to the kernel of its tracees and no call tells afterwards: whether a thread was seized
+// or attached, by which options, and how it was let run. The kernel is asked for the rest when a checkpoint
+// comes.
+#pragma once
+
+#include <cstdint>
+
+namespace cairn::hijack {
+
+// Before the call is made: a tracer that is stopped between the two has its tracee still in a stop, where how
+// it was last let run doesn't matter.
+void note_tracing(long request, std::int32_t tid, std::uint64_t data);
+
+// The thread has ended, and the tracer has been told.
+void forget_tracing(std::int32_t tid);
+
+}  // namespace cairn::hijack
