@@ -31,6 +31,7 @@ struct Options {
     std::vector<EnvironmentChange> environment;
     bool verbose = false;  // every note, also where many are alike
     FilePolicy files = FilePolicy::by_rule;
+    bool restore_files = false;  // --files=restore: there have to be saved ones
     std::vector<std::pair<std::string, std::string>> path_map;
 };
 
