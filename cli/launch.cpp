@@ -31,7 +31,7 @@ namespace cairn::cli {
 namespace {
 
 struct Options {
-    std::string session, coordinator, key, io_uring, cpu;
+    std::string session, coordinator, key, io_uring, cpu, files, with;
     Wishes wishes;
     std::vector<char*> program;  // argv of the program, with the null at the end
 };
@@ -67,6 +67,15 @@ bool is_yes(const std::string& value) {
     return !value.empty() && value != "0" && value != "no";
 }
 
+// Links in what the caller names are his own; behind it none is followed. A folder that isn't there yet has
+// the name that is given.
+std::string whole_path(const char* folder) {
+    char real[PATH_MAX];
+    if (::realpath(folder, real) != nullptr) return real;
+    if (folder[0] == '/' || ::getcwd(real, sizeof real) == nullptr) return folder;
+    return std::string(real) + "/" + folder;
+}
+
 // 0, or an exit code.
 int check_values(const Options& options) {
     const Wishes& wishes = options.wishes;
@@ -74,6 +83,9 @@ int check_values(const Options& options) {
         return wrong_usage("launch: interval '" + wishes.interval + "' is no number of seconds");
     if (!wishes.external.empty() && !external_policy(wishes.external))
         return wrong_usage("launch: --external: reset, refuse or keep-listening, not '" + wishes.external +
+                           "'");
+    if (!options.files.empty() && options.files != "save" && options.files != "leave")
+        return wrong_usage("launch: --files: save (with each checkpoint) or leave, not '" + options.files +
                            "'");
     if (!options.io_uring.empty() && options.io_uring != io_uring_enosys && options.io_uring != "refuse")
         return wrong_usage(
@@ -96,6 +108,8 @@ int read_options(int argc, char** argv, Options& options) {
     options.coordinator = environment("CAIRN_COORDINATOR");
     options.io_uring = environment(env_io_uring);
     options.cpu = environment(env_cpu);
+    options.files = environment("CAIRN_FILES");
+    options.with = environment("CAIRN_WITH");
     wishes = {environment("CAIRN_CKPTDIR"),
               environment("CAIRN_INTERVAL"),
               environment("CAIRN_KEEP"),
@@ -110,6 +124,8 @@ int read_options(int argc, char** argv, Options& options) {
                                    {"key", required_argument, nullptr, 'K'},
                                    {"self-contained", no_argument, nullptr, 'C'},
                                    {"external", required_argument, nullptr, 'E'},
+                                   {"files", required_argument, nullptr, 'F'},
+                                   {"with", required_argument, nullptr, 'W'},
                                    {"io-uring", required_argument, nullptr, 'U'},
                                    {"cpu", required_argument, nullptr, 'P'},
                                    {nullptr, 0, nullptr, 0}};
@@ -141,6 +157,12 @@ int read_options(int argc, char** argv, Options& options) {
             case 'E':
                 wishes.external = optarg;
                 break;
+            case 'F':
+                options.files = optarg;
+                break;
+            case 'W':
+                options.with += (options.with.empty() ? "" : ":") + whole_path(optarg);
+                break;
             case 'U':
                 options.io_uring = optarg;
                 break;
@@ -156,7 +178,12 @@ int read_options(int argc, char** argv, Options& options) {
     if (optind >= argc) return wrong_usage("launch: which program?");
     options.program.assign(argv + optind, argv + argc);
     options.program.push_back(nullptr);
+    if (!options.with.empty() && options.files.empty()) options.files = "save";
     if (const int code = check_values(options); code != exit_ok) return code;
+    // The coordinator that is started, if none is there, takes them from the environment, as its capture
+    // does.
+    if (!options.files.empty()) ::setenv("CAIRN_FILES", options.files.c_str(), 1);
+    if (!options.with.empty()) ::setenv("CAIRN_WITH", options.with.c_str(), 1);
     if (!wishes.checkpoint_folder.empty() && wishes.checkpoint_folder[0] != '/') {
         char here[PATH_MAX];
         if (::getcwd(here, sizeof here) == nullptr) {

@@ -111,8 +111,10 @@ Result<Options> read_options(const po::variables_map& given) {
         options.files = FilePolicy::truncate;
     else if (files == "make")
         options.files = FilePolicy::make;
+    else if (files == "restore")
+        options.restore_files = true;
     else if (files != "auto")
-        return fail_code(ExitCode::usage, "--files {}: auto, refuse, use, truncate or make", files);
+        return fail_code(ExitCode::usage, "--files {}: auto, restore, refuse, use, truncate or make", files);
     if (given.contains("path-map"))
         for (const auto& pair : given["path-map"].as<std::vector<std::string>>()) {
             const auto equal = pair.find('=');
@@ -158,7 +160,9 @@ int run(int count, char** arguments) {
         "CLOCK_MONOTONIC of the programs: auto (go on from the checkpoint's if the machine has started "
         "anew), keep, host");
     add("files", po::value<std::string>()->default_value("auto"),
-        "files that have changed since: auto, refuse, use, truncate or make (make anew what is gone)");
+        "files that have changed since: auto (restore, if the checkpoint has saved files), restore, refuse, "
+        "use, "
+        "truncate or make (make anew what is gone)");
     add("path-map", po::value<std::vector<std::string>>(),
         "OLD=NEW: a path that has moved; may be given again");
     add("env", po::value<std::vector<std::string>>(),

@@ -43,11 +43,11 @@ Result<int> restart(Options options) {
     auto computation = TRY(pass::read(options, notes));
     if (const auto ended = TRY(enter_own_ids(options, computation)); ended) return *ended;
     const auto plan = TRY(pass::plan(computation, ignored));
-    const auto opening = TRY(pass::check(options, computation, notes));
+    auto checked = TRY(pass::check(options, computation, notes));
     if (options.check_only) return 0;
     auto meeting = TRY(pass::join(options, computation));
-    auto spaces = TRY(pass::spaces(options, computation, plan, meeting, opening.floor));
-    auto objects = TRY(pass::open(options, computation, opening, spaces, meeting, notes));
+    auto spaces = TRY(pass::spaces(options, computation, plan, meeting, checked.opening.floor));
+    auto objects = TRY(pass::open(options, computation, std::move(checked), spaces, meeting, notes));
     auto forest = TRY(pass::forest(computation, plan, spaces, objects, notes));
     auto rebuilt = TRY(pass::rebuild(computation, spaces, objects, meeting, std::move(forest)));
     auto ready = TRY(pass::barrier(computation, spaces, objects, meeting, std::move(rebuilt), notes));

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "capture/passes/passes.h"
+#include "capture/passes/save_files.h"
 
 namespace cairn::capture {
 namespace {
@@ -100,7 +101,7 @@ Result<StillMap> find_objects(Member& member, ObjectTable& table) {
 Result<FoundObjects> pass::objects(const Setting& setting, const Ahead& ahead, const Group& group,
                                    Members& members) {
     setting.reporter.phase("objects");
-    FoundObjects found{ObjectTable(object_options(setting, ahead, group.np, members)), {}};
+    FoundObjects found{ObjectTable(object_options(setting, ahead, group.np, members)), {}, {}};
     for (const auto& zombie : group.stopped.zombies()) found.table.add_member(zombie.pid);
     for (const auto& member : members.all) found.table.add_member(member.process->pid);
     for (auto& member : members.all) {
@@ -115,6 +116,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, const Ahead& ahead, c
         for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
     }
     CHECK_OK(found.table.capture_contents(*ahead.objects_writer));
+    if (saves_files()) found.saved = TRY(save_open_files(setting, ahead, members, found));
     return found;
 }
 

@@ -20,6 +20,7 @@
 #include "capture/stop/stop.h"
 #include "common/cpu_level.h"
 #include "resources/capture/objects.h"
+#include "resources/saved/schema.h"
 
 namespace cairn::capture {
 
@@ -86,7 +87,8 @@ class Members {
 // What is behind descriptors and mappings.
 struct FoundObjects {
     ObjectTable table;
-    std::vector<StillMap> maps;  // in the order of the members
+    std::vector<StillMap> maps;               // in the order of the members
+    std::optional<schema::SavedFiles> saved;  // --files=save
 };
 
 // The image of a process that is being written.

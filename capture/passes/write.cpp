@@ -13,6 +13,7 @@
 #include "common/condense.h"
 #include "common/human.h"
 #include "common/schema/json.h"
+#include "resources/saved/capture.h"
 #include "resources/schema/demands.h"
 #include "resources/schema/json.h"
 
@@ -140,6 +141,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
         return std::unexpected(name_killed_copy(drafts, std::move(stored.error())));
     CHECK_OK(objects.table.finish());
     setting.reporter.phase("sync");
+    if (objects.saved) CHECK_OK(finish_saved_files(ahead.directory.get(), *objects.saved));
     // A machine that loses power comes back with what its programs wrote in the last half minute missing,
     // though they know that they have written it (ext4: delayed allocation). Files that they have closed
     // count as well, so it is everything.

@@ -59,7 +59,7 @@ _cairn() {
         return
         ;;
     --files)
-        mapfile -t COMPREPLY < <(compgen -W 'auto refuse use truncate make' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'auto restore refuse use truncate make' -- "$word")
         return
         ;;
     --interval | -i | --timeout | -t | --wait | --keep | --linger | --listen | --host | --coordinator | -c | --part | -p) return ;;
@@ -116,7 +116,7 @@ _cairn() {
         view) options+=' --failed --by-time --most' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --coordinator --key --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --files --with --coordinator --key --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --witness --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;

@@ -110,6 +110,7 @@ Result<Running> go(const Options& options, const Computation& computation, const
                    Meeting& meeting, Ready given, std::uint64_t ignored, Notes& notes) {
     Ready ready = std::move(given);
     const Forest& forest = ready.rebuilt.forest;
+    if (objects.put_back) CHECK_OK(objects.put_back->commit(notes.list));
     CHECK_OK(objects.set.change_files(computation.objects.reader, notes.list));
     notes.print();
     std::vector<pid_t> launched;

@@ -9,12 +9,14 @@
 #include "restart/meeting.h"
 #include "restart/notes.h"
 #include "restart/options.h"
+#include "restart/passes/check.h"
 #include "restart/passes/spaces.h"
 #include "restart/undone.h"
 
 namespace cairn::restart::pass {
 
 struct Objects {
+    std::unique_ptr<PutBack> put_back;  // files that lie ready to go back; null: none
     Undone<SystemV, &SystemV::undo> system_v;
     ObjectSet set;
     Fd image_place;  // the number that each process has its own image at
@@ -22,9 +24,8 @@ struct Objects {
     bool lazy;       // memory comes from a page server where that is exact
 };
 
-// `opening` is what check() has said. The parts tell each other the ends of their connections by `meeting`.
-[[nodiscard]] Result<Objects> open(const Options& options, const Computation& computation,
-                                   ObjectSetOptions opening, const Spaces& spaces, Meeting& meeting,
-                                   Notes& notes);
+// `given` is what check() has said. The parts tell each other the ends of their connections by `meeting`.
+[[nodiscard]] Result<Objects> open(const Options& options, const Computation& computation, Checked checked,
+                                   const Spaces& spaces, Meeting& meeting, Notes& notes);
 
 }  // namespace cairn::restart::pass
