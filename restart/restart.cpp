@@ -51,15 +51,10 @@ Result<int> restart(Options options) {
     auto forest = TRY(pass::forest(computation, plan, spaces, objects, notes));
     auto rebuilt = TRY(pass::rebuild(computation, spaces, objects, meeting, std::move(forest)));
     auto ready = TRY(pass::barrier(computation, spaces, objects, meeting, std::move(rebuilt), notes));
-<<<<<<< HEAD
     auto running =
         TRY(pass::go(options, computation, plan, objects, meeting, std::move(ready), ignored, notes));
-    return pass::stay(std::move(spaces), std::move(objects), std::move(meeting), std::move(running));
-=======
-    auto running = TRY(pass::go(computation, plan, objects, meeting, std::move(ready), ignored, notes));
     return pass::stay(options, computation, std::move(spaces), std::move(objects), std::move(meeting),
                       std::move(running));
->>>>>>> 4e5207a (checkpoint --witness and restart --verify: whoever wants to know is told what the kernel shows otherwise than before the checkpoint)
 }
 
 }  // namespace cairn::restart
