@@ -68,7 +68,8 @@ constexpr std::array table = {
          "  -j, --json       print one JSON object\n"},
     Verb{"coordinator", "cairn-coordinator", false, "coordinator [OPTIONS]",
          "run a session's coordinator, with a console on a terminal", ""},
-    Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE", "show what a checkpoint holds, or what differs between two", ""},
+    Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE",
+         "show what a checkpoint holds, or what differs between two", ""},
     Verb{"witness", "cairn-witness", false, "witness [OPTIONS] PID...",
          "write down what the kernel shows of programs, and compare", ""},
     Verb{

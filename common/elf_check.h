@@ -2,7 +2,7 @@
 //
 // It must be for this machine, and not run in secure-execution mode (AT_SECURE). Programs that are started by
 // glibc's dynamic loader get libcairn.so by LD_PRELOAD. Others (static ones, musl's) are members without it:
-// what a checkpoint needs in them it places there from outside (docs/decisions/0023-without-libc.md). Used by
+// what a checkpoint needs in them it places there from outside (docs/decisions/0026-without-libc.md). Used by
 // `cairn launch` and, at every exec inside a group, by the hijack library, there possibly in a child of
 // vfork: no allocation, no libstdc++, no state, system calls by syscall(2) only so that no interposed
 // function is entered; errno is left as it was.

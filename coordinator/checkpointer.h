@@ -40,8 +40,8 @@ class Checkpointer {
         std::function<boost::asio::awaitable<std::size_t>()> kill_group;
         std::function<std::uint32_t()> keep;
         std::function<std::string()> ckptdir;  // the session's folder for checkpoints
-        Hosts& hosts;             // others that take part
-        const std::string& host;  // what this one is called
+        Hosts& hosts;                          // others that take part
+        const std::string& host;               // what this one is called
         std::function<void(const wire::CheckpointDone& done)> published;
         std::function<void()> idle;  // no checkpoint is under way any more
     };

@@ -30,7 +30,7 @@ struct Options {
     bool pause = false;  // stand still before the first instruction
     std::vector<EnvironmentChange> environment;
     bool verbose = false;  // every note, also where many are alike
-    bool verify = false;  // says what the kernel shows otherwise than before
+    bool verify = false;   // says what the kernel shows otherwise than before
     FilePolicy files = FilePolicy::by_rule;
     bool restore_files = false;  // --files=restore: there have to be saved ones
     std::vector<std::pair<std::string, std::string>> path_map;

@@ -1,6 +1,6 @@
 // A pid namespace of the computation's own: every process has the id there that it had, whatever the machine
 // has given to others. For programs that make system calls past libcairn.so, and so see the kernel's ids
-// (docs/decisions/0023-without-libc.md).
+// (docs/decisions/0026-without-libc.md).
 #pragma once
 
 #include <optional>

@@ -9,8 +9,8 @@ Result<Group> pass::stop(const Setting& setting, Ahead& ahead) {
     ahead.outsiders.begin_stop();
     std::vector<pid_t> members = setting.request.members;
     members.insert(members.end(), ahead.outsiders.orphans().begin(), ahead.outsiders.orphans().end());
-    Group group{TRY(stop_group(members, setting.regions, setting.reporter, ahead.outsiders,
-                                setting.request.capture))};
+    Group group{TRY(
+        stop_group(members, setting.regions, setting.reporter, ahead.outsiders, setting.request.capture))};
     const auto& processes = group.stopped.processes();
     if (processes.empty()) return fail("no process is left to save");
     CHECK_OK(ahead.outsiders.judge_crowd(processes));

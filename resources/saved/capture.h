@@ -1,4 +1,4 @@
-// Files that go back with the program (`--files=save`): docs/decisions/0022-saved-files.md.
+// Files that go back with the program (`--files=save`): docs/decisions/0025-saved-files.md.
 //
 // save_files() while every process of the group stands still: what it saves is of that moment. What needn't
 // be done then (hashes, the way to the disk) is finish_saved_files().

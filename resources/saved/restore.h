@@ -1,4 +1,4 @@
-// Puts saved files back, and keeps aside what is there instead: docs/decisions/0022-saved-files.md.
+// Puts saved files back, and keeps aside what is there instead: docs/decisions/0025-saved-files.md.
 //
 // plan() looks, stage() makes everything that is to be put back under names of its own beside the places, and
 // commit() renames: up to there nothing that anybody has written has moved. A restart that is killed anywhere
