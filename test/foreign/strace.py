@@ -18,6 +18,8 @@ echo the end
 
 
 # What the script's programs do. The library's own calls depend on the session's state, waits on the moment at which a child ends.
+# Any signal, a child's end as well, cuts these short before they have done anything, and the kernel begins them anew (ERESTARTNOINTR of fork in kernel/fork.c).
+BEGIN_ANEW = ("wait4", "clone", "vfork")
 COMPARED = ("execve", "write", "pipe2", "dup2", "exit_group", "clock_nanosleep")
 
 
@@ -34,7 +36,7 @@ def calls_of(path):
             if resumed:
                 assert pid in unfinished, line
                 rest = unfinished.pop(pid) + resumed.group(1)
-            if rest.startswith(COMPARED) or ("= ? ERESTART" in rest and not rest.startswith("wait4")):
+            if rest.startswith(COMPARED) or ("= ? ERESTART" in rest and not rest.startswith(BEGIN_ANEW)):
                 lines.append(re.sub(r"0x[0-9a-f]+", "ADDRESS", re.sub(r"\s+", "", rest)))
     return sorted(lines)
 
