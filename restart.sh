@@ -1,1 +1,0 @@
-latest/restart.sh
