@@ -180,6 +180,7 @@ std::string title_of(const Mapping& mapping) {
     const std::size_t slash = mapping.file.rfind('/');
     std::string name = mapping.file.substr(slash == std::string::npos ? 0 : slash + 1);
     if (name == "region" || name.starts_with("memfd:cairn-region")) return name;
+    if (mapping.file.starts_with("anon_inode:[io_uring]")) return "io_uring";
     if (mapping.access[3] == 's') return "shared";
     return mapping.file.ends_with(" (deleted)") ? "removed" : name;
 }

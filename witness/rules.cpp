@@ -91,6 +91,10 @@ constexpr std::array at_rest{
          How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/ *[0-9]+", "files that are registered with an io_uring: the same numbers",
          "(?:pipe:\\[|socket:\\[)([0-9]+)\\]", How::renamed},
+    Rule{"[0-9]+/map/[0-9a-f]+ io_uring/page/.*",
+         "places of a ring in which nothing stands hold what was there last, and a restart's NOPs were; what "
+         "stands in "
+         "them is compared by resource.io_uring"},
     Rule{".*/status/VmPin",
          "registered buffers of an io_uring are counted for who has set the ring up: the restart"},
     Rule{"[0-9]+/fd/[0-9]+/fcntl/flags of the opening",

@@ -2,6 +2,7 @@
 // have gone.
 // ci: exact user
 // rain: soak
+// witness: none (a file that was inherited by a fork comes back opened for each process)
 // narrow: none
 #include <sys/stat.h>
 #include <sys/wait.h>
