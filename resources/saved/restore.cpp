@@ -186,7 +186,7 @@ Result<> PutBack::find_extra(const std::string& folder, std::int64_t number) {
     while (const dirent* entry = ::readdir(entries)) {
         const std::string name = entry->d_name;
         if (name == "." || name == ".." || is_of_a_restart(name)) continue;
-        const auto path = folder + "/" + name;
+        const auto path = fmt::format("{}/{}", folder, name);
         struct stat now {};
         if (::lstat(path.c_str(), &now) != 0) continue;
         if (!S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode) && !S_ISLNK(now.st_mode)) continue;

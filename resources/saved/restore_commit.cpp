@@ -115,7 +115,7 @@ Result<std::string> PutBack::place_for_kept(std::int64_t number) {
     const auto device = device_of(folder);
     for (const auto& name : {folder, folder + "/"})
         for (int i = 1; i < most_kept; ++i) {
-            const auto path = beside(name, i);
+            auto path = beside(name, i);
             if (::mkdir(path.c_str(), 0700) != 0) {
                 if (errno == EEXIST) continue;
                 break;
@@ -141,7 +141,7 @@ Result<std::string> PutBack::keep(const std::string& path, std::int64_t folder, 
         return place + inner;
     }
     for (int i = 1; i < most_kept; ++i) {
-        const auto kept = beside(path, i);
+        auto kept = beside(path, i);
         if (name_again(path, kept, move)) return kept;
         if (errno != EEXIST) return fail_errno("{}: can't be kept as {}", path, kept);
     }
