@@ -1,8 +1,7 @@
 """All that the kernel shows of a program of this folder, as a witness apart from cairn sees it (docs/witness.md), is before a checkpoint what it is
 after kill -9 and restart, but for what a rule names; and a checkpoint of what was
 restored says the same as the first one: witness.py NAME. What differs between two looks at the undisturbed program moves by itself."""
-from cairn_test import check
-from cairn_test.recapture import Recapture
+from cairn_test import check, recapture
 from cairn_test.serving import ask, begin, cycle, finish
 from cairn_test.witness import Witness
 
@@ -17,7 +16,7 @@ def test(t):
     after = witness.looks("after")
     different = witness.differences(before, after)
     older, newer = t.latest(), t.checkpoint()
-    saved_again = "" if t.arguments.names[0] in MOVING else Recapture(t).differences(older, newer)
+    saved_again = "" if t.arguments.names[0] in MOVING else recapture.differences(t, older, newer)
     ask(t, program, 0)
     finish(t, program)
     check(not different, different)

@@ -40,20 +40,14 @@ def named_otherwise(each):
     return not (name.startswith((".cairn-", "cairn-", "#")) or each["after"].startswith("/memfd:"))
 
 
-class Recapture:
-    def __init__(self, t):
-        self.t = t
-
-    def differences(self, older, newer):
-        """As text; "" if nothing differs that no rule names. Folders of checkpoints."""
-        code, out, err = self.t.run([self.t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
-        if code not in (0, 1):
-            return f"inspect --diff ended with {code}: {err}"
-        found = []
-        for each in json.loads(out):
-            where = ", ".join(each["where"])
-            if named_otherwise(each):
-                found.append(f"{where}: {each['before']} -> {each['after']}\n")
-            elif not any(re.fullmatch(rule, where) for rule, _ in RULES):
-                found.append(f"{where}: {each.get('before', '(not there)')} -> {each.get('after', '(not there)')}\n")
-        return "".join(found)
+def differences(t, older, newer):
+    """As text; "" if nothing differs that no rule names. Folders of checkpoints."""
+    code, out, err = t.run([t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
+    if code not in (0, 1):
+        return f"inspect --diff ended with {code}: {err}"
+    found = []
+    for each in json.loads(out):
+        where = ", ".join(each["where"])
+        if named_otherwise(each) or not any(re.fullmatch(rule, where) for rule, _ in RULES):
+            found.append(f"{where}: {each.get('before', '(not there)')} -> {each.get('after', '(not there)')}\n")
+    return "".join(found)
