@@ -21,7 +21,8 @@ Result<> start_verifying(const std::string& checkpoint, const std::vector<pid_t>
                          const std::string& region) {
     std::vector<std::string> words{own_program("cairn-witness"), "--region", region, "--verify",
                                    checkpoint + "/" + looks_file};
-    if (words.front().empty()) return fail("--verify: cairn-witness isn't where cairn's programs are");
+    if (words.front().empty())
+        return fail("--verify: cairn-witness isn't where cairn's programs are (scripts/build builds it)");
     for (const pid_t pid : programs) words.push_back(std::to_string(pid));
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());

@@ -15,7 +15,8 @@ namespace cairn::control {
 Result<std::string> take_looks(const std::vector<pid_t>& programs, const std::string& region) {
     if (programs.empty()) return fail_code(ExitCode::refused, "there are no programs to look at");
     const std::string witness = own_program("cairn-witness");
-    if (witness.empty()) return fail("cairn-witness isn't where cairn's programs are");
+    if (witness.empty())
+        return fail("cairn-witness isn't where cairn's programs are (scripts/build builds it)");
     job::Words words{witness, "--region", region, "--looks", "3"};
     for (const pid_t pid : programs) words.push_back(std::to_string(pid));
     // It reads all memory of the programs, three times.
