@@ -1,8 +1,10 @@
 #include "hijack/trace_notes.h"
 
 #include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #include "common/agent.h"
+#include "hijack/ids.h"
 #include "hijack/next.h"
 
 extern "C" [[gnu::visibility("hidden")]] cairn::Door cairn_door;
@@ -68,6 +70,20 @@ void note_tracing(long request, std::int32_t tid, std::uint64_t data) {
 void forget_tracing(std::int32_t tid) {
     if (cairn_door.note_count == 0 || tid <= 0) return;
     if (TraceNote* note = find_note(tid)) note->tid = 0;
+}
+
+std::int32_t told(std::int32_t kernel_id, const int* status) {
+    const std::int32_t id = virtual_id(kernel_id);
+    if (id > 0 && status != nullptr && (WIFEXITED(*status) || WIFSIGNALED(*status))) forget_tracing(id);
+    return id;
+}
+
+void told(siginfo_t* info, int options) {
+    if (info == nullptr) return;
+    info->si_pid = virtual_id(info->si_pid);
+    const bool has_ended =
+        info->si_code == CLD_EXITED || info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED;
+    if (has_ended && (options & WNOWAIT) == 0) forget_tracing(info->si_pid);
 }
 
 }  // namespace cairn::hijack

@@ -13,7 +13,7 @@
 #include <cstdarg>
 
 #include "hijack/next.h"
-#include "hijack/trace_notes.h"
+#include "hijack/traced_ids.h"
 
 using namespace cairn::hijack;
 
@@ -189,6 +189,8 @@ CAIRN_EXPORT long ptrace(__ptrace_request request, ...) noexcept {
     auto* address = va_arg(list, void*);
     auto* data = va_arg(list, void*);
     va_end(list);
-    note_tracing(request, pid, reinterpret_cast<std::uintptr_t>(data));
-    return next<"ptrace">(&::ptrace)(request, real_id(pid), address, data);
+    const auto real = next<"ptrace">(&::ptrace);
+    return trace(request, pid, address, data, [=](long what, pid_t thread, void* at, void* with) {
+        return real(static_cast<__ptrace_request>(what), thread, at, with);
+    });
 }

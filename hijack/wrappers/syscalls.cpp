@@ -13,6 +13,7 @@
 #include "hijack/sysv.h"
 #include "hijack/timing.h"
 #include "hijack/trace_notes.h"
+#include "hijack/traced_ids.h"
 
 using namespace cairn::hijack;
 
@@ -135,8 +136,7 @@ long answered(long answer) {
 long waitid_call(long kind, long who, long info_at, long options, long usage) {
     if (kind == P_PID || kind == P_PGID) who = real_id(id(who));
     const long result = answered(raw::call(SYS_waitid, kind, who, info_at, options, usage, 0));
-    auto* info = reinterpret_cast<siginfo_t*>(info_at);
-    if (result == 0 && info != nullptr) info->si_pid = virtual_id(info->si_pid);
+    if (result == 0) told(reinterpret_cast<siginfo_t*>(info_at), static_cast<int>(options));
     return result;
 }
 
@@ -174,9 +174,10 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
         case SYS_kill:
             a = real_pid_or_group(id(a));
             return call();
-        case SYS_wait4:
+        case SYS_wait4: {
             a = real_pid_or_group(id(a));
-            return virtual_id(id(call()));
+            return told(id(call()), reinterpret_cast<const int*>(b));
+        }
         case SYS_waitid:
             return waitid_call(a, b, c, d, e);
         case SYS_setpgid:
@@ -212,9 +213,10 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
             return answer;
         }
         case SYS_ptrace:
-            note_tracing(a, id(b), static_cast<std::uintptr_t>(d));
-            b = real_id(id(b));
-            return call();
+            return trace(a, id(b), reinterpret_cast<void*>(c), reinterpret_cast<void*>(d),
+                         [](long what, std::int32_t thread, void* at, void* with) {
+                             return answered(raw::call(SYS_ptrace, what, thread, at, with, 0, 0));
+                         });
         case SYS_perf_event_open:
             b = real_id(id(b));
             return call();

@@ -32,6 +32,7 @@ template <class Function>
 struct ThreadStart {
     Function function;
     void* argument;
+    std::uint32_t life = region()->life.load(std::memory_order_acquire);
     std::atomic<std::uint32_t> read = 0;
 
     ThreadStart(Function todo, void* with) : function(todo), argument(with) {}
@@ -42,12 +43,20 @@ struct ThreadStart {
     }
 };
 
+// A thread that was saved before it has come here, or its maker before it has made it, may have been named by
+// a restart: its entry is no dead one's. A debugger holds threads there, between clone(2) and their first
+// step, for as long as its user likes.
+ProgramId name_of_new_thread(std::uint32_t made_in_life) {
+    const KernelId tid = raw::tid();
+    if (made_in_life != region()->life.load(std::memory_order_acquire))
+        if (const ProgramId restored = bound_to(region()->ids, tid); restored.known()) return restored;
+    return name_newcomer(region()->ids, tid);
+}
+
 template <class Function>
 auto begin_thread(void* from) {
     auto* start = static_cast<ThreadStart<Function>*>(from);
-    const KernelId tid = raw::tid();
-    const ProgramId name = name_newcomer(region()->ids, tid);
-    if (!same_number(name, tid)) write_own_tid(name);
+    write_own_tid(name_of_new_thread(start->life));
     const Function function = start->function;
     void* const argument = start->argument;
     start->read.store(1, std::memory_order_release);

@@ -12,17 +12,6 @@ using namespace cairn::hijack;
 extern "C" pid_t __wait(int*);
 extern "C" pid_t __waitpid(pid_t, int*, int);
 
-namespace {
-
-// What is told of a child, by the ids that the program knows.
-pid_t told(pid_t pid, const int* status) {
-    pid = virtual_id(pid);
-    if (pid > 0 && status != nullptr && (WIFEXITED(*status) || WIFSIGNALED(*status))) forget_tracing(pid);
-    return pid;
-}
-
-}  // namespace
-
 CAIRN_EXPORT pid_t wait(int* status) {
     return told(next<"wait">(&::wait)(status), status);
 }
@@ -50,6 +39,6 @@ CAIRN_EXPORT pid_t wait4(pid_t pid, int* status, int options, struct rusage* usa
 CAIRN_EXPORT int waitid(idtype_t type, id_t id, siginfo_t* info, int options) {
     if (type == P_PID || type == P_PGID) id = static_cast<id_t>(real_id(static_cast<pid_t>(id)));
     const int result = next<"waitid">(&::waitid)(type, id, info, options);
-    if (result == 0 && info != nullptr) info->si_pid = virtual_id(info->si_pid);
+    if (result == 0) told(info, options);
     return result;
 }

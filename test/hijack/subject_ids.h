@@ -23,4 +23,7 @@ struct Child {
     int control = -1;
 };
 
+// One that is traced, and forks: where newcomers get another number than the kernel's.
+void traced_newcomer(bool by_number);
+
 }  // namespace subject

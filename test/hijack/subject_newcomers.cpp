@@ -151,6 +151,8 @@ int newcomers(int argc, char** argv) {
     if (argc == 1 && std::strcmp(argv[0], "exec") == 0) return after_exec();
     EXPECT(getpid() == raw::pid().number() + far);
     collisions();
+    traced_newcomer(false);
+    traced_newcomer(true);
     the_dead();
     born_without_a_place();
     the_dead();
