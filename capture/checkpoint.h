@@ -22,6 +22,7 @@ struct Request {
     std::uint64_t capture = 0;  // what Region::capture holds
     bool self_contained = false;
     ExternalPolicy external = ExternalPolicy::reset;
+    std::string files, with;  // common/files_policy.h
     bool hold = false;  // the processes stand still until the coordinator closes its end: it kills them first
     std::vector<pid_t> members;
     std::string host;                // "" or what this host is called in the computation

@@ -50,6 +50,8 @@ Request request_of(const wire::CaptureRequest& asked) {
                     .capture = asked.capture,
                     .self_contained = asked.self_contained,
                     .external = external_policy(asked.external).value_or(ExternalPolicy::reset),
+                    .files = asked.files,
+                    .with = asked.with,
                     .hold = asked.hold,
                     .members = {},
                     .host = asked.host,

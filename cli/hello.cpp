@@ -169,6 +169,14 @@ std::string hello_message(const Wishes& wishes) {
         message += ",\"external\":";
         append_quoted(message, wishes.external);
     }
+    if (!wishes.files.empty()) {
+        message += ",\"files\":";
+        append_quoted(message, wishes.files);
+    }
+    if (!wishes.with.empty()) {
+        message += ",\"with\":";
+        append_quoted(message, wishes.with);
+    }
     return message + "}";
 }
 

@@ -22,8 +22,9 @@ struct Wishes {
     std::string interval;           // seconds as a JSON number, or ""
     std::string keep;               // generations as a JSON number, 0 for all, or ""
     bool self_contained = false;
-    std::string coordinator = {};  // HOST:PORT of the root that the session must belong to, or ""
-    std::string external = {};     // common/external_policy.h, or ""
+    std::string coordinator = {};       // HOST:PORT of the root that the session must belong to, or ""
+    std::string external = {};          // common/external_policy.h, or ""
+    std::string files = {}, with = {};  // common/files_policy.h, or ""
 };
 
 // Waits 10 s at most.

@@ -21,6 +21,7 @@
 #include "cli/say.h"
 #include "common/elf_check.h"
 #include "common/external_policy.h"
+#include "common/files_policy.h"
 #include "common/io_uring_filter.h"
 #include "common/layout.h"
 #include "common/preload.h"
@@ -31,7 +32,7 @@ namespace cairn::cli {
 namespace {
 
 struct Options {
-    std::string session, coordinator, key, io_uring, cpu, files, with;
+    std::string session, coordinator, key, io_uring, cpu;
     Wishes wishes;
     std::vector<char*> program;  // argv of the program, with the null at the end
 };
@@ -84,8 +85,8 @@ int check_values(const Options& options) {
     if (!wishes.external.empty() && !external_policy(wishes.external))
         return wrong_usage("launch: --external: reset, refuse or keep-listening, not '" + wishes.external +
                            "'");
-    if (!options.files.empty() && options.files != "save" && options.files != "leave")
-        return wrong_usage("launch: --files: save (with each checkpoint) or leave, not '" + options.files +
+    if (!wishes.files.empty() && !is_files_policy(wishes.files))
+        return wrong_usage("launch: --files: save (with each checkpoint) or leave, not '" + wishes.files +
                            "'");
     if (!options.io_uring.empty() && options.io_uring != io_uring_enosys && options.io_uring != "refuse")
         return wrong_usage(
@@ -108,14 +109,14 @@ int read_options(int argc, char** argv, Options& options) {
     options.coordinator = environment("CAIRN_COORDINATOR");
     options.io_uring = environment(env_io_uring);
     options.cpu = environment(env_cpu);
-    options.files = environment("CAIRN_FILES");
-    options.with = environment("CAIRN_WITH");
     wishes = {environment("CAIRN_CKPTDIR"),
               environment("CAIRN_INTERVAL"),
               environment("CAIRN_KEEP"),
               is_yes(environment("CAIRN_SELF_CONTAINED")),
               {},
-              environment("CAIRN_EXTERNAL")};
+              environment("CAIRN_EXTERNAL"),
+              environment("CAIRN_FILES"),
+              environment("CAIRN_WITH")};
     static const option known[] = {{"session", required_argument, nullptr, 's'},
                                    {"ckptdir", required_argument, nullptr, 'd'},
                                    {"interval", required_argument, nullptr, 'i'},
@@ -158,10 +159,13 @@ int read_options(int argc, char** argv, Options& options) {
                 wishes.external = optarg;
                 break;
             case 'F':
-                options.files = optarg;
+                wishes.files = optarg;
                 break;
             case 'W':
-                options.with += (options.with.empty() ? "" : ":") + whole_path(optarg);
+                wishes.with = joined_folders(wishes.with, whole_path(optarg));
+                if (std::strchr(optarg, ':') != nullptr)
+                    return wrong_usage(std::string("launch: --with ") + optarg +
+                                       ": a folder with a colon in its path can't be named");
                 break;
             case 'U':
                 options.io_uring = optarg;
@@ -178,12 +182,8 @@ int read_options(int argc, char** argv, Options& options) {
     if (optind >= argc) return wrong_usage("launch: which program?");
     options.program.assign(argv + optind, argv + argc);
     options.program.push_back(nullptr);
-    if (!options.with.empty() && options.files.empty()) options.files = "save";
+    if (!wishes.with.empty() && wishes.files.empty()) wishes.files = files_save;
     if (const int code = check_values(options); code != exit_ok) return code;
-    // The coordinator that is started, if none is there, takes them from the environment, as its capture
-    // does.
-    if (!options.files.empty()) ::setenv("CAIRN_FILES", options.files.c_str(), 1);
-    if (!options.with.empty()) ::setenv("CAIRN_WITH", options.with.c_str(), 1);
     if (!wishes.checkpoint_folder.empty() && wishes.checkpoint_folder[0] != '/') {
         char here[PATH_MAX];
         if (::getcwd(here, sizeof here) == nullptr) {

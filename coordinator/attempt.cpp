@@ -81,7 +81,7 @@ std::uint64_t rate_of(std::uint64_t bytes, std::chrono::nanoseconds time) {
 }
 
 bool is_standing(const std::string& phase) {
-    return phase != "write" && phase != "sync" && phase != "pages";
+    return phase != "write" && phase != "sync" && phase != "pages" && phase != "copy";
 }
 
 }  // namespace cairn::coordinator

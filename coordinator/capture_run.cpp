@@ -45,6 +45,8 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
                                        .session = session_.name,
                                        .host = order.host,
                                        .external = order.external,
+                                       .files = order.files,
+                                       .with = order.with,
                                        .regions = regions_of_others(regions_),
                                        .members = members_told(registry_),
                                        .generation = static_cast<std::int32_t>(order.generation),
@@ -112,7 +114,7 @@ void CaptureRun::note(const Json& message, const CaptureOrder& order, Course& co
         const auto said = wire::glean<wire::Phase>(message);
         course.progress_at = CaptureClock::now();
         // only now do the programs stand still
-        if (course.phase == "pages" && said.phase != "pages")
+        if (!is_standing(course.phase) && is_standing(said.phase))
             course.standing_until = CaptureClock::now() + order.standing + limits_.margin;
         course.phase = said.phase;
         course.waiting = listed(said.waiting);

@@ -184,6 +184,8 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_alone(Job& job)
     order.without_strangers = job.order.without_strangers;
     order.hold = job.order.kill;
     order.external = job.order.external;
+    order.files = job.order.files;
+    order.with = job.order.with;
     order.timeout = job.order.timeout;
     order.begun = job.begun;
     order.standing = job.order.at_most(limits_.for_all(s_.registry.members().size()));

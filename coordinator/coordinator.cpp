@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/files_policy.h"
 #include "common/human.h"
 #include "common/ipc_map.h"
 #include "common/wire/state.h"
@@ -248,6 +249,10 @@ void Coordinator::load_state() {
     if (!settings_.keep_given) settings_.keep = state.keep.value_or(settings_.keep);
     if (!settings_.self_contained_given) settings_.self_contained = state.self_contained;
     if (!settings_.external_given && external_policy(state.external)) settings_.external = state.external;
+    if (!settings_.files_given) {
+        if (is_files_policy(state.files)) settings_.files = state.files;
+        settings_.with = state.with;
+    }
     if (!settings_.ckptdir_given && !state.ckptdir.empty()) settings_.ckptdir = state.ckptdir;
 }
 
@@ -256,6 +261,8 @@ void Coordinator::save_state() {
     std::string text = text_of(pack(wire::SavedState{.cid = memory.cid,
                                                      .external = settings_.external,
                                                      .ckptdir = settings_.ckptdir,
+                                                     .files = settings_.files,
+                                                     .with = settings_.with,
                                                      .interval_ms = settings_.interval.count(),
                                                      .keep = settings_.keep,
                                                      .self_contained = settings_.self_contained,

@@ -257,6 +257,8 @@ asio::awaitable<Result<>> JointCheckpoint::capture() {
     const auto standing = order_.asked.at_most(order_.standing);
     order_all(pack(wire::CapturePart{.generation = generation_,
                                      .external = order_.asked.external,
+                                     .files = order_.asked.files,
+                                     .with = order_.asked.with,
                                      .without_strangers = order_.asked.without_strangers,
                                      .self_contained = order_.asked.self_contained,
                                      .hold = order_.asked.kill,

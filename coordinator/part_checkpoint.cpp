@@ -148,6 +148,8 @@ asio::awaitable<Result<>> PartCheckpoint::capture(Part& part) {
     order.without_strangers = said->without_strangers;
     order.hold = said->hold;
     order.external = said->external;
+    order.files = said->files;
+    order.with = said->with;
     order.host = s_.host;
     order.joint = true;
     order.standing = std::chrono::milliseconds(said->deadline_ms);

@@ -141,6 +141,8 @@ void Root::arm_interval() {
                  .self_contained = s_.settings.self_contained,
                  .without_strangers = false,
                  .external = s_.settings.external,
+                 .files = s_.settings.files,
+                 .with = s_.settings.with,
                  .timeout = {}},
                 [this](const Json& event, bool) {
                     const std::string kind = get_string(event, "event");

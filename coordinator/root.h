@@ -53,6 +53,7 @@ class Root final : public Role {
     bool answer(Peer::Id client, bool local, const Json& request, const Sink& sink);
     [[nodiscard]] Result<Json> hello(const wire::Hello& wishes, const std::string& folder);
     [[nodiscard]] wire::Status status() const;
+    void save_on(const wire::RestartJoin& join);
     void list(const Sink& sink);
     void kill(const Sink& sink);
     void checkpoint(const Json& request, const Sink& sink);

@@ -1,6 +1,7 @@
 // What a computation's root may be asked: docs/protocol.md.
 #include <unistd.h>
 
+#include "common/files_policy.h"
 #include "common/human.h"
 #include "common/region_ops.h"
 #include "coordinator/root.h"
@@ -40,9 +41,10 @@ void Root::ask(const Client& client, const Json& request, const Sink& sink) {
 bool Root::answer(Peer::Id client, bool local, const Json& request, const Sink& sink) {
     const std::string verb = get_string(request, "verb");
     const Reply reply = [sink](const Json& event) { sink(event, false); };
-    if (verb == "restart-join")
+    if (verb == "restart-join") {
+        save_on(wire::glean<wire::RestartJoin>(request));
         barrier_.join(client, request, reply);
-    else if (verb == "restart-ready")
+    } else if (verb == "restart-ready")
         barrier_.ready(client, request, reply, local);
     else if (verb == "restart-links")
         barrier_.links(client, request, reply);
@@ -91,6 +93,8 @@ Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
     if (wishes.keep) settings.keep = *wishes.keep;
     if (wishes.self_contained) settings.self_contained = true;
     if (external_policy(wishes.external)) settings.external = wishes.external;
+    if (is_files_policy(wishes.files)) settings.files = wishes.files;
+    settings.with = joined_folders(settings.with, wishes.with);
     s_.save_state();
     return Json{{"event", "done"},
                 {"code", 0},
@@ -98,6 +102,13 @@ Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
                 {"np", group_.np()},
                 {"ckptdir", settings.ckptdir},
                 {"moved_from", group_.np() > 0 && before != settings.ckptdir ? before : ""}};
+}
+
+// What a restarted computation has saved of its files is saved on, unless the session was told otherwise.
+void Root::save_on(const wire::RestartJoin& join) {
+    if (!s_.settings.files.empty() || !is_files_policy(join.files)) return;
+    s_.settings.files = join.files;
+    s_.settings.with = joined_folders(s_.settings.with, join.with);
 }
 
 wire::Status Root::status() const {
@@ -124,6 +135,8 @@ wire::Status Root::status() const {
     status.keep = settings.keep;
     status.self_contained = settings.self_contained;
     status.external = settings.external;
+    status.files = settings.files;
+    status.with = settings.with;
     status.processes = registry_.members().size() + hosts_.members();
     status.births = registry_.births();
     status.last = last_;
@@ -196,7 +209,12 @@ void Root::checkpoint(const Json& request, const Sink& sink) {
                           .self_contained = settings.self_contained || asked->self_contained,
                           .without_strangers = asked->without_strangers,
                           .external = asked->external.empty() ? settings.external : asked->external,
+                          .files = asked->files.empty() ? settings.files : asked->files,
+                          .with = joined_folders(settings.with, asked->with),
                           .timeout = {}};
+    if (!asked->files.empty() && !is_files_policy(asked->files))
+        return sink(failed(ExitCode::usage, fmt::format("files: save or leave, not {}", asked->files)),
+                    false);
     if (order.ckptdir_asked_for && !asked->ckptdir.starts_with('/'))
         return sink(
             failed(ExitCode::usage, fmt::format("ckptdir must be an absolute path: {}", asked->ckptdir)),

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "common/files_policy.h"
 #include "common/uid.h"
 #include "coordinator/network.h"
 #include "coordinator/own_folder.h"
@@ -27,6 +28,11 @@ std::string absolute_path(const std::string& path, const std::string& from) {
 }
 
 namespace {
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
 
 bool is_yes(const char* value) {
     return value != nullptr && *value != '\0' && std::string_view(value) != "0" &&
@@ -107,6 +113,8 @@ Result<> check(const Settings& settings, const Numbers& numbers) {
         if (!endpoint.empty()) CHECK_OK(error_of(parse_endpoint(endpoint)));
     if (!settings.listen.empty() && !settings.coordinator.empty())
         return fail_code(usage, "--listen is for the root, --coordinator for the others: one of them");
+    if (const auto files = variable("CAIRN_FILES"); !files.empty() && !is_files_policy(files))
+        return fail_code(usage, "CAIRN_FILES: save or leave, not '{}'", files);
     if (!external_policy(settings.external))
         return fail_code(usage, "--external: reset, refuse or keep-listening, not '{}'", settings.external);
     return {};
@@ -141,6 +149,11 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.interval_given = given.contains("interval");
     settings.keep_given = given.contains("keep");
     settings.external_given = given.contains("external");
+    // Of `cairn launch`, or of a restart, whose coordinator this is.
+    settings.files = variable("CAIRN_FILES");
+    settings.with = variable("CAIRN_WITH");
+    if (!settings.with.empty() && settings.files.empty()) settings.files = files_save;
+    settings.files_given = !settings.files.empty();
     settings.ckptdir =
         settings.ckptdir_given ? absolute_path(text("ckptdir")) : default_folder(absolute_path("."));
     settings.interval = whole_milliseconds(numbers.interval);

@@ -21,6 +21,7 @@ struct Settings {
     bool automatic = false;          // ends by itself when its last process has left
     bool self_contained = false;     // images hold unmodified pages of files too
     std::string external = "reset";  // common/external_policy.h
+    std::string files, with;         // common/files_policy.h
     std::string listen;              // HOST:PORT for relays of other hosts; "": none
     std::string coordinator;         // HOST:PORT of the root, whose relay this one is; "": this is the root
     std::string key_file;            // "": the session's own
@@ -29,7 +30,7 @@ struct Settings {
     // Given on the command line or in the environment: stronger than what an earlier coordinator of the
     // session used.
     bool ckptdir_given = false, interval_given = false, keep_given = false, self_contained_given = false,
-         external_given = false;
+         external_given = false, files_given = false;
 };
 
 // Nothing: help was asked for and has been printed. Errors: ExitCode::usage.

@@ -4,6 +4,7 @@
 
 #include "capture/host.h"
 #include "capture/passes/passes.h"
+#include "capture/passes/save_files.h"
 
 namespace cairn::capture {
 
@@ -13,7 +14,8 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .manifest = {},
                 .wipes = {},
                 .outsiders = Outsiders(request, setting.regions),
-                .objects_writer = nullptr};
+                .objects_writer = nullptr,
+                .saved = {}};
     if (!ahead.directory) return fail_errno("{}", request.directory);
     describe_host(ahead.manifest);
     if (!request.host.empty()) ahead.manifest.host = request.host;
@@ -25,6 +27,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     CHECK_OK(ahead.outsiders.look());
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));
+    CHECK_OK(copy_files_ahead(setting, ahead));
     ahead.began = Clock::now();
     return ahead;
 }

@@ -98,7 +98,7 @@ Result<StillMap> find_objects(Member& member, ObjectTable& table) {
 
 }  // namespace
 
-Result<FoundObjects> pass::objects(const Setting& setting, const Ahead& ahead, const Group& group,
+Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const Group& group,
                                    Members& members) {
     setting.reporter.phase("objects");
     FoundObjects found{ObjectTable(object_options(setting, ahead, group.np, members)), {}, {}};
@@ -116,7 +116,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, const Ahead& ahead, c
         for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
     }
     CHECK_OK(found.table.capture_contents(*ahead.objects_writer));
-    if (saves_files()) found.saved = TRY(save_open_files(setting, ahead, members, found));
+    if (ahead.saved) found.saved = TRY(save_open_files(setting, ahead, members, found));
     return found;
 }
 

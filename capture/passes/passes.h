@@ -20,6 +20,7 @@
 #include "capture/stop/stop.h"
 #include "common/cpu_level.h"
 #include "resources/capture/objects.h"
+#include "resources/saved/capture_store.h"
 #include "resources/saved/schema.h"
 
 namespace cairn::capture {
@@ -39,7 +40,8 @@ struct Ahead {
     std::set<pid_t> wipes;      // whose memory is marked MADV_WIPEONFORK
     Outsiders outsiders;        // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
-        objects_writer;  // what an attempt that was given up has left in it is skipped
+        objects_writer;               // what an attempt that was given up has left in it is skipped
+    std::optional<SavedStore> saved;  // --files=save: contents that are there already
     Clock::time_point began = Clock::now();
 };
 
@@ -117,7 +119,7 @@ namespace pass {
 [[nodiscard]] Result<Group> stop(const Setting& setting, Ahead& ahead);
 [[nodiscard]] Result<Members> collect(const Setting& setting, const Ahead& ahead, Group& group);
 // Fills in what the members' images say of objects.
-[[nodiscard]] Result<FoundObjects> objects(const Setting& setting, const Ahead& ahead, const Group& group,
+[[nodiscard]] Result<FoundObjects> objects(const Setting& setting, Ahead& ahead, const Group& group,
                                            Members& members);
 [[nodiscard]] Result<Drafts> fork(const Setting& setting, const Ahead& ahead, Members& members,
                                   const FoundObjects& objects);

@@ -141,7 +141,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
         return std::unexpected(name_killed_copy(drafts, std::move(stored.error())));
     CHECK_OK(objects.table.finish());
     setting.reporter.phase("sync");
-    if (objects.saved) CHECK_OK(finish_saved_files(ahead.directory.get(), *objects.saved));
+    if (objects.saved) CHECK_OK(finish_saved_files(ahead.directory.get(), *ahead.saved, *objects.saved));
     // A machine that loses power comes back with what its programs wrote in the last half minute missing,
     // though they know that they have written it (ext4: delayed allocation). Files that they have closed
     // count as well, so it is everything.
@@ -152,6 +152,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
     manifest.monotonic_ns = clocks.monotonic_ns;
     manifest.boottime_ns = clocks.boottime_ns;
     describe_cpu_use(members, manifest, setting.reporter);
+    if (objects.saved) manifest.saved_files = objects.saved->files.size();
     manifest.raw_ids = who_needs_ids(members);
     auto object_notes = objects.table.notes();
     const auto table = objects.table.take();

@@ -59,7 +59,13 @@ _cairn() {
         return
         ;;
     --files)
-        mapfile -t COMPREPLY < <(compgen -W 'auto restore refuse use truncate make' -- "$word")
+        local ways='save leave'
+        [[ $verb == restart ]] && ways='auto restore refuse use truncate make'
+        mapfile -t COMPREPLY < <(compgen -W "$ways" -- "$word")
+        return
+        ;;
+    --with)
+        mapfile -t COMPREPLY < <(compgen -d -- "$word")
         return
         ;;
     --interval | -i | --timeout | -t | --wait | --keep | --linger | --listen | --host | --coordinator | -c | --part | -p) return ;;
@@ -117,7 +123,7 @@ _cairn() {
         esac
         ;;
     launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --files --with --coordinator --key --help' ;;
-    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --witness --json --quiet --help' ;;
+    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --files --with --witness --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;

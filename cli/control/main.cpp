@@ -87,6 +87,8 @@ Result<> checkpoint(CoordinatorClient& coordinator, const Session& session, cons
                                       .without_strangers = options.without_strangers,
                                       .ckptdir = options.checkpoint_folder,
                                       .external = options.external,
+                                      .files = options.files,
+                                      .with = options.with,
                                       .timeout = options.timeout};
     std::string looks;
     if (options.witness) looks = TRY(look_at_members(coordinator, session));

@@ -2,10 +2,12 @@
 
 #include <boost/program_options.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
 #include "common/external_policy.h"
+#include "common/files_policy.h"
 
 namespace cairn::control {
 namespace {
@@ -18,7 +20,8 @@ po::options_description known_options(const std::string& verb) {
     if (verb == "checkpoint")
         known.add_options()("kill,k", po::bool_switch())("timeout,t", po::value<double>())(
             "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch())(
-            "external", po::value<std::string>())("self-contained", po::bool_switch())(
+            "external", po::value<std::string>())("files", po::value<std::string>())(
+            "with", po::value<std::vector<std::string>>()->composing())("self-contained", po::bool_switch())(
             "witness", po::bool_switch())("without-strangers", po::bool_switch());
     if (verb == "interval") known.add_options()("seconds", po::value<double>());
     return known;
@@ -34,6 +37,33 @@ bool flag(const po::variables_map& given, const char* name) {
 
 std::string text(const po::variables_map& given, const char* name) {
     return given.count(name) != 0 ? given[name].as<std::string>() : std::string();
+}
+
+// Of this checkpoint; the environment speaks where no option does.
+Result<> read_files(const po::variables_map& given, Options& options) {
+    if (options.verb != "checkpoint") return {};
+    const auto variable = [](const char* name) {
+        const char* value = std::getenv(name);
+        return std::string(value == nullptr ? "" : value);
+    };
+    options.files = given.count("files") != 0 ? text(given, "files") : variable("CAIRN_FILES");
+    options.with = variable("CAIRN_WITH");
+    if (!options.files.empty() && !is_files_policy(options.files))
+        return fail_code(ExitCode::usage, "checkpoint: --files is save or leave, not '{}'", options.files);
+    if (given.count("with") != 0)
+        for (const auto& folder : given["with"].as<std::vector<std::string>>()) {
+            std::error_code problem;
+            const auto real = std::filesystem::canonical(folder, problem).string();
+            if (problem)
+                return fail_code(ExitCode::usage, "checkpoint: --with {}: {}", folder, problem.message());
+            if (real.find(':') != std::string::npos)
+                return fail_code(ExitCode::usage,
+                                 "checkpoint: --with {}: a folder with a colon in its path can't be named",
+                                 real);
+            options.with = joined_folders(options.with, real);
+        }
+    if (!options.with.empty() && options.files.empty()) options.files = files_save;
+    return {};
 }
 
 }  // namespace
@@ -71,6 +101,7 @@ Result<Options> read_options(std::span<char* const> words) {
     options.external = text(given, "external");
     if (!options.external.empty() && !external_policy(options.external))
         return usage("--external is reset, refuse or keep-listening");
+    CHECK_OK(read_files(given, options));
     if (options.verb == "interval" && !options.seconds) return usage("how many seconds?");
     constexpr double most = 1e9;
     for (const auto& seconds : {options.timeout, options.seconds})

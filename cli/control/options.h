@@ -16,6 +16,7 @@ struct Options {
     std::string checkpoint_folder;  // checkpoint: absolute, "" for the session's
     std::optional<double> timeout;  // checkpoint: seconds
     std::optional<double> seconds;  // interval
+    std::string files, with;        // common/files_policy.h
     bool kill = false, json = false, quiet = false, self_contained = false, without_strangers = false;
     bool witness = false;
     std::string external;  // common/external_policy.h, or ""

@@ -290,6 +290,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(parts);
     CAIRN_FIELD(hosts);
     CAIRN_FIELD(images);
+    CAIRN_FIELD(saved_files);
     CAIRN_FIELD(notes);
 }
 

@@ -64,6 +64,8 @@ struct Manifest {
     std::int64_t monotonic_ns = 0, boottime_ns = 0;
     std::int64_t pause_ns = 0, total_ns = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t saved_files =
+        0;  // names in files.image, which goes back with the programs; 0: there is none
     std::vector<ManifestPart> parts;
     std::vector<ManifestHost> hosts;  // empty: one host, whose images are in this folder
     std::vector<ManifestImage> images;

@@ -36,7 +36,7 @@ void fields(S& s, F&& f) {
 
 struct CaptureRequest {
     static constexpr Name name{"", ""};  // the first message, and the only one of its kind
-    std::string region{}, directory{}, cid{}, session{}, host{}, external = "reset";
+    std::string region{}, directory{}, cid{}, session{}, host{}, external = "reset", files{}, with{};
     std::vector<RegionAt> regions{};
     std::vector<CapturedMember> members{};
     std::int32_t generation = 0;
@@ -57,6 +57,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(self_contained);
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(files);
+    CAIRN_FIELD_OR(with);
     CAIRN_FIELD_OR(hold);
     CAIRN_FIELD_OR(host);
     CAIRN_FIELD_OR(joint);

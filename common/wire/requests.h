@@ -18,7 +18,7 @@ inline constexpr std::int64_t longest_s = 100'000'000;
 
 struct Hello {
     static constexpr Name name{"verb", "hello"};
-    std::string ckptdir{}, external{}, coordinator{};  // "": not given
+    std::string ckptdir{}, external{}, coordinator{}, files{}, with{};  // "": not given
     std::optional<double> interval{};
     std::optional<std::uint32_t> keep{};
     bool self_contained = false;
@@ -28,6 +28,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(external);
     CAIRN_FIELD_OR(coordinator);
+    CAIRN_FIELD_OR(files);
+    CAIRN_FIELD_OR(with);
     CAIRN_FIELD_WITHIN(interval, 0, longest_s);
     CAIRN_FIELD_WITHIN(keep, 0, 1'000'000);
     CAIRN_FIELD_OR(self_contained);
@@ -45,7 +47,8 @@ void fields(S& s, F&& f) {
 struct AskCheckpoint {
     static constexpr Name name{"verb", "checkpoint"};
     bool kill = false, self_contained = false, without_strangers = false;
-    std::string ckptdir{}, external{};  // "": the session's
+    std::string ckptdir{}, external{}, files{};  // "": the session's
+    std::string with{};                          // beside the session's
     std::optional<double> timeout{};
 };
 template <Struct<AskCheckpoint> S, class F>
@@ -55,6 +58,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(external);
+    CAIRN_FIELD_OR(files);
+    CAIRN_FIELD_OR(with);
     CAIRN_FIELD(timeout);
 }
 
@@ -98,6 +103,8 @@ struct RestartJoin {
     Json part{};                          // a number, or an array of numbers
     std::vector<PartOf> parts{};
     std::vector<JoiningMember> members{};
+    std::string files{},
+        with{};  // of a checkpoint that has saved files: saved on, if nobody has said otherwise
     bool more = false;
 };
 template <Struct<RestartJoin> S, class F>
@@ -109,6 +116,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(part);
     CAIRN_FIELD_OR(parts);
     CAIRN_FIELD_OR(members);
+    CAIRN_FIELD_OR(files);
+    CAIRN_FIELD_OR(with);
     CAIRN_FIELD_OR(more);
 }
 

@@ -1,18 +1,12 @@
-// Saves files and folders of the moment.
+// Which files and folders are saved, and what is written down of each.
 #include "resources/saved/capture.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
 
-#include "common/fd.h"
 #include "common/open_exactly.h"
 #include "resources/saved/schema_files.h"
 
@@ -20,27 +14,15 @@ namespace cairn::capture {
 namespace {
 
 using schema::SavedFile;
-using FilePlace = std::pair<std::uint64_t, std::uint64_t>;
 
-// Where a write always sets the times of the inode, by this machine's clock. On others (network file systems,
-// FUSE) nothing is concluded from them.
-bool tells_of_writes(int file) {
-    constexpr long xfs = 0x58465342;
-    struct statfs system {};
-    if (::fstatfs(file, &system) != 0) return false;
-    const std::array known = {long{EXT4_SUPER_MAGIC}, xfs, long{BTRFS_SUPER_MAGIC}, long{TMPFS_MAGIC},
-                              long{F2FS_SUPER_MAGIC}};
-    return std::ranges::find(known, system.f_type) != known.end();
-}
-
-// The kernel stamps a write with the time of its last tick, and ext4 with small inodes with whole seconds: a
-// file that has changed as recently as that may change once more under the same time.
-constexpr std::int64_t grain_ns = 2'000'000'000;
+constexpr std::int64_t grain_ns = 2'000'000'000;  // as in capture_store.cpp
 
 class Saver {
   public:
-    Saver(int directory, const SavedFilesWanted& wanted, std::vector<std::string>& notes)
-        : directory_(directory), wanted_(wanted), notes_(notes) {
+    // Without a store it lists only.
+    Saver(const SavedFilesWanted& wanted, SavedStore* store, const CopyTold& told,
+          std::vector<std::string>& notes)
+        : wanted_(wanted), store_(store), told_(told), notes_(notes) {
         timespec now{};
         ::clock_gettime(CLOCK_REALTIME, &now);
         now_ns_ = time_in_ns(now);
@@ -49,8 +31,6 @@ class Saver {
     }
 
     Result<schema::SavedFiles> run() {
-        CHECK_OK(make_store());
-        remember_previous();
         for (std::size_t i = 0; i < wanted_.folders.size(); ++i) {
             const auto& path = wanted_.folders[i];
             const Fd folder = open_exactly(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -62,6 +42,7 @@ class Saver {
         for (const auto& file : wanted_.files) {
             if (paths_.contains(file.path)) continue;
             const Fd opened = open_exactly(AT_FDCWD, file.path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+            if (!opened && store_ == nullptr) continue;
             if (!opened)
                 return fail_errno("--files=save: {}, which is open for writing, can't be read", file.path);
             struct stat status {};
@@ -77,42 +58,6 @@ class Saver {
     }
 
   private:
-    // An attempt before this one may have left something in it.
-    Result<> make_store() {
-        if (::mkdirat(directory_, saved_folder, 0700) != 0 && errno != EEXIST)
-            return fail_errno("{}", saved_folder);
-        store_.reset(::openat(directory_, saved_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-        if (!store_) return fail_errno("{}", saved_folder);
-        const auto names = TRY(names_in(store_.get()));
-        for (const auto& name : names) ::unlinkat(store_.get(), name.c_str(), 0);
-        return {};
-    }
-
-    // One that can't be read is no loss but of time.
-    void remember_previous() {
-        if (wanted_.previous.empty()) return;
-        auto read = read_saved_files(wanted_.previous);
-        if (!read) return;
-        previous_store_.reset(
-            ::open((wanted_.previous + "/" + saved_folder).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        for (auto& file : read->files)
-            if (S_ISREG(file.mode) && file.steady)
-                previous_.emplace(FilePlace{file.device, file.inode}, std::move(file));
-    }
-
-    static Result<std::vector<std::string>> names_in(int folder) {
-        const int again = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR* entries = again < 0 ? nullptr : ::fdopendir(again);
-        if (entries == nullptr) return fail_errno("reading a folder");
-        std::vector<std::string> names;
-        while (const dirent* entry = ::readdir(entries))
-            if (const std::string_view name = entry->d_name; name != "." && name != "..")
-                names.emplace_back(name);
-        ::closedir(entries);
-        std::ranges::sort(names);
-        return names;
-    }
-
     SavedFile& add(const std::string& path, const struct stat& status) {
         SavedFile file;
         file.path = path;
@@ -133,7 +78,7 @@ class Saver {
         struct stat status {};
         if (::fstat(folder, &status) != 0) return fail_errno("{}", path);
         add(path, status).attributes = attributes_of(folder);
-        auto names = names_in(folder);
+        auto names = names_in_folder(folder);
         if (!names) return std::unexpected(std::move(names.error()).in(path));
         for (const auto& name : *names) {
             const std::string inner = (path == "/" ? "" : path) + "/" + name;
@@ -162,6 +107,8 @@ class Saver {
             add(path, status).target = std::move(target);
             return {};
         }
+        // Most files of most folders are as they were: nothing more is asked of them.
+        if (S_ISREG(status.st_mode) && take_unchanged(path, status)) return {};
         // Sockets and FIFOs are of their owners, and saved where they are open; devices are the machine's.
         if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) return {};
         const Fd opened(::openat(folder, name.c_str(),
@@ -174,59 +121,68 @@ class Saver {
         return save_file(opened.get(), path, status);
     }
 
+    void add_stored(const std::string& path, const struct stat& status, const SavedFile& as) {
+        SavedFile& file = add(path, status);
+        file.attributes = as.attributes;
+        file.stored = as.stored;
+        file.hash = as.hash;
+        file.steady = as.steady;
+        stored_.emplace(FilePlace{file.device, file.inode}, saved_.files.size() - 1);
+    }
+
+    // Another name of what is saved already, or what was brought ahead and is still so.
+    bool take_unchanged(const std::string& path, const struct stat& status) {
+        if (store_ == nullptr) return false;
+        const FilePlace place{status.st_dev, status.st_ino};
+        if (const auto other = stored_.find(place); other != stored_.end()) {
+            const SavedFile as = saved_.files[other->second];
+            add_stored(path, status, as);
+            return true;
+        }
+        const auto* ahead = store_->unchanged(status, wanted_.mapped);
+        if (ahead == nullptr) return false;
+        add_stored(path, status, *ahead);
+        return true;
+    }
+
     Result<> save_file(int opened, const std::string& path, const struct stat& status) {
+        if (take_unchanged(path, status)) return {};
         SavedFile& file = add(path, status);
         file.attributes = attributes_of(opened);
         const FilePlace place{file.device, file.inode};
         file.steady = tells_of_writes(opened) && !wanted_.mapped.contains(place) &&
                       file.ctime_ns < now_ns_ - grain_ns && file.mtime_ns < now_ns_ - grain_ns;
-        if (const auto other = stored_.find(place); other != stored_.end()) {  // another name of it
-            file.stored = other->second;
-            return {};
-        }
-        file.stored = std::to_string(stored_.size());
-        stored_[place] = file.stored;
-        if (link_previous(file)) return {};
-        const Fd copy(
-            ::openat(store_.get(), file.stored.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-        if (!copy) return fail_errno("{}/{}", saved_folder, file.stored);
-        auto done = copy_contents(opened, copy.get(), file.size);
-        if (!done) return std::unexpected(std::move(done.error()).in(fmt::format("saving {}", path)));
-        return {};
+        stored_.emplace(place, saved_.files.size() - 1);
+        if (store_ == nullptr) return {};
+        return store_->store(file, opened, wanted_.mapped, told_);
     }
 
-    bool link_previous(SavedFile& file) {
-        const auto found = previous_.find({file.device, file.inode});
-        if (found == previous_.end() || wanted_.mapped.contains(found->first)) return false;
-        const SavedFile& old = found->second;
-        if (old.size != file.size || old.mtime_ns != file.mtime_ns || old.ctime_ns != file.ctime_ns ||
-            old.stored.empty() ||
-            ::linkat(previous_store_.get(), old.stored.c_str(), store_.get(), file.stored.c_str(), 0) != 0)
-            return false;
-        file.hash = old.hash;
-        return true;
-    }
-
-    int directory_;
     const SavedFilesWanted& wanted_;
+    SavedStore* store_;
+    const CopyTold& told_;
     std::vector<std::string>& notes_;
     std::int64_t now_ns_ = 0;
     schema::SavedFiles saved_;
     std::int64_t folder_ = -1;
-    Fd store_, previous_store_;
-    std::map<FilePlace, SavedFile> previous_;
-    std::map<FilePlace, std::string> stored_;
+    std::map<FilePlace, std::size_t> stored_;  // the first name of each
     std::set<std::string> paths_;
 };
 
 }  // namespace
 
-Result<schema::SavedFiles> save_files(int directory, const SavedFilesWanted& wanted,
-                                      std::vector<std::string>& notes) {
-    return Saver(directory, wanted, notes).run();
+Result<schema::SavedFiles> list_files(const SavedFilesWanted& wanted) {
+    std::vector<std::string> notes;  // said again by the one that counts
+    const CopyTold nobody;
+    return Saver(wanted, nullptr, nobody, notes).run();
 }
 
-Result<> finish_saved_files(int directory, schema::SavedFiles& saved) {
+Result<schema::SavedFiles> save_files(SavedStore& store, const SavedFilesWanted& wanted, const CopyTold& told,
+                                      std::vector<std::string>& notes) {
+    return Saver(wanted, &store, told, notes).run();
+}
+
+Result<> finish_saved_files(int directory, SavedStore& ahead, schema::SavedFiles& saved) {
+    ahead.keep_only(saved.files);
     const Fd store(::openat(directory, saved_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!store) return fail_errno("{}", saved_folder);
     std::map<std::string, std::uint64_t> hashes;

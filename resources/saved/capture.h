@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "resources/saved/capture_store.h"
 #include "resources/saved/schema.h"
 
 namespace cairn::capture {
@@ -23,19 +24,20 @@ struct FileToSave {
 struct SavedFilesWanted {
     std::string cid;
     std::vector<FileToSave> files;
-    std::set<std::pair<std::uint64_t, std::uint64_t>>
-        mapped;                        // device, inode: may be written without a trace
+    std::set<FilePlace> mapped;        // may be written without a trace
     std::vector<std::string> folders;  // --with
-    std::string previous;              // folder of an older generation; "": none
     std::string images;                // folder of all checkpoints, never saved itself
 };
 
-// `directory`: the generation's folder. Contents of a file that is as it was at the previous generation are
-// the previous ones (a hard link). Notes: what is in the folders and isn't saved.
-[[nodiscard]] Result<schema::SavedFiles> save_files(int directory, const SavedFilesWanted& wanted,
-                                                    std::vector<std::string>& notes);
+// While the programs run: what there is to be copied ahead, with its times.
+[[nodiscard]] Result<schema::SavedFiles> list_files(const SavedFilesWanted& wanted);
+
+// Contents of a file that is as it was at the previous generation are the previous ones (a hard link). Notes:
+// what is in the folders and isn't saved.
+[[nodiscard]] Result<schema::SavedFiles> save_files(SavedStore& store, const SavedFilesWanted& wanted,
+                                                    const CopyTold& told, std::vector<std::string>& notes);
 
 // Fills in hashes, and brings all to the disk.
-[[nodiscard]] Result<> finish_saved_files(int directory, schema::SavedFiles& saved);
+[[nodiscard]] Result<> finish_saved_files(int directory, SavedStore& store, schema::SavedFiles& saved);
 
 }  // namespace cairn::capture

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/human.h"
 #include "common/privileges.h"
 #include "resources/restore/opening.h"
 #include "resources/saved/schema_files.h"
@@ -35,11 +36,22 @@ Result<std::unique_ptr<PutBack>> plan_files(const Options& options, const Comput
                                             const ObjectSetOptions& opening, Notes& notes) {
     const auto& directory = computation.directory;
     if (!PutBack::is_in(directory)) {
+        if (computation.manifest.saved_files > 0 && options.files == FilePolicy::by_rule)
+            return fail_code(
+                ExitCode::damaged,
+                "{}: {} and the folder {} are gone, in which {} were saved that go back with the "
+                "programs: take another checkpoint, or --files=use, which takes files as they are",
+                directory, saved_list, saved_folder,
+                human_count(computation.manifest.saved_files, "file", "files"));
         if (!options.restore_files) return nullptr;
         return fail_code(ExitCode::refused, "{} has saved no files (launch --files=save)", directory);
     }
-    CHECK_OK(go_on_saving(directory, opening));
-    if (options.files != FilePolicy::by_rule) return nullptr;
+    auto saving = go_on_saving(directory, opening);
+    if (options.files != FilePolicy::by_rule) {
+        if (!saving) notes.list.push_back(saving.error().what);
+        return nullptr;
+    }
+    CHECK_OK(std::move(saving));
     if (!options.parts.empty() && computation.manifest.parts.size() > 1)
         return fail_code(
             ExitCode::refused,

@@ -41,6 +41,10 @@ Result<Meeting> join(const Options& options, const Computation& computation) {
                                .np = manifest.np,
                                .generation = manifest.generation,
                                .part = own_parts(options, manifest)};
+    // As go_on_saving() has set them.
+    for (const auto& [name, to] :
+         {std::pair("CAIRN_FILES", &arriving.files), std::pair("CAIRN_WITH", &arriving.with)})
+        if (const char* value = std::getenv(name); value != nullptr) *to = value;
     for (const auto& part : manifest.parts)
         arriving.parts.push_back({.number = part.number,
                                   .host = part.host,
