@@ -59,6 +59,7 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     agent.ask_keys = ask_keys_ ? 1 : 0;
     agent.tracer = ::getpid();
     agent.traced_by = thread.traced_by;
+    agent.no_variables = process_->simulates ? 1 : 0;
     return agent;
 }
 

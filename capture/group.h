@@ -47,7 +47,10 @@ struct StoppedProcess {
     ProgramAddress door;
     std::int64_t timing_tls = 0;  // Door::timing_tls
     std::int32_t rseq_tls = 0;    // Door::rseq_tls
-    bool unreadable = false;      // the kernel doesn't let us read its memory
+    // It runs the program that has loaded the library by its own rules (valgrind): the library's variables of
+    // a thread aren't where the processor's thread pointer leads, and what calls the kernel is not libc.
+    bool simulates = false;
+    bool unreadable = false;  // the kernel doesn't let us read its memory
     std::uint64_t born_ns = 0;
     bool stop_hidden = false;          // hide_stop() has seen to what the stop has left in its registers
     std::int64_t clock_shift = 0;      // its CLOCK_MONOTONIC is ahead of ours by so much, ns

@@ -28,7 +28,7 @@ constexpr std::uint64_t aligned(std::uint64_t size) {
 }
 
 struct Places {
-    std::int64_t door = 0, entry = 0, finish = 0;  // behind the first of these words
+    std::int64_t door = 0, entry = 0, finish = 0, park = 0, take = 0;  // behind the first of these words
 };
 
 // In one segment of notes; elf(5), Notes. True: it was there.
@@ -47,6 +47,8 @@ bool find_places(const Fd& file, const Elf64_Phdr& segment, OwnLibrary& library)
             library.door = here + static_cast<std::uint64_t>(behind.door);
             library.entry = here + static_cast<std::uint64_t>(behind.entry);
             library.finish = here + static_cast<std::uint64_t>(behind.finish);
+            library.park = here + static_cast<std::uint64_t>(behind.park);
+            library.take = here + static_cast<std::uint64_t>(behind.take);
             return true;
         }
         at = words + aligned(note.n_descsz);

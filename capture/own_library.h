@@ -19,7 +19,7 @@ struct OwnLibrary {
     std::string path;
     FileKey file;
     // How far these lie behind where the file's first byte is mapped.
-    std::uint64_t door = 0, entry = 0, finish = 0;
+    std::uint64_t door = 0, entry = 0, finish = 0, park = 0, take = 0;
     std::vector<Segment> segments;
 
     // `path` of libcairn.so. Errors: it can't be read, or isn't of this version.

@@ -144,8 +144,11 @@ Result<> open_door(pid_t tid, const OwnLibrary& library, ProgramAddress base) {
     const std::array<std::uint32_t, 2> version = {agent_version, sizeof(Door)};
     const std::array<std::uint64_t, 2> entries = {(base + library.entry).value(),
                                                   (base + library.finish).value()};
+    const std::array<std::uint64_t, 2> of_tracing = {(base + library.park).value(),
+                                                     (base + library.take).value()};
     CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, version), version));
     CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, entry), entries));
+    CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, park), of_tracing));
     CHECK_OK(ptrace::write_object(tid, door + offsetof(Door, placed), std::uint32_t{1}));
     // What the library would have found out: nothing has kept this program to a level of CPU, no dynamic
     // linker needs room on its stacks, and it may have set policies of memory.
@@ -157,6 +160,7 @@ Result<> open_door(pid_t tid, const OwnLibrary& library, ProgramAddress base) {
 }
 static_assert(offsetof(Door, size) == offsetof(Door, version) + sizeof(std::uint32_t));
 static_assert(offsetof(Door, finish) == offsetof(Door, entry) + sizeof(std::uint64_t));
+static_assert(offsetof(Door, take) == offsetof(Door, park) + sizeof(std::uint64_t));
 
 Result<Placed> place(const Visit& visit, const OwnLibrary& library, const std::string& region) {
     constexpr int read_write = PROT_READ | PROT_WRITE;

@@ -276,8 +276,6 @@ bool has_only_forked(const proc::Stat& stat) {
     return (stat.flags & pf_forknoexec) != 0;
 }
 
-namespace {
-
 // Static programs and those of another libc are executed with LD_PRELOAD as all others are, and don't heed
 // it. Those of which nothing can be said are given time.
 bool heeds_preload(pid_t living) {
@@ -286,8 +284,6 @@ bool heeds_preload(pid_t living) {
     const auto target = proc::read_link(link);
     return target && elf_check_detail::glibc_loader(target->c_str());
 }
-
-}  // namespace
 
 LibraryExpected expects_library(pid_t pid) {
     const pid_t living = proc::living_thread(pid);

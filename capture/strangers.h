@@ -83,6 +83,9 @@ inline constexpr std::string_view no_place =
 // Whether it runs one of our own programs, which are no part of the computation.
 [[nodiscard]] bool is_own_program(pid_t pid);
 
+// Whether the loader of the program that it runs heeds LD_PRELOAD; not so static programs and another libc's.
+[[nodiscard]] bool heeds_preload(pid_t living);
+
 // Whether a process that isn't registered is one that will be. `undecided`: it is in the middle of an execve
 // (its environment isn't there yet) or of its exit (nothing is left of it), which on a busy machine may take
 // seconds.

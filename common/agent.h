@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 12;
+inline constexpr std::uint32_t agent_version = 13;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -65,7 +65,8 @@ struct AgentThread {
     std::int32_t keys;  // in the thread's own keyring
     std::uint64_t memory_nodes[max_memory_nodes / 64];
     std::int32_t traced_by;  // the member that traces this thread and will take it back; 0: none
-    std::int32_t pad;
+    std::int32_t
+        no_variables;  // 1: the library's variables of this thread aren't found by the thread pointer
     alignas(16) std::uint8_t stack[3072];
 };
 

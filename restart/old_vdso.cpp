@@ -76,11 +76,24 @@ Result<> check_threads(const schema::Process& process, const schema::Area& vdso,
     return {};
 }
 
-// Images that an older version of cairn has taken have no vdso.
-Result<> check_kernel(const schema::Process& process, const std::string& kernel) {
+bool is_running_kernel(const std::string& kernel) {
     utsname running = {};
     ::uname(&running);
-    if (kernel == running.release) return {};
+    return kernel == running.release;
+}
+
+// As memory like any other.
+void keep_special(schema::Process& process) {
+    for (auto& area : process.areas)
+        if (area.kind == schema::AreaKind::vdso || area.kind == schema::AreaKind::vvar)
+            area.kind = schema::AreaKind::anonymous;
+}
+
+// Images that an older version of cairn has taken have no bytes of the vdso.
+Result<> check_kernel(const schema::Process& process, const std::string& kernel) {
+    if (is_running_kernel(kernel)) return {};
+    utsname running = {};
+    ::uname(&running);
     return fail_code(
         ExitCode::refused,
         "process {}: its image, taken by an older version of cairn, has no vdso, so it can be restarted on "
@@ -104,14 +117,16 @@ Result<> check_vdso(const schema::Process& process, const schema::PageRun& run, 
 Result<> keep_old_vdso(schema::Process& process, const ImageReader& reader, const std::string& kernel) {
     static const bool forced = std::getenv("CAIRN_OLD_VDSO") != nullptr;
     const auto vdso = std::ranges::find(process.areas, schema::AreaKind::vdso, &schema::Area::kind);
+    if (vdso == process.areas.end()) {  // the program has unmapped it, and has no use for the data beside it
+        if (!is_running_kernel(kernel)) keep_special(process);
+        return {};
+    }
     if (vdso->pages.empty()) return check_kernel(process, kernel);
     const Fd image = TRY(reader.open_again());
     if (same_as_running(*vdso) && !forced)
         return check_vdso(process, vdso->pages.front(), reader, image.get());
     CHECK_OK(check_threads(process, *vdso, image.get(), kernel));
-    for (auto& area : process.areas)
-        if (area.kind == schema::AreaKind::vdso || area.kind == schema::AreaKind::vvar)
-            area.kind = schema::AreaKind::anonymous;
+    keep_special(process);
     return {};
 }
 

@@ -8,6 +8,7 @@
 #include "capture/hide_stop.h"
 #include "capture/passes/passes.h"
 #include "capture/translation.h"
+#include "common/linker_room.h"
 #include "common/uid.h"
 
 namespace cairn::capture {
@@ -78,7 +79,9 @@ Result<> wait_agent(const Setting& setting, Member& member) {
         member.process->living, member.process->door + offsetof(Door, linker_room)));
     const auto placed = TRY(ptrace::read_object<std::uint32_t>(
         member.process->living, member.process->door + offsetof(Door, placed)));
-    member.raw_ids = placed != 0 || is_go_program(member.process->living);
+    // The linker there runs on a CPU of the simulator's making.
+    if (member.process->simulates) member.linker_room = room_for_everything;
+    member.raw_ids = placed != 0 || member.process->simulates || is_go_program(member.process->living);
     CHECK_OK(collect_identity(*member.process, process, setting.to_program, image));
     add_thread_answers(threads, image);
     CHECK_OK(collect_signals(*member.process, process, setting.to_program, image));

@@ -1,14 +1,29 @@
 // The registers of threads that stand still, and what is made of them before the threads go on.
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 
 #include "capture/collect/filters.h"
 #include "capture/hide_stop.h"
 #include "capture/stop/stopping.h"
+#include "capture/strangers.h"
+#include "common/agent.h"
 #include "common/proc.h"
 #include "common/ptrace/restart_code.h"
 
 namespace cairn::capture {
+namespace {
+
+// A static program that hasn't been given the library by a checkpoint and yet has it: the loader of a program
+// that it simulates has loaded it.
+Result<bool> is_simulator(const StoppedProcess& process) {
+    if (!process.registered || heeds_preload(process.living)) return false;
+    const auto placed =
+        TRY(ptrace::read_object<std::uint32_t>(process.living, process.door + offsetof(Door, placed)));
+    return placed == 0;
+}
+
+}  // namespace
 
 Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
     SeizedThreads& seized = group.threads;
@@ -22,6 +37,8 @@ Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
         return fail_code(ExitCode::refused,
                          "{}: its main thread has exited, and this kernel can't name the others",
                          proc::label(process.pid));
+    process.simulates = TRY(is_simulator(process));
+    if (process.simulates) process.timing_tls = process.rseq_tls = 0;
     auto threads = TRY(proc::tasks(process.pid));
     process.threads.clear();
     for (const pid_t tid : threads) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "capture/go_program.h"
 #include "capture/hide_stop.h"
 #include "capture/stop/stopping.h"
 #include "capture/translation.h"
@@ -23,6 +24,18 @@ pid_t process_of(pid_t tid) {
     return status ? std::atoi((*status)["Tgid"].c_str()) : 0;
 }
 
+// Who makes system calls past the library leaves no notes of how it traces (hijack/trace_notes.h).
+Result<> refuse_without_notes(const StoppedProcess& process) {
+    const auto placed =
+        TRY(ptrace::read_object<std::uint32_t>(process.living, process.door + offsetof(Door, placed)));
+    if (placed == 0 && !process.simulates && !is_go_program(process.living)) return {};
+    return fail_code(
+        ExitCode::refused,
+        "{} traces others by system calls that it makes past libcairn.so (a static program, Go): "
+        "how it does so can't be known, nor saved",
+        proc::label(process.pid));
+}
+
 // The agent is put into the tracing thread when the first of its tracees is met.
 Result<Tracer*> enter_tracer(Stopping& group, Tracked& tracked, pid_t tid) {
     StoppedProcess& process = tracked.process;
@@ -34,6 +47,7 @@ Result<Tracer*> enter_tracer(Stopping& group, Tracked& tracked, pid_t tid) {
             "{} traces others and was stopped by job control: let it go on (fg, kill -CONT {}) before "
             "a checkpoint",
             proc::label(process.pid), process.pid);
+    CHECK_OK(refuse_without_notes(process));
     leave_translations(process);
     hide_stop(process);
     return group.tracers.enter(process, tid);

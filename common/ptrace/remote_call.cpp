@@ -14,13 +14,13 @@
 
 namespace cairn::ptrace {
 
-Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress vdso, std::uint64_t length) {
+Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress code, std::uint64_t length) {
     std::vector<std::byte> text(length);
-    CHECK_OK(read_memory(pid, vdso, text));
+    CHECK_OK(read_memory(pid, code, text));
     constexpr std::array instruction = {std::byte{0x0f}, std::byte{0x05}};
     const auto found = std::ranges::search(text, instruction);
-    if (found.empty()) return fail("no system call instruction in the vdso of {}", pid);
-    return vdso + static_cast<std::uint64_t>(found.begin() - text.begin());
+    if (found.empty()) return fail("no system call instruction at {:#x} of {}", code, pid);
+    return code + static_cast<std::uint64_t>(found.begin() - text.begin());
 }
 
 Result<std::int64_t> remote_call(pid_t tid, ProgramAddress syscall_at, long number,

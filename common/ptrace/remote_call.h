@@ -11,8 +11,8 @@
 
 namespace cairn::ptrace {
 
-// The address of a `syscall` instruction in [vdso].
-[[nodiscard]] Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress vdso, std::uint64_t length);
+// The address of a `syscall` instruction in these bytes of its memory: [vdso] has some.
+[[nodiscard]] Result<ProgramAddress> find_syscall(pid_t pid, ProgramAddress code, std::uint64_t length);
 
 // Makes one system call in a stopped thread; its registers are lost. It stops behind the call without a
 // signal: a trap would put an action of SIGTRAP's to its default if that is to be ignored (force_sig).

@@ -122,8 +122,8 @@ void collect_thread(AgentThread* self) {
     self->timerslack = static_cast<std::uint64_t>(call(SYS_prctl, PR_GET_TIMERSLACK));
     std::int64_t before = 0;
     // A program that doesn't load the library has no such variable, and perhaps no thread pointer either.
-    if (const std::int64_t offset = reinterpret_cast<const Door*>(self->door)->cpu_tls; offset != 0)
-        asm("mov %%fs:(%1), %0" : "=r"(before) : "r"(offset));
+    const std::int64_t offset = reinterpret_cast<const Door*>(self->door)->cpu_tls;
+    if (offset != 0 && self->no_variables == 0) asm("mov %%fs:(%1), %0" : "=r"(before) : "r"(offset));
     self->cpu_ns = before + cpu_time(CLOCK_THREAD_CPUTIME_ID);
     call(SYS_get_mempolicy, &self->memory_policy, self->memory_nodes, max_memory_nodes, 0, 0);
     self->keys = self->ask_keys != 0 ? keys_in(thread_keyring) : 0;
@@ -521,16 +521,16 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_take(Door* d
 extern "C" [[gnu::visibility("hidden")]] Door cairn_door;
 Door cairn_door;
 
-// Where the Door and the two entries are, for who has only the file: relative to the first of these words
+// Where the Door and the agent's entries are, for who has only the file: relative to the first of these words
 // (capture/own_library.cpp). A capture that places the library into a program which doesn't load it has no
 // loader that would relocate it: nothing that the agent runs may need that.
 asm(R"(
     .pushsection .note.cairn, "a", @note
     .balign 4
-    .long 6, 24, 1
+    .long 6, 40, 1
     .asciz "CAIRN"
     .balign 4
-1:  .quad cairn_door - 1b, cairn_agent_entry - 1b, cairn_agent_finish - 1b
+1:  .quad cairn_door - 1b, cairn_agent_entry - 1b, cairn_agent_finish - 1b, cairn_agent_park - 1b, cairn_agent_take - 1b
     .popsection
 )");
 

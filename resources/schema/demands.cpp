@@ -52,8 +52,6 @@ Result<> check_process(const Process& process, std::set<ProgramId>& ids) {
     for (const auto& filter : process.filters)
         if (filter.code.empty() || filter.code.size() % sizeof(sock_filter) != 0)
             return fail("process {}: a seccomp filter of {} bytes", process.pid, filter.code.size());
-    if (std::ranges::find(process.areas, AreaKind::vdso, &schema::Area::kind) == process.areas.end())
-        return fail("process {}: no vdso in the image", process.pid);
     return check_infos(process, process.pending);
 }
 

@@ -13,6 +13,7 @@
 #include "common/proc.h"
 #include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
+#include "restart/old_vdso.h"
 #include "restart/rebuild/parameters.h"
 #include "restart/rebuild/tracee.h"
 
@@ -88,8 +89,10 @@ Result<> place_special(const Rebuilding& rebuilding, const std::vector<proc::Map
         placement.vdso = saved->start;
         return {};
     }
+    placement.unmaps_special = old_vdso(*rebuilding.process) == nullptr;
     // They lie side by side, as the vdso needs it: it reaches the others by their distance.
-    placement.special = TRY(find_special_place(*rebuilding.process, lines, vdso->end - special->start));
+    placement.special_size = vdso->end - special->start;
+    placement.special = TRY(find_special_place(*rebuilding.process, lines, placement.special_size));
     placement.vdso = placement.special + (vdso->start - special->start);
     return {};
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "common/agent.h"
 #include "common/fd.h"
 #include "common/ptrace/remote_call.h"
 #include "common/ptrace/thread.h"
@@ -59,6 +60,22 @@ Result<> ignore_traps(const Rebuilding& rebuilding, ProgramAddress call_at) {
         0, sizeof(std::uint64_t)};
     auto done = TRY(ptrace::remote_call(rebuilding.pid, call_at, SYS_rt_sigaction, arguments));
     if (done != 0) return fail("process {}: SIGTRAP can't be ignored again", rebuilding.process->pid);
+    return {};
+}
+
+// The same in libcairn.so, which every process has, for who has unmapped the vdso: where the agent sleeps.
+Result<ProgramAddress> find_call_in_library(const Rebuilding& rebuilding) {
+    constexpr std::uint64_t length = 64;
+    const auto park = TRY(
+        ptrace::read_object<std::uint64_t>(rebuilding.pid, rebuilding.process->door + offsetof(Door, park)));
+    return ptrace::find_syscall(rebuilding.pid, ProgramAddress(park), length);
+}
+
+Result<> unmap_vdso(const Rebuilding& rebuilding, ProgramAddress call_at) {
+    const auto& placement = rebuilding.placement;
+    const std::array<std::uint64_t, 2> all = {placement.special.value(), placement.special_size};
+    const auto unmapped = TRY(ptrace::remote_call(rebuilding.pid, call_at, SYS_munmap, all));
+    if (unmapped != 0) return fail("process {}: its vdso can't be unmapped", rebuilding.process->pid);
     return {};
 }
 
@@ -123,13 +140,17 @@ Result<> set_threads(const Rebuilding& rebuilding) {
     const schema::Process& process = *rebuilding.process;
     const pid_t pid = rebuilding.pid;
     // The main thread unmaps the restorer, by the vdso in its place; it is the last to get its registers.
-    const auto call_at = TRY(find_call(rebuilding));
+    auto call_at = TRY(find_call(rebuilding));
     CHECK_OK(set_cpu_time(rebuilding));
     CHECK_OK(ignore_traps(rebuilding, call_at));
     // They are in the restorer's memory, so it is still there; what is called from here on is judged by them.
     CHECK_OK(install_filters(process, rebuilding.thread_ids, rebuilding.placement.filters, call_at));
     for (std::size_t i = 1; i < rebuilding.thread_ids.size(); ++i) CHECK_OK(set_thread(rebuilding, i));
     CHECK_OK(unmap_restorer(rebuilding, call_at));
+    if (rebuilding.placement.unmaps_special) {
+        call_at = TRY(find_call_in_library(rebuilding));
+        CHECK_OK(unmap_vdso(rebuilding, call_at));
+    }
     if (!process.threads[0].leader_dead) {
         auto done = set_thread(rebuilding, 0);
         if (done && has_pending_trap(process)) ::syscall(SYS_tgkill, pid, pid, SIGTRAP);

@@ -15,14 +15,14 @@ namespace {
 
 // Where a special mapping that the fresh program has at `line` belongs.
 Result<ProgramAddress> place_of(const schema::Process& process, const std::vector<proc::MapLine>& lines,
-                                const proc::MapLine& line, ProgramAddress special) {
-    if (special.known()) {
-        const auto first = std::ranges::find_if(lines, [](const auto& each) { return is_special(each); });
-        return special + (line.start - first->start);
-    }
+                                const proc::MapLine& line, const Placement& placement) {
     const auto area = std::ranges::find_if(process.areas, [&](const auto& each) {
         return is_special(each) && each.name == line.name && each.end - each.start == line.end - line.start;
     });
+    if (placement.special.known() && area == process.areas.end()) {
+        const auto first = std::ranges::find_if(lines, [](const auto& each) { return is_special(each); });
+        return placement.special + (line.start - first->start);
+    }
     if (area == process.areas.end())
         return fail_code(ExitCode::refused, "process {}: the image has no {} of {} bytes", process.pid,
                          line.name, line.end - line.start);
@@ -44,7 +44,7 @@ Result<std::vector<restorer::Move>> add_old_mappings(ParameterBlock& block, cons
             unmap.push_back({line.start.value(), length});
             continue;
         }
-        const auto to = TRY(place_of(process, lines, line, placement.special));
+        const auto to = TRY(place_of(process, lines, line, placement));
         moves.push_back({line.start.value(), staging.value(), to.value(), length});
         staging += length;
     }

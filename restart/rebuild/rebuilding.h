@@ -37,7 +37,9 @@ struct Placement {
     std::uint64_t size = 0;
     ProgramAddress params;                // restorer::Params
     ProgramAddress staging;               // a free place for the kernel's special mappings, on their way
-    ProgramAddress special;               // where they stay if the image has those of another kernel
+    ProgramAddress special;               // where they stay if the image has those of another kernel, or none
+    std::uint64_t special_size = 0;       // with what lies between them
+    bool unmaps_special = false;          // the program has unmapped the vdso: what is there goes last of all
     ProgramAddress vdso;                  // where the running kernel's vdso comes to lie
     ProgramAddress reader_spaces;         // free places for those who read pages (restorer::reader_space)
     ProgramAddress attach;                // a free place for the largest System V segment

@@ -24,7 +24,8 @@ Result<> set_thread_cpu_time(const Rebuilding& rebuilding, const schema::Thread&
                              const ptrace::Registers& registers) {
     const auto offset = TRY(ptrace::read_object<std::int64_t>(
         rebuilding.pid, rebuilding.process->door + offsetof(Door, cpu_tls)));
-    if (offset == 0) return {};
+    // Without a place for notes there is none for this, whatever the library says (capture/group.h).
+    if (offset == 0 || rebuilding.process->timing_tls == 0) return {};
     // "time on a processor, time waiting for one, slices", ns
     const auto text = proc::read_file(fmt::format("/proc/{}/task/{}/schedstat", rebuilding.pid, tid));
     const std::int64_t used = text ? std::atoll(text->c_str()) : 0;

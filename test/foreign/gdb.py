@@ -36,9 +36,9 @@ def compiled(t, source, *options):
 
 
 class Gdb:
-    def __init__(self, t, *options):
+    def __init__(self, t, *options, command=None):
         self.t = t
-        self.program = t.launch(["gdb", "-q", "-nx", *options, "--args", "./debugged"], env={"DEBUGINFOD_URLS": ""})
+        self.program = t.launch(command or ["gdb", "-q", "-nx", *options, "--args", "./debugged"], env={"DEBUGINFOD_URLS": ""})
         self.program.expect(r"\(gdb\) ")
         for setting in ("pagination off", "confirm off", "style enabled off", "width 0", "breakpoint pending on"):
             self.say(f"set {setting}")
