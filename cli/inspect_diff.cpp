@@ -105,16 +105,22 @@ class View {
     }
 
     // Runs of pages are [address, length, offset in the image, hash]: how much there is, and whether it is
-    // the same.
+    // the same, whoever's image has it.
     void digest(json& area) const {
+        std::vector<json> runs = area["pages"];
+        if (area.contains("borrowed"))
+            for (const json& part : area["borrowed"])
+                runs.insert(runs.end(), part["pages"].begin(), part["pages"].end());
+        std::ranges::sort(runs, {}, [](const json& run) { return run.at(0).get<std::uint64_t>(); });
         std::uint64_t stored = 0, hash = 0;
-        for (const json& run : area["pages"]) {
+        for (const json& run : runs) {
             stored += run.at(1).get<std::uint64_t>();
             hash = hash * 31 + run.at(0).get<std::uint64_t>() + run.at(3).get<std::uint64_t>();
         }
         area["stored"] = stored;
         area["content"] = fmt::format("{:016x}", hash);
-        if (!all_) area.erase("pages");
+        if (!all_)
+            for (const char* name : {"pages", "borrowed"}) area.erase(name);
     }
 
     [[nodiscard]] json of_process(const json& process) const {

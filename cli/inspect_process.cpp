@@ -39,6 +39,11 @@ std::string area_words(const schema::Area& area) {
     add(area.no_huge, "no huge");
     add(area.mergeable, "mergeable");
     add(area.droppable, "droppable");
+    for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>())) {
+        std::uint64_t bytes = 0;
+        for (const auto& run : part.pages) bytes += run.length;
+        add(true, fmt::format("{} of {}'s", human_size(bytes), part.from));
+    }
     add(!area.guards.empty(), fmt::format("{} guards", area.guards.size()));
     return words;
 }

@@ -53,12 +53,14 @@ Result<> open_image(const ImageReader& image, int place) {
     return {};
 }
 
-// Everything but the exec. From install() on every number may be the program's: no owner of a descriptor of
+// From install() on every number may be the program's: no owner of a descriptor of
 // ours may end behind it.
 Result<> arrange(const schema::Process& process, const ImageReader& image, const Arrival& arrival) {
-    take_foreground(process, arrival);
     CHECK_OK(open_image(image, arrival.image_place));
-    CHECK_OK(arrival.objects.install(process, kept_open(process, arrival), arrival.to_kernel));
+    return arrival.objects.install(process, kept_open(process, arrival), arrival.to_kernel);
+}
+
+Result<> hide_io_uring(const schema::Process& process) {
     if (const int problem = process.io_uring_off ? turn_io_uring_off() : 0; problem != 0)
         return fail("was launched with --io-uring=enosys, and no seccomp filter can be had: {}",
                     std::strerror(problem));
@@ -70,7 +72,10 @@ Result<> arrange(const schema::Process& process, const ImageReader& image, const
 void become(std::size_t index, const Arrival& arrival, Stage& stage) {
     stage.await(index);
     const auto& process = arrival.computation.processes[index];
-    if (auto done = arrange(process, arrival.computation.images[index], arrival); !done) {
+    take_foreground(process, arrival);
+    auto done = arrange(process, arrival.computation.images[index], arrival);
+    if (done) done = hide_io_uring(process);
+    if (!done) {
         stage.report(index, done.error().what);
         ::_exit(127);
     }
@@ -92,6 +97,10 @@ void become(std::size_t index, const Arrival& arrival, Stage& stage) {
     stage.report(index, fmt::format("{} can't be executed: {}", path_of(arrival.index, process.executable),
                                     std::strerror(errno)));
     ::_exit(127);
+}
+
+Result<> arrange_descriptors(std::size_t index, const Arrival& arrival) {
+    return arrange(arrival.computation.processes[index], arrival.computation.images[index], arrival);
 }
 
 std::string path_of(const ObjectIndex& index, std::int64_t object) {

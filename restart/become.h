@@ -31,6 +31,10 @@ struct Arrival {
 // reported to the tool by the stage.
 [[noreturn]] void become(std::size_t index, const Arrival& arrival, Stage& stage);
 
+// All of this but the exec, in a process that stands in for this one: its descriptors are then what the
+// program's own are right behind its exec.
+[[nodiscard]] Result<> arrange_descriptors(std::size_t index, const Arrival& arrival);
+
 // The path of an object, for messages and for files that the process opens by itself.
 [[nodiscard]] std::string path_of(const ObjectIndex& index, std::int64_t object);
 

@@ -49,7 +49,7 @@ Result<int> restart(Options options) {
     auto spaces = TRY(pass::spaces(options, computation, plan, meeting, checked.opening.floor));
     auto objects = TRY(pass::open(options, computation, std::move(checked), spaces, meeting, notes));
     auto forest = TRY(pass::forest(computation, plan, spaces, objects, notes));
-    auto rebuilt = TRY(pass::rebuild(computation, spaces, objects, meeting, std::move(forest)));
+    auto rebuilt = TRY(pass::rebuild(computation, plan, spaces, objects, meeting, std::move(forest)));
     auto ready = TRY(pass::barrier(computation, spaces, objects, meeting, std::move(rebuilt), notes));
     auto running =
         TRY(pass::go(options, computation, plan, objects, meeting, std::move(ready), ignored, notes));

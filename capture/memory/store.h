@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "capture/memory/areas.h"
+#include "capture/memory/borrow.h"
 #include "capture/report.h"
 #include "common/image/writer.h"
 
@@ -19,7 +21,8 @@ struct StoreJob {
     ImageWriter* writer = nullptr;
     schema::Area* area = nullptr;  // its pages are filled in
     ProgramRange range;
-    std::string label;  // for progress
+    std::string label;               // for progress
+    std::optional<Lender> lender{};  // pages that are the same there are not stored again
 };
 
 // Stores all jobs with two threads. Pages of zeros in anonymous memory are left out. Reports progress. The

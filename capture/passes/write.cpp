@@ -2,6 +2,9 @@
 // the disk.
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -20,11 +23,14 @@
 namespace cairn::capture {
 namespace {
 
+// How much of all is written.
+struct Amount {
+    std::uint64_t already = 0, total = 0;
+};
+
 // So many images at a time are open as descriptors can be spared for. The jobs of an image stand together.
-Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter) {
+Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter, Amount& amount) {
     constexpr std::size_t most = 128;
-    std::uint64_t total = 0, already = 0;
-    for (const auto& job : jobs) total += job.range.length();
     for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
         std::set<ImageWriter*> open;
         std::uint64_t bytes = 0;
@@ -34,28 +40,61 @@ Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter)
         }
         for (auto* writer : open) CHECK_OK(writer->unpark());
         const auto first = jobs.begin() + static_cast<std::ptrdiff_t>(begin);
-        CHECK_OK(
-            store_pages({first, jobs.begin() + static_cast<std::ptrdiff_t>(end)}, reporter, already, total));
+        CHECK_OK(store_pages({first, jobs.begin() + static_cast<std::ptrdiff_t>(end)}, reporter,
+                             amount.already, amount.total));
         for (auto* writer : open) writer->park();
-        already += bytes;
+        amount.already += bytes;
     }
     return {};
 }
 
-Result<> store_memory(const ObjectTable& objects, Drafts& drafts, Reporter& reporter) {
+// The draft of the process's parent, from which it may have memory since a fork; null: none.
+const Draft* parent_of(const Drafts& drafts, const Draft& child) {
+    const auto parent = std::ranges::find_if(
+        drafts, [&](const Draft& draft) { return draft.member->image.pid == child.member->image.ppid; });
+    const bool lends = parent != drafts.end() && &*parent != &child && parent->snapshot != nullptr &&
+                       parent->member->image.executable == child.member->image.executable;
+    return lends ? &*parent : nullptr;
+}
+
+std::size_t generations_above(const Drafts& drafts, const Draft* draft) {
+    std::size_t count = 0;
+    while ((draft = parent_of(drafts, *draft)) != nullptr) ++count;
+    return count;
+}
+
+Result<std::vector<StoreJob>> jobs_of(const Drafts& drafts, Draft& draft) {
     std::vector<StoreJob> jobs;
+    const Draft* parent = parent_of(drafts, draft);
+    for (auto& area : draft.member->image.areas) {
+        const bool early = std::ranges::any_of(draft.early, [&](const auto& other) {
+            return other.start <= area.start && area.end <= other.end;
+        });
+        if (early || !stored_in_image(area)) continue;
+        const auto before = jobs.size();
+        CHECK_OK(add_jobs(draft, draft.snapshot->pid(), area, jobs));
+        const auto* lent = parent == nullptr ? nullptr : same_area(parent->member->image.areas, area);
+        if (lent == nullptr) continue;
+        for (auto i = before; i < jobs.size(); ++i)
+            jobs[i].lender = Lender{parent->member->image.pid, parent->snapshot->pid(), lent};
+    }
+    return jobs;
+}
+
+// Parents come before their children, which name pages that their parents have stored.
+Result<> store_memory(const ObjectTable& objects, Drafts& drafts, Reporter& reporter) {
+    for (auto& draft : drafts)
+        if (draft.snapshot != nullptr) CHECK_OK(make_draft_areas(draft, draft.snapshot->pid(), objects));
+    std::map<std::size_t, std::vector<StoreJob>> rounds;
+    Amount amount;
     for (auto& draft : drafts) {
         if (draft.snapshot == nullptr) continue;  // written already
-        CHECK_OK(make_draft_areas(draft, draft.snapshot->pid(), objects));
-        for (auto& area : draft.member->image.areas) {
-            const bool early = std::ranges::any_of(draft.early, [&](const auto& other) {
-                return other.start <= area.start && area.end <= other.end;
-            });
-            if (early || !stored_in_image(area)) continue;
-            CHECK_OK(add_jobs(draft, draft.snapshot->pid(), area, jobs));
-        }
+        auto jobs = TRY(jobs_of(drafts, draft));
+        for (const auto& job : jobs) amount.total += job.range.length();
+        auto& round = rounds[generations_above(drafts, &draft)];
+        std::ranges::move(jobs, std::back_inserter(round));
     }
-    CHECK_OK(store_in_batches(jobs, reporter));
+    for (const auto& [number, jobs] : rounds) CHECK_OK(store_in_batches(jobs, reporter, amount));
     for (auto& draft : drafts) draft.snapshot.reset();
     return {};
 }

@@ -26,6 +26,24 @@ template Result<> check_runs(const ImageReader&, const std::vector<schema::Objec
 
 namespace {
 
+// Whether the other image has them is seen when they are read.
+Result<> check_borrowed(const ImageReader& reader, const schema::Area& area) {
+    for (const auto& part : *area.borrowed) {
+        ProgramAddress at = area.start;
+        for (const auto& run : part.pages) {
+            if (run.at < at || run.at > area.end || run.length > area.end - run.at || run.length == 0 ||
+                run.at % image_page != 0 || run.length % image_page != 0 || run.offset % image_page != 0)
+                return fail_code(
+                    ExitCode::damaged,
+                    "image {}: pages of process {} at {:#x} ({} bytes) don't lie in order within "
+                    "{:#x}-{:#x}",
+                    reader.path(), part.from, run.at, run.length, area.start, area.end);
+            at = run.at + run.length;
+        }
+    }
+    return {};
+}
+
 Result<> check_areas(const ImageReader& reader, const schema::Process& process) {
     ProgramAddress at;
     for (const schema::Area& area : process.areas) {
@@ -36,6 +54,7 @@ Result<> check_areas(const ImageReader& reader, const schema::Process& process) 
                              reader.path(), area.start, area.end);
         at = area.end;
         CHECK_OK(check_runs(reader, area.pages, area.start, area.end));
+        if (area.borrowed) CHECK_OK(check_borrowed(reader, area));
         for (const auto& [address, length] : area.guards)
             if (address % image_page != 0 || length % image_page != 0 || address < area.start ||
                 address > area.end || length > area.end - address)

@@ -78,6 +78,12 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(mask);
 }
 
+template <Struct<Borrowed> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(from);
+    CAIRN_FIELD(pages);
+}
+
 template <Struct<Area> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(start);
@@ -104,6 +110,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(object);
     CAIRN_FIELD(name);
     CAIRN_FIELD(pages);
+    CAIRN_FIELD(borrowed);
     CAIRN_FIELD(guards);
 }
 

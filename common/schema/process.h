@@ -105,6 +105,12 @@ struct RunOf {
 using PageRun = RunOf<ProgramAddress>;
 using ObjectRun = RunOf<std::uint64_t>;  // of an object that has contents: the offset in it
 
+// Pages that a process has in common with another one since a fork: that one's image has them.
+struct Borrowed {
+    ProgramId from;              // whose image, pFROM.image in the same folder
+    std::vector<PageRun> pages;  // at the same addresses as there
+};
+
 struct Area {
     ProgramAddress start, end;
     std::int32_t prot = 0;  // PROT_*
@@ -122,6 +128,7 @@ struct Area {
     std::int64_t object = -1;  // schema::Object id: the file or the memory object
     std::string name;          // as in /proc/PID/maps, "" for none
     std::vector<PageRun> pages;
+    std::optional<std::vector<Borrowed>> borrowed;  // beside `pages`; none: nothing
     std::vector<std::pair<ProgramAddress, std::uint64_t>>
         guards;  // address, length of guard regions (MADV_GUARD_INSTALL)
 };

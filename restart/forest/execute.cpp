@@ -129,6 +129,8 @@ class Executing {
         if (shared_.how.exact_ids)
             for (const Process& process : plan_.processes)
                 if (process.exact) shared_.reserved.push_back(kernel_id_of_same_number(process.id));
+        shared_.reserved.insert(shared_.reserved.end(), shared_.how.reserved.begin(),
+                                shared_.how.reserved.end());
         std::ranges::sort(shared_.reserved);
         for (const Node& node : plan_.nodes)
             if (node.zombie && node.exit_signal != SIGCHLD && node.exit_signal > 0)

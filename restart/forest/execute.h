@@ -17,6 +17,8 @@ struct Execution {
     // Exact: each process gets its old pid (clone3(2) set_tid, since Linux 5.5: needs CAP_CHECKPOINT_RESTORE
     // or CAP_SYS_ADMIN in the pid namespace). Else any pid, and Forest::made is the id map.
     bool exact_ids = false;
+    // Exact: ids that nobody of the forest may have, for they are somebody's who is born later.
+    std::vector<KernelId> reserved;
     // For the whole forest. When it passes, all is killed and the error says who waits for what.
     std::chrono::milliseconds deadline{30'000};
     // Called in each process that lives on, when its ids are final; it must not return. All signals are open

@@ -52,6 +52,8 @@ Result<Forest> forest(const Computation& computation, const Plan& plan, const Sp
     const pid_t tool = ::getpid();
     forest::Execution how;
     how.exact_ids = spaces.exact_ids;
+    if (spaces.exact_ids)
+        for (const auto& [heir, parent] : plan.heirs) how.reserved.push_back(kernel_id_of_same_number(heir));
     how.become = [&](const forest::Node& node) {
         ::prctl(PR_SET_PTRACER, tool);  // an orphan is no descendant of ours: yama would refuse
         for (const auto i : computation.living)

@@ -7,12 +7,14 @@
 #include "common/error.h"
 #include "restart/computation.h"
 #include "restart/forest/plan.h"
+#include "restart/heirs/find.h"
 
 namespace cairn::restart::pass {
 
 struct Plan {
     std::vector<forest::Node> nodes;
     forest::Plan steps;
+    Heirs heirs;  // they are none of the steps'
 };
 
 // `ignored`: the signals that were ignored when the restart began (ignored_signals()). The launched programs

@@ -12,6 +12,7 @@
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
 #include "restart/become.h"
+#include "restart/heirs/stand_in.h"
 #include "restart/rebuild/advance.h"
 #include "restart/rebuild/enter.h"
 #include "restart/rebuild/memory_plan.h"
@@ -31,26 +32,54 @@ std::vector<KernelId> stopped_children(const Computation& computation, const For
     return result;
 }
 
-Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const Spaces& spaces, bool lazy,
-                                          const Forest& forest) {
+Result<pid_t> seize(const schema::Process& process, const Forest& forest) {
+    const pid_t pid = forest.kernel_id(process.pid).number();
+    constexpr unsigned options =
+        PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL;
+    if (auto done = ptrace::seize(pid, options); !done)
+        return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));
+    return pid;
+}
+
+// What an heir has by its birth. All of a family's memory comes eagerly: what is missing at a birth would
+// come twice.
+MemoryPlan plan_memory_of(const Computation& computation, const Heirs& heirs, const schema::Process& process,
+                          MemoryWishes wishes) {
+    const auto heir = heirs.find(process.pid);
+    const bool bears =
+        std::ranges::any_of(heirs, [&](const auto& each) { return each.second == process.pid; });
+    if (bears || heir != heirs.end()) wishes.lazy = false;
+    if (heir == heirs.end()) return plan_memory(process, wishes);
+    const auto parent = std::ranges::find(computation.processes, heir->second, &schema::Process::pid);
+    return plan_memory(process, wishes, inherited_areas(process, *parent));
+}
+
+void tell_of_heirs(const Heirs& heirs, std::vector<Rebuilding>& all) {
+    std::map<ProgramId, std::size_t> place_of;
+    for (std::size_t i = 0; i < all.size(); ++i) place_of[all[i].process->pid] = i;
+    for (const auto& [heir, parent] : heirs)
+        all[place_of.at(parent)].heirs.emplace_back(place_of.at(heir), heir);
+}
+
+Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const Heirs& heirs,
+                                          const Spaces& spaces, bool lazy, const Forest& forest) {
     const auto wishes = memory_wishes_here(lazy);
     std::vector<Rebuilding> all;
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
-        const pid_t pid = forest.kernel_id(process.pid).number();
-        if (auto done = ptrace::seize(pid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
-            !done)
-            return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));
         Rebuilding one;
-        one.pid = pid;
+        one.is_heir = heirs.contains(process.pid);
+        if (!one.is_heir) one.pid = TRY(seize(process, forest));
         one.process = &process;
         one.image_path = computation.images[i].path();
+        one.folder = computation.directory;
         one.translation = {spaces.to_kernel, &spaces.regions.owners().ipc, spaces.clock_shift};
-        one.memory = plan_memory(process, wishes);
+        one.memory = plan_memory_of(computation, heirs, process, wishes);
         one.told_children = stopped_children(computation, forest, process, true);
         one.untold_child = !stopped_children(computation, forest, process, false).empty();
         all.push_back(std::move(one));
     }
+    tell_of_heirs(heirs, all);
     return all;
 }
 
@@ -84,17 +113,18 @@ Result<std::unique_ptr<pages::Service>> start_page_server(const Computation& com
 // Traps, stops and ends of all tracees, until every process is complete.
 class Rebuilder {
   public:
-    Rebuilder(const Computation& computation, const Spaces& spaces, const Objects& objects, Rebuilt& rebuilt)
+    Rebuilder(const Computation& computation, const Plan& plan, const Spaces& spaces, const Objects& objects,
+              Rebuilt& rebuilt)
         : computation_(computation),
           spaces_(spaces),
           objects_(objects),
           rebuilt_(rebuilt),
-          index_(index_objects(computation.objects.objects)) {
-        for (std::size_t i = 0; i < rebuilt.processes.size(); ++i) {
-            const pid_t pid = rebuilt.processes[i].pid;
-            number_of_[pid] = i;
-            process_of_[pid] = pid;
-        }
+          index_(index_objects(computation.objects.objects)),
+          stand_ins_(spaces.avoid),
+          arrival_{computation,    plan.nodes,       index_, objects.set, objects.image_place.get(),
+                   spaces.regions, spaces.to_kernel, false} {
+        for (std::size_t i = 0; i < rebuilt.processes.size(); ++i)
+            if (!rebuilt.processes[i].is_heir) know(rebuilt.processes[i].pid, i);
     }
 
     Result<> run() {
@@ -117,10 +147,51 @@ class Rebuilder {
             if (happening.event == Event::ended) return {};
             auto status = proc::status(happening.tid, happening.tid);
             const pid_t leader = status ? std::atoi((*status)["Tgid"].c_str()) : 0;
+            if (leader == happening.tid && !number_of_.contains(leader)) return born(leader);
             if (!number_of_.contains(leader)) return {};
             process = process_of_.emplace(happening.tid, leader).first;
         }
         return number_of_.at(process->second);
+    }
+
+    void know(pid_t pid, std::size_t number) {
+        number_of_[pid] = number;
+        process_of_[pid] = pid;
+    }
+
+    // Of a process that nobody has heard of: an heir, which says itself which one.
+    std::optional<std::size_t> born(pid_t pid) {
+        const auto stat = proc::stat(pid);
+        const auto parent = stat ? number_of_.find(stat->ppid) : number_of_.end();
+        if (parent == number_of_.end()) return {};
+        const auto& bearer = rebuilt_.processes[parent->second];
+        const auto which = ptrace::read_object<std::uint32_t>(
+            pid, bearer.placement.params + offsetof(restorer::Params, born));
+        if (!which || *which == 0 || *which > bearer.heirs.size()) return {};
+        const auto [number, id] = bearer.heirs[*which - 1];
+        auto& heir = rebuilt_.processes[number];
+        heir.pid = pid;
+        rebuilt_.forest.processes->made.emplace(id, KernelId(pid));
+        know(pid, number);
+        return number;
+    }
+
+    Result<> enter_heir(Rebuilding& heir, std::size_t number) {
+        if (!spaces_.exact_ids)
+            CHECK_OK(rebuilt_.forest.bound_ids->bind(heir.process->pid, KernelId(heir.pid)));
+        const auto index = computation_.living[number];
+        auto stand_in = stand_ins_.start([&] {
+            const auto done = arrange_descriptors(index, arrival_);
+            if (!done) rebuilt_.forest.stage.report(index, done.error().what);
+            return done.has_value();
+        });
+        if (!stand_in) {
+            const auto why = rebuilt_.forest.stage.reported(index);
+            return fail("process {} ({}): {}", heir.process->pid, heir.process->name,
+                        why.empty() ? stand_in.error().what : why);
+        }
+        heir.stand_in = std::move(*stand_in);
+        return enter_born(heir, inherited(*heir.process));
     }
 
     Result<> act_on(const Happening& happening, std::size_t number) {
@@ -129,6 +200,7 @@ class Rebuilder {
             case Event::execed:
                 return enter(one, inherited(*one.process));
             case Event::trapped: {
+                if (one.is_heir && one.stand_in.pid == 0) return enter_heir(one, number);
                 const bool complete = TRY(trapped(one));
                 if (complete) ++complete_;
                 return {};
@@ -170,6 +242,8 @@ class Rebuilder {
     const Objects& objects_;
     Rebuilt& rebuilt_;
     const ObjectIndex index_;
+    StandIns stand_ins_;
+    const Arrival arrival_;
     std::map<pid_t, std::size_t> number_of_;  // of each process, in Rebuilt::processes
     std::map<pid_t, pid_t> process_of_;       // of each thread that has been heard of
     std::size_t complete_ = 0;
@@ -177,14 +251,14 @@ class Rebuilder {
 
 }  // namespace
 
-Result<Rebuilt> rebuild(const Computation& computation, const Spaces& spaces, Objects& objects,
-                        const Meeting& meeting, Forest forest) {
+Result<Rebuilt> rebuild(const Computation& computation, const Plan& plan, const Spaces& spaces,
+                        Objects& objects, const Meeting& meeting, Forest forest) {
     Rebuilt rebuilt{nullptr, std::move(forest), {}};
     CHECK_OK(objects.set.open_processes(spaces.to_kernel));
-    rebuilt.processes = TRY(seize_all(computation, spaces, objects.lazy, rebuilt.forest));
+    rebuilt.processes = TRY(seize_all(computation, plan.heirs, spaces, objects.lazy, rebuilt.forest));
     rebuilt.pages = TRY(start_page_server(computation, spaces, meeting.session().pages(), rebuilt.processes));
     for (const auto i : computation.living) rebuilt.forest.stage.release(i);
-    CHECK_OK(Rebuilder(computation, spaces, objects, rebuilt).run());
+    CHECK_OK(Rebuilder(computation, plan, spaces, objects, rebuilt).run());
     return rebuilt;
 }
 

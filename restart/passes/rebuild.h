@@ -23,7 +23,7 @@ struct Rebuilt {
     std::vector<Rebuilding> processes;  // in the order of Computation::living
 };
 
-[[nodiscard]] Result<Rebuilt> rebuild(const Computation& computation, const Spaces& spaces, Objects& objects,
-                                      const Meeting& meeting, Forest forest);
+[[nodiscard]] Result<Rebuilt> rebuild(const Computation& computation, const Plan& plan, const Spaces& spaces,
+                                      Objects& objects, const Meeting& meeting, Forest forest);
 
 }  // namespace cairn::restart::pass

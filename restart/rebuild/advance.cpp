@@ -46,6 +46,7 @@ constexpr StepWords step_words[] = {
     {restorer::step_undo, "promising again to undo what was done to System V semaphores (SEM_UNDO)", true},
     {restorer::step_ring_buffers, "registering the buffers of the io_uring (`ulimit -l`?) at descriptor",
      true},
+    {restorer::step_birth, "the birth of a child that shares memory, with the id", true},
     {restorer::step_notify, "asking for a notification (mq_notify) by the descriptor", true},
 };
 

@@ -154,8 +154,12 @@ Result<> place_code(pid_t pid, const Placement& placement, const std::vector<pro
 }  // namespace
 
 Result<> enter(Rebuilding& rebuilding, const Inherited& inherited) {
+    CHECK_OK(settle_exec(rebuilding.pid));
+    return enter_born(rebuilding, inherited);
+}
+
+Result<> enter_born(Rebuilding& rebuilding, const Inherited& inherited) {
     const pid_t pid = rebuilding.pid;
-    CHECK_OK(settle_exec(pid));
     const auto lines = TRY(proc::maps(pid, false));
     auto& placement = rebuilding.placement;
     placement = TRY(find_placement(rebuilding, inherited, lines));

@@ -8,6 +8,8 @@ namespace cairn::restart {
 
 // At the exec stop. From here on the process says by traps how far it is (advance.h).
 [[nodiscard]] Result<> enter(Rebuilding& rebuilding, const Inherited& inherited);
+// The same with an heir, at the trap behind its birth.
+[[nodiscard]] Result<> enter_born(Rebuilding& rebuilding, const Inherited& inherited);
 
 // Sets the restorer going at its entry `rebuild`, or `go` for the second half (restorer::Entries).
 enum class RestorerEntry { rebuild, go };

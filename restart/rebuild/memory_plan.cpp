@@ -21,6 +21,9 @@ constexpr std::uint32_t runs_per_unit = 64;
 std::uint64_t filled(const schema::Area& area) {
     std::uint64_t bytes = 0;
     for (const auto& run : area.pages) bytes += run.length;
+    if (area.borrowed)
+        for (const auto& part : *area.borrowed)
+            for (const auto& run : part.pages) bytes += run.length;
     return bytes;
 }
 
@@ -39,31 +42,55 @@ std::uint32_t huge_page_at(const std::vector<schema::PageRun>& runs, std::size_t
 // Others are small, or have to be there: locked memory is, a stack grows, a child of a fork would find zeros.
 bool can_be_lazy(const schema::Area& area) {
     return area.kind == schema::AreaKind::anonymous && !area.locked && !area.grows_down &&
-           !area.wipe_on_fork && area.guards.empty() && filled(area) >= worth_watching;
+           !area.wipe_on_fork && area.guards.empty() && !area.borrowed && filled(area) >= worth_watching;
 }
 
-void add_units(const schema::Area& area, bool watched, bool huge, MemoryPlan& plan) {
+// How the pages of an area come.
+struct Manner {
+    bool watched = false, huge = false;
+    std::uint32_t image = 0;  // restorer::Unit::image
+};
+
+void add_units(const std::vector<schema::PageRun>& runs, const Manner& how, MemoryPlan& plan) {
     const auto base = plan.runs.size();
-    for (const auto& run : area.pages)
-        plan.runs.push_back({run.at.value(), run.length, run.offset, run.hash});
-    for (std::size_t i = 0; i < area.pages.size();) {
-        restorer::Unit unit = {base + i, 0, watched ? restorer::unit_copied : restorer::unit_in_place};
-        const auto whole = watched && huge ? huge_page_at(area.pages, i) : 0;
+    for (const auto& run : runs) plan.runs.push_back({run.at.value(), run.length, run.offset, run.hash});
+    for (std::size_t i = 0; i < runs.size();) {
+        restorer::Unit unit = {base + i, 0, how.watched ? restorer::unit_copied : restorer::unit_in_place,
+                               how.image, 0};
+        const auto whole = how.watched && how.huge ? huge_page_at(runs, i) : 0;
         if (whole != 0) {
             unit.kind = restorer::unit_huge;
             unit.run_count = whole;
         } else {
             std::uint64_t bytes = 0;
-            for (auto k = i; k < area.pages.size() && unit.run_count < runs_per_unit; ++k) {
-                bytes += area.pages[k].length;
+            for (auto k = i; k < runs.size() && unit.run_count < runs_per_unit; ++k) {
+                bytes += runs[k].length;
                 if (unit.run_count > 0 && bytes > restorer::unit_buffer) break;
-                if (unit.run_count > 0 && watched && huge && huge_page_at(area.pages, k) != 0) break;
+                if (unit.run_count > 0 && how.watched && how.huge && huge_page_at(runs, k) != 0) break;
                 ++unit.run_count;
             }
         }
         plan.units.push_back(unit);
         i += unit.run_count;
     }
+}
+
+// From 1 on.
+std::uint32_t number_of(ProgramId other, MemoryPlan& plan) {
+    auto found = std::ranges::find(plan.others, other);
+    if (found == plan.others.end()) found = plan.others.insert(found, other);
+    return static_cast<std::uint32_t>(found - plan.others.begin() + 1);
+}
+
+// What is there by birth is changed in place.
+std::uint64_t add_inherited(const InheritedArea& inherited, MemoryPlan& plan) {
+    const auto& area = *inherited.area;
+    plan.inherited.push_back({area.start, area.end});
+    for (const auto& drop : inherited.drops) plan.drops.push_back({drop.start.value(), drop.length()});
+    add_units(area.pages, {}, plan);
+    std::uint64_t bytes = 0;
+    for (const auto& run : area.pages) bytes += run.length;
+    return bytes;
 }
 
 // False where /sys/kernel/mm/transparent_hugepage says never, or isn't there.
@@ -82,13 +109,19 @@ bool machine_has_huge_pages() {
 
 }  // namespace
 
-MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes) {
+MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes,
+                       const std::vector<InheritedArea>& inherited) {
     MemoryPlan plan;
     std::uint64_t bytes = 0;
     for (const auto& area : process.areas) {
         for (const auto& [start, length] : area.guards) plan.guards.push_back({start.value(), length});
         const auto size = filled(area);
         if (size == 0 || area.kind == schema::AreaKind::vdso) continue;  // the running kernel's has the same
+        const auto kept = std::ranges::find(inherited, &area, &InheritedArea::area);
+        if (kept != inherited.end()) {
+            bytes += add_inherited(*kept, plan);
+            continue;
+        }
         if (wishes.lazy && can_be_lazy(area)) {
             plan.lazy_areas.push_back({area.start.value(), area.end - area.start});
             for (const auto& run : area.pages)
@@ -98,7 +131,11 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
         bytes += size;
         const bool watched = area.kind == schema::AreaKind::anonymous && size >= worth_watching;
         if (watched) plan.watched.push_back({area.start.value(), area.end - area.start});
-        add_units(area, watched, wishes.huge_pages && !area.no_huge && !process.thp_disable, plan);
+        const bool huge = wishes.huge_pages && !area.no_huge && !process.thp_disable;
+        add_units(area.pages, {watched, huge}, plan);
+        if (!area.borrowed) continue;
+        for (const auto& part : *area.borrowed)
+            add_units(part.pages, {watched, huge, number_of(part.from, plan)}, plan);
     }
     const auto useful = std::min<std::uint64_t>(1 + bytes / bytes_per_reader, restorer::max_readers);
     plan.readers = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wishes.processors, 1, useful));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/schema/process.h"
+#include "restart/heirs/inherit.h"
 #include "restart/restorer/params.h"
 
 namespace cairn::restart {
@@ -16,6 +17,10 @@ struct MemoryPlan {
     std::uint32_t readers = 1;
     std::vector<restorer::Run> lazy_runs;    // that the page server brings
     std::vector<restorer::Span> lazy_areas;  // they lie in
+    std::vector<ProgramId> others;           // whose images have pages of ours as well
+    // In an heir: what is there already, and what of it isn't ours.
+    std::vector<ProgramRange> inherited;
+    std::vector<restorer::Span> drops;
 };
 
 struct MemoryWishes {
@@ -24,7 +29,9 @@ struct MemoryWishes {
     bool lazy = false;        // where it is exact
 };
 
-[[nodiscard]] MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes);
+// `inherited`: what the process has by its birth.
+[[nodiscard]] MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes,
+                                     const std::vector<InheritedArea>& inherited = {});
 
 // How many bytes of the process can come lazily.
 [[nodiscard]] std::uint64_t lazy_bytes(const schema::Process& process);

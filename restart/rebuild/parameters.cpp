@@ -29,11 +29,24 @@ Result<ProgramAddress> place_of(const schema::Process& process, const std::vecto
     return area->start;
 }
 
-// What the fresh program has mapped: the kernel's special mappings go where they belong, by way of the
-// staging place, and the rest goes away.
-Result<std::vector<restorer::Move>> add_old_mappings(ParameterBlock& block, const schema::Process& process,
+// The parts of a mapping that are none of these; they are in order.
+void add_rest(ProgramRange mapping, const std::vector<ProgramRange>& kept,
+              std::vector<restorer::Span>& spans) {
+    for (const auto& range : kept) {
+        if (!range.overlaps(mapping)) continue;
+        if (mapping.start < range.start)
+            spans.push_back({mapping.start.value(), range.start - mapping.start});
+        mapping.start = std::min(range.end, mapping.end);
+    }
+    if (mapping.start < mapping.end) spans.push_back({mapping.start.value(), mapping.length()});
+}
+
+// What the fresh program has mapped, or an heir's parent: the kernel's special mappings go where they belong,
+// by way of the staging place, and the rest goes away but for what is inherited.
+Result<std::vector<restorer::Move>> add_old_mappings(ParameterBlock& block, const Rebuilding& rebuilding,
                                                      const std::vector<proc::MapLine>& lines,
                                                      const Placement& placement) {
+    const schema::Process& process = *rebuilding.process;
     std::vector<restorer::Span> unmap;
     std::vector<restorer::Move> moves;
     auto staging = placement.staging;
@@ -41,7 +54,7 @@ Result<std::vector<restorer::Move>> add_old_mappings(ParameterBlock& block, cons
         if (line.name == "[vsyscall]") continue;  // it is nobody's to move or unmap
         const auto length = line.end - line.start;
         if (!is_special(line)) {
-            unmap.push_back({line.start.value(), length});
+            add_rest({line.start, line.end}, rebuilding.memory.inherited, unmap);
             continue;
         }
         const auto to = TRY(place_of(process, lines, line, placement));
@@ -108,6 +121,18 @@ void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc
     block.add(all, &restorer::Params::undo, &restorer::Params::undo_count);
 }
 
+void add_births(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids) {
+    std::vector<std::int32_t> births;
+    for (const auto& [place, id] : rebuilding.heirs) births.push_back(exact_ids ? id.number() : 0);
+    block.add(births, &restorer::Params::births, &restorer::Params::birth_count);
+    block.add(rebuilding.stand_in.held, &restorer::Params::held, &restorer::Params::held_count);
+    const auto& process = *rebuilding.process;
+    auto& params = block.params();
+    params.stand_in = rebuilding.stand_in.pid;
+    params.own_group = rebuilding.is_heir && process.pgid == process.pid ? 1 : 0;
+    while (std::ranges::binary_search(rebuilding.stand_in.held, params.stand_in_seat)) ++params.stand_in_seat;
+}
+
 std::vector<ProgramAddress> add_filters(ParameterBlock& block, const schema::Process& process) {
     std::vector<ProgramAddress> filters;
     for (const auto& filter : process.filters) {
@@ -133,7 +158,7 @@ bool is_special(const proc::MapLine& line) {
 Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,
                         const std::vector<proc::MapLine>& lines, Placement& placement) {
     const schema::Process& process = *rebuilding.process;
-    const auto special = TRY(add_old_mappings(block, process, lines, placement));
+    const auto special = TRY(add_old_mappings(block, rebuilding, lines, placement));
     add_areas(block, rebuilding, inherited, placement, special);
     placement.threads = add_threads(block, rebuilding, inherited.exact_ids);
     add_signals(block, rebuilding);
@@ -142,6 +167,8 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     add_undo(block, process, *rebuilding.translation.ipc);
     placement.filters = add_filters(block, process);
     add_layout(block, process.layout);
+
+    add_births(block, rebuilding, inherited.exact_ids);
 
     auto& params = block.params();
     params.reader_spaces = placement.reader_spaces.value();

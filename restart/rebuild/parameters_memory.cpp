@@ -1,4 +1,6 @@
 // What the restorer maps, and with which pages it fills it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -9,7 +11,7 @@
 namespace cairn::restart {
 namespace {
 
-std::uint32_t area_flags(const schema::Area& area) {
+std::uint32_t area_flags(const schema::Area& area, bool inherited) {
     using schema::AreaKind;
     const bool shared = area.kind == AreaKind::file_shared || area.kind == AreaKind::shared_memory ||
                         area.kind == AreaKind::region;
@@ -29,7 +31,8 @@ std::uint32_t area_flags(const schema::Area& area) {
         {area.never_writable.value_or(false), restorer::area_never_writable},
         {area.random.value_or(false), restorer::area_random},
         {area.sequential.value_or(false), restorer::area_sequential},
-        {!area.pages.empty(), restorer::area_filled},
+        {!area.pages.empty() || (area.borrowed && !inherited), restorer::area_filled},
+        {inherited, restorer::area_inherited},
     };
     std::uint32_t flags = 0;
     for (const auto& [set, flag] : all) flags |= set ? flag : 0;
@@ -68,10 +71,12 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
     std::map<std::int64_t, ProgramAddress> paths;
     for (const auto& area : process.areas) {
         if (is_special(area)) continue;
+        const bool kept =
+            std::ranges::binary_search(rebuilding.memory.inherited, ProgramRange{area.start, area.end});
         restorer::Area out = {area.start.value(),
                               area.end.value(),
                               area.prot,
-                              area_flags(area),
+                              area_flags(area, kept),
                               -1,
                               0,
                               0,
@@ -80,6 +85,10 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
                               area.memory_policy,
                               area.memory_policy == 0 ? 0 : block.add(area.memory_nodes).value(),
                               area.memory_nodes.size() * 8 + 1};
+        if (kept) {
+            areas.push_back(out);
+            continue;
+        }
         if (const int segment = inherited.system_v.segment(area.object); segment >= 0) {
             out.segment = segment;
             out.flags |= restorer::area_segment;
@@ -106,6 +115,11 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
     block.add(memory.watched, &Params::watched, &Params::watched_count);
     block.add(memory.guards, &Params::guards, &Params::guard_count);
     block.add(memory.lazy_areas, &Params::lazy, &Params::lazy_count);
+    std::vector<restorer::OtherImage> others;
+    for (const auto other : memory.others)
+        others.push_back({block.add(fmt::format("{}/p{}.image", rebuilding.folder, other)).value(), -1, 0});
+    block.add(others, &Params::others, &Params::other_count);
+    block.add(memory.drops, &Params::drops, &Params::drop_count);
     auto& params = block.params();
     params.lazy_features = lazy_memory_features;
     params.readers = memory.readers;

@@ -54,6 +54,12 @@ struct Translation {
     std::int64_t clock_shift = 0;  // the process's CLOCK_MONOTONIC is ahead of the tool's by so much, ns
 };
 
+// Who holds an heir's descriptors, and which: those that are open when its memory comes.
+struct StandIn {
+    pid_t pid = 0;  // 0: nobody
+    std::vector<int> held;
+};
+
 struct ThreadIds {
     ProgramId image;
     KernelId now;
@@ -69,6 +75,11 @@ struct Rebuilding {
     // and whether there are others.
     std::vector<KernelId> told_children;
     bool untold_child = false;
+    // Who is born of it when its memory is there (restart/heirs/find.h): the place among all, and the id.
+    std::vector<std::pair<std::size_t, ProgramId>> heirs;
+    bool is_heir = false;
+    StandIn stand_in{};  // of an heir, once it is born
+    std::string folder;  // of the images
     // Takes the process's userfaultfd for the page server, `there` being its number there.
     std::function<Result<>(ProgramFd there)> take_user_fault;
 

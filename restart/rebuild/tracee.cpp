@@ -32,7 +32,7 @@ Happening next_event(const std::map<pid_t, pid_t>& process_of, int milliseconds)
         if (!WIFSTOPPED(status)) continue;
         const int event = status >> 16;
         if (event == PTRACE_EVENT_EXEC) return {tid, Event::execed, 0};
-        if (event == PTRACE_EVENT_CLONE) {
+        if (event == PTRACE_EVENT_CLONE || event == PTRACE_EVENT_FORK) {
             (void)ptrace::resume(tid, 0);
             continue;
         }

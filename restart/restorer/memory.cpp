@@ -83,7 +83,19 @@ std::int32_t open_for_reading(std::int32_t fd) {
     return static_cast<std::int32_t>(call(SYS_open, path, O_RDONLY | O_CLOEXEC, 0));
 }
 
+// Memory that was born with us. What is to be written into it is made writable for the moment, as other areas
+// are.
+void keep_area(Params* params, const Area& area) {
+    if ((area.flags & area_filled) == 0 || area.prot == (PROT_READ | PROT_WRITE)) return;
+    must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, PROT_READ | PROT_WRITE),
+         area.start);
+}
+
 void map_area(Params* params, const Area& area) {
+    if ((area.flags & area_inherited) != 0) {
+        keep_area(params, area);
+        return;
+    }
     if ((area.flags & area_segment) != 0) {
         attach_area(params, area);
         return;
@@ -150,10 +162,14 @@ void map_rings(Params* params) {
     for (std::uint64_t i = 0; i < params->free_count; ++i) call(SYS_munmap, free[i].start, free[i].length);
 }
 
-// Reads the runs' bytes, which follow each other in the file, to where `to` says.
-void read_all(Params* params, iovec* to, std::uint32_t count, std::uint64_t offset) {
+std::int32_t image_of(const Params* params, const Unit& unit) {
+    return unit.image == 0 ? params->image_fd : at<OtherImage>(params->others)[unit.image - 1].fd;
+}
+
+// Reads the runs' bytes, which follow each other in the image, to where `to` says.
+void read_all(Params* params, std::int32_t image, iovec* to, std::uint32_t count, std::uint64_t offset) {
     while (count > 0) {
-        const long got = call(SYS_preadv, params->image_fd, to, count, offset, 0);
+        const long got = call(SYS_preadv, image, to, count, offset, 0);
         if (got == error_interrupted) continue;
         if (got <= 0)
             give_up(params, step_read, got == 0 ? error_io : got,
@@ -181,7 +197,10 @@ void check(Params* params, const Run& run, std::uint64_t place) {
 
 // Runs that follow each other in the file come by one call. `place(run)` says where each goes.
 template <class Place>
-void read_runs(Params* params, const Run* runs, std::uint32_t count, Place place) {
+void read_runs(Params* params, const Unit& unit, Place place) {
+    const auto* runs = at<Run>(params->runs) + unit.first_run;
+    const auto count = unit.run_count;
+    const auto image = image_of(params, unit);
     constexpr std::uint32_t most = 64;
     iovec to[most];
     for (std::uint32_t i = 0; i < count;) {
@@ -192,7 +211,7 @@ void read_runs(Params* params, const Run* runs, std::uint32_t count, Place place
             to[n++] = {at<void>(place(runs[i])), runs[i].length};
             end += runs[i].length;
         }
-        read_all(params, to, n, runs[first].offset);
+        read_all(params, image, to, n, runs[first].offset);
         for (auto k = first; k < i; ++k) check(params, runs[k], place(runs[k]));
     }
 }
@@ -228,10 +247,9 @@ void read_unit(Params* params, const Unit& unit, std::uint64_t space) {
         for (std::uint32_t i = 0; i < unit.run_count; ++i)
             if (runs[i].length >= worth_it)  // a fault for each page costs more; Linux 5.14, else it fails
                 call(SYS_madvise, runs[i].address, runs[i].length, MADV_POPULATE_WRITE);
-        read_runs(params, runs, unit.run_count, [](const Run& run) { return run.address; });
+        read_runs(params, unit, [](const Run& run) { return run.address; });
     } else if (unit.kind == unit_huge) {
-        read_runs(params, runs, unit.run_count,
-                  [&](const Run& run) { return space + run.address % huge_page; });
+        read_runs(params, unit, [&](const Run& run) { return space + run.address % huge_page; });
         move_in(params, runs[0].address, space);
     } else {
         std::uint64_t length = 0;
@@ -240,7 +258,7 @@ void read_unit(Params* params, const Unit& unit, std::uint64_t space) {
             for (const auto* other = runs; other != &run; ++other) before += other->length;
             return buffer + before;
         };
-        read_runs(params, runs, unit.run_count, placed);
+        read_runs(params, unit, placed);
         for (std::uint32_t i = 0; i < unit.run_count; length += runs[i++].length)
             copy_in(params, runs[i].address, buffer + length, runs[i].length);
     }
@@ -322,6 +340,28 @@ void read_memory(Params* params) {
     if (params->user_fault >= 0) call(SYS_close, params->user_fault);
 }
 
+void open_other_images(Params* params) {
+    auto* others = at<OtherImage>(params->others);
+    for (std::uint64_t i = 0; i < params->other_count; ++i) {
+        const long opened = call(SYS_open, others[i].path, O_RDONLY | O_CLOEXEC, 0);
+        must(params, step_open_file, opened, others[i].path);
+        others[i].fd = static_cast<std::int32_t>(opened);
+    }
+}
+
+void close_other_images(const Params* params) {
+    const auto* others = at<OtherImage>(params->others);
+    for (std::uint64_t i = 0; i < params->other_count; ++i) call(SYS_close, others[i].fd);
+}
+
+// Where the parent has a page and we have none, anonymous memory has zeros, and a file's mapping the file.
+void drop_pages(Params* params) {
+    const auto* drops = at<Span>(params->drops);
+    for (std::uint64_t i = 0; i < params->drop_count; ++i)
+        must(params, step_advise, call(SYS_madvise, drops[i].start, drops[i].length, MADV_DONTNEED),
+             drops[i].start);
+}
+
 void finish_areas(Params* params) {
     const auto* guards = at<Span>(params->guards);
     bool guards_known = true;
@@ -383,7 +423,10 @@ void restore_memory(Params* params) {
     map_rings(params);
     for (std::uint64_t i = 0; i < params->area_count; ++i)
         if ((areas[i].flags & area_of_a_ring) == 0) map_area(params, areas[i]);
+    drop_pages(params);
+    open_other_images(params);
     read_memory(params);
+    close_other_images(params);
     finish_areas(params);
     call(SYS_munmap, params->reader_spaces, params->readers * reader_space);
     hand_over_lazy(params);

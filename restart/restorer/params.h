@@ -34,6 +34,7 @@ enum AreaFlags : std::uint32_t {
     area_random = 32768,
     area_sequential = 65536,
     area_of_a_ring = 131072,  // of io_uring: the kernel chooses where
+    area_inherited = 262144,  // there since the birth by the parent
 };
 
 struct Area {
@@ -63,7 +64,18 @@ enum UnitKind : std::uint32_t {
 struct Unit {
     std::uint64_t first_run;
     std::uint32_t run_count, kind;
+    std::uint32_t image, pad;  // 0: the process's own; n: Params::others[n - 1]
 };
+
+// The image of another process, some of whose pages are ours as well.
+struct OtherImage {
+    std::uint64_t path;  // address of its name
+    std::int32_t fd;     // the blob's
+    std::uint32_t pad;
+};
+
+// A descriptor that another process holds for us, at the same number.
+using Held = std::int32_t;
 
 constexpr std::uint64_t huge_page = std::uint64_t{1} << 21;
 constexpr std::uint64_t unit_buffer = std::uint64_t{1} << 20;
@@ -194,6 +206,7 @@ enum Step : std::uint32_t {
     step_undo,
     step_notify,
     step_ring_buffers,
+    step_birth,
 };
 
 struct Params {
@@ -216,9 +229,17 @@ struct Params {
     std::uint64_t reader_spaces;  // address of a free place for `readers` spaces, aligned to a huge page
     std::uint32_t wide_hash;      // the CPU has AVX2
     std::int32_t image_fd;
-    std::uint64_t lazy, lazy_count;  // Span: served later
-    std::uint64_t lazy_features;     // of the userfaultfd for these
-    std::int32_t lazy_fault;         // the blob's: that userfaultfd, for the tool to take when it traps
+    std::uint64_t others, other_count;  // OtherImage
+    std::uint64_t drops, drop_count;    // Span: pages that the parent has, and we haven't
+    std::uint64_t births, birth_count;  // int32_t each: the id that the kernel is to give an heir; 0: any
+    std::uint32_t born;                 // the blob's: in an heir, which of the births it is, from 1 on
+    std::int32_t stand_in;              // who holds our descriptors; 0: we have them
+    std::uint64_t held, held_count;     // Held
+    std::int32_t stand_in_seat;         // a number that is none of these
+    std::uint32_t own_group;            // we lead a group that nobody else is in
+    std::uint64_t lazy, lazy_count;     // Span: served later
+    std::uint64_t lazy_features;        // of the userfaultfd for these
+    std::int32_t lazy_fault;            // the blob's: that userfaultfd, for the tool to take when it traps
     std::uint32_t pad;
     std::int32_t user_fault;  // the blob's: userfaultfd while it reads, -1: none
 

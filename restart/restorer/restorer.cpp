@@ -288,6 +288,54 @@ void set_process(Params* params) {
     if (params->cwd_fd >= 0) must(params, step_root, call(SYS_fchdir, params->cwd_fd), 1);
 }
 
+// An heir comes with its parent's descriptors, which aren't its own: those are in a process that stands in
+// for it, at the numbers that they are to have.
+void fetch_held(Params* params) {
+    if (params->stand_in == 0) return;
+    must(params, step_descriptors, call(SYS_close_range, 0, ~0U, 0), 0);
+    const auto put = [&](long from, std::int32_t to) {
+        must(params, step_descriptors, from, static_cast<std::uint64_t>(to));
+        if (from != to) {
+            must(params, step_descriptors, call(SYS_dup2, from, to), static_cast<std::uint64_t>(to));
+            call(SYS_close, from);
+        } else {
+            call(SYS_fcntl, to, F_SETFD, 0);
+        }
+    };
+    put(call(SYS_pidfd_open, params->stand_in, 0), params->stand_in_seat);
+    const auto* held = at<Held>(params->held);
+    for (std::uint64_t i = 0; i < params->held_count; ++i)
+        put(call(SYS_pidfd_getfd, params->stand_in_seat, held[i], 0), held[i]);
+    call(SYS_close, params->stand_in_seat);
+}
+
+// Each comes to life in a copy of this memory, and traps: the tool then gives it parameters of its own.
+void bear_heirs(Params* params) {
+    constexpr long error_exists = -17;
+    const auto* births = at<std::int32_t>(params->births);
+    for (std::uint32_t i = 0; i < params->birth_count; ++i) {
+        params->born = i + 1;
+        clone_args args = {};
+        args.exit_signal = 17;  // SIGCHLD
+        args.set_tid = reinterpret_cast<std::uint64_t>(&births[i]);
+        args.set_tid_size = births[i] != 0 ? 1 : 0;
+        if (births[i] == 0) args.set_tid = 0;
+        long result = error_exists;
+        // A helper of another process that is being rebuilt has the id for a moment.
+        for (int tries = 0; result == error_exists && tries < 1000; ++tries) {
+            result = call(SYS_clone3, &args, sizeof args);
+            if (result == no_such_call && births[i] == 0)
+                result = call(SYS_clone, args.exit_signal, 0, 0, 0, 0);
+            if (result == 0) trap();
+            if (result != error_exists) break;
+            const timespec slice = {0, 1'000'000};
+            call(SYS_nanosleep, &slice, nullptr);
+        }
+        must(params, step_birth, result, static_cast<std::uint64_t>(births[i]));
+    }
+    params->born = 0;
+}
+
 // What was kept for it while its memory came. Before it becomes who it was: then it couldn't take anything
 // from a keeper any more. Where all numbers but two are taken, the pidfd has one and what is fetched comes to
 // the other, so the last may be a duplicate only (resources/schema/descriptor_room.h).
@@ -484,7 +532,10 @@ void drop_pending() {
 extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params* params) {
     call(SYS_rt_sigprocmask, 2, &all_signals, nullptr, sizeof all_signals);
     drop_pending();  // what the making of the forest left behind: SIGCHLDs of zombies and middle processes
+    fetch_held(params);
+    if (params->own_group != 0) must(params, step_birth, call(SYS_setpgid, 0, 0), 0);
     restore_memory(params);
+    bear_heirs(params);
     set_process(params);
     place_postponed(params);
     start_threads(params);

@@ -4,6 +4,7 @@
 // rain: soak
 // narrow: none
 // root: BPF maps are root's
+// heirs: none
 #include <linux/bpf.h>
 #include <signal.h>
 #include <sys/syscall.h>

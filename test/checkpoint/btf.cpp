@@ -4,6 +4,7 @@
 // rain: soak
 // narrow: none
 // root: BTF is root's to load
+// heirs: none
 #include <linux/bpf.h>
 #include <linux/btf.h>
 #include <signal.h>

@@ -2,6 +2,7 @@
 // process groups and sessions with and without their leader, orphans, usage of the dead.
 // rain: soak
 // narrow: none
+// heirs: exact
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

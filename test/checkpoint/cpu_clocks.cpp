@@ -3,6 +3,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <sys/resource.h>
 #include <sys/times.h>
 #include <sys/wait.h>

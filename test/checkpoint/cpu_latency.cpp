@@ -5,6 +5,7 @@
 // narrow: none
 // lock cpu_latency: the kernel tells no more than the strictest request of the whole machine
 // root: /dev/cpu_dma_latency is root's
+// heirs: none
 #include <signal.h>
 #include <sys/wait.h>
 

@@ -2,6 +2,7 @@
 // nobody draws the same random numbers from it twice. A child of fork finds it empty as before.
 // ci: exact user
 // narrow: none
+// heirs: none
 #include <sys/mman.h>
 #include <sys/wait.h>
 

@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: exact user
+// heirs: exact
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

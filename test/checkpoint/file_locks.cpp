@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/wait.h>

@@ -1,6 +1,7 @@
 // Processes that have given something up, or have nothing to spare: another user, another root, not dumpable,
 // every descriptor in use.
 // rain: soak
+// heirs: none
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -3,6 +3,7 @@
 // the processes by other ids.
 // rain: soak
 // witness: none (its threads call all the time)
+// heirs: none
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

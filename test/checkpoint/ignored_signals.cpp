@@ -5,6 +5,7 @@
 // rain: soak
 // narrow: none
 // witness: none (whoever traces it lets signals through that the kernel drops else)
+// heirs: none
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>

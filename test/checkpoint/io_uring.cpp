@@ -6,6 +6,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <signal.h>

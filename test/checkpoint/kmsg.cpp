@@ -6,6 +6,7 @@
 // narrow: none
 // root: the kernel's log is for who has CAP_SYSLOG
 // witness: none (others write the log meanwhile)
+// heirs: none
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>

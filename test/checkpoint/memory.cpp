@@ -3,6 +3,7 @@
 // mremap grows.
 // rain: soak
 // narrow: none
+// heirs: none
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

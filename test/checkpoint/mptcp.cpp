@@ -4,6 +4,7 @@
 // ci: exact user
 // narrow: exact
 // lock mptcp: in another mode it may be given a port that a socket here has given back and still shows
+// heirs: none
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

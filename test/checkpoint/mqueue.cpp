@@ -3,6 +3,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <mqueue.h>
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,6 +1,7 @@
 // Mutexes of every kind held over the checkpoint, by this thread and by others; robust ones whose owner dies
 // after it; read-write locks, barriers, semaphores, a once.
 // rain: soak
+// heirs: none
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/mman.h>

@@ -3,6 +3,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <sys/ioctl.h>

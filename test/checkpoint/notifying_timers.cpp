@@ -4,6 +4,7 @@
 // rain: soak
 // narrow: none
 // witness: none (its timers make threads all the time)
+// heirs: none
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -5,6 +5,7 @@
 // rain: soak
 // narrow: none
 // root: who isn't root can't become another user
+// heirs: none
 #include <grp.h>
 #include <spawn.h>
 #include <sys/wait.h>

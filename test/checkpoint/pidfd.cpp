@@ -3,6 +3,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>

@@ -2,6 +2,7 @@
 // writer that sleeps because it is full, end of file after the restart.
 // rain: soak
 // narrow: none
+// heirs: exact
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>

@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
 // rain: soak
 // witness: none (a file that was inherited by a fork comes back opened for each process)
 // narrow: none
+// heirs: none
 #include <sys/stat.h>
 #include <sys/wait.h>
 

@@ -1,6 +1,7 @@
 // A robust mutex that a child of fork took through libc before the checkpoint, killed by SIGKILL after the
 // restart: nobody but the kernel can tell the next owner. And a thread whose list leads to what is no mutex.
 // rain: soak
+// heirs: none
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
 // rain: soak
 // narrow: none
 // root: filters are told to the machine's root only
+// heirs: none
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,6 +1,7 @@
 // Signal handlers, masks, pending signals with their siginfo (of the process and of a thread), alternate
 // stacks.
 // rain: soak
+// heirs: none
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

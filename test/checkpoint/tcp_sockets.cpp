@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -2,6 +2,7 @@
 // rain: soak
 // narrow: none
 // witness: none (a restart tells it to draw again, by a signal that it takes)
+// heirs: none
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>

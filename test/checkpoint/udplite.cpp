@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>

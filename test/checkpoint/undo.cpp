@@ -4,6 +4,7 @@
 // rain: soak
 // narrow: none
 // witness: none (its processes change the semaphore all the time)
+// heirs: none
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>

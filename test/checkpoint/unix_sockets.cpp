@@ -5,6 +5,7 @@
 // ci: exact user
 // rain: soak
 // narrow: exact user
+// heirs: none
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>

@@ -1,6 +1,7 @@
 // A vfork child that takes its time before it execs, and posix_spawn and system in a loop, while checkpoints
 // are taken.
 // rain: soak
+// heirs: none
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/wait.h>

@@ -4,6 +4,7 @@
 // ci: exact user
 // rain: soak
 // narrow: none
+// heirs: none
 #include <linux/vm_sockets.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,0 +1,120 @@
+#include "capture/memory/borrow.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/fd.h"
+
+namespace cairn::capture {
+namespace {
+
+// The run that contains the address, or else the first one behind it.
+std::vector<schema::PageRun>::const_iterator find_run(const std::vector<schema::PageRun>& runs,
+                                                      ProgramAddress address) {
+    auto next = std::ranges::upper_bound(runs, address, {}, &schema::PageRun::at);
+    if (next != runs.begin() && address < std::prev(next)->at + std::prev(next)->length) --next;
+    return next;
+}
+
+Result<std::vector<std::uint64_t>> page_map(pid_t pid, ProgramRange range) {
+    const Fd fd(::open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return fail_errno("/proc/{}/pagemap", pid);
+    std::vector<std::uint64_t> entries(range.length() / image_page);
+    const auto wanted = static_cast<ssize_t>(entries.size() * sizeof(std::uint64_t));
+    const auto at = static_cast<off_t>(range.start.value() / image_page * sizeof(std::uint64_t));
+    if (::pread(fd.get(), entries.data(), static_cast<std::size_t>(wanted), at) != wanted)
+        return fail_errno("page map of {}", pid);
+    return entries;
+}
+
+}  // namespace
+
+bool can_be_borrowed(const schema::Area& area) {
+    using schema::AreaKind;
+    return (area.kind == AreaKind::anonymous || area.kind == AreaKind::file_private) && !area.grows_down &&
+           !area.locked && !area.dont_fork && !area.wipe_on_fork && !area.droppable;
+}
+
+const schema::Area* same_area(const std::vector<schema::Area>& lenders, const schema::Area& area) {
+    const auto found = std::ranges::lower_bound(lenders, area.start, {}, &schema::Area::start);
+    if (found == lenders.end() || found->start != area.start || found->end != area.end ||
+        found->kind != area.kind || found->object != area.object || found->file_offset != area.file_offset ||
+        !can_be_borrowed(*found) || !can_be_borrowed(area))
+        return nullptr;
+    return &*found;
+}
+
+std::optional<Stored> stored_at(const Lender& lender, ProgramAddress address) {
+    const auto within = [&](const std::vector<schema::PageRun>& runs) {
+        const auto run = find_run(runs, address);
+        return run != runs.end() && run->at <= address ? std::optional(*run) : std::nullopt;
+    };
+    if (const auto own = within(lender.area->pages)) return Stored{lender.id, *own};
+    if (!lender.area->borrowed) return {};
+    for (const auto& part : *lender.area->borrowed)
+        if (const auto other = within(part.pages)) return Stored{part.from, *other};
+    return {};
+}
+
+std::vector<Piece> compare_pages(const Lender& lender, ProgramRange range, std::span<const std::uint8_t> mine,
+                                 std::span<const std::uint8_t> theirs) {
+    std::vector<Piece> pieces;
+    for (std::uint64_t done = 0; done < range.length(); done += image_page) {
+        const auto at = range.start + done;
+        std::optional<Stored> stored;
+        if (std::memcmp(&mine[done], &theirs[done], image_page) == 0) stored = stored_at(lender, at);
+        if (!pieces.empty()) {
+            auto& last = pieces.back();
+            const bool same_run = stored && last.stored && stored->from == last.stored->from &&
+                                  stored->run.at == last.stored->run.at;
+            if (same_run || (!stored && !last.stored)) {
+                last.range.end = at + image_page;
+                continue;
+            }
+        }
+        pieces.push_back({{at, at + image_page}, stored});
+    }
+    for (auto& piece : pieces)
+        piece.whole = piece.stored && piece.range.start == piece.stored->run.at &&
+                      piece.range.length() == piece.stored->run.length;
+    return pieces;
+}
+
+void add_borrowed(schema::Area& area, ProgramId from, const schema::PageRun& run) {
+    if (!area.borrowed) area.borrowed.emplace();
+    auto part = std::ranges::find(*area.borrowed, from, &schema::Borrowed::from);
+    if (part == area.borrowed->end()) {
+        area.borrowed->push_back({from, {}});
+        part = std::prev(area.borrowed->end());
+    }
+    part->pages.push_back(run);
+}
+
+std::optional<std::vector<Stored>> same_pages(const Lender& lender, pid_t borrower, ProgramRange range) {
+    constexpr std::uint64_t present = 1ULL << 63, frame = (1ULL << 55) - 1;  // admin-guide/mm/pagemap.rst
+    const auto mine = page_map(borrower, range), theirs = page_map(lender.source, range);
+    if (!mine || !theirs) return {};
+    for (std::size_t i = 0; i < mine->size(); ++i)
+        if (((*mine)[i] & present) == 0 || ((*theirs)[i] & present) == 0 || ((*mine)[i] & frame) == 0 ||
+            ((*mine)[i] & frame) != ((*theirs)[i] & frame))
+            return {};
+    std::vector<Stored> all;
+    bool inside = true;
+    const auto add = [&](ProgramId from, const std::vector<schema::PageRun>& runs) {
+        for (auto run = find_run(runs, range.start); run != runs.end() && run->at < range.end; ++run) {
+            inside = inside && range.start <= run->at && run->at + run->length <= range.end;
+            all.push_back({from, *run});
+        }
+    };
+    add(lender.id, lender.area->pages);
+    if (lender.area->borrowed)
+        for (const auto& part : *lender.area->borrowed) add(part.from, part.pages);
+    if (!inside) return {};
+    return all;
+}
+
+}  // namespace cairn::capture

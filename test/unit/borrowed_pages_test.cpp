@@ -1,0 +1,169 @@
+// Which pages a child's image borrows from its parent's, and what an heir keeps of its parent's memory.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "capture/memory/borrow.h"
+#include "resources/pidfd/schema.h"
+#include "restart/heirs/find.h"
+#include "restart/heirs/inherit.h"
+#include "restart/rebuild/memory_plan.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::uint64_t page = 4096;
+constexpr ProgramAddress start(0x100000);
+
+schema::PageRun pages_at(std::uint64_t first, std::uint64_t count, std::uint64_t offset) {
+    return {start + first * page, count * page, offset * page, 7 * first + count};
+}
+
+schema::Area area_of(std::uint64_t count, std::vector<schema::PageRun> runs) {
+    schema::Area area;
+    area.start = start;
+    area.end = start + count * page;
+    area.prot = 3;
+    area.pages = std::move(runs);
+    return area;
+}
+
+std::vector<std::uint8_t> contents(const std::vector<int>& values) {
+    std::vector<std::uint8_t> bytes;
+    for (const int value : values) bytes.insert(bytes.end(), page, static_cast<std::uint8_t>(value));
+    return bytes;
+}
+
+TEST(BorrowedPages, PiecesFollowTheLendersRuns) {
+    const auto area = area_of(6, {pages_at(0, 3, 10), pages_at(3, 2, 40)});
+    const capture::Lender lender{ProgramId(5), 0, &area};
+    const auto pieces = capture::compare_pages(lender, {start, start + 6 * page},
+                                               contents({1, 2, 9, 4, 5, 6}), contents({1, 2, 3, 4, 5, 6}));
+    ASSERT_EQ(pieces.size(), 4U);  // two of the first run, one of its own, the second run, one stored nowhere
+    EXPECT_TRUE(pieces[0].stored);
+    EXPECT_FALSE(pieces[0].whole);
+    EXPECT_EQ(pieces[0].range.length(), 2 * page);
+    EXPECT_FALSE(pieces[1].stored);
+    ASSERT_TRUE(pieces[2].stored);
+    EXPECT_TRUE(pieces[2].whole);
+    EXPECT_EQ(pieces[2].stored->run.offset, 40 * page);
+    EXPECT_FALSE(pieces[3].stored);
+}
+
+TEST(BorrowedPages, WhatTheLenderHasBorrowedIsItsLenders) {
+    auto area = area_of(4, {pages_at(0, 1, 10)});
+    capture::add_borrowed(area, ProgramId(2), pages_at(1, 2, 70));
+    const capture::Lender lender{ProgramId(5), 0, &area};
+    const auto stored = capture::stored_at(lender, start + 2 * page);
+    ASSERT_TRUE(stored);
+    EXPECT_EQ(stored->from, ProgramId(2));
+    EXPECT_FALSE(capture::stored_at(lender, start + 3 * page));
+}
+
+TEST(BorrowedPages, OnlyTheSameMappingLends) {
+    std::vector<schema::Area> lenders = {area_of(4, {})};
+    EXPECT_NE(capture::same_area(lenders, lenders[0]), nullptr);
+    auto longer = area_of(5, {});
+    EXPECT_EQ(capture::same_area(lenders, longer), nullptr);
+    auto stack = lenders[0];
+    stack.grows_down = true;
+    EXPECT_EQ(capture::same_area(lenders, stack), nullptr);
+}
+
+schema::Process process_of(int pid, schema::Area area) {
+    schema::Process process;
+    process.pid = ProgramId(pid);
+    process.areas.push_back(std::move(area));
+    return process;
+}
+
+TEST(InheritedAreas, GivesUpWhatOnlyTheParentHas) {
+    const auto parent = process_of(5, area_of(8, {pages_at(0, 4, 10), pages_at(6, 2, 50)}));
+    auto own = area_of(8, {pages_at(1, 1, 20)});
+    capture::add_borrowed(own, ProgramId(5), pages_at(0, 1, 10));
+    capture::add_borrowed(own, ProgramId(5), pages_at(6, 1, 50));
+    const auto heir = process_of(9, own);
+    const auto kept = restart::inherited_areas(heir, parent);
+    ASSERT_EQ(kept.size(), 1U);
+    const std::vector<ProgramRange> drops = {{start + 2 * page, start + 4 * page},
+                                             {start + 7 * page, start + 8 * page}};
+    EXPECT_EQ(kept[0].drops, drops);
+    const auto plan = restart::plan_memory(heir, {}, kept);
+    ASSERT_EQ(plan.runs.size(), 1U);  // its own page alone
+    EXPECT_EQ(plan.runs[0].offset, 20 * page);
+    EXPECT_EQ(plan.drops.size(), 2U);
+}
+
+// A damaged or made-up image: then all is read.
+TEST(InheritedAreas, WhatTheParentHasNotIsNotInherited) {
+    const auto parent = process_of(5, area_of(8, {pages_at(0, 4, 10)}));
+    auto own = area_of(8, {});
+    capture::add_borrowed(own, ProgramId(5), pages_at(2, 1, 10));  // the parent has another page there
+    EXPECT_TRUE(restart::inherited_areas(process_of(9, own), parent).empty());
+    own.borrowed.reset();
+    capture::add_borrowed(own, ProgramId(5), pages_at(2, 1, 12));
+    EXPECT_EQ(restart::inherited_areas(process_of(9, own), parent).size(), 1U);
+    own.prot = 1;
+    EXPECT_TRUE(restart::inherited_areas(process_of(9, own), parent).empty());
+    const auto plan = restart::plan_memory(process_of(9, own), {});
+    ASSERT_EQ(plan.others.size(), 1U);
+    EXPECT_EQ(plan.units.at(0).image, 1U);
+}
+
+class FindHeirs : public testing::Test {
+  protected:
+    // With 5 MiB of its parent's, unless it has none.
+    schema::Process& add(int pid, int ppid, int pgid) {
+        auto process = process_of(pid, area_of(2048, {}));
+        for (std::uint64_t part = 0; part < 5 && ppid != 1; ++part)
+            capture::add_borrowed(process.areas[0], ProgramId(100),
+                                  pages_at(part * 256, 256, 10 + part * 256));
+        process.ppid = ProgramId(ppid);
+        process.pgid = ProgramId(pgid);
+        process.sid = ProgramId(100);
+        process.executable = 3;
+        process.threads.emplace_back();
+        return processes_.emplace_back(std::move(process));
+    }
+    [[nodiscard]] std::vector<int> found() const {
+        std::vector<int> ids;
+        for (const auto& [heir, parent] : restart::find_heirs(processes_, objects_))
+            ids.push_back(heir.number());
+        return ids;
+    }
+    std::vector<schema::Process> processes_;
+    schema::Objects objects_;
+};
+
+TEST_F(FindHeirs, ChildrenAndTheirChildren) {
+    add(100, 1, 100);
+    add(101, 100, 100);
+    add(102, 101, 100);
+    add(103, 100, 103);  // leads a group of its own
+    EXPECT_EQ(found(), (std::vector{101, 102, 103}));
+}
+
+TEST_F(FindHeirs, NobodyWhomTheForestNeeds) {
+    add(100, 1, 100);
+    add(101, 100, 100);
+    add(102, 101, 100).executable = 4;  // so its parent has to be there before
+    add(103, 100, 103);
+    add(104, 100, 103);  // in a group that another one leads
+    add(105, 100, 100).sid = ProgramId(105);
+    add(106, 100, 100).run = schema::Run::stopped;
+    add(107, 100, 100).areas[0].borrowed.reset();
+    EXPECT_TRUE(found().empty());
+}
+
+TEST_F(FindHeirs, NobodyWhoIsNamedBefore) {
+    add(100, 1, 100);
+    add(101, 100, 100);
+    add(102, 100, 100);
+    schema::Object pidfd;
+    pidfd.what = schema::Pidfd{ProgramId(101)};
+    objects_.objects.push_back(pidfd);
+    EXPECT_EQ(found(), (std::vector{102}));
+}
+
+}  // namespace
+}  // namespace cairn
