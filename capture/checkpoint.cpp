@@ -33,6 +33,7 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
         auto drafts = TRY(pass::fork(setting, ahead, members, objects));
         const auto clocks = TRY(pass::resume(setting, group, members));
         const auto resumed = Clock::now();
+        ahead.participants->go_on();
         auto manifest = pass::write(setting, ahead, group, members, objects, drafts, clocks);
         if (!manifest) {
             manifest.error().passing = false;  // the programs have gone on: there is no second look at them

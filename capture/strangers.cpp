@@ -14,6 +14,7 @@
 #include "common/agent.h"
 #include "common/elf_check.h"
 #include "common/human.h"
+#include "common/outside_mark.h"
 #include "common/proc.h"
 #include "common/region_ops.h"
 
@@ -130,6 +131,7 @@ struct StrangerSearch {
             return std::nullopt;
         const proc::Stat* stat = looked.stat_of(pid);
         if (stat == nullptr || (stat->flags & pf_kthread) != 0 || has_gone(*stat, pid)) return std::nullopt;
+        if (is_marked_outside(pid)) return std::nullopt;
         // Its exit signal doesn't tell while it lives: the kernel gives it one when init becomes its parent.
         if (stat->comm == snapshot_name && stat->session == pid && has_only_forked(*stat))
             return std::nullopt;
@@ -170,7 +172,11 @@ struct StrangerSearch {
     }
 
     std::function<Strangers::Known(pid_t)> known_or_left_out() {
-        return [this](pid_t pid) { return left_out.contains(pid) ? Strangers::Known::outside : known(pid); };
+        return [this](pid_t pid) {
+            if (left_out.contains(pid)) return Strangers::Known::outside;
+            const auto as = known(pid);
+            return as == Strangers::Known::no && is_marked_outside(pid) ? Strangers::Known::outside : as;
+        };
     }
 };
 
@@ -264,6 +270,11 @@ std::string describe_strangers(const std::vector<Strangers::Stranger>& strangers
     if (strangers.size() > most)
         text += fmt::format("; and {}", human_count(strangers.size() - most, "other", "others"));
     return text;
+}
+
+bool is_marked_outside(pid_t pid) {
+    const auto environment = proc::read_file(fmt::format("/proc/{}/environ", proc::living_thread(pid)));
+    return environment && is_word(*environment, outside_mark);
 }
 
 bool is_own_program(pid_t pid) {

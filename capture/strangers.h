@@ -80,6 +80,9 @@ inline constexpr std::string_view no_place =
 // Whether it has its parent's memory: it was forked, and has not execed since.
 [[nodiscard]] bool has_only_forked(const proc::Stat& stat);
 
+// Whether it was started by `cairn outside`, or descends from who was: the mark is in its environment.
+[[nodiscard]] bool is_marked_outside(pid_t pid);
+
 // Whether it runs one of our own programs, which are no part of the computation.
 [[nodiscard]] bool is_own_program(pid_t pid);
 

@@ -18,12 +18,14 @@
 #include "cli/first_process.h"
 #include "cli/hello.h"
 #include "cli/place.h"
+#include "cli/plugin.h"
 #include "cli/say.h"
 #include "common/elf_check.h"
 #include "common/external_policy.h"
 #include "common/files_policy.h"
 #include "common/io_uring_filter.h"
 #include "common/layout.h"
+#include "common/outside_mark.h"
 #include "common/preload.h"
 #include "common/reach_coordinator.h"
 #include "common/session.h"
@@ -34,6 +36,7 @@ namespace {
 struct Options {
     std::string session, coordinator, key, io_uring, cpu;
     Wishes wishes;
+    std::vector<std::string> plugins;
     std::vector<char*> program;  // argv of the program, with the null at the end
 };
 
@@ -117,19 +120,14 @@ int read_options(int argc, char** argv, Options& options) {
               environment("CAIRN_EXTERNAL"),
               environment("CAIRN_FILES"),
               environment("CAIRN_WITH")};
-    static const option known[] = {{"session", required_argument, nullptr, 's'},
-                                   {"ckptdir", required_argument, nullptr, 'd'},
-                                   {"interval", required_argument, nullptr, 'i'},
-                                   {"coordinator", required_argument, nullptr, 'c'},
-                                   {"keep", required_argument, nullptr, 'k'},
-                                   {"key", required_argument, nullptr, 'K'},
-                                   {"self-contained", no_argument, nullptr, 'C'},
-                                   {"external", required_argument, nullptr, 'E'},
-                                   {"files", required_argument, nullptr, 'F'},
-                                   {"with", required_argument, nullptr, 'W'},
-                                   {"io-uring", required_argument, nullptr, 'U'},
-                                   {"cpu", required_argument, nullptr, 'P'},
-                                   {nullptr, 0, nullptr, 0}};
+    static const option known[] = {
+        {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
+        {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
+        {"keep", required_argument, nullptr, 'k'},     {"key", required_argument, nullptr, 'K'},
+        {"self-contained", no_argument, nullptr, 'C'}, {"external", required_argument, nullptr, 'E'},
+        {"files", required_argument, nullptr, 'F'},    {"with", required_argument, nullptr, 'W'},
+        {"plugin", required_argument, nullptr, 'L'},   {"io-uring", required_argument, nullptr, 'U'},
+        {"cpu", required_argument, nullptr, 'P'},      {nullptr, 0, nullptr, 0}};
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
     for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known, nullptr)) != -1;) {
@@ -160,6 +158,9 @@ int read_options(int argc, char** argv, Options& options) {
                 break;
             case 'F':
                 wishes.files = optarg;
+                break;
+            case 'L':
+                options.plugins.emplace_back(whole_path(optarg));
                 break;
             case 'W':
                 wishes.with = joined_folders(wishes.with, whole_path(optarg));
@@ -356,6 +357,12 @@ int launch(int argc, char** argv) {
         complain("session " + options.session + ": " + session.error());
         return exit_failed;
     }
+    if (const std::string problem = preload_plugins(library, options.plugins); !problem.empty()) {
+        complain("launch: --plugin " + problem);
+        return exit_usage;
+    }
+    // What `cairn outside` has started may launch programs that aren't.
+    ::unsetenv(env_outside);
     const Welcome welcome = join(*session, options);
     if (welcome.code != exit_ok) {
         complain(welcome.problem);

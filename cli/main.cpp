@@ -14,6 +14,7 @@
 #include "cli/exit_code.h"
 #include "cli/first_process.h"
 #include "cli/launch.h"
+#include "cli/outside.h"
 #include "cli/say.h"
 #include "cli/verbs.h"
 #include "common/layout.h"
@@ -147,6 +148,7 @@ int run(int argc, char** argv) {
     const bool asks_help = !arguments.empty() &&
                            (std::strcmp(arguments[0], "--help") == 0 || std::strcmp(arguments[0], "-h") == 0);
     if (asks_help && !verb->help.empty()) return help({argv[1]});
+    if (verb->name == "outside") return outside(argc - 1, argv + 1);
     if (verb->program.empty()) return launch(argc - 1, argv + 1);
     if (verb->name == "restart") leave_first_process();
     return hand_over(*verb, std::move(arguments));

@@ -31,6 +31,8 @@ constexpr std::array table = {
          "                        session, and put back by a restart), or leave\n"
          "                        ($CAIRN_FILES)\n"
          "      --with DIR        save all of this folder, too; may be given again ($CAIRN_WITH=DIR:DIR)\n"
+         "      --plugin FILE     preload this library, whose hooks (cairn.h) are called at checkpoints and\n"
+         "                        restarts; may be given again\n"
          "  -c, --coordinator H:P root coordinator, on another host ($CAIRN_COORDINATOR)\n"
          "      --key FILE        the root's key ($CAIRN_KEY_FILE; $CAIRN_KEY: the key itself)\n"
          "\n"
@@ -52,6 +54,13 @@ constexpr std::array table = {
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},
     Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR", "bring a checkpoint back to life", ""},
+    Verb{"outside", "", false, "outside [--] PROGRAM [ARGUMENT...]",
+         "start a program that is no part of the session",
+         "\n"
+         "For a program of the session, and its scripts: PROGRAM is its child and stays outside of the\n"
+         "computation, with all that it starts. A checkpoint doesn't save it, a restart doesn't bring it "
+         "back, and\n"
+         "`cairn kill` leaves it alone.\n"},
     Verb{"list", control, true, "list [--session S] [--json]", "the session's processes",
          "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
          "  -j, --json       print one JSON array\n"},

@@ -5,6 +5,8 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "common/human.h"
+#include "common/part_words.h"
+#include "common/region_ops.h"
 #include "common/uid.h"
 
 namespace cairn::coordinator {
@@ -81,7 +83,16 @@ std::uint64_t rate_of(std::uint64_t bytes, std::chrono::nanoseconds time) {
 }
 
 bool is_standing(const std::string& phase) {
-    return phase != "write" && phase != "sync" && phase != "pages" && phase != "copy";
+    return phase != "write" && phase != "sync" && phase != "pages" && phase != "copy" && phase != "hooks";
+}
+
+void answer_member(const Regions& regions, Place place, pid_t pid, ExitCode code) {
+    Slot& slot = regions.slot(place);
+    if (slot.pid.load(std::memory_order_acquire) != pid) return;
+    constexpr long futex_wake = 1, all = 1 << 30;
+    slot.flags.fetch_and(~(0xffU << slot_answer_shift));
+    slot.flags.fetch_or(slot_answered | (static_cast<std::uint32_t>(code) & 0xffU) << slot_answer_shift);
+    region_futex(slot.flags, futex_wake, all);
 }
 
 }  // namespace cairn::coordinator

@@ -51,4 +51,7 @@ class Attempt {
 // Does the group stand still in this phase of a capture?
 [[nodiscard]] bool is_standing(const std::string& phase);
 
+// The checkpoint that a member has asked for by cairn_checkpoint() is over. It may have gone.
+void answer_member(const Regions& regions, Place place, pid_t pid, ExitCode code);
+
 }  // namespace cairn::coordinator

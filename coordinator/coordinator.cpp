@@ -59,6 +59,7 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
                          role_->left(member);
                          check_idle();
                      },
+                 .asks = [this](const Member& member) { role_->asked_by(member); },
                  .starting =
                      [this] {
                          role_->starting();

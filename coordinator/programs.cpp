@@ -47,6 +47,7 @@ Programs::Programs(asio::io_context& io, const Session& session, Regions& region
                          listener_.joined(member);
                      },
                  .left = [this](const Member& member) { listener_.left(member); },
+                 .asks = [this](const Member& member) { listener_.asks(member); },
                  .warning = [this](const std::string& text) { listener_.warning(text); }}) {}
 
 void Programs::expect(pid_t pid) {

@@ -22,7 +22,7 @@ namespace cairn::coordinator {
 class Programs {
   public:
     struct Listener {
-        std::function<void(const Member&)> joined, left;
+        std::function<void(const Member&)> joined, left, asks;
         std::function<void()> starting;  // their number has changed
         std::function<void(const std::string&)> warning;
     };

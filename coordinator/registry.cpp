@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "common/human.h"
+#include "common/part_words.h"
 #include "common/proc.h"
 #include "common/region_mapping.h"
 #include "common/region_ops.h"
@@ -225,7 +226,13 @@ void Registry::look_at(Place place, SlotState state) {
     }
     const std::uint64_t born_ns = slot.born_ns.load(std::memory_order_relaxed);
     if (known != members_.end()) {
-        if (known->second.pid == pid && known->second.born_ns == born_ns) return;
+        if (known->second.pid == pid && known->second.born_ns == born_ns) {
+            constexpr std::uint32_t wants = slot_wants_checkpoint;
+            if ((slot.flags.load(std::memory_order_relaxed) & wants) != 0 &&
+                (slot.flags.fetch_and(~wants) & wants) != 0)
+                listener_.asks(known->second);
+            return;
+        }
         remove(place);
     }
     add(place, pid, born_ns);

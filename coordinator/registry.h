@@ -46,6 +46,7 @@ class Registry {
     struct Listener {
         std::function<void(const Member&)> joined;
         std::function<void(const Member&)> left;
+        std::function<void(const Member&)> asks;  // for a checkpoint (cairn_checkpoint of part/cairn.h)
         std::function<void(const std::string&)> warning;
     };
 

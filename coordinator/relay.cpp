@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/human.h"
+#include "coordinator/attempt.h"
 #include "coordinator/group.h"
 
 namespace cairn::coordinator {
@@ -76,6 +77,13 @@ void Relay::joined(const Member& member) {
 void Relay::left(const Member& member) {
     if (uplink_) uplink_->left(member.uid);
     if (s_.programs.none()) s_.regions.clear_names();
+}
+
+// The root takes checkpoints, and of one of its programs' asking only it could tell.
+void Relay::asked_by(const Member& member) {
+    s_.note(fmt::format("{} has asked for a checkpoint: programs may do so on the host of the root only",
+                        describe(member.pid)));
+    answer_member(s_.regions, member.place, member.pid, ExitCode::refused);
 }
 
 void Relay::starting() {

@@ -33,6 +33,7 @@ class Relay final : public Role {
 
     void joined(const Member& member) override;
     void left(const Member& member) override;
+    void asked_by(const Member& member) override;
     void starting() override;
 
     void ask(const Client& client, const Json& request, const Sink& sink) override;

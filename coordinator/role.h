@@ -68,6 +68,8 @@ class Role {
 
     virtual void joined(const Member& member) = 0;
     virtual void left(const Member& member) = 0;
+    // A program wants a checkpoint. answer_member() of coordinator/attempt.h tells it how that has ended.
+    virtual void asked_by(const Member& member) = 0;
     virtual void starting() = 0;  // Programs::starting() has changed
 
     // Everything but what the coordinator answers itself: region, subscribe, quit. The last event of the

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/human.h"
+#include "coordinator/attempt.h"
 
 namespace cairn::coordinator {
 
@@ -114,6 +115,34 @@ void Root::gone(const std::string& uid, ProgramId pid, const std::string& name) 
     changed();
 }
 
+void Root::asked_by(const Member& member) {
+    const std::string who = describe(member.pid);
+    checkpointer_.ask(
+        session_order(),
+        [this, place = member.place, pid = member.pid, who](const Json& event, bool) {
+            if (!is_last(event)) return;
+            const auto code = static_cast<ExitCode>(wire::glean<wire::Failed>(event).code);
+            const bool done = get_string(event, "event") == "done";
+            if (!done)
+                s_.note(fmt::format("{} has asked for a checkpoint: {}", who,
+                                    printable(get_string(event, "reason"))));
+            answer_member(s_.regions, place, pid, done ? ExitCode::ok : code);
+        },
+        Told::Audience::log);
+}
+
+CheckpointOrder Root::session_order() const {
+    return {.ckptdir = s_.settings.ckptdir,
+            .ckptdir_asked_for = false,
+            .kill = false,
+            .self_contained = s_.settings.self_contained,
+            .without_strangers = false,
+            .external = s_.settings.external,
+            .files = s_.settings.files,
+            .with = s_.settings.with,
+            .timeout = {}};
+}
+
 void Root::starting() {
     group_.set_starting(s_.programs.starting() + hosts_.starting());
 }
@@ -135,15 +164,7 @@ void Root::arm_interval() {
             interval_missed("the checkpoint before it isn't over yet");
         else if (group_.state() == Group::State::running && group_.np() > 0)
             checkpointer_.ask(
-                {.ckptdir = s_.settings.ckptdir,
-                 .ckptdir_asked_for = false,
-                 .kill = false,
-                 .self_contained = s_.settings.self_contained,
-                 .without_strangers = false,
-                 .external = s_.settings.external,
-                 .files = s_.settings.files,
-                 .with = s_.settings.with,
-                 .timeout = {}},
+                session_order(),
                 [this](const Json& event, bool) {
                     const std::string kind = get_string(event, "event");
                     if (kind == "failed") interval_missed(get_string(event, "reason"));

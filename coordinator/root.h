@@ -30,6 +30,7 @@ class Root final : public Role {
 
     void joined(const Member& member) override;
     void left(const Member& member) override;
+    void asked_by(const Member& member) override;
     void starting() override;
 
     void ask(const Client& client, const Json& request, const Sink& sink) override;
@@ -42,6 +43,7 @@ class Root final : public Role {
     void entered(const std::string& uid, const std::string& who);
     void gone(const std::string& uid, ProgramId pid, const std::string& name);
     void changed();
+    [[nodiscard]] CheckpointOrder session_order() const;  // by the session's settings
 
     void set_interval(std::chrono::milliseconds interval);
     void arm_interval();

@@ -49,6 +49,13 @@ ExecMark::ExecMark(const ProgramCheck* outside) : slot_(own_slot_or_new()) {
     if (slot_ == no_slot) return;
     Slot& slot = region()->slots[slot_];
     before_ = slot.state.load(std::memory_order_acquire);
+    // Our own command, and what `cairn outside` becomes, is none of the session's processes.
+    if (outside != nullptr && outside->kind == ProgramKind::own_tool) {
+        release_slot(*region(), slot_);
+        announce_change(*region());
+        given_back_ = true;
+        return;
+    }
     if (outside != nullptr) {
         explain(slot, outside->reason);
         slot.state.store(SlotState::running, std::memory_order_release);
@@ -67,6 +74,10 @@ ExecMark::ExecMark(const ProgramCheck* outside) : slot_(own_slot_or_new()) {
 
 void ExecMark::failed() const {
     if (slot_ == no_slot) return;
+    if (given_back_) {
+        (void)own_slot_or_new();
+        return;
+    }
     Slot& slot = region()->slots[slot_];
     slot.foreign[0] = '\0';
     slot.state.store(before_, std::memory_order_release);

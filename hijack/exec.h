@@ -33,6 +33,7 @@ class ExecMark {
   private:
     std::int32_t slot_;
     SlotState before_ = SlotState::free;
+    bool given_back_ = false;
 };
 
 // Calls `exec` (execve or its like for this program; returns -1 and errno if it returns) with the environment

@@ -134,10 +134,16 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
         const auto& member = *draft.member;
         if (const auto child = *answer++; child < 0) {
             reporter.note(fork_failed_words(member.process->pid, static_cast<int>(-child)));
-            CHECK_OK(store_whole(draft, objects.table, reporter));
+            // Its memory is read from itself, and so it must look like an image for this time.
+            const auto& process = *member.process;
+            CHECK_OK(ahead.participants->mark(process.pid, process.living));
+            const auto stored = store_whole(draft, objects.table, reporter);
+            ahead.participants->unmark(process.pid, process.living);
+            CHECK_OK(stored);
         } else {
             auto snapshot = TRY(member.agent->wait_snapshot(reporter));
             draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
+            CHECK_OK(ahead.participants->mark(member.process->pid, draft.snapshot->pid()));
             CHECK_OK(store_early(setting, ahead, draft, objects.table));
         }
     }

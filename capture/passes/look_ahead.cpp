@@ -15,7 +15,8 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .wipes = {},
                 .outsiders = Outsiders(request, setting.regions),
                 .objects_writer = nullptr,
-                .saved = {}};
+                .saved = {},
+                .participants = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
     describe_host(ahead.manifest);
     if (!request.host.empty()) ahead.manifest.host = request.host;
@@ -28,6 +29,10 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));
     CHECK_OK(copy_files_ahead(setting, ahead));
+    auto participants =
+        std::make_unique<Participants>(setting.regions, setting.reporter, setting.request.capture);
+    CHECK_OK(participants->prepare(request.members));
+    ahead.participants = std::move(participants);
     ahead.began = Clock::now();
     return ahead;
 }

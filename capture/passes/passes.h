@@ -16,6 +16,7 @@
 #include "capture/loan.h"
 #include "capture/memory/areas.h"
 #include "capture/outsiders.h"
+#include "capture/participants.h"
 #include "capture/snapshot.h"
 #include "capture/stop/stop.h"
 #include "common/cpu_level.h"
@@ -42,6 +43,8 @@ struct Ahead {
     std::unique_ptr<ImageWriter>
         objects_writer;               // what an attempt that was given up has left in it is skipped
     std::optional<SavedStore> saved;  // --files=save: contents that are there already
+    std::unique_ptr<Participants>
+        participants;  // who has hooks, and is ready; null: nobody has been asked yet
     Clock::time_point began = Clock::now();
 };
 

@@ -14,6 +14,7 @@ Result<Group> pass::stop(const Setting& setting, Ahead& ahead) {
     const auto& processes = group.stopped.processes();
     if (processes.empty()) return fail("no process is left to save");
     CHECK_OK(ahead.outsiders.judge_crowd(processes));
+    if (ahead.participants) CHECK_OK(ahead.participants->check_still(group.stopped));
     group.np = static_cast<std::int32_t>(processes.size());
     if (!setting.request.joint) return group;
     group.np = TRY(setting.reporter.meet(wire::Stopped{.processes = group.np})).np;

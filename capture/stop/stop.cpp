@@ -22,10 +22,11 @@ Result<bool> look_at_candidate(Stopping& group, pid_t pid, Tracked& tracked) {
         tracked.stage = Stage::gone;
         return false;
     }
-    if (const auto known = registration_of(group.regions, pid);
-        known && says_left_out(group, pid, *known.slot))
-        return false;
-    if (group.outsiders.left_out(pid)) {
+    const auto known = registration_of(group.regions, pid);
+    if (known && says_left_out(group, pid, *known.slot)) return false;
+    // A tool of ours that a program of the group uses, and what it has started outside.
+    const bool stays_outside = !known && (is_own_program(pid) || is_marked_outside(pid));
+    if (stays_outside || group.outsiders.left_out(pid)) {
         tracked.stage = Stage::left_out;
         return false;
     }

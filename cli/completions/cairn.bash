@@ -20,18 +20,18 @@ _cairn_services() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status interval kill quit coordinator inspect witness doctor causality mpi slurm service help --version'
+    local verbs='launch checkpoint restart list status outside interval kill quit coordinator inspect witness doctor causality mpi slurm service help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
         mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$word")
         return
     fi
-    if [[ $verb == launch ]]; then
+    if [[ $verb == launch || $verb == outside ]]; then
         # Behind the program's name its own completion goes on.
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
-            --session | --ckptdir | --interval | --coordinator | --key | --keep | -s | -d | -i | -c | -k) ((i++)) ;;
+            --session | --ckptdir | --interval | --coordinator | --key | --keep | --files | --with | --plugin | --cpu | --io-uring | --external | -s | -d | -i | -c | -k) ((i++)) ;;
             --) ;;
             -*) ;;
             *)
@@ -62,6 +62,10 @@ _cairn() {
         local ways='save leave'
         [[ $verb == restart ]] && ways='auto restore refuse use truncate make'
         mapfile -t COMPREPLY < <(compgen -W "$ways" -- "$word")
+        return
+        ;;
+    --plugin)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
     --with)
@@ -122,7 +126,7 @@ _cairn() {
         view) options+=' --failed --by-time --most' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --files --with --coordinator --key --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --files --with --plugin --coordinator --key --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --files --with --witness --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
@@ -139,7 +143,7 @@ _cairn() {
         return
     fi
     case $verb in
-    launch | slurm) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
+    launch | outside | slurm) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
     restart) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
     inspect | causality | mpi) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
