@@ -48,24 +48,34 @@ Result<> store_in_batches(const std::vector<StoreJob>& jobs, Reporter& reporter,
     return {};
 }
 
-// The draft of the process's parent, from which it may have memory since a fork; null: none.
-const Draft* parent_of(const Drafts& drafts, const Draft& child) {
-    const auto parent = std::ranges::find_if(
-        drafts, [&](const Draft& draft) { return draft.member->image.pid == child.member->image.ppid; });
-    const bool lends = parent != drafts.end() && &*parent != &child && parent->snapshot != nullptr &&
-                       parent->member->image.executable == child.member->image.executable;
-    return lends ? &*parent : nullptr;
-}
+// Who of the drafts has memory of whom since a fork: of the parent, if that is stored from a copy-on-write
+// child, too, and runs the same program.
+class Family {
+  public:
+    explicit Family(const Drafts& drafts) {
+        for (const auto& draft : drafts) by_id_[draft.member->image.pid] = &draft;
+    }
+    // Null: nobody lends it anything.
+    [[nodiscard]] const Draft* lender_of(const Draft& draft) const {
+        const auto parent = by_id_.find(draft.member->image.ppid);
+        if (parent == by_id_.end() || parent->second == &draft || parent->second->snapshot == nullptr)
+            return nullptr;
+        const bool same = parent->second->member->image.executable == draft.member->image.executable;
+        return same ? parent->second : nullptr;
+    }
+    [[nodiscard]] std::size_t lenders_above(const Draft& draft) const {
+        std::size_t count = 0;
+        for (const auto* each = lender_of(draft); each != nullptr; each = lender_of(*each)) ++count;
+        return count;
+    }
 
-std::size_t generations_above(const Drafts& drafts, const Draft* draft) {
-    std::size_t count = 0;
-    while ((draft = parent_of(drafts, *draft)) != nullptr) ++count;
-    return count;
-}
+  private:
+    std::map<ProgramId, const Draft*> by_id_;
+};
 
-Result<std::vector<StoreJob>> jobs_of(const Drafts& drafts, Draft& draft) {
+Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
     std::vector<StoreJob> jobs;
-    const Draft* parent = parent_of(drafts, draft);
+    const Draft* parent = family.lender_of(draft);
     for (auto& area : draft.member->image.areas) {
         const bool early = std::ranges::any_of(draft.early, [&](const auto& other) {
             return other.start <= area.start && area.end <= other.end;
@@ -85,13 +95,14 @@ Result<std::vector<StoreJob>> jobs_of(const Drafts& drafts, Draft& draft) {
 Result<> store_memory(const ObjectTable& objects, Drafts& drafts, Reporter& reporter) {
     for (auto& draft : drafts)
         if (draft.snapshot != nullptr) CHECK_OK(make_draft_areas(draft, draft.snapshot->pid(), objects));
+    const Family family(drafts);
     std::map<std::size_t, std::vector<StoreJob>> rounds;
     Amount amount;
     for (auto& draft : drafts) {
         if (draft.snapshot == nullptr) continue;  // written already
-        auto jobs = TRY(jobs_of(drafts, draft));
+        auto jobs = TRY(jobs_of(family, draft));
         for (const auto& job : jobs) amount.total += job.range.length();
-        auto& round = rounds[generations_above(drafts, &draft)];
+        auto& round = rounds[family.lenders_above(draft)];
         std::ranges::move(jobs, std::back_inserter(round));
     }
     for (const auto& [number, jobs] : rounds) CHECK_OK(store_in_batches(jobs, reporter, amount));
