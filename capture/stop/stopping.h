@@ -96,8 +96,8 @@ void release(Stopping& group, pid_t pid);
 // it).
 enum class Traced { let_go, later, by_others };
 [[nodiscard]] Result<Traced> ask_tracer(Stopping& group, pid_t pid, pid_t tid);
-// An error that passes: a process that isn't ready stands in a stop that its tracer, who stands still, has to
-// end.
+// An error that passes: a process that isn't ready stands in a stop, or waits for one that does, which its
+// tracer, who stands still, has to end.
 [[nodiscard]] Result<> refuse_waiting_for_tracer(Stopping& group);
 // Of a thread whose tracer has let go of it, the registers that its tracer saw. False: it isn't one.
 bool as_its_tracer_sees(const Stopping& group, StoppedThread& thread);

@@ -82,19 +82,21 @@ Result<Traced> ask_tracer(Stopping& group, pid_t pid, pid_t tid) {
 }
 
 Result<> refuse_waiting_for_tracer(Stopping& group) {
-    constexpr auto patience = std::chrono::milliseconds(30);
+    constexpr auto patience = std::chrono::milliseconds(5);
     for (const auto& [pid, tracked] : group.processes) {
         if (tracked.stage != Stage::candidate) continue;
         const pid_t tracing_thread = tracer_of(pid, pid);
         const pid_t tracing = tracing_thread == 0 ? 0 : process_of(tracing_thread);
         if (tracing == 0 || group.stage_of(tracing) != Stage::looked_at) continue;
+        // D: it sleeps until its vfork child executes, whom the same tracer may hold.
         const auto stat = proc::stat(pid, pid);
-        if (!stat || stat->state != 't') continue;
+        if (!stat || (stat->state != 't' && stat->state != 'D')) continue;
         if (!group.tracer_awaited_since) group.tracer_awaited_since = Clock::now();
         if (Clock::now() - *group.tracer_awaited_since < patience) return {};
-        auto error = fail_code(ExitCode::refused,
-                               "{} has not registered, and stands still until its tracer, {}, lets it go on",
-                               proc::label(pid), proc::label(tracing));
+        auto error = fail_code(
+            ExitCode::refused, "{} {}, and stands still until its tracer, {}, lets it go on",
+            proc::label(pid), stat->state == 'D' ? "is in the middle of a vfork" : "has not registered",
+            proc::label(tracing));
         error.error().passing = true;
         return error;
     }

@@ -132,6 +132,13 @@ inline bool is_cut_short(std::int64_t result) {
     return result == -4 || (result <= -512 && result >= -516 && result != -515);
 }
 
+// Whether the stop before a call is that of a seccomp filter which asks the tracer (SECCOMP_RET_TRACE).
+inline bool asks_tracer(const Tracee& tracee) {
+    const Info& info = *reinterpret_cast<const Info*>(tracee.info);
+    return info.signal == static_cast<std::int32_t>(trap) &&
+           info.code == static_cast<std::int32_t>(trap | PTRACE_EVENT_SECCOMP << 8);
+}
+
 // Of a thread that stands still: false: in a stop that can't be made again.
 inline bool find_stop(Tracee& tracee, bool made) {
     Info& info = *reinterpret_cast<Info*>(tracee.info);
@@ -142,6 +149,10 @@ inline bool find_stop(Tracee& tracee, bool made) {
         return (code & 0xff) == trap;
     }
     const bool by_kernel = info.signal == static_cast<std::int32_t>(trap);
+    if (asks_tracer(tracee)) {
+        tracee.stop = TraceStop::call_entry;
+        return static_cast<std::int64_t>(tracee.registers[orig_rax]) >= 0;
+    }
     if (by_kernel && (code & 0xff) == trap && code >> 8 != 0 && code >> 8 < 16) return false;
     std::uint64_t message = 0;
     if (by_kernel && (code == (trap | 0x80) || (code == trap && tracee.resume == PTRACE_SYSCALL)))
@@ -220,6 +231,11 @@ inline bool to_call(const Tracee& tracee) {
     return request(PTRACE_SYSCALL, tracee, 0, nullptr) == 0 && await_stop(tracee);
 }
 
+// To the stop of the filter that asks about a call; from another call's, or before any.
+inline bool to_filter(const Tracee& tracee) {
+    return request(PTRACE_CONT, tracee, 0, nullptr) == 0 && await_stop(tracee);
+}
+
 // Where the call is about to be made once more.
 inline void rewind_call(Tracee& tracee) {
     std::uint64_t registers[sizeof Tracee::registers / 8];
@@ -268,7 +284,7 @@ inline void make_stop(Tracee& tracee) {
         case TraceStop::in_call:
         case TraceStop::call_entry:
             rewind_call(tracee);
-            if (!to_call(tracee)) return;
+            if (!(asks_tracer(tracee) ? to_filter(tracee) : to_call(tracee))) return;
             if (tracee.stop == TraceStop::call_entry) write_registers(tracee, tracee.registers);
             write_mask(tracee, tracee.mask);
             break;

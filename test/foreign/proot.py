@@ -1,0 +1,29 @@
+"""proot, which traces a script and all that it starts to show it other paths: the script goes on as if nothing had been, and what it sees is what proot shows it."""
+# ci: exact virtual user
+import os
+
+NEEDS = ["/usr/bin/proot"]
+
+SCRIPT = """i=0
+while [ $i -lt 60 ]; do
+    i=$((i + 1))
+    echo line $i | cat
+    (cat /elsewhere/text)
+    sleep 0.03
+done
+echo the end
+exit 7
+"""
+
+
+def test(t):
+    os.makedirs(os.path.join(t.work, "bound"))
+    for name, text in (("script.sh", SCRIPT), ("bound/text", "seen there\n")):
+        with open(os.path.join(t.work, name), "w") as file:
+            file.write(text)
+    program = t.launch(["proot", "-r", "/", "-b", f"{t.work}/bound:/elsewhere", "-w", t.work, "/bin/bash", "script.sh"])
+    for number in range(t.rounds):
+        program.expect(rf"line {5 + 15 * number}\r?\nseen there")
+        program, _ = t.cycle(program, number, at_once=True)
+    program.expect(r"line 60\r?\nseen there\r?\nthe end", 60)
+    program.expect_exit(7)
