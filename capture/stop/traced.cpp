@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "capture/go_program.h"
 #include "capture/hide_stop.h"
 #include "capture/stop/stopping.h"
+#include "capture/strangers.h"
 #include "capture/translation.h"
 #include "common/agent.h"
 
@@ -53,6 +55,14 @@ Result<Tracer*> enter_tracer(Stopping& group, Tracked& tracked, pid_t tid) {
     return group.tracers.enter(process, tid);
 }
 
+// Why a process that its tracer holds isn't ready.
+std::string_view what_keeps(pid_t pid, char state) {
+    if (state == 'D') return "is in the middle of a vfork";
+    if (expects_library(pid) != LibraryExpected::no) return "has not registered";
+    return "has no libcairn.so in it (a static program, Go, another libc), which can't be placed there while "
+           "it is traced";
+}
+
 }  // namespace
 
 Result<Traced> ask_tracer(Stopping& group, pid_t pid, pid_t tid) {
@@ -93,10 +103,9 @@ Result<> refuse_waiting_for_tracer(Stopping& group) {
         if (!stat || (stat->state != 't' && stat->state != 'D')) continue;
         if (!group.tracer_awaited_since) group.tracer_awaited_since = Clock::now();
         if (Clock::now() - *group.tracer_awaited_since < patience) return {};
-        auto error = fail_code(
-            ExitCode::refused, "{} {}, and stands still until its tracer, {}, lets it go on",
-            proc::label(pid), stat->state == 'D' ? "is in the middle of a vfork" : "has not registered",
-            proc::label(tracing));
+        auto error =
+            fail_code(ExitCode::refused, "{} {}, and stands still until its tracer, {}, lets it go on",
+                      proc::label(pid), what_keeps(pid, stat->state), proc::label(tracing));
         error.error().passing = true;
         return error;
     }
