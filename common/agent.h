@@ -67,6 +67,7 @@ struct AgentThread {
     std::int32_t traced_by;  // the member that traces this thread and will take it back; 0: none
     std::int32_t
         no_variables;  // 1: the library's variables of this thread aren't found by the thread pointer
+    std::int32_t securebits, pad;
     alignas(16) std::uint8_t stack[3072];
 };
 

@@ -163,6 +163,11 @@ Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
             result.push_back(parse_map_line(line));
         } else if (line.starts_with("VmFlags:") && !result.empty()) {
             result.back().flags = line.substr(8);
+        } else if (line.starts_with("KernelPageSize:") && !result.empty()) {
+            const auto number = line.substr(std::min(line.find_first_of("0123456789"), line.size()));
+            std::uint64_t kilobytes = 0;
+            std::from_chars(number.data(), number.data() + number.size(), kilobytes);
+            result.back().page_size = kilobytes * 1024;
         }
     }
     return result;

@@ -23,7 +23,8 @@ struct MapLine {  // a line of /proc/PID/maps, with what smaps' VmFlags says whe
     std::uint64_t inode = 0;
     std::string name;  // path, "[heap]", "" ..., " (deleted)" cut off
     bool deleted = false;
-    std::string flags;  // VmFlags: "rd wr mr mw me ac"; "" if not asked for
+    std::string flags;            // VmFlags: "rd wr mr mw me ac"; "" if not asked for
+    std::uint64_t page_size = 0;  // KernelPageSize, bytes; 0 if not asked for
 };
 
 // The fields of /proc/PID/stat (or task/TID/stat) that we use; proc(5).

@@ -28,6 +28,7 @@
 #include "resources/timerfd/schema.h"
 #include "resources/tun/schema.h"
 #include "resources/unix_socket/schema.h"
+#include "resources/userfaultfd/schema.h"
 #include "resources/vsock/schema.h"
 
 // KIND(the struct of its schema, what the capture does for it, what the restart does for it): words in this
@@ -63,6 +64,8 @@
                        FINISH(ask_for_buffer_groups), OPEN(IoUring, open_io_uring) SET_UP(register_files))                                                                   \
     KIND(Timerfd,      NAMED("timerfd") DESCRIBE(describe_timerfd) CONTENTS(capture_timerfds),                         \
                        OPEN(Timerfd, open_timerfd) SET_UP(arm_timerfd))                                                \
+    /* Its memory is watched when it is all there: restart/rebuild/userfaultfds.h */                                   \
+    KIND(Userfaultfd,  NAMED("userfaultfd") DESCRIBE(describe_userfaultfd) CONTENTS(capture_userfaultfds), )           \
     KIND(Pidfd,        NAMED("pidfd") DESCRIBE(describe_pidfd) CONTENTS(capture_pidfds), OPEN(Pidfd, open_dead_pidfd)) \
     KIND(Inotify,      NAMED("inotify") DESCRIBE(describe_inotify) CONTENTS(capture_watches) FINISH(finish_watches),   \
                        OPEN(Inotify, open_inotify) WATCH(watch_files))                                                 \
@@ -98,7 +101,6 @@
 // What can never be saved: REFUSED(the kernel's name for it, as NAMED, why). A kind that is in neither list is refused as well,
 // as one that can't be saved yet.
 #define CAIRN_REFUSED_KINDS(REFUSED)                                                                                   \
-    REFUSED("userfaultfd",    "the memory that it fills is another program's to provide")                              \
     REFUSED("perf_event",     "what it has counted can't be set again")                                                \
     REFUSED("bpf-prog",       "BPF objects belong to the system")                                                      \
     REFUSED("seccomp notify", "who is judged by it can't be connected to it again")

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "common/io_uring_filter.h"
+#include "resources/schema/descriptor_room.h"
 #include "restart/rebuild/parameters.h"
 
 namespace cairn::restart {
@@ -40,8 +41,7 @@ std::vector<int> kept_open(const schema::Process& process, const Arrival& arriva
     const auto want = [&](std::int64_t object) {
         if (const int fd = arrival.objects.fd_of(object); fd >= 0) keep.push_back(fd);
     };
-    for (const auto id : {process.cwd, process.root, process.executable}) want(id);
-    for (const auto& area : process.areas) want(area.object);
+    for (const auto id : needed_to_rebuild(process)) want(id);
     std::ranges::sort(keep);
     keep.erase(std::ranges::unique(keep).begin(), keep.end());
     return keep;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::array at_rest{
     // Measurements
-    Rule{".*/status/(Vm(Peak|HWM|RSS|PTE|Swap)|Rss(Anon|File|Shmem)|.*ctxt_switches)",
+    Rule{".*/status/(Vm(Peak|HWM|RSS|PTE|Swap)|Rss(Anon|File|Shmem)|HugetlbPages|.*ctxt_switches)",
          "measurements of what was touched, and how often it slept"},
     Rule{".*/stat/(c?minflt|c?majflt|c?[us]time|rss|delayacct_blkio_ticks|c?guest_time|processor)",
          "measurements of what was done, and where"},

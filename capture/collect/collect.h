@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "capture/group.h"
@@ -22,6 +23,11 @@ using ToProgram = std::function<ProgramId(KernelId)>;
 // ids, credentials, limits, name, layout of memory: from /proc and from the agent's answers.
 [[nodiscard]] Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
                                         const ToProgram& to_program, schema::Process& image);
+
+// Fields of /proc/PID/status.
+void read_ids(const std::string& text, std::uint32_t (&ids)[4]);  // Uid, Gid
+[[nodiscard]] std::vector<std::uint32_t> groups_of(const std::string& text);
+[[nodiscard]] std::uint32_t umask_of(const std::string& text);
 
 // registers, masks, scheduling ... of each thread, and what is pending for the process. By ptrace: before the
 // agent runs.

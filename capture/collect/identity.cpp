@@ -17,19 +17,13 @@
 namespace cairn::capture {
 namespace {
 
-void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
-    std::istringstream words(text);
-    for (auto& id : ids) words >> id;
-}
-
 Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers,
                              schema::Process& image) {
     auto status = TRY(proc::status(process.pid, process.first_living().tid));
     auto& field = status;
     read_ids(field["Uid"], image.uids);
     read_ids(field["Gid"], image.gids);
-    std::istringstream groups(field["Groups"]);
-    for (std::uint32_t group = 0; groups >> group;) image.groups.push_back(group);
+    image.groups = groups_of(field["Groups"]);
     image.cap_bounding = proc::hexadecimal(field["CapBnd"]);
     image.no_new_privs = std::ranges::all_of(image.threads, [](const schema::Thread& thread) {
         return thread.leader_dead || thread.no_new_privs;
@@ -37,9 +31,7 @@ Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& 
     image.securebits = static_cast<std::uint32_t>(answers.securebits);
     image.keep_caps = answers.keep_caps == 1;
     image.dumpable = answers.dumpable;
-    std::uint32_t umask = 0;
-    std::from_chars(field["Umask"].data(), field["Umask"].data() + field["Umask"].size(), umask, 8);
-    image.umask = umask;
+    image.umask = umask_of(field["Umask"]);
     return {};
 }
 
@@ -159,6 +151,24 @@ void translate_ids(KernelId pid, const proc::Stat& stat, const ToProgram& to_pro
 }
 
 }  // namespace
+
+void read_ids(const std::string& text, std::uint32_t (&ids)[4]) {
+    std::istringstream words(text);
+    for (auto& id : ids) words >> id;
+}
+
+std::vector<std::uint32_t> groups_of(const std::string& text) {
+    std::vector<std::uint32_t> all;
+    std::istringstream words(text);
+    for (std::uint32_t group = 0; words >> group;) all.push_back(group);
+    return all;
+}
+
+std::uint32_t umask_of(const std::string& text) {
+    std::uint32_t umask = 0;
+    std::from_chars(text.data(), text.data() + text.size(), umask, 8);
+    return umask;
+}
 
 Result<> refuse_unsupported(const StoppedProcess& process) {
     const pid_t tid = process.first_living().tid;

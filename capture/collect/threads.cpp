@@ -1,4 +1,5 @@
 // What each thread of a stopped process has for itself: registers, names, scheduling, robust futexes.
+#include <linux/securebits.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,24 +54,30 @@ void collect_scheduling(pid_t tid, schema::Thread& image) {
 
 using Status = std::map<std::string, std::string>;
 
-// What is saved once for all threads must be the same for all. While a program changes its user in every
-// thread (libc does so one by one) it may differ for a moment.
-Result<> refuse_differing(const StoppedProcess& process, pid_t tid, const Status& status,
-                          const Status& first_status) {
+schema::OwnIds ids_of(const Status& status) {
+    schema::OwnIds own;
+    read_ids(status.at("Uid"), own.uids);
+    read_ids(status.at("Gid"), own.gids);
+    own.groups = groups_of(status.at("Groups"));
+    own.cap_bounding = proc::hexadecimal(status.at("CapBnd"));
+    return own;
+}
+
+// What else is saved once for all threads. While a program changes its user in every thread (libc does so one
+// by one) they differ for a moment, and come back so.
+Result<> collect_own(const StoppedProcess& process, pid_t tid, const Status& status,
+                     const Status& first_status, schema::Thread& image) {
     const pid_t first = process.first_living().tid;
     if (tid == first) return {};
-    const auto refuse = [&](const char* what) {
-        return fail_code(
-            ExitCode::refused,
-            "thread {} has {} of its own, which can't be saved; if the program is about to change "
-            "them for all threads, try again",
-            tid, what);
-    };
-    for (const auto* field : {"Uid", "Gid", "Groups"})
-        if (status.at(field) != first_status.at(field)) return refuse("user or group ids");
-    if (!share_descriptors(process.pid, first, tid)) return refuse("a descriptor table");
+    const auto differs = [&](const char* field) { return status.at(field) != first_status.at(field); };
+    if (differs("Uid") || differs("Gid") || differs("Groups") || differs("CapBnd"))
+        image.own_ids = ids_of(status);
+    if (!share_descriptors(process.pid, first, tid))
+        return fail_code(ExitCode::refused,
+                         "thread {} has a descriptor table of its own, which can't be saved", tid);
+    // Its folders are found with the other objects.
     if (!share_folders(process.pid, first, tid))
-        return refuse("a working directory, root directory or umask");
+        image.own_folders = schema::OwnFolders{-1, -1, umask_of(status.at("Umask"))};
     return {};
 }
 
@@ -107,7 +114,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
         image.robust_list_size = robust_size;
     }
     auto status = TRY(proc::status(process.pid, thread.tid));
-    CHECK_OK(refuse_differing(process, thread.tid, status, first_status));
+    CHECK_OK(collect_own(process, thread.tid, status, first_status, image));
     image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
     image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
     image.cap_effective = proc::hexadecimal(status["CapEff"]);
@@ -142,6 +149,10 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
         thread.timerslack = answers[i].timerslack;
         thread.death_signal = answers[i].death_signal;
         thread.cpu_ns = answers[i].cpu_ns;
+        if (thread.own_ids) {
+            thread.own_ids->securebits = static_cast<std::uint32_t>(answers[i].securebits);
+            thread.own_ids->keep_caps = (thread.own_ids->securebits & SECBIT_KEEP_CAPS) != 0;
+        }
         thread.memory_policy = answers[i].memory_policy;
         if (thread.memory_policy != 0) thread.memory_nodes = nodes_of(answers[i]);
     }

@@ -1,9 +1,11 @@
 #include "capture/memory/areas.h"
 
-#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "resources/io_uring/schema_ring.h"
 
@@ -27,7 +29,12 @@ bool has_file(const proc::MapLine& line) {
     return line.inode != 0 || line.major != 0 || line.minor != 0;
 }
 
-Mapping mapping_of(const proc::MapLine& line) {
+// MAP_ANONYMOUS|MAP_HUGETLB: a file of the kernel's, which no path leads to.
+bool is_anonymous_huge(const StillMap& map, const proc::MapLine& line) {
+    return line.deleted && line.name == "/anon_hugepage" && map.huge.contains(line.start);
+}
+
+Mapping mapping_of(const StillMap& map, const proc::MapLine& line) {
     Mapping mapping;
     mapping.start = line.start;
     mapping.end = line.end;
@@ -38,6 +45,8 @@ Mapping mapping_of(const proc::MapLine& line) {
     mapping.deleted = line.deleted;
     mapping.shared = line.shared;
     mapping.writable = (line.prot & 2) != 0 || has_flag(line, "mw");
+    const auto huge = map.huge.find(line.start);
+    if (huge != map.huge.end()) mapping.huge_page = huge->second;
     return mapping;
 }
 
@@ -48,15 +57,7 @@ bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& 
            line.major == region->major && line.minor == region->minor;
 }
 
-// Shared memory of huge pages is an object, whose contents are read by a descriptor, and which is made again
-// with pages of that size.
-bool is_known_huge(const schema::Object* object) {
-    const auto* memory = object == nullptr ? nullptr : object->get<schema::Memory>();
-    return memory != nullptr && memory->type != schema::MemoryType::sysv &&
-           (static_cast<unsigned>(memory->memfd_flags) & MFD_HUGETLB) != 0;
-}
-
-Result<> refuse(const StoppedProcess& process, const proc::MapLine& line, const schema::Object* object) {
+Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
     const auto who = [&] {
         return fmt::format("{}: memory {:#x}-{:#x} {}", proc::label(process.pid), line.start, line.end,
                            line.name);
@@ -69,13 +70,6 @@ Result<> refuse(const StoppedProcess& process, const proc::MapLine& line, const 
             "{}: has a context of Linux AIO (io_setup(2)), which can't be saved: tell the program to do "
             "without (MariaDB: --innodb-use-native-aio=0)",
             proc::label(process.pid));
-    if (has_flag(line, "um") || has_flag(line, "uw"))
-        return fail_code(ExitCode::refused, "{} is watched by a userfaultfd, which can't be saved", who());
-    if (has_flag(line, "ht") && !is_known_huge(object))
-        return fail_code(ExitCode::refused,
-                         "{} is made of hugetlb pages, which can be saved of memfds and, by root, of shared "
-                         "anonymous memory only: use these, or madvise(MADV_HUGEPAGE)",
-                         who());
     if (has_flag(line, "io") || has_flag(line, "pf"))
         return fail_code(ExitCode::refused, "{} is a device's memory, which can't be saved", who());
     return {};
@@ -86,14 +80,57 @@ schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, con
     if (line.name == "[vdso]") return AreaKind::vdso;
     if (special(line.name)) return AreaKind::vvar;
     if (is_region(process, map.lines, line)) return AreaKind::region;
-    if (!line.shared) return has_file(line) ? AreaKind::file_private : AreaKind::anonymous;
-    return ObjectTable::is_shared_memory(mapping_of(line)) ? AreaKind::shared_memory : AreaKind::file_shared;
+    if (!line.shared)
+        return has_file(line) && !is_anonymous_huge(map, line) ? AreaKind::file_private : AreaKind::anonymous;
+    return ObjectTable::is_shared_memory(mapping_of(map, line)) ? AreaKind::shared_memory
+                                                                : AreaKind::file_shared;
+}
+
+// Of memfds, System V segments and shared anonymous memory.
+dev_t device_of_shared_memory() {
+    static const dev_t device = [] {
+        const Fd memory(::memfd_create("cairn", MFD_CLOEXEC));
+        struct stat status {};
+        return memory && ::fstat(memory.get(), &status) == 0 ? status.st_dev : dev_t{0};
+    }();
+    return device;
+}
+
+// What only smaps tells, which walks all page tables: asked where there is something to be told.
+Result<> look_at_flags(const StoppedProcess& process, StillMap& map) {
+    auto status = proc::status(process.pid, process.first_living().tid);
+    const auto any = [&](const char* field) {
+        return status && (*status)[field] != "0 kB" && !(*status)[field].empty();
+    };
+    // None of its pages need be there yet, or be in this process's page tables. What has no name is on one of
+    // two file systems of the kernel's own, of which the other has ordinary pages.
+    const auto may_be_huge = [ordinary = device_of_shared_memory()](const proc::MapLine& line) {
+        return line.deleted && line.major == 0 && has_file(line) &&
+               ::makedev(line.major, line.minor) != ordinary;
+    };
+    const bool huge = any("HugetlbPages") || std::ranges::any_of(map.lines, may_be_huge);
+    if (!huge && !any("VmLck")) return {};
+    const auto flagged = TRY(proc::maps(process.living, true));
+    for (const auto& line : flagged) {
+        // a fork's child doesn't inherit locks
+        if (has_flag(line, "lo")) map.locked.push_back({{line.start, line.end}, has_flag(line, "lf")});
+        if (has_flag(line, "ht")) map.huge[line.start] = line.page_size;
+    }
+    return {};
 }
 
 }  // namespace
 
-Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid) {
+bool is_private_huge(const StillMap& map, const proc::MapLine& line) {
+    return !line.shared && map.huge.contains(line.start);
+}
+
+Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched) {
     const auto lines = TRY(proc::maps(pid, true));
+    if (watched != nullptr)
+        *watched = std::ranges::any_of(lines, [](const proc::MapLine& line) {
+            return has_flag(line, "um") || has_flag(line, "uw") || has_flag(line, "ui");
+        });
     std::vector<ProgramRange> ranges;
     for (const auto& line : lines)
         if (has_flag(line, "wf") && !has_flag(line, "dp")) ranges.push_back({line.start, line.end});
@@ -104,22 +141,16 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, 
     StillMap map;
     auto lines = TRY(proc::maps(process.living, false));
     map.lines = std::move(lines);
+    CHECK_OK(look_at_flags(process, map));
     for (const auto& line : map.lines) {
         const auto kind = kind_of(process, map, line);
         Result<std::int64_t> object = -1;
         if (kind == schema::AreaKind::file_private || kind == schema::AreaKind::file_shared)
-            object = objects.mapped_file(holder, mapping_of(line));
+            object = objects.mapped_file(holder, mapping_of(map, line));
         else if (kind == schema::AreaKind::shared_memory)
-            object = objects.shared_memory(holder, mapping_of(line));
+            object = objects.shared_memory(holder, mapping_of(map, line));
         if (!object) return std::unexpected(std::move(object.error()));
         map.objects[line.start] = *object;
-    }
-    auto status = proc::status(process.pid, process.first_living().tid);
-    if (status && (*status)["VmLck"] != "0 kB" && !(*status)["VmLck"].empty()) {
-        auto flagged = proc::maps(process.living, true);  // a fork's child doesn't inherit locks
-        if (!flagged) return std::unexpected(std::move(flagged.error()));
-        for (const auto& line : *flagged)
-            if (has_flag(line, "lo")) map.locked.push_back({{line.start, line.end}, has_flag(line, "lf")});
     }
     return map;
 }
@@ -146,8 +177,7 @@ std::vector<ProgramRange> not_copied(const StillMap& map, const std::vector<proc
 }
 
 Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
-                                             const std::vector<proc::MapLine>& flags, ProgramRange scratch,
-                                             const ObjectTable& objects) {
+                                             const std::vector<proc::MapLine>& flags, ProgramRange scratch) {
     std::vector<schema::Area> areas;
     for (const auto& line : map.lines) {
         if (line.name == "[vsyscall]") continue;
@@ -156,8 +186,7 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         proc::MapLine with_flags = line;
         if (flagged != flags.end()) with_flags.flags = flagged->flags;
         const auto id = map.objects.at(line.start);
-        const bool shared = kind_of(process, map, line) == schema::AreaKind::shared_memory;
-        CHECK_OK(refuse(process, with_flags, shared && id >= 0 ? &objects.object(id) : nullptr));
+        CHECK_OK(refuse(process, with_flags));
 
         schema::Area area;
         area.prot = line.prot;
@@ -176,6 +205,9 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         area.huge = has_flag(with_flags, "hg");
         area.no_huge = has_flag(with_flags, "nh");
         area.mergeable = has_flag(with_flags, "mg");
+        if (is_private_huge(map, line))
+            area.huge_pages =
+                schema::HugePages{static_cast<std::uint32_t>(std::countr_zero(map.huge.at(line.start))), {}};
         for (const auto& [range, on_fault] : map.locked) {
             if (line.start < range.start || line.start >= range.end) continue;
             area.locked = true;

@@ -16,12 +16,18 @@ struct StillMap {
     std::vector<proc::MapLine> lines;                // of the process itself
     std::map<ProgramAddress, std::int64_t> objects;  // start of a line -> schema::Object id
     std::vector<std::pair<ProgramRange, bool>>
-        locked;  // mlock(2); true: MLOCK_ONFAULT (told since Linux 6.14)
+        locked;                                    // mlock(2); true: MLOCK_ONFAULT (told since Linux 6.14)
+    std::map<ProgramAddress, std::uint64_t> huge;  // start of a line of hugetlb pages -> bytes of a page
 };
 
-// Fails for what can't be saved: device memory, userfaultfd, hugetlb pages.
+// Fails for what can't be saved: device memory.
 [[nodiscard]] Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder,
                                          ObjectTable& objects);
+
+// Private memory of hugetlb pages. No copy-on-write child may keep it: a page that the program writes to
+// would be wanted twice, and the pool may have no other. The program would be killed for it (MAP_NORESERVE),
+// or the kernel takes the page from the child (unmap_ref_private() in mm/hugetlb.c).
+[[nodiscard]] bool is_private_huge(const StillMap& map, const proc::MapLine& line);
 
 // Parts of the map that fork did not copy (MADV_DONTFORK), or wiped (MADV_WIPEONFORK, known from `wiped`):
 // they have to be stored before the process goes on.
@@ -37,13 +43,14 @@ struct StillMap {
 // time (MAP_DROPPABLE, Linux 6.11), on which nobody relies: getrandom of the vdso keeps there what glibc 2.41
 // and later draws from, and two restarts of one checkpoint must not draw the same. Read from smaps, which
 // walks all page tables: not to be done during the pause.
-[[nodiscard]] Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid);
+// `watched`, unless null: whether a userfaultfd watches any memory.
+[[nodiscard]] Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched = nullptr);
 
 // The image's areas. `flags`: smaps of the copy-on-write child, and of the process itself what the child
 // hasn't; `scratch`: the agent's memory, left out.
 [[nodiscard]] Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
                                                            const std::vector<proc::MapLine>& flags,
-                                                           ProgramRange scratch, const ObjectTable& objects);
+                                                           ProgramRange scratch);
 
 // Pages of an area that differ from what a fresh mapping would show, at most `longest` bytes each; guard
 // regions go into `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap.

@@ -3,24 +3,17 @@
 
 #include <algorithm>
 
-#include "capture/memory/policies.h"
-
 namespace cairn::capture {
 namespace {
 
-Result<> add_memory_policies(schema::Process& image, pid_t source) {
-    const auto any =
-        TRY(ptrace::read_object<std::uint32_t>(source, image.door + offsetof(Door, memory_policies)));
-    if (any == 0) return {};
-    const auto living = std::ranges::find(image.threads, false, &schema::Thread::leader_dead);
-    const auto policies = TRY(memory_policies(source, {living->memory_policy, living->memory_nodes}));
-    for (auto& area : image.areas) {
-        const auto found = policies.find(area.start);
-        if (found == policies.end()) continue;
-        area.memory_policy = found->second.mode;
-        area.memory_nodes = found->second.nodes;
-    }
-    return {};
+std::vector<std::pair<ProgramAddress, std::uint64_t>> joined(const std::vector<ProgramRange>& ranges) {
+    std::vector<std::pair<ProgramAddress, std::uint64_t>> all;
+    for (const auto& range : ranges)
+        if (!all.empty() && all.back().first + all.back().second == range.start)
+            all.back().second += range.length();
+        else
+            all.emplace_back(range.start, range.length());
+    return all;
 }
 
 }  // namespace
@@ -31,13 +24,26 @@ bool stored_in_image(const schema::Area& area) {
            area.kind == AreaKind::vdso;
 }
 
-Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects) {
+Result<std::map<ProgramAddress, MemoryPolicy>> policies_of(const schema::Process& image, pid_t source) {
+    const auto any =
+        TRY(ptrace::read_object<std::uint32_t>(source, image.door + offsetof(Door, memory_policies)));
+    if (any == 0) return {};
+    const auto living = std::ranges::find(image.threads, false, &schema::Thread::leader_dead);
+    return memory_policies(source, {living->memory_policy, living->memory_nodes});
+}
+
+Result<> make_draft_areas(Draft& draft, pid_t source) {
     auto& member = *draft.member;
     auto flags = TRY(proc::maps(source, true));
     flags.insert(flags.end(), draft.uncopied.begin(), draft.uncopied.end());
-    member.image.areas = TRY(make_areas(*member.process, *draft.map, flags, member.scratch, objects));
-    CHECK_OK(add_memory_policies(member.image, source));
+    member.image.areas = TRY(make_areas(*member.process, *draft.map, flags, member.scratch));
+    auto policies = TRY(policies_of(member.image, source));
+    policies.merge(draft.policies);
     for (auto& area : member.image.areas) {
+        if (const auto found = policies.find(area.start); found != policies.end()) {
+            area.memory_policy = found->second.mode;
+            area.memory_nodes = found->second.nodes;
+        }
         if (area.wipe_on_fork && draft.snapshot != nullptr && !area.droppable &&
             std::ranges::none_of(draft.wiped, [&](const ProgramRange& range) {
                 return range.start <= area.start && area.end <= range.end;
@@ -50,6 +56,10 @@ Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects
                 if (area.start <= run.at && run.at < area.end) area.pages.push_back(run);
             for (const auto& guard : early.guards)
                 if (area.start <= guard.first && guard.first < area.end) area.guards.push_back(guard);
+            if (!area.huge_pages || !early.huge_pages) continue;
+            for (const auto& there : early.huge_pages->present)
+                if (area.start <= there.first && there.first < area.end)
+                    area.huge_pages->present.push_back(there);
         }
     }
     return {};
@@ -61,6 +71,7 @@ Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<St
     if (area.droppable) return {};
     auto ranges = stored_pages(source, area, longest, area.guards);
     if (!ranges) return std::unexpected(std::move(ranges.error()).in(proc::label(member.process->pid)));
+    if (area.huge_pages) area.huge_pages->present = joined(*ranges);
     for (const auto& range : *ranges)
         jobs.push_back({source, draft.writer.get(), &area, range,
                         fmt::format("{} ({})", member.image.pid, member.image.name)});

@@ -9,7 +9,11 @@ namespace cairn::capture {
 [[nodiscard]] bool stored_in_image(const schema::Area& area);
 
 // Fills in the areas of the member's image. `source`: its copy-on-write child, or the stopped process itself.
-[[nodiscard]] Result<> make_draft_areas(Draft& draft, pid_t source, const ObjectTable& objects);
+[[nodiscard]] Result<> make_draft_areas(Draft& draft, pid_t source);
+
+// What mbind(2) was told of the memory of a process, or of its copy-on-write child: by where it begins.
+[[nodiscard]] Result<std::map<ProgramAddress, MemoryPolicy>> policies_of(const schema::Process& image,
+                                                                         pid_t source);
 
 // Adds what is to be read of an area in `source`.
 [[nodiscard]] Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<StoreJob>& jobs);

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <optional>
 
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
 
 namespace cairn::capture {
 namespace {
+
+// In the place of a child's id or an errno.
+constexpr std::int64_t not_forked = std::numeric_limits<std::int64_t>::min();
 
 // Child subreapers of the group would inherit the copy-on-write children of others.
 Result<> step_back(const Setting& setting, Members& members, bool back) {
@@ -23,13 +28,39 @@ bool is_segment(const schema::Object& object) {
     return memory != nullptr && memory->type == schema::MemoryType::sysv;
 }
 
-std::vector<AgentSpan> attached_segments(const StillMap& map, const ObjectTable& objects) {
-    std::vector<AgentSpan> spans;
-    for (const auto& line : map.lines)
-        if (const auto object = map.objects.at(line.start);
-            object >= 0 && is_segment(objects.object(object)) && spans.size() < max_detached)
-            spans.push_back({line.start.value(), line.end - line.start});
-    return spans;
+void add_span(std::vector<AgentSpan>& spans, const proc::MapLine& line) {
+    if (!spans.empty() && spans.back().start + spans.back().length == line.start.value())
+        spans.back().length += line.end - line.start;
+    else
+        spans.push_back({line.start.value(), line.end - line.start});
+}
+
+// What a copy-on-write child lets go of before the program goes on; nothing if there is too much of what it
+// must not have.
+std::optional<std::vector<AgentSpan>> to_detach(const StillMap& map, const ObjectTable& objects) {
+    std::vector<AgentSpan> huge, segments;
+    for (const auto& line : map.lines) {
+        const auto object = map.objects.at(line.start);
+        if (is_private_huge(map, line))
+            add_span(huge, line);
+        else if (object >= 0 && is_segment(objects.object(object)))
+            add_span(segments, line);
+    }
+    if (huge.size() > max_detached) return std::nullopt;
+    huge.insert(huge.end(), segments.begin(), segments.end());
+    if (huge.size() > max_detached) huge.resize(max_detached);
+    return huge;
+}
+
+// Whether a userfaultfd would be told of a fork (UFFD_FEATURE_EVENT_FORK): the fork would wait for somebody
+// of the group to read that, and a child of ours is nobody's business.
+bool tells_of_forks(const ObjectTable& objects, ProgramId pid) {
+    constexpr std::uint64_t event_fork = 1 << 1;
+    const auto tells = [&](const schema::Object& object) {
+        const auto* watching = object.get<schema::Userfaultfd>();
+        return watching != nullptr && watching->process == pid && (watching->features & event_fork) != 0;
+    };
+    return std::ranges::any_of(objects.all(), tells);
 }
 
 Result<Draft> begin_draft(const Ahead& ahead, Member& member, const StillMap& map) {
@@ -45,7 +76,7 @@ Result<Draft> begin_draft(const Ahead& ahead, Member& member, const StillMap& ma
 
 // What is marked MADV_DONTFORK. Its flags are in smaps alone, which walks all page tables: only who marks
 // memory so is asked during the pause. A System V segment isn't in the child because the agent has taken it
-// out; what can't be written in it is asked for, because it may never be.
+// out; what can't be written in it is asked for, because it may never be. Private huge pages aren't either.
 Result<std::vector<proc::MapLine>> uncopied(const Draft& draft, const std::vector<proc::MapLine>& child,
                                             const ObjectTable& objects) {
     const auto is_missing = [&](const proc::MapLine& line) {
@@ -68,6 +99,7 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
     if (ahead.wipes.contains(pid) ||
         std::ranges::find(setting.request.members, pid) == setting.request.members.end())
         draft.wiped = TRY(wiped_by_fork(living));
+    if (!draft.uncopied.empty()) draft.policies = TRY(policies_of(draft.member->image, living));
     std::vector<StoreJob> jobs;
     for (const auto& range : not_copied(*draft.map, lines, draft.wiped)) {
         auto& area = draft.early.emplace_back();
@@ -78,7 +110,10 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
         });
         if (line == draft.map->lines.end()) continue;
         area.prot = line->prot;
-        area.kind = line->inode != 0 ? schema::AreaKind::file_private : schema::AreaKind::anonymous;
+        const bool huge = is_private_huge(*draft.map, *line);
+        const bool anonymous = line->inode == 0 || (huge && draft.map->objects.at(line->start) < 0);
+        area.kind = anonymous ? schema::AreaKind::anonymous : schema::AreaKind::file_private;
+        if (huge) area.huge_pages.emplace();
         CHECK_OK(add_jobs(draft, living, area, jobs));
     }
     return jobs.empty() ? Result<>() : store_draft(draft, std::move(jobs), setting.reporter);
@@ -97,9 +132,9 @@ std::string fork_failed_words(pid_t pid, int number) {
                  "/proc/sys/kernel/pid_max)");
 }
 
-Result<> store_whole(Draft& draft, const ObjectTable& objects, Reporter& reporter) {
+Result<> store_whole(Draft& draft, Reporter& reporter) {
     const pid_t living = draft.member->process->living;
-    CHECK_OK(make_draft_areas(draft, living, objects));
+    CHECK_OK(make_draft_areas(draft, living));
     std::vector<StoreJob> jobs;
     for (auto& area : draft.member->image.areas)
         if (stored_in_image(area)) CHECK_OK(add_jobs(draft, living, area, jobs));
@@ -116,28 +151,34 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
     const bool has_init =
         std::ranges::any_of(members.all, [](const Member& member) { return member.process->pid == 1; });
     Drafts drafts;
+    std::vector<bool> forks;
     auto map = objects.maps.begin();
     for (auto& member : members.all) {
         auto draft = TRY(begin_draft(ahead, member, *map));
-        CHECK_OK(member.agent->write_detached(attached_segments(*map++, objects.table)));
-        CHECK_OK(member.agent->ask(agent_snapshot, has_init ? 1 : 0));
+        const auto spans =
+            tells_of_forks(objects.table, member.image.pid) ? std::nullopt : to_detach(*map, objects.table);
+        ++map;
+        forks.push_back(spans.has_value());
         drafts.push_back(std::move(draft));
+        if (!spans) continue;
+        CHECK_OK(member.agent->write_detached(*spans));
+        CHECK_OK(member.agent->ask(agent_snapshot, has_init ? 1 : 0));
     }
     std::vector<std::int64_t> forked;
-    for (auto& member : members.all) {
-        const auto child = TRY(member.agent->wait(reporter));
-        forked.push_back(child);
-    }
+    auto does_fork = forks.begin();
+    for (auto& member : members.all)
+        forked.push_back(*does_fork++ ? TRY(member.agent->wait(reporter)) : not_forked);
     CHECK_OK(step_back(setting, members, false));
     auto answer = forked.begin();
     for (auto& draft : drafts) {
         const auto& member = *draft.member;
         if (const auto child = *answer++; child < 0) {
-            reporter.note(fork_failed_words(member.process->pid, static_cast<int>(-child)));
+            if (child != not_forked)
+                reporter.note(fork_failed_words(member.process->pid, static_cast<int>(-child)));
             // Its memory is read from itself, and so it must look like an image for this time.
             const auto& process = *member.process;
             CHECK_OK(ahead.participants->mark(process.pid, process.living));
-            const auto stored = store_whole(draft, objects.table, reporter);
+            const auto stored = store_whole(draft, reporter);
             ahead.participants->unmark(process.pid, process.living);
             CHECK_OK(stored);
         } else {

@@ -13,6 +13,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     Ahead ahead{.directory = Fd(::open(request.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
                 .manifest = {},
                 .wipes = {},
+                .watched = {},
                 .outsiders = Outsiders(request, setting.regions),
                 .objects_writer = nullptr,
                 .saved = {},
@@ -23,8 +24,11 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     ahead.manifest.cid = request.cid;
     ahead.manifest.session = request.session;
     ahead.manifest.generation = request.generation;
-    for (const pid_t pid : request.members)
-        if (auto wiped = wiped_by_fork(pid); wiped && !wiped->empty()) ahead.wipes.insert(pid);
+    for (const pid_t pid : request.members) {
+        bool watched = false;
+        if (auto wiped = wiped_by_fork(pid, &watched); wiped && !wiped->empty()) ahead.wipes.insert(pid);
+        if (watched) ahead.watched.insert(pid);
+    }
     CHECK_OK(ahead.outsiders.look());
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));

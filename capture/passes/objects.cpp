@@ -77,6 +77,24 @@ Result<> find_notifications(const Member& member, ObjectTable& table) {
     return {};
 }
 
+// Of threads that have left those of their process (unshare(2) with CLONE_FS).
+Result<> find_own_folders(Member& member, ObjectTable& table) {
+    for (std::size_t i = 0; i < member.image.threads.size(); ++i) {
+        auto& thread = member.image.threads[i];
+        if (!thread.own_folders) continue;
+        Holder holder = member.holder;
+        holder.tid = member.process->threads[i].tid;
+        thread.own_folders->cwd = TRY(table.file(holder, "cwd"));
+        thread.own_folders->root = TRY(table.file(holder, "root"));
+        if (thread.own_folders->root < 0 && member.image.root >= 0)
+            return fail_code(ExitCode::refused,
+                             "{}: thread {} has the session's root folder, and the process has another one "
+                             "(chroot), which can't be saved",
+                             proc::label(member.process->pid), thread.tid);
+    }
+    return {};
+}
+
 Result<StillMap> find_objects(Member& member, ObjectTable& table) {
     const auto& process = *member.process;
     auto& image = member.image;
@@ -90,10 +108,27 @@ Result<StillMap> find_objects(Member& member, ObjectTable& table) {
     image.executable = TRY(table.file(member.holder, "exe"));
     image.cwd = TRY(table.file(member.holder, "cwd"));
     image.root = TRY(table.file(member.holder, "root"));
+    CHECK_OK(find_own_folders(member, table));
     const auto& stat = process.stat;
     image.terminal =
         TRY(table.terminal_of(member.holder, stat.tty_nr, KernelId(stat.session), KernelId(stat.tpgid)));
     return still_map(process, member.holder, table);
+}
+
+// What a userfaultfd of the group's own watches is its room's to judge. Somebody outside could watch as well.
+Result<> refuse_watched_from_outside(const Ahead& ahead, const ObjectTable& table) {
+    const auto is_one = [](const schema::Object& object) { return object.is<schema::Userfaultfd>(); };
+    if (ahead.watched.empty() || std::ranges::any_of(table.all(), is_one)) return {};
+    for (const pid_t pid : ahead.watched) {
+        bool still = false;
+        const auto looked = wiped_by_fork(pid, &still);
+        if (looked && still)
+            return fail_code(ExitCode::refused,
+                             "{}: some of its memory is watched by a userfaultfd that no process of the "
+                             "computation has open, which can't be saved",
+                             proc::label(pid));
+    }
+    return {};
 }
 
 }  // namespace
@@ -116,6 +151,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
         for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
     }
     CHECK_OK(found.table.capture_contents(*ahead.objects_writer));
+    CHECK_OK(refuse_watched_from_outside(ahead, found.table));
     if (ahead.saved) found.saved = TRY(save_open_files(setting, ahead, members, found));
     return found;
 }

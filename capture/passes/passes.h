@@ -15,6 +15,7 @@
 #include "capture/collect/collect.h"
 #include "capture/loan.h"
 #include "capture/memory/areas.h"
+#include "capture/memory/policies.h"
 #include "capture/outsiders.h"
 #include "capture/participants.h"
 #include "capture/snapshot.h"
@@ -39,6 +40,7 @@ struct Ahead {
     Fd directory;               // where the images go
     schema::Manifest manifest;  // as far as it is known
     std::set<pid_t> wipes;      // whose memory is marked MADV_WIPEONFORK
+    std::set<pid_t> watched;    // whose memory a userfaultfd watches
     Outsiders outsiders;        // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
         objects_writer;               // what an attempt that was given up has left in it is skipped
@@ -106,7 +108,8 @@ struct Draft {
     std::list<schema::Area> early;    // what had to be stored before the process went on
     std::vector<proc::MapLine>
         uncopied;  // memory that the copy-on-write child hasn't at all (MADV_DONTFORK), with its flags
-    std::unique_ptr<Snapshot> snapshot;  // none: all was stored while the process stood still
+    std::map<ProgramAddress, MemoryPolicy> policies;  // of that; empty if there is none
+    std::unique_ptr<Snapshot> snapshot;               // none: all was stored while the process stood still
 };
 
 using Drafts = std::list<Draft>;

@@ -92,9 +92,9 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
 }
 
 // Parents come before their children, which name pages that their parents have stored.
-Result<> store_memory(const ObjectTable& objects, Drafts& drafts, Reporter& reporter) {
+Result<> store_memory(Drafts& drafts, Reporter& reporter) {
     for (auto& draft : drafts)
-        if (draft.snapshot != nullptr) CHECK_OK(make_draft_areas(draft, draft.snapshot->pid(), objects));
+        if (draft.snapshot != nullptr) CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
     const Family family(drafts);
     std::map<std::size_t, std::vector<StoreJob>> rounds;
     Amount amount;
@@ -187,7 +187,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
                                      Members& members, FoundObjects& objects, Drafts& drafts,
                                      const Clocks& clocks) {
     setting.reporter.phase("write");
-    if (auto stored = store_memory(objects.table, drafts, setting.reporter); !stored)
+    if (auto stored = store_memory(drafts, setting.reporter); !stored)
         return std::unexpected(name_killed_copy(drafts, std::move(stored.error())));
     CHECK_OK(objects.table.finish());
     setting.reporter.phase("sync");

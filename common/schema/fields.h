@@ -20,6 +20,23 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(debug_registers);
 }
 
+template <Struct<OwnIds> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(uids);
+    CAIRN_FIELD(gids);
+    CAIRN_FIELD(groups);
+    CAIRN_FIELD(cap_bounding);
+    CAIRN_FIELD(securebits);
+    CAIRN_FIELD(keep_caps);
+}
+
+template <Struct<OwnFolders> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(cwd);
+    CAIRN_FIELD(root);
+    CAIRN_FIELD(umask);
+}
+
 template <Struct<Thread> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(tid);
@@ -62,6 +79,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(no_new_privs);
     CAIRN_FIELD(filters);
     CAIRN_FIELD(tracing);
+    CAIRN_FIELD(own_ids);
+    CAIRN_FIELD(own_folders);
 }
 
 template <Struct<SeccompFilter> S, class F>
@@ -82,6 +101,12 @@ template <Struct<Borrowed> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(from);
     CAIRN_FIELD(pages);
+}
+
+template <Struct<HugePages> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_WITHIN(size_log2, 13, 40);
+    CAIRN_FIELD(present);
 }
 
 template <Struct<Area> S, class F>
@@ -112,6 +137,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(pages);
     CAIRN_FIELD(borrowed);
     CAIRN_FIELD(guards);
+    CAIRN_FIELD(huge_pages);
 }
 
 template <Struct<Descriptor> S, class F>

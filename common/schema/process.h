@@ -42,6 +42,20 @@ struct Tracing {
     std::vector<std::uint64_t> debug_registers;  // 8 of them
 };
 
+// What is the same for all threads of a process unless one makes raw system calls: libc asks every thread.
+struct OwnIds {
+    std::uint32_t uids[4] = {}, gids[4] = {};  // real, effective, saved, fs
+    std::vector<std::uint32_t> groups;
+    std::uint64_t cap_bounding = 0;
+    std::uint32_t securebits = 0;
+    bool keep_caps = false;
+};
+
+struct OwnFolders {                    // after unshare(CLONE_FS) in the thread
+    std::int64_t cwd = -1, root = -1;  // Object ids; root -1: same as the coordinator's
+    std::uint32_t umask = 0;
+};
+
 struct Thread {
     ProgramId tid;
     KernelId kernel_tid;         // at the checkpoint: what the words of robust mutexes held by it say
@@ -75,6 +89,8 @@ struct Thread {
     bool no_new_privs = false;
     std::vector<std::int32_t> filters;  // indexes of Process::filters, the oldest first
     std::optional<Tracing> tracing;     // none: nobody of the computation traces it
+    std::optional<OwnIds> own_ids;      // none: the process's
+    std::optional<OwnFolders> own_folders;
 };
 
 struct SignalAction {        // as rt_sigaction(2) gives it
@@ -111,6 +127,13 @@ struct Borrowed {
     std::vector<PageRun> pages;  // at the same addresses as there
 };
 
+// Private memory of hugetlb pages.
+struct HugePages {
+    std::uint32_t size_log2 = 21;
+    std::vector<std::pair<ProgramAddress, std::uint64_t>>
+        present;  // address, length: those that are there, be they of zeros: the pool may have no others
+};
+
 struct Area {
     ProgramAddress start, end;
     std::int32_t prot = 0;  // PROT_*
@@ -131,6 +154,7 @@ struct Area {
     std::optional<std::vector<Borrowed>> borrowed;  // beside `pages`; none: nothing
     std::vector<std::pair<ProgramAddress, std::uint64_t>>
         guards;  // address, length of guard regions (MADV_GUARD_INSTALL)
+    std::optional<HugePages> huge_pages;
 };
 
 struct Descriptor {

@@ -120,6 +120,7 @@ void collect_thread(AgentThread* self) {
     call(SYS_prctl, PR_GET_PDEATHSIG, &self->death_signal);
     call(SYS_prctl, PR_GET_TID_ADDRESS, &self->clear_child_tid);
     self->timerslack = static_cast<std::uint64_t>(call(SYS_prctl, PR_GET_TIMERSLACK));
+    self->securebits = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_SECUREBITS));
     std::int64_t before = 0;
     // A program that doesn't load the library has no such variable, and perhaps no thread pointer either.
     const std::int64_t offset = reinterpret_cast<const Door*>(self->door)->cpu_tls;

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,6 +51,7 @@ struct Mapping {
     bool deleted = false;
     bool shared = false,
          writable = false;  // writable: now, or after an mprotect that the kernel would allow (VmFlags mw)
+    std::uint64_t huge_page = 0;  // bytes, of hugetlb pages; 0: it has none
 };
 
 // Waits for the other hosts, until all have said theirs. Empty: there are none.
@@ -145,6 +147,7 @@ class ObjectTable {
     [[nodiscard]] Result<> finish();
 
     [[nodiscard]] const schema::Object& object(std::int64_t id) const;
+    [[nodiscard]] const std::deque<schema::Object>& all() const;
     // What could not be saved exactly, in words.
     [[nodiscard]] const std::vector<std::string>& notes() const;
 

@@ -154,6 +154,10 @@ const std::vector<std::string>& ObjectTable::notes() const {
     return table_->notes;
 }
 
+const std::deque<schema::Object>& ObjectTable::all() const {
+    return table_->objects;
+}
+
 const schema::Object& ObjectTable::object(std::int64_t id) const {
     return table_->objects.at(static_cast<std::size_t>(id));
 }

@@ -58,16 +58,33 @@ Result<Watch> read_mark(const std::string& line) {
     return mark;
 }
 
+// Bytes, none if nothing waits.
+Result<std::optional<std::uint32_t>> unread_of(Table& table, const Description& found, unsigned flags) {
+    int waiting = 0;
+    if (::ioctl(found.fd(), FIONREAD, &waiting) != 0 || waiting <= 0) return std::nullopt;
+    if (table.options.may_wait_briefly) {
+        auto soon = fail_code(ExitCode::refused, "is a fanotify with events that are about to be read");
+        soon.error().passing = true;
+        return std::unexpected(std::move(soon.error()));
+    }
+    if ((flags & FAN_UNLIMITED_QUEUE) != 0)
+        return fail_code(
+            ExitCode::refused,
+            "is a fanotify with {} bytes of events that the program has not read, and whose queue can't "
+            "overflow (FAN_UNLIMITED_QUEUE), so that a restart couldn't tell it of events that were lost: "
+            "try "
+            "again when it has read them",
+            waiting);
+    table.note(
+        "{} is a fanotify with {} bytes of events that the program has not read: after a restart it is told "
+        "that events were lost (FAN_Q_OVERFLOW)",
+        found.who(), waiting);
+    return static_cast<std::uint32_t>(waiting);
+}
+
 }  // namespace
 
 Result<> describe_fanotify(Table& table, const Description& found, schema::Object& object) {
-    int waiting = 0;
-    if (::ioctl(found.fd(), FIONREAD, &waiting) == 0 && waiting > 0)
-        return fail_code(
-            ExitCode::refused,
-            "is a fanotify with {} bytes of events that the program has not read, and nobody else can "
-            "without taking them away: try again when it has",
-            waiting);
     unsigned flags = 0, event_flags = 0;
     const auto head = found.info.find("fanotify flags:");
     if (head == std::string::npos ||
@@ -78,11 +95,12 @@ Result<> describe_fanotify(Table& table, const Description& found, schema::Objec
             ExitCode::refused,
             "is a fanotify that is asked before files are opened (FAN_CLASS_CONTENT): while it stands still "
             "so would everybody else, who saves it included");
+    const auto unread = TRY(unread_of(table, found, flags));
     Watcher watcher;
     watcher.object = object.id;
     watcher.who = found.who();
-    object.what =
-        schema::Fanotify{flags & ~(1U << 31), event_flags, {}};  // without FANOTIFY_UNPRIV, the kernel's own
+    // without FANOTIFY_UNPRIV, the kernel's own
+    object.what = schema::Fanotify{flags & ~(1U << 31), event_flags, {}, unread};
     std::istringstream lines(found.info);
     for (std::string line; std::getline(lines, line);) {
         if (!line.starts_with("fanotify ") || line.starts_with("fanotify flags:")) continue;

@@ -5,6 +5,7 @@
 
 #include <ranges>
 
+#include "resources/fanotify/restore_overflow.h"
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
@@ -51,6 +52,12 @@ Result<> mark_files(const schema::Object& object, int fd, const ObjectSetOptions
         if (auto done = add_mark(fd, mark, fd_path(found->place.get())); !done)
             return std::unexpected(std::move(done.error()).in(mapped));
     }
+    if (!saved.unread) return {};
+    const int flags = ::fcntl(fd, F_GETFL);
+    ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    auto told = tell_of_lost_events_by_fanotify(fd);
+    ::fcntl(fd, F_SETFL, flags);
+    if (!told) return std::unexpected(std::move(told.error()).in("fanotify"));
     return {};
 }
 

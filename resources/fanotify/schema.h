@@ -22,7 +22,8 @@ struct Fanotify {
     static constexpr std::string_view kind = "fanotify";
     std::uint32_t flags = 0;  // as fanotify_init(2) has them
     std::uint32_t event_flags = 0;
-    std::vector<FanotifyMark> watches;  // as the kernel tells them: the newest first
+    std::vector<FanotifyMark> watches;    // as the kernel tells them: the newest first
+    std::optional<std::uint32_t> unread;  // bytes of events, by FIONREAD
 };
 
 template <Struct<FanotifyMark> S, class F>
@@ -40,6 +41,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(flags);
     CAIRN_FIELD(event_flags);
     CAIRN_FIELD(watches);
+    CAIRN_FIELD(unread);
 }
 
 }  // namespace cairn::schema

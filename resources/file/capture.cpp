@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <cstdio>
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
@@ -113,13 +112,6 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
         object.deleted =
             object.path.ends_with(deleted_mark) ||
             (found.link.starts_with("/proc/") && ::access(found.link.c_str(), F_OK) != 0 && errno == ENOENT);
-        int process = 0, thread = 0;
-        if (!object.deleted && std::sscanf(found.link.c_str(), "/proc/%d/task/%d", &process, &thread) == 2 &&
-            process != thread)
-            return fail_code(ExitCode::refused,
-                             "is {}, of a thread, which isn't there yet when a restart opens files: close it "
-                             "before a checkpoint",
-                             object.path);
         return {};
     }
     const Located place = locate(found.link, found.status);
@@ -131,7 +123,8 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
         return describe_mqueue(table, found, object);
     if (found.is(S_IFREG)) {
         const bool in_memory =
-            !place.deleted && place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC);
+            !place.deleted && ((place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC)) ||
+                               on(found.fd(), HUGETLBFS_MAGIC));
         if (place.deleted || in_memory) {
             auto backing = TRY(back(table, found, place));
             object.backing = backing;
@@ -228,6 +221,7 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
     if (mapping.path == ring_name) return mapped_ring(table, holder, mapping);
     const Inode inode{mapping.device, mapping.inode};
     if (mapping.path.starts_with("socket:[")) return mapped_packet_ring(table, holder, mapping);
+    if (mapping.huge_page != 0) return shared_memory(holder, mapping);
     const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode, mapping.path}, -1);
     if (is_new) {
         struct stat status {};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 
 #include "common/open_exactly.h"
@@ -104,17 +105,34 @@ Result<> make_anew(const schema::Object& object, const std::string& path, const 
 
 bool is_late(const schema::Object& object) {
     if (object.is<schema::Pidfd>()) return !object.outside;
+    if (object.is<schema::Userfaultfd>()) return true;
     if (!object.is<schema::File>() || object.path == "/dev/tty") return object.is<schema::File>();
     return of_process(object.path) && !object.deleted;
 }
 
+namespace {
+
+bool is_of_a_thread(const schema::Object& object) {
+    int process = 0, thread = 0;
+    return std::sscanf(object.path.c_str(), "/proc/%d/task/%d", &process, &thread) == 2 && process != thread;
+}
+
 bool is_bound_to_memory(const schema::Object& object) {
-    if (!object.is<schema::File>() || !is_late(object)) return false;
     const std::string name = object.path.substr(object.path.rfind('/') + 1);
     for (const char* bound : {"maps", "smaps", "smaps_rollup", "numa_maps", "mem", "environ", "auxv",
                               "pagemap", "clear_refs", "cmdline"})
         if (name == bound) return true;
     return false;
+}
+
+}  // namespace
+
+bool is_last(const schema::Object& object) {
+    if (object.is<schema::Userfaultfd>()) return true;
+    if (const auto* pidfd = object.get<schema::Pidfd>())
+        return !object.outside && pidfd->of_thread.value_or(false);
+    return object.is<schema::File>() && is_late(object) && object.path != "/dev/tty" &&
+           (is_of_a_thread(object) || is_bound_to_memory(object));
 }
 
 std::string kernel_path(const std::string& path, const ToKernel& to_kernel) {

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
 #include "common/image/hash.h"
 #include "common/proc.h"
 #include "resources/file/schema_identity.h"
+#include "resources/memory/capture_huge.h"
 
 namespace cairn::capture {
 namespace {
@@ -37,6 +37,10 @@ MemoryType type_of(const std::string& path) {
     if (path.starts_with("/SYSV")) return MemoryType::sysv;
     if (path.starts_with("/dev/zero") || path.starts_with("/anon_hugepage")) return MemoryType::anonymous;
     return MemoryType::file;
+}
+
+bool is_huge(const schema::Memory& saved) {
+    return (static_cast<unsigned>(saved.memfd_flags) & MFD_HUGETLB) != 0;
 }
 
 schema::Memory& saved_of(schema::Object& object) {
@@ -64,8 +68,7 @@ void describe_memory(schema::Object& object, int fd) {
     }
     struct statfs system {};
     if (::fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC) {
-        const int size_log2 = std::countr_zero(static_cast<unsigned long>(system.f_bsize));
-        saved.memfd_flags |= static_cast<std::int32_t>(MFD_HUGETLB) | size_log2 << MFD_HUGE_SHIFT;
+        saved.memfd_flags |= huge_memfd_flags(static_cast<std::uint64_t>(system.f_bsize));
     }
 }
 
@@ -159,25 +162,32 @@ Result<> read_descriptor(const schema::Object& object, std::uint64_t bytes, int 
 }
 
 // A System V segment, as a whole: not all of it need be mapped by anybody.
-Result<> read_segment(int id, const schema::Object& object, std::uint64_t size, Store& store) {
-    void* const at = ::shmat(id, nullptr, SHM_RDONLY);
+Result<> read_segment(int id, schema::Object& object, std::uint64_t size, Store& store) {
+    void* at = ::shmat(id, nullptr, SHM_RDONLY);
     if (at == reinterpret_cast<void*>(-1))
         return fail_errno("System V segment {} can't be attached", object.path);
-    const ProgramAddress begin(reinterpret_cast<std::uint64_t>(at));
-    // Of huge pages the pool may have none for a look at it: that would be SIGBUS. Nothing else tells.
-    const auto lines = proc::maps(::getpid(), true).value_or(std::vector<proc::MapLine>{});
-    const auto line = std::ranges::find(lines, begin, &proc::MapLine::start);
-    if (line != lines.end() && line->flags.find(" ht") != std::string::npos) {
-        ::shmdt(at);
-        return fail_code(ExitCode::refused,
-                         "System V segment {} is made of hugetlb pages, which can't be saved", object.path);
+    const auto huge = huge_page_at(at);
+    if (huge != 0) {
+        saved_of(object).memfd_flags = huge_memfd_flags(huge);
+        // Which of its pages are there is told of what could be written to only.
+        if (void* const writable = ::shmat(id, nullptr, 0); writable != reinterpret_cast<void*>(-1)) {
+            ::shmdt(at);
+            at = writable;
+        }
     }
+    const ProgramAddress begin(reinterpret_cast<std::uint64_t>(at));
+    const auto whole = std::max(page, huge);
     // For root only, and then its holes aren't filled by our look.
     const Fd file(::open(
-        fmt::format("/proc/self/map_files/{:x}-{:x}", begin, begin + (size + page - 1) / page * page).c_str(),
+        fmt::format("/proc/self/map_files/{:x}-{:x}", begin, begin + (size + whole - 1) / whole * whole)
+            .c_str(),
         O_RDONLY | O_CLOEXEC));
-    auto done = file ? read_descriptor(object, size, file.get(), store)
-                     : store.put(0, {static_cast<std::uint8_t*>(at), size});
+    const auto put = [&store](std::uint64_t offset, std::span<std::uint8_t> data) {
+        return store.put(offset, data);
+    };
+    auto done = file        ? read_descriptor(object, size, file.get(), store)
+                : huge != 0 ? read_huge_attached(at, size, huge, put)
+                            : store.put(0, {static_cast<std::uint8_t*>(at), size});
     ::shmdt(at);
     return done;
 }
@@ -273,6 +283,23 @@ class MappingReader {
     std::uint64_t end_ = 0;  // pages
 };
 
+Result<> read_mapped_huge(Table& table, const schema::Object& object, schema::Memory& saved,
+                          const Memory& memory, Store& store) {
+    const auto put = [&store](std::uint64_t offset, std::span<std::uint8_t> data) {
+        return store.put(offset, data);
+    };
+    const auto untouched = [&](const Holder& holder) {
+        table.note(
+            "{} has {} mapped privately, of huge pages, and hasn't touched all of it: what the file has "
+            "there "
+            "isn't saved, "
+            "because only root can look at it (hold a descriptor of the file)",
+            name_of(holder), object.path);
+    };
+    saved.size = std::max(saved.size, TRY(read_huge_mappings(memory, put, untouched)));
+    return {};
+}
+
 Result<> read_mappings(Table& table, schema::Memory& saved, const Memory& memory, Store& store) {
     std::vector<bool> stored;
     std::uint64_t beyond = 0;  // end of what could be read
@@ -352,7 +379,7 @@ bool ObjectTable::is_shared_memory(const Mapping& mapping) {
     if (!mapping.shared) return false;
     const std::string& path = mapping.path;
     return mapping.deleted || path.ends_with(deleted_suffix) || type_of(path) != MemoryType::file ||
-           path.starts_with("/dev/shm/");
+           path.starts_with("/dev/shm/") || mapping.huge_page != 0;
 }
 
 Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapping& mapping) {
@@ -369,7 +396,8 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
         const std::string link =
             fmt::format("/proc/{}/map_files/{:x}-{:x}", holder.pid, mapping.start, mapping.end);
         memory.readable.reset(::open(link.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-        if (!memory.readable && is_file && place.path.starts_with("/dev/shm/"))
+        if (!memory.readable && is_file &&
+            (place.path.starts_with("/dev/shm/") || (mapping.huge_page != 0 && !place.deleted)))
             memory.readable.reset(::open(place.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
         struct stat status {};
         if (memory.readable &&
@@ -382,6 +410,7 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
             if (is_file && !place.deleted) set_name(object, place);
         }
     }
+    if (mapping.huge_page != 0) saved_of(object).memfd_flags |= huge_memfd_flags(mapping.huge_page);
     if (mapping.shared && mapping.writable) object.flags = (object.flags & ~O_ACCMODE) | O_RDWR;
     memory.mappings.emplace_back(holder, mapping);
     return object.id;
@@ -395,7 +424,8 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
         CHECK_OK(memory.readable ? read_descriptor(object, saved.size, memory.readable.get(), store)
                  : saved.type == MemoryType::sysv
                      ? read_segment(static_cast<int>(inode.number), object, saved.size, store)
-                     : read_mappings(table, saved, memory, store));
+                 : is_huge(saved) ? read_mapped_huge(table, object, saved, memory, store)
+                                  : read_mappings(table, saved, memory, store));
         std::ranges::sort(saved.pages, {}, &schema::ObjectRun::at);
     }
     for (const auto& [id, segment] : table.of<MemoriesFound>().unattached) {

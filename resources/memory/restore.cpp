@@ -87,12 +87,38 @@ Result<> take_huge_pages(const schema::Object& object, int fd) {
     return {};
 }
 
-Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
+// Of a file that was there: what isn't in the image is zero. No page is given back by this: truncate(2) and
+// holes would take away the pages that programs have written to in private mappings as well.
+void clear_between(std::uint8_t* begin, const std::vector<schema::ObjectRun>& runs, std::uint64_t size,
+                   int fd) {
+    constexpr std::uint64_t piece_size = std::uint64_t{1} << 16;
+    std::vector<std::uint8_t> piece(piece_size);
+    auto run = runs.begin();
+    for (std::uint64_t at = 0; at < size;) {
+        if (run != runs.end() && at >= run->at) {
+            at = std::max(at, run->at + run->length);
+            ++run;
+            continue;
+        }
+        const auto end = std::min({size, run == runs.end() ? size : run->at, at + piece_size});
+        // Read by a call: it makes no pages of holes.
+        const ssize_t got = ::pread(fd, piece.data(), end - at, static_cast<off_t>(at));
+        if (got > 0 && std::any_of(piece.begin(), piece.begin() + got, [](auto byte) { return byte != 0; }))
+            std::memset(begin + at, 0, static_cast<std::size_t>(got));
+        at = end;
+    }
+}
+
+bool is_huge(const schema::Memory& saved) {
+    return (static_cast<unsigned>(saved.memfd_flags) & MFD_HUGETLB) != 0;
+}
+
+Result<> fill(const ImageReader& image, const schema::Object& object, int fd, bool fresh = true) {
     const schema::Memory& saved = saved_of(object);
     if (::ftruncate(fd, static_cast<off_t>(saved.size)) != 0)
         return fail_errno("{}: {} bytes", object.path, saved.size);
-    if (saved.pages.empty()) return {};
-    const bool huge = (static_cast<unsigned>(saved.memfd_flags) & MFD_HUGETLB) != 0;
+    const bool huge = is_huge(saved);
+    if (saved.pages.empty() && (fresh || !huge || saved.size == 0)) return {};
     std::vector<std::uint8_t> piece(huge ? 0 : image_max_run);
     // Huge pages can't be written by write(2); files are not written through a mapping, which would tell a
     // full disk by SIGBUS.
@@ -101,6 +127,7 @@ Result<> fill(const ImageReader& image, const schema::Object& object, int fd) {
         CHECK_OK(take_huge_pages(object, fd));
         if (!mapped.emplace(fd, saved.size, MAP_NORESERVE).ok())
             return fail_errno("{}: {} bytes of huge pages", object.path, saved.size);
+        if (!fresh) clear_between(mapped->data(), saved.pages, saved.size, fd);
     }
     for (const schema::ObjectRun& run : saved.pages) {
         CHECK_OK(image.check_run(run));
@@ -222,7 +249,7 @@ Result<Made> make(Opening& opening, const schema::Object& object) {
         opening.note(
             "{} was deleted before the checkpoint and its folder can't be written to ({}): kept in memory",
             path, std::strerror(problem));
-        return as_made(new_memfd(path.substr(path.rfind('/') + 1).substr(0, 200), 0));
+        return as_made(new_memfd(path.substr(path.rfind('/') + 1).substr(0, 200), saved.memfd_flags));
     }
     // Kept in memory by the kernel (/dev/shm): gone after a reboot, and otherwise written on by whoever went
     // on.
@@ -308,8 +335,9 @@ Result<> seal_mapped_memory(const schema::Object& object, int fd, AfterForest&) 
 }
 
 Result<> refill_memory(const ImageReader& image, const schema::Object& object, int fd) {
-    if (::ftruncate(fd, 0) != 0) return fail_errno("{}: can't be cut", object.path);
-    CHECK_OK(fill(image, object, fd));
+    const bool huge = is_huge(saved_of(object));
+    if (!huge && ::ftruncate(fd, 0) != 0) return fail_errno("{}: can't be cut", object.path);
+    CHECK_OK(fill(image, object, fd, !huge));
     set_times(fd, object.identity);
     return {};
 }

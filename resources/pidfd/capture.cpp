@@ -9,7 +9,7 @@ namespace cairn::capture {
 namespace {
 
 struct PidfdsFound {
-    std::vector<std::pair<std::int64_t, KernelId>> all;  // by object
+    std::vector<std::pair<std::int64_t, KernelId>> all;  // by object: the process
 };
 
 }  // namespace
@@ -19,15 +19,16 @@ Result<> describe_pidfd(Table& table, const Description& found, schema::Object& 
     const auto field = info_field(found.info, "Pid");
     const bool gone = !field || field->starts_with('-');
     const KernelId pid(gone ? 0 : static_cast<std::int32_t>(info_number(found.info, "Pid")));
-    // PIDFD_THREAD, since Linux 6.9. The threads come back after the descriptors.
+    schema::Pidfd saved{table.to_program(pid), {}};
+    KernelId process = pid;
+    // PIDFD_THREAD, since Linux 6.9.
     if (!gone && (found.flags & O_EXCL) != 0) {
-        auto status = read_text(fmt::format("/proc/{}/status", pid));
-        if (status && info_number(*status, "Tgid") != static_cast<std::uint64_t>(pid.number()))
-            return fail_code(ExitCode::refused, "is a pidfd of the thread {}, which can't be saved",
-                             table.to_program(pid));
+        const auto status = read_text(fmt::format("/proc/{}/status", pid));
+        if (status) process = KernelId(static_cast<std::int32_t>(info_number(*status, "Tgid")));
+        if (process != pid) saved.of_thread = true;
     }
-    table.of<PidfdsFound>().all.emplace_back(object.id, pid);
-    object.what = schema::Pidfd{table.to_program(pid)};
+    table.of<PidfdsFound>().all.emplace_back(object.id, process);
+    object.what = saved;
     return {};
 }
 

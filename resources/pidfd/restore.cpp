@@ -19,7 +19,8 @@ Result<Fd> pidfd_of_the_dead(const schema::Object& object) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(0);
     if (child < 0) return fail_errno("fork");
-    Fd process = pidfd_of(KernelId(child), object.flags & ~O_EXCL);
+    Fd process = pidfd_of(KernelId(child), object.flags);
+    if (!process) process = pidfd_of(KernelId(child), object.flags & ~O_EXCL);
     const int problem = errno;
     ::waitpid(child, nullptr, 0);
     errno = problem;

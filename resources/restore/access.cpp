@@ -9,6 +9,7 @@
 
 #include "common/folder_trust.h"
 #include "common/open_exactly.h"
+#include "resources/schema/descriptor_room.h"
 
 namespace cairn::restart {
 namespace {
@@ -52,10 +53,8 @@ Access::Access(const schema::Objects& objects, std::span<const schema::Process> 
         everybody.insert(rights);
         members_.emplace(process.pid, rights);
         executed_.insert(process.executable);
-        for (const std::int64_t id : {process.executable, process.cwd, process.root})
-            holders[id].insert(rights);
+        for (const std::int64_t id : needed_to_rebuild(process)) holders[id].insert(rights);
         for (const auto& descriptor : process.descriptors) holders[descriptor.object].insert(rights);
-        for (const auto& area : process.areas) holders[area.object].insert(rights);
     }
     for (const schema::Object& object : objects.objects) {
         if (object.backing < 0) continue;

@@ -64,9 +64,13 @@ Result<Fd> ObjectSet::fetch(std::int64_t object) const {
 // What isn't open in the tool: opened in the process that is to have it, once for all who share it.
 Result<Fd> ObjectSet::open_here(const schema::Object& object, const schema::Process& process,
                                 const ToKernel& to_kernel) const {
+    if (is_last(object)) {  // for the moment
+        Fd placeholder(::open("/dev/null", O_PATH | O_CLOEXEC));
+        if (!placeholder) return fail_errno("/dev/null");
+        return placeholder;
+    }
     if (auto fetched = fetch(object.id)) return fetched;
-    if (!is_bound_to_memory(object))
-        if (auto taken = take_from_first(*state_->first_holders, object.id)) return std::move(*taken);
+    if (auto taken = take_from_first(*state_->first_holders, object.id)) return std::move(*taken);
     return open_late(object, process, state_->options.access, to_kernel);
 }
 
@@ -111,6 +115,7 @@ Result<> ObjectSet::install(const schema::Process& process, std::span<const int>
         const auto find = [&](std::int64_t id) {
             const auto target = state_->objects.find(id);
             const bool late = target != state_->objects.end() && is_late(target->second);
+            if (late && is_last(target->second)) return -1;
             return first || late ? descriptor_of(process, id) : -1;
         };
         CHECK_OK(watch(*epoll, descriptor.fd.number(), state_->options.floor, find));
@@ -229,6 +234,7 @@ Result<> ObjectSet::install_narrow(const schema::Process& process, std::span<con
         const auto find = [&](std::int64_t id) {
             const auto* watched = state_->find(id);
             const bool late = watched != nullptr && is_late(*watched);
+            if (late && is_last(*watched)) return -1;
             target = first || late ? lend(id) : Lent();
             return target.get();
         };

@@ -86,16 +86,6 @@ struct ObjectSetOptions {
     std::array<int, 3> standard{0, 1, 2};
 };
 
-// A description that only the process itself can open, and only once its memory is its own: /proc/self/maps
-// and such.
-struct LateDescriptor {
-    ProgramFd fd;
-    std::string path;  // ids in it are the kernel's
-    int flags = 0;
-    std::int64_t position = 0;
-    bool close_on_exec = false;
-};
-
 // mq_notify(3): only the process itself can ask for it.
 struct Notification {
     ProgramFd fd;
@@ -177,11 +167,6 @@ class ObjectSet {
 
     // What install() has left out, by the tool's own look at it.
     [[nodiscard]] Result<Postponed> postponed(const schema::Process& process) const;
-
-    // What the process has to open once its memory is restored: put at `fd` by open, dup2, lseek. install()
-    // has left a placeholder at each number.
-    [[nodiscard]] std::vector<LateDescriptor> late_descriptors(const schema::Process& process,
-                                                               const ToKernel& to_kernel) const;
 
     // What the process has asked to be told of by its message queues.
     [[nodiscard]] std::vector<Notification> notifications(const schema::Process& process) const;

@@ -67,10 +67,11 @@ struct Verdict {
                             FoundFile* found = nullptr);
 
 // file/restore.cpp
-// Only a process itself can open it: a file of /proc/PID, /dev/tty.
+// Only a process itself can open it: a file of /proc/PID, /dev/tty, a userfaultfd.
 [[nodiscard]] bool is_late(const schema::Object& object);
-// Of these only once the process has its own memory: /proc/PID/maps and such.
-[[nodiscard]] bool is_bound_to_memory(const schema::Object& object);
+// Of these only once all memory and all threads of all processes are there (restart/rebuild/last_files.h):
+// what leads to a thread, /proc/PID/maps and such, a userfaultfd.
+[[nodiscard]] bool is_last(const schema::Object& object);
 [[nodiscard]] std::string kernel_path(const std::string& path, const ToKernel& to_kernel);
 // In the process that will have it.
 [[nodiscard]] Result<Fd> open_late(const schema::Object& object, const schema::Process& process,

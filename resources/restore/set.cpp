@@ -148,7 +148,7 @@ Fd ObjectSet::take_launcher(std::int64_t object) {
 Result<> ObjectSet::open_processes(const ToKernel& to_kernel) {
     for (const auto& [id, object] : state_->objects) {
         const auto* pidfd = object.get<schema::Pidfd>();
-        if (pidfd == nullptr || state_->opened.contains(id)) continue;
+        if (pidfd == nullptr || is_last(object) || state_->opened.contains(id)) continue;
         auto process = TRY(open_pidfd(object, *pidfd, to_kernel));
         auto* number = state_->later->at(static_cast<std::size_t>(id));
         if (number == nullptr) return fail("no memory for the number of a pidfd");
@@ -158,20 +158,6 @@ Result<> ObjectSet::open_processes(const ToKernel& to_kernel) {
     // Yama lets a process reach its descendants only; here it is the other way round, see fetch().
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     return {};
-}
-
-std::vector<LateDescriptor> ObjectSet::late_descriptors(const schema::Process& process,
-                                                        const ToKernel& to_kernel) const {
-    std::vector<LateDescriptor> late;
-    for (const schema::Descriptor& descriptor : process.descriptors) {
-        const auto found = state_->objects.find(descriptor.object);
-        if (found == state_->objects.end() || !is_bound_to_memory(found->second) || found->second.deleted)
-            continue;
-        const Object& object = found->second;
-        late.push_back({descriptor.fd, kernel_path(object.path, to_kernel), reopen_flags(object.flags),
-                        object.position, descriptor.close_on_exec});
-    }
-    return late;
 }
 
 namespace {

@@ -63,6 +63,12 @@ Result<> check_objects_of(const Process& process, const std::set<std::int64_t>& 
         if (id >= 0 && !known.contains(id))
             return fail("process {}: its {} leads to object {}, which isn't there", process.pid, what, id);
     if (process.executable < 0) return fail("process {}: its executable isn't known", process.pid);
+    for (const auto& thread : process.threads)
+        for (const auto id : {thread.own_folders ? thread.own_folders->cwd : -1,
+                              thread.own_folders ? thread.own_folders->root : -1})
+            if (id >= 0 && !known.contains(id))
+                return fail("process {}: a folder of thread {} is object {}, which isn't there", process.pid,
+                            thread.tid, id);
     for (const auto& descriptor : process.descriptors)
         if (!known.contains(descriptor.object))
             return fail("process {}: descriptor {} leads to object {}, which isn't there", process.pid,

@@ -107,12 +107,15 @@ std::uint64_t raise_descriptor_limit() {
 
 bool opened_by_each(const Object& object) {
     if (object.is<schema::Pidfd>()) return !object.outside;
+    if (object.is<schema::Userfaultfd>()) return true;
     return object.is<schema::File>() && (object.path.starts_with("/proc/") || object.path == "/dev/tty");
 }
 
 std::vector<std::int64_t> needed_to_rebuild(const Process& process) {
     std::set<std::int64_t> needed{process.cwd, process.root, process.executable};
     for (const schema::Area& area : process.areas) needed.insert(area.object);
+    for (const schema::Thread& thread : process.threads)
+        if (thread.own_folders) needed.insert({thread.own_folders->cwd, thread.own_folders->root});
     std::erase_if(needed, [](std::int64_t id) { return id < 0; });
     return {needed.begin(), needed.end()};
 }

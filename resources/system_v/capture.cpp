@@ -14,7 +14,7 @@ namespace cairn::capture {
 namespace {
 
 // In linux/shm.h and linux/msg.h, which don't go together with libc's.
-constexpr unsigned segment_removed = 01000, segment_locked = 02000, segment_huge = 04000;
+constexpr unsigned segment_removed = 01000, segment_locked = 02000;
 
 union Semun {
     int value;
@@ -60,10 +60,6 @@ Result<> capture_segment(Table& table, std::int32_t program_id, int real) {
     auto& saved = *object->get<schema::Memory>();
     saved.type = schema::MemoryType::sysv;
     saved.size = about.shm_segsz;
-    if ((about.shm_perm.mode & segment_huge) != 0)
-        return fail_code(ExitCode::refused,
-                         "System V segment {} is made of huge pages (SHM_HUGETLB), which can't be saved",
-                         program_id);
     saved.segment =
         schema::Segment{permissions(about.shm_perm, program_id), (about.shm_perm.mode & segment_removed) != 0,
                         (about.shm_perm.mode & segment_locked) != 0};

@@ -1,6 +1,7 @@
 #include "resources/system_v/restore.h"
 
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -12,6 +13,7 @@
 
 #include "common/fd.h"
 #include "common/image/hash.h"
+#include "common/proc.h"
 
 namespace cairn::restart {
 namespace {
@@ -133,6 +135,56 @@ bool is_attached(int id) {
 
 }  // namespace
 
+// A segment of huge pages gets all of them when it is made.
+struct HugeSegment {
+    explicit HugeSegment(const schema::Memory& memory) {
+        const auto memfd_flags = static_cast<unsigned>(memory.memfd_flags);
+        if ((memfd_flags & MFD_HUGETLB) == 0) return;
+        const auto size_log2 = memfd_flags >> MFD_HUGE_SHIFT & 63U;
+        flags = static_cast<int>(SHM_HUGETLB | size_log2 << MFD_HUGE_SHIFT);
+        page = std::uint64_t{1} << size_log2;
+    }
+
+    // Those who were killed a moment ago may still be giving theirs back.
+    [[nodiscard]] int get(key_t key, std::uint64_t size, int others) const {
+        constexpr int tries = 100, slice_us = 20'000;
+        int id = -1;
+        for (int i = 0; i < tries; ++i) {
+            id = ::shmget(key, size, others | flags);
+            if (id >= 0 || errno != ENOMEM || flags == 0) break;
+            ::usleep(slice_us);
+        }
+        return id;
+    }
+
+    // Its pages are as large; only what is attached tells.
+    [[nodiscard]] bool is_like(int id) const {
+        if (flags == 0) return true;
+        void* const at = ::shmat(id, nullptr, SHM_RDONLY);
+        if (at == reinterpret_cast<void*>(-1)) return false;
+        const ProgramAddress begin(reinterpret_cast<std::uint64_t>(at));
+        const auto lines = proc::maps(::getpid(), true).value_or(std::vector<proc::MapLine>{});
+        const auto line = std::ranges::find(lines, begin, &proc::MapLine::start);
+        const bool same = line != lines.end() && line->page_size == page;
+        ::shmdt(at);
+        return same;
+    }
+
+    [[nodiscard]] Error explained(Error error) const {
+        if (flags == 0 || (error.number != ENOMEM && error.number != EPERM)) return error;
+        error.code = ExitCode::refused;
+        error.what += error.number == EPERM
+                          ? " (huge pages of System V are for root and for the group of "
+                            "/proc/sys/vm/hugetlb_shm_group)"
+                          : " of huge pages, of which too few are free (/proc/sys/vm/nr_hugepages, and those "
+                            "of other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)";
+        return error;
+    }
+
+    int flags = 0;
+    std::uint64_t page = image_page;
+};
+
 bool is_system_v(const schema::Object& object) {
     const auto* memory = object.get<schema::Memory>();
     return (memory != nullptr && memory->segment) || object.is<schema::Semaphores>() ||
@@ -144,22 +196,26 @@ struct SystemV::Opening {
     IpcMap& map;
     std::vector<std::string>& notes;
 
-    Result<One> segment(const schema::Object& object, std::uint64_t size, const schema::Segment& saved) {
+    Result<One> segment(const schema::Object& object, const schema::Memory& memory,
+                        const schema::Segment& saved) {
+        const auto size = memory.size;
         schema::IpcPermissions wanted = saved.permissions;
         if (saved.removed) wanted.key = IPC_PRIVATE;
-        One made{IpcKind::memory, wanted.id, wanted.id, false, saved.removed, object.id, size};
+        const HugeSegment huge(memory);
+        One made{IpcKind::memory, wanted.id, wanted.id, false, saved.removed, object.id, size, huge.page};
         shmid_ds about{};
         const auto is_it = [&](int id) {
             return ::shmctl(id, IPC_STAT, &about) == 0 && about.shm_perm.__key == wanted.key &&
                    about.shm_segsz == size && (about.shm_perm.mode & segment_removed) == 0 &&
+                   huge.is_like(id) &&
                    // another copy of the program may be running on it
                    (wanted.key != IPC_PRIVATE || !is_attached(id));
         };
         const auto get = [&](key_t key, int flags) {
-            return ::shmget(key, (flags & IPC_CREAT) != 0 ? size : 0, flags);
+            return (flags & IPC_CREAT) == 0 ? ::shmget(key, 0, flags) : huge.get(key, size, flags);
         };
         auto found = find_or_make("segment", "shm", wanted, map, made.kind, is_it, get, saved.removed);
-        if (!found) return std::unexpected(std::move(found.error()));
+        if (!found) return std::unexpected(huge.explained(std::move(found.error())));
         std::tie(made.real, made.created) = *found;
         if (!made.created && is_attached(made.real)) {
             if (!object.outside)
@@ -253,8 +309,7 @@ struct SystemV::Opening {
     }
 
     Result<One> open(const schema::Object& object) {
-        if (const auto* saved = object.get<schema::Memory>())
-            return segment(object, saved->size, *saved->segment);
+        if (const auto* saved = object.get<schema::Memory>()) return segment(object, *saved, *saved->segment);
         if (const auto* saved = object.get<schema::Semaphores>()) return semaphores(object, *saved);
         return queue(object, std::get<schema::MessageQueue>(object.what));
     }
@@ -280,7 +335,12 @@ int SystemV::segment(std::int64_t object) const {
 
 std::uint64_t SystemV::size(std::int64_t object) const {
     const auto found = std::ranges::find(all_, object, &One::object);
-    return found == all_.end() ? 0 : found->size;
+    return found == all_.end() ? 0 : (found->size + found->page - 1) / found->page * found->page;
+}
+
+std::uint64_t SystemV::page(std::int64_t object) const {
+    const auto found = std::ranges::find(all_, object, &One::object);
+    return found == all_.end() ? image_page : found->page;
 }
 
 void SystemV::attached() {

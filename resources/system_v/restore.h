@@ -30,7 +30,8 @@ class SystemV {
 
     // The kernel's id of a segment; -1: there is none of this object's.
     [[nodiscard]] int segment(std::int64_t object) const;
-    [[nodiscard]] std::uint64_t size(std::int64_t object) const;  // of a segment, bytes
+    [[nodiscard]] std::uint64_t size(std::int64_t object) const;  // of a segment, bytes: whole pages of its
+    [[nodiscard]] std::uint64_t page(std::int64_t object) const;  // of a segment, bytes
 
     // Once the processes have attached them: those that had been removed already.
     void attached();
@@ -44,7 +45,7 @@ class SystemV {
         bool created = false;           // by this restart; else it had outlived the programs
         bool removed = false;           // a segment that goes when the last has detached it
         std::int64_t object = -1;
-        std::uint64_t size = 0;
+        std::uint64_t size = 0, page = 0;
     };
     struct Opening;
     std::vector<One> all_;

@@ -12,6 +12,7 @@
 #include "restart/launched.h"
 #include "restart/pause.h"
 #include "restart/rebuild/hand_over.h"
+#include "restart/rebuild/last_files.h"
 #include "restart/rebuild/leave.h"
 
 namespace cairn::restart::pass {
@@ -113,6 +114,7 @@ Result<Running> go(const Options& options, const Computation& computation, const
     if (objects.put_back) CHECK_OK(objects.put_back->commit(notes.list));
     CHECK_OK(objects.set.change_files(computation.objects.reader, notes.list));
     notes.print();
+    CHECK_OK(open_last_files(ready.rebuilt.processes, index_objects(computation.objects.objects)));
     std::vector<pid_t> launched;
     for (const auto id : launched_programs(plan.nodes)) launched.push_back(forest.kernel_id(id).number());
     auto deputy = std::make_unique<Deputy>(std::move(launched), ignored);

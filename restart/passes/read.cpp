@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "resources/schema/descriptor_room.h"
 #include "resources/system_v/restore.h"
 #include "restart/old_vdso.h"
 #include "restart/other_cpu.h"
@@ -15,9 +16,10 @@ void keep_own_objects(Computation& computation) {
     std::set<std::int64_t> used;
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
-        used.insert({process.executable, process.cwd, process.root, process.terminal});
+        used.insert(process.terminal);
+        const auto needed = needed_to_rebuild(process);
+        used.insert(needed.begin(), needed.end());
         for (const auto& descriptor : process.descriptors) used.insert(descriptor.object);
-        for (const auto& area : process.areas) used.insert(area.object);
     }
     auto& list = computation.objects.objects.objects;
     for (const auto& object : list)

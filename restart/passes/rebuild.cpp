@@ -32,6 +32,14 @@ std::vector<KernelId> stopped_children(const Computation& computation, const For
     return result;
 }
 
+// By a userfaultfd of the programs' own.
+bool is_watched(const schema::Objects& objects, const schema::Process& process) {
+    return std::ranges::any_of(objects.objects, [&](const schema::Object& object) {
+        const auto* watching = object.get<schema::Userfaultfd>();
+        return watching != nullptr && watching->process == process.pid;
+    });
+}
+
 Result<pid_t> seize(const schema::Process& process, const Forest& forest) {
     const pid_t pid = forest.kernel_id(process.pid).number();
     constexpr unsigned options =
@@ -74,7 +82,10 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         one.image_path = computation.images[i].path();
         one.folder = computation.directory;
         one.translation = {spaces.to_kernel, &spaces.regions.owners().ipc, spaces.clock_shift};
-        one.memory = plan_memory_of(computation, heirs, process, wishes);
+        // Two can't watch the same memory.
+        auto its_wishes = wishes;
+        if (is_watched(computation.objects.objects, process)) its_wishes.lazy = false;
+        one.memory = plan_memory_of(computation, heirs, process, its_wishes);
         one.told_children = stopped_children(computation, forest, process, true);
         one.untold_child = !stopped_children(computation, forest, process, false).empty();
         all.push_back(std::move(one));

@@ -77,6 +77,13 @@ Result<> check_restorer(const Rebuilding& rebuilding) {
             "image {}: pages for address {:#x} are damaged (checksum): take another generation, or a "
             "copy of this file",
             rebuilding.image_path, head->detail);
+    if (head->step == restorer::step_huge_pages)
+        return fail_code(
+            ExitCode::refused,
+            "process {} ({}): huge pages for the memory at {:#x} can't be had: {} "
+            "(/proc/sys/vm/nr_hugepages, "
+            "and those of other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)",
+            rebuilding.process->pid, rebuilding.process->name, head->detail, std::strerror(head->number));
     const auto* found = std::ranges::find(step_words, head->step, &StepWords::step);
     const StepWords& words = found == std::end(step_words) ? unknown_step : *found;
     return fail("process {} ({}): {} at {}: {}", rebuilding.process->pid, rebuilding.process->name,

@@ -97,12 +97,20 @@ Result<> place_special(const Rebuilding& rebuilding, const std::vector<proc::Map
     return {};
 }
 
-// An upper bound, whatever part of it is mapped.
-std::uint64_t largest_segment(const schema::Process& process, const SystemV& system_v) {
-    std::uint64_t largest = 0;
-    for (const auto& area : process.areas)
-        if (system_v.segment(area.object) >= 0) largest = std::max(largest, system_v.size(area.object));
-    return whole_pages(largest);
+struct Attaching {
+    std::uint64_t size = 0;        // an upper bound, whatever part of a segment is mapped
+    std::uint64_t largest = page;  // page of any of them; where one is attached is a multiple
+};
+
+Attaching attaching(const schema::Process& process, const SystemV& system_v) {
+    Attaching all;
+    for (const auto& area : process.areas) {
+        if (system_v.segment(area.object) < 0) continue;
+        all.size = std::max(all.size, system_v.size(area.object));
+        all.largest = std::max(all.largest, system_v.page(area.object));
+    }
+    all.size = whole_pages(all.size);
+    return all;
 }
 
 // One free place for all: the restorer, its parameters, what is on its way, who reads, what is attached.
@@ -112,7 +120,7 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
     for (const auto& line : lines)
         if (is_special(line)) special += line.end - line.start;
     const auto reading_size = rebuilding.memory.readers * restorer::reader_space;
-    const auto attaching_size = largest_segment(*rebuilding.process, inherited.system_v);
+    const auto attached = attaching(*rebuilding.process, inherited.system_v);
 
     Placement placement;
     CHECK_OK(place_special(rebuilding, lines, placement));
@@ -121,12 +129,14 @@ Result<Placement> find_placement(const Rebuilding& rebuilding, const Inherited& 
     placement.size = code_size() + whole_pages(measure.bytes().size() + page);
     placement.base =
         TRY(find_hole(*rebuilding.process, lines, {placement.special, placement.special + special},
-                      placement.size + special + page + restorer::huge_page + reading_size + attaching_size));
+                      placement.size + special + page + restorer::huge_page + reading_size + attached.size +
+                          attached.largest));
     placement.params = placement.base + code_size();
     placement.staging = placement.base + placement.size;
     const auto behind = placement.staging + special + restorer::huge_page;
     placement.reader_spaces = behind - behind % restorer::huge_page;
-    placement.attach = placement.reader_spaces + reading_size;
+    const auto attach = placement.reader_spaces + reading_size + attached.largest - 1;
+    placement.attach = attach - attach % attached.largest;
     return placement;
 }
 

@@ -41,7 +41,7 @@ std::uint32_t huge_page_at(const std::vector<schema::PageRun>& runs, std::size_t
 
 // Others are small, or have to be there: locked memory is, a stack grows, a child of a fork would find zeros.
 bool can_be_lazy(const schema::Area& area) {
-    return area.kind == schema::AreaKind::anonymous && !area.locked && !area.grows_down &&
+    return area.kind == schema::AreaKind::anonymous && !area.huge_pages && !area.locked && !area.grows_down &&
            !area.wipe_on_fork && area.guards.empty() && !area.borrowed && filled(area) >= worth_watching;
 }
 
@@ -115,6 +115,9 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
     std::uint64_t bytes = 0;
     for (const auto& area : process.areas) {
         for (const auto& [start, length] : area.guards) plan.guards.push_back({start.value(), length});
+        if (area.huge_pages)
+            for (const auto& [start, length] : area.huge_pages->present)
+                plan.populated.push_back({start.value(), length});
         const auto size = filled(area);
         if (size == 0 || area.kind == schema::AreaKind::vdso) continue;  // the running kernel's has the same
         const auto kept = std::ranges::find(inherited, &area, &InheritedArea::area);
@@ -129,7 +132,8 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
             continue;
         }
         bytes += size;
-        const bool watched = area.kind == schema::AreaKind::anonymous && size >= worth_watching;
+        const bool watched =
+            area.kind == schema::AreaKind::anonymous && !area.huge_pages && size >= worth_watching;
         if (watched) plan.watched.push_back({area.start.value(), area.end - area.start});
         const bool huge = wishes.huge_pages && !area.no_huge && !process.thp_disable;
         add_units(area.pages, {watched, huge}, plan);

@@ -14,6 +14,7 @@ struct MemoryPlan {
     std::vector<restorer::Run> runs;
     std::vector<restorer::Unit> units;
     std::vector<restorer::Span> watched, guards;
+    std::vector<restorer::Span> populated;  // hugetlb pages
     std::uint32_t readers = 1;
     std::vector<restorer::Run> lazy_runs;    // that the page server brings
     std::vector<restorer::Span> lazy_areas;  // they lie in

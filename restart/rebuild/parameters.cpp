@@ -160,7 +160,7 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     const schema::Process& process = *rebuilding.process;
     const auto special = TRY(add_old_mappings(block, rebuilding, lines, placement));
     add_areas(block, rebuilding, inherited, placement, special);
-    placement.threads = add_threads(block, rebuilding, inherited.exact_ids);
+    placement.threads = add_threads(block, rebuilding, inherited);
     add_signals(block, rebuilding);
     add_credentials(block, process);
     CHECK_OK(add_descriptors(block, rebuilding, inherited));

@@ -71,7 +71,8 @@ class ParameterBlock {
 void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited,
                const Placement& placement, const std::vector<restorer::Move>& special);
 // Where the threads are.
-[[nodiscard]] ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids);
+[[nodiscard]] ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding,
+                                         const Inherited& inherited);
 void add_signals(ParameterBlock& block, const Rebuilding& rebuilding);
 [[nodiscard]] Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding,
                                        const Inherited& inherited);

@@ -14,10 +14,6 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
     std::vector<std::int32_t> cloexec;
     for (const auto& descriptor : process.descriptors)
         if (descriptor.close_on_exec) cloexec.push_back(descriptor.fd.number());
-    std::vector<restorer::Late> late;
-    for (const auto& file : inherited.objects.late_descriptors(process, rebuilding.translation.to_kernel))
-        late.push_back({file.fd.number(), file.flags, block.add(file.path).value(), file.position,
-                        file.close_on_exec ? 1U : 0U, 0});
     std::vector<restorer::Lock> locks;
     for (const auto& lock : own_locks(process))
         locks.push_back({lock.fd.number(), lock.kind == schema::LockKind::lease ? 1 : 0, lock.type,
@@ -36,7 +32,6 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
     using restorer::Params;
     block.add(last, &Params::postponed, &Params::postponed_count);
     block.add(cloexec, &Params::cloexec, &Params::cloexec_count);
-    block.add(late, &Params::late, &Params::late_count);
     block.add(locks, &Params::locks, &Params::lock_count);
     block.add(notifications, &Params::notifications, &Params::notification_count);
     block.add(rings, &Params::ring_buffers, &Params::ring_buffers_count);

@@ -31,7 +31,9 @@ std::uint32_t area_flags(const schema::Area& area, bool inherited) {
         {area.never_writable.value_or(false), restorer::area_never_writable},
         {area.random.value_or(false), restorer::area_random},
         {area.sequential.value_or(false), restorer::area_sequential},
-        {!area.pages.empty() || (area.borrowed && !inherited), restorer::area_filled},
+        {!area.pages.empty() || (area.borrowed && !inherited) ||
+             (area.huge_pages && !area.huge_pages->present.empty()),
+         restorer::area_filled},
         {inherited, restorer::area_inherited},
     };
     std::uint32_t flags = 0;
@@ -84,7 +86,9 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
                               -1,
                               area.memory_policy,
                               area.memory_policy == 0 ? 0 : block.add(area.memory_nodes).value(),
-                              area.memory_nodes.size() * 8 + 1};
+                              area.memory_nodes.size() * 8 + 1,
+                              area.huge_pages ? area.huge_pages->size_log2 : 0,
+                              0};
         if (kept) {
             areas.push_back(out);
             continue;
@@ -113,6 +117,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
     block.add(memory.runs, &Params::runs, &Params::run_count);
     block.add(memory.units, &Params::units, &Params::unit_count);
     block.add(memory.watched, &Params::watched, &Params::watched_count);
+    block.add(memory.populated, &Params::populated, &Params::populated_count);
     block.add(memory.guards, &Params::guards, &Params::guard_count);
     block.add(memory.lazy_areas, &Params::lazy, &Params::lazy_count);
     std::vector<restorer::OtherImage> others;

@@ -79,6 +79,33 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     return out;
 }
 
+// What a thread has for itself and not with its process.
+void add_own(ParameterBlock& block, const schema::Process& process, const schema::Thread& thread,
+             const Inherited& inherited, restorer::Thread& out) {
+    if (const auto& ids = thread.own_ids) {
+        restorer::Credentials wanted = {};
+        wanted.change = 1;
+        std::ranges::copy(ids->uids, wanted.uids);
+        std::ranges::copy(ids->gids, wanted.gids);
+        wanted.securebits = ids->securebits;
+        wanted.keep_caps = ids->keep_caps ? 1 : 0;
+        wanted.set_groups = own_privileges().groups == ids->groups ? 0 : 1;
+        wanted.groups = block.add(ids->groups).value();
+        wanted.group_count = ids->groups.size();
+        wanted.cap_bounding = ids->cap_bounding;
+        out.credentials = block.add(&wanted, sizeof wanted).value();
+    }
+    if (const auto& folders = thread.own_folders) {
+        const auto place = [&](std::int64_t object) {
+            return object >= 0 ? inherited.objects.place_of(process, object) : -1;
+        };
+        out.own_folders = 1;
+        out.cwd_fd = place(folders->cwd);
+        out.root_fd = folders->root == process.root ? -1 : place(folders->root);
+        out.umask = folders->umask;
+    }
+}
+
 // Threads are the restorer's to translate, who makes them; the process that a clock is of is there already.
 restorer::Timer timer_parameters(const schema::Process& process, const schema::PosixTimer& timer,
                                  const ToKernel& to_kernel) {
@@ -101,12 +128,13 @@ restorer::Timer timer_parameters(const schema::Process& process, const schema::P
 
 }  // namespace
 
-ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, bool exact_ids) {
+ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, const Inherited& inherited) {
     std::vector<restorer::Thread> threads;
     const auto own = own_scheduling();
     for (const auto& thread : rebuilding.process->threads) {
         auto out = thread_parameters(block, thread, rebuilding.translation.to_kernel, own);
-        if (exact_ids && !threads.empty()) out.tid = kernel_id_of_same_number(thread.tid).number();
+        add_own(block, *rebuilding.process, thread, inherited, out);
+        if (inherited.exact_ids && !threads.empty()) out.tid = kernel_id_of_same_number(thread.tid).number();
         threads.push_back(out);
     }
     block.add(threads, &restorer::Params::threads, &restorer::Params::thread_count);

@@ -26,6 +26,11 @@ constexpr std::uint64_t feature_move = 1 << 16;
 constexpr long error_interrupted = -4, error_io = -5, error_again = -11, error_exists = -17,
                error_invalid = -22, error_bad_data = -74;
 
+// ENOMEM; EFAULT is MADV_POPULATE_WRITE's word for what would be SIGBUS.
+bool is_lack(long result) {
+    return result == -12 || result == -14;
+}
+
 void unmap_and_move(Params* params) {
     const auto* moves = at<Move>(params->moves);
     for (std::uint64_t i = 0; i < params->move_count; ++i)
@@ -91,6 +96,20 @@ void keep_area(Params* params, const Area& area) {
          area.start);
 }
 
+// Memory of hugetlb pages takes them from the machine's pool, to which programs that have been killed a
+// moment ago may still be giving theirs back.
+template <class Call>
+long with_patience(bool may_be_huge, Call make) {
+    constexpr int tries = 200;
+    constexpr timespec slice = {0, 10'000'000};
+    long result = make();
+    for (int i = 0; may_be_huge && is_lack(result) && i < tries; ++i) {
+        call(SYS_nanosleep, &slice, nullptr);
+        result = make();
+    }
+    return result;
+}
+
 void map_area(Params* params, const Area& area) {
     if ((area.flags & area_inherited) != 0) {
         keep_area(params, area);
@@ -114,16 +133,19 @@ void map_area(Params* params, const Area& area) {
     if (fd < 0) flags |= MAP_ANONYMOUS;
     if ((area.flags & area_grows_down) != 0) flags |= MAP_GROWSDOWN;
     if ((area.flags & area_no_reserve) != 0) flags |= MAP_NORESERVE;
+    if (area.huge_log2 != 0 && fd < 0) flags |= MAP_HUGETLB | static_cast<std::int32_t>(area.huge_log2) << 26;
     const std::int32_t prot = (area.flags & area_filled) != 0 ? PROT_READ | PROT_WRITE : area.prot;
     const auto map_as = [&](std::int32_t how) {
-        return call(SYS_mmap, area.start, area.end - area.start, prot, how, fd, area.offset);
+        return with_patience(area.huge_log2 != 0 || fd >= 0, [&] {
+            return call(SYS_mmap, area.start, area.end - area.start, prot, how, fd, area.offset);
+        });
     };
     // MAP_DROPPABLE in the place of MAP_PRIVATE; before Linux 6.11 it is no type of mapping.
     constexpr std::int32_t map_droppable = 8;
     const bool droppable = (area.flags & area_droppable) != 0;
     long result = map_as(droppable ? (flags & ~MAP_PRIVATE) | map_droppable : flags);
     if (droppable && result < 0) result = map_as(flags);
-    must(params, step_map, result, area.start);
+    must(params, area.huge_log2 != 0 ? step_huge_pages : step_map, result, area.start);
     if (static_cast<std::uint64_t>(result) != area.start) give_up(params, step_map, error_exists, area.start);
     if (area.path != 0 || for_reading >= 0) call(SYS_close, fd);
     advise(params, area, area_no_huge, MADV_NOHUGEPAGE);  // before pages come
@@ -316,6 +338,17 @@ void open_user_fault(Params* params) {
     }
 }
 
+// Where the pool is empty whoever touches such a page gets SIGBUS (MAP_NORESERVE): asked for by a call that
+// fails (Linux 5.14; before, EINVAL).
+void populate(Params* params) {
+    const auto* spans = at<Span>(params->populated);
+    for (std::uint64_t i = 0; i < params->populated_count; ++i) {
+        const long result = with_patience(
+            true, [&] { return call(SYS_madvise, spans[i].start, spans[i].length, MADV_POPULATE_WRITE); });
+        if (result < 0 && result != error_invalid) give_up(params, step_huge_pages, result, spans[i].start);
+    }
+}
+
 void read_memory(Params* params) {
     const auto length = params->readers * reader_space;
     const long mapped = call(SYS_mmap, params->reader_spaces, length, PROT_READ | PROT_WRITE,
@@ -425,6 +458,7 @@ void restore_memory(Params* params) {
         if ((areas[i].flags & area_of_a_ring) == 0) map_area(params, areas[i]);
     drop_pages(params);
     open_other_images(params);
+    populate(params);
     read_memory(params);
     close_other_images(params);
     finish_areas(params);

@@ -48,6 +48,7 @@ struct Area {
     std::int32_t segment;        // area_segment: the System V segment's id
     std::int32_t memory_policy;  // mbind(2), as in Thread
     std::uint64_t memory_nodes, node_count;
+    std::uint32_t huge_log2, pad;  // private memory of hugetlb pages of this size; 0: it isn't
 };
 
 struct Run {
@@ -107,6 +108,12 @@ struct Thread {
     std::uint64_t memory_nodes;  // address of its nodes
     std::uint64_t node_count;    // how many the bits there stand for, and one: as the call wants it
     std::uint64_t no_new_privs;
+    std::uint64_t credentials;  // address: Credentials; 0: the process's
+    std::uint32_t own_folders;  // 1: these are its own
+    std::int32_t root_fd, cwd_fd;
+    std::uint32_t umask;
+    std::uint32_t stands;  // the blob's: it is in its own folders
+    std::uint32_t pad;
     alignas(16) std::uint8_t stack[4096];
 };
 
@@ -120,14 +127,6 @@ struct Timer {
     std::int32_t own_clock;  // 1: `clock` names a thread, by its image_tid
     std::uint64_t value;
     std::int64_t left_ns, interval_ns;
-};
-
-// A file that only the process itself can open, and only when its memory is in place.
-struct Late {
-    std::int32_t fd, flags;
-    std::uint64_t path;
-    std::int64_t position;
-    std::uint32_t close_on_exec, pad;
 };
 
 // A descriptor that is put in place when those of the restart are closed: another process keeps it.
@@ -207,6 +206,7 @@ enum Step : std::uint32_t {
     step_notify,
     step_ring_buffers,
     step_birth,
+    step_huge_pages,
 };
 
 struct Params {
@@ -221,11 +221,12 @@ struct Params {
         free_count;  // Span: where nothing is before the areas are mapped, if one is of a ring
     std::uint64_t runs, run_count;
     std::uint64_t units, unit_count;
-    std::uint64_t guards, guard_count;        // Span: MADV_GUARD_INSTALL
-    std::uint64_t watched, watched_count;     // Span: areas of units that aren't read in place
-    std::uint64_t next_unit;                  // the blob's: shared by its readers
-    std::uint32_t reader_alive[max_readers];  // the blob's
-    std::uint32_t readers;                    // threads that read, at least 1
+    std::uint64_t guards, guard_count;         // Span: MADV_GUARD_INSTALL
+    std::uint64_t populated, populated_count;  // Span: private hugetlb pages that are to be there
+    std::uint64_t watched, watched_count;      // Span: areas of units that aren't read in place
+    std::uint64_t next_unit;                   // the blob's: shared by its readers
+    std::uint32_t reader_alive[max_readers];   // the blob's
+    std::uint32_t readers;                     // threads that read, at least 1
     std::uint64_t reader_spaces;  // address of a free place for `readers` spaces, aligned to a huge page
     std::uint32_t wide_hash;      // the CPU has AVX2
     std::int32_t image_fd;
@@ -260,7 +261,6 @@ struct Params {
     std::int32_t seat, seat_pad;               // of a pidfd, meanwhile
     std::uint64_t postponed, postponed_count;  // Postponed
     std::uint64_t cloexec;                     // int32_t each
-    std::uint64_t late, late_count;            // Late
     std::uint64_t locks, lock_count;           // Lock
     std::uint64_t undo, undo_count;            // Undo
     std::uint64_t notifications, notification_count;  // Notify

@@ -112,7 +112,7 @@ struct SchedAttributes {
 };
 
 void set_credentials(Params* params, const Thread& thread) {
-    const auto& wanted = params->credentials;
+    const auto& wanted = thread.credentials != 0 ? *at<Credentials>(thread.credentials) : params->credentials;
     if (wanted.change == 0) return;
     constexpr long keep_permitted =
         1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
@@ -235,9 +235,24 @@ struct ThreadArgument {
     Thread* thread;
 };
 
+// While the descriptors of the restart are open, and it may do so.
+void go_to_own_folders(Params* params, Thread& thread) {
+    if (thread.own_folders == 0) return;
+    must(params, step_root, call(SYS_unshare, CLONE_FS), 2);
+    call(SYS_umask, thread.umask);
+    if (thread.root_fd >= 0) {
+        must(params, step_root, call(SYS_fchdir, thread.root_fd), 3);
+        must(params, step_root, call(SYS_chroot, "."), 3);
+    }
+    if (thread.cwd_fd >= 0) must(params, step_root, call(SYS_fchdir, thread.cwd_fd), 4);
+    __atomic_store_n(&thread.stands, 1, __ATOMIC_RELEASE);
+    call(SYS_futex, &thread.stands, FUTEX_WAKE, 1, nullptr);
+}
+
 [[noreturn]] void thread_main(ThreadArgument* argument) {
     Params* params = argument->params;
     Thread* thread = argument->thread;
+    go_to_own_folders(params, *thread);
     set_up_thread(params, *thread);
     trap();
 }
@@ -260,8 +275,10 @@ void start_threads(Params* params) {
         }
         must(params, step_thread, result, static_cast<std::uint64_t>(thread.tid));
         thread.real_tid = static_cast<std::int32_t>(result);
+        // If it can't get there it has said so, and stays where it is.
+        while (thread.own_folders != 0 && __atomic_load_n(&thread.stands, __ATOMIC_ACQUIRE) == 0)
+            call(SYS_futex, &thread.stands, FUTEX_WAIT, 0, nullptr);
     }
-    set_up_thread(params, threads[0]);
 }
 
 void set_process(Params* params) {
@@ -375,19 +392,6 @@ void place_postponed(Params* params) {
 }
 
 void set_descriptors(Params* params) {
-    const auto* late = at<Late>(params->late);
-    for (std::uint64_t i = 0; i < params->late_count; ++i) {
-        call(SYS_close, late[i].fd);  // a placeholder; there may be no other number
-        const long opened = call(SYS_open, late[i].path, late[i].flags, 0);
-        must(params, step_open_file, opened, late[i].path);
-        if (opened != late[i].fd) {
-            must(params, step_descriptors, call(SYS_dup2, opened, late[i].fd),
-                 static_cast<std::uint64_t>(late[i].fd));
-            call(SYS_close, opened);
-        }
-        if (late[i].position != 0) call(SYS_lseek, late[i].fd, late[i].position, 0);
-        if (late[i].close_on_exec != 0) call(SYS_fcntl, late[i].fd, F_SETFD, FD_CLOEXEC);
-    }
     must(params, step_descriptors, call(SYS_close_range, params->close_from, ~0U, 0), params->close_from);
     const auto* fds = at<std::int32_t>(params->cloexec);
     for (std::uint32_t i = 0; i < params->cloexec_count; ++i)
@@ -537,8 +541,9 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void restorer_rebuild(Params*
     restore_memory(params);
     bear_heirs(params);
     set_process(params);
-    place_postponed(params);
     start_threads(params);
+    place_postponed(params);
+    set_up_thread(params, *at<Thread>(params->threads));
     create_timers(params);
     set_descriptors(params);
     take_locks(params);

@@ -1,5 +1,6 @@
-// fanotify: marks of a folder and a file with what they ignore, events after each restart; as root also of a
-// mount and of a whole file system. An ordinary user may have one that tells of files by their handles.
+// fanotify: marks of a folder and a file with what they ignore, events after each restart, and events that
+// nobody has read; as root also of a mount and of a whole file system. An ordinary user may have one that
+// tells of files by their handles.
 // ci: exact user
 // rain: soak
 // narrow: none
@@ -7,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <utility>
 
 #include "support.h"
 
@@ -38,10 +40,21 @@ std::string events(int fd) {
             if (event->fd >= 0) close(event->fd);
             if ((event->mask & FAN_MODIFY) != 0) all += "m";
             if ((event->mask & FAN_CLOSE_WRITE) != 0) all += "c";
+            if ((event->mask & FAN_Q_OVERFLOW) != 0) all += "o";
         }
     }
     CHECK(errno == EAGAIN);
     return all;
+}
+
+// Since the last call: a pipe that a restart makes has another inode.
+bool was_restarted() {
+    static int ends[2] = {-1, -1};
+    static ino_t known = 0;
+    if (ends[0] < 0) CHECK(pipe(ends) == 0);
+    struct stat now {};
+    CHECK(fstat(ends[0], &now) == 0);
+    return std::exchange(known, now.st_ino) != now.st_ino;
 }
 
 void write_to(const std::string& path) {
@@ -79,7 +92,21 @@ int main() {
         CHECK(fanotify_mark(fd, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, FAN_OPEN_EXEC, AT_FDCWD, "/proc") == 0);
     }
     const std::string marks = marks_of(fd);
+    // One that is seldom read, and whose queue has an end.
+    const int slow =
+        privileged ? fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY)
+                   : fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_CLOEXEC | FAN_NONBLOCK, O_RDONLY);
+    CHECK(slow >= 0 && fanotify_mark(slow, FAN_MARK_ADD, FAN_MODIFY, AT_FDCWD, other.c_str()) == 0);
+    write_to(other);
+    CHECK(events(fd).empty());
+    was_restarted();
     test::serve([&](bool) {
+        // What it had not read is told as lost, once, and what comes then is as ever.
+        CHECK(events(slow) == (was_restarted() ? "o" : "m"));
+        write_to(other);
+        CHECK(events(slow) == "m" && events(fd).empty());
+        write_to(other);
+        CHECK(events(fd).empty());
         const std::string now = marks_of(fd);
         if (now != marks) test::say((marks + "---\n" + now).c_str());
         CHECK(now == marks);

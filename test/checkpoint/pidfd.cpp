@@ -1,5 +1,5 @@
-// pidfd_open(2): of oneself, seen by a child as well, a child, the main thread, a zombie, one that has gone;
-// in an epoll, asleep in poll and in waitid(P_PIDFD).
+// pidfd_open(2): of oneself, seen by a child as well, a child, the main thread, other threads, a zombie, one
+// that has gone; in an epoll, asleep in poll and in waitid(P_PIDFD).
 // ci: exact user
 // rain: soak
 // narrow: none
@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "support.h"
@@ -86,6 +88,94 @@ test::Check of_the_main_thread() {
     const int of_thread = pidfd(getpid(), of_a_thread);  // -1 on older kernels
     return [=](bool) {
         if (of_thread >= 0) CHECK(send(of_thread, 0) == 0 && !ready(of_thread));
+    };
+}
+
+// A thread that ends when it is told to. Its number, as soon as there is one.
+struct Sleeper {
+    Sleeper() {
+        std::thread([this] {
+            tid = gettid();
+            std::unique_lock lock(mutex);
+            wake.wait(lock, [this] { return ended; });
+        }).detach();
+        while (tid == 0) test::nap(1);
+    }
+    void end() {
+        const std::scoped_lock lock(mutex);
+        ended = true;
+        wake.notify_all();
+    }
+    std::atomic<pid_t> tid{0};
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool ended = false;
+};
+
+// Twice by one description, one of them not for exec; and in an epoll, also by a number that is closed.
+test::Check of_a_thread_of_ours() {
+    auto* thread = new Sleeper;
+    int first = pidfd(thread->tid, of_a_thread | O_NONBLOCK);
+    if (first < 0) return [](bool) {};  // before Linux 6.9
+    const int second = fcntl(first, F_DUPFD, 300);
+    CHECK(second >= 300);
+    const int epoll = epoll_create1(0);
+    epoll_event event{EPOLLIN, {.u64 = 7}}, other{EPOLLIN | EPOLLONESHOT, {.u64 = 8}};
+    const int passing = dup(first);
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, first, &event) == 0);
+    CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, passing, &other) == 0 && close(passing) == 0);
+    return [=](bool last) {
+        for (const int fd : {first, second}) {
+            CHECK(send(fd, 0) == 0 && !ready(fd));
+            CHECK((fcntl(fd, F_GETFL) & (O_NONBLOCK | O_EXCL)) == (O_NONBLOCK | O_EXCL));
+        }
+        CHECK(fcntl(second, F_GETFD) == 0 && (fcntl(first, F_GETFD) & FD_CLOEXEC) != 0);
+        CHECK(fcntl(second, F_SETFL, 0) == 0 &&
+              (fcntl(first, F_GETFL) & O_NONBLOCK) == 0);  // one description
+        CHECK(fcntl(second, F_SETFL, O_NONBLOCK) == 0);
+        epoll_event got[4];
+        CHECK(epoll_wait(epoll, got, 4, 0) == 0);
+        if (!last) return;
+        thread->end();
+        unsigned seen = 0;
+        for (int tries = 0; tries < 4000 && seen != (7 | 8); ++tries) {
+            const int count = epoll_wait(epoll, got, 4, 5);
+            for (int i = 0; i < count; ++i) seen |= static_cast<unsigned>(got[i].data.u64);
+        }
+        CHECK(seen == (7 | 8) && ready(first) && ready(second));
+    };
+}
+
+// A child's; it tells the number of its thread.
+test::Check of_a_thread_of_another() {
+    int tell[2];
+    CHECK(pipe(tell) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const auto* thread = new Sleeper;
+        const pid_t tid = thread->tid;
+        CHECK(write(tell[1], &tid, sizeof tid) == sizeof tid);
+        for (;;) pause();
+    }
+    pid_t tid = 0;
+    CHECK(read(tell[0], &tid, sizeof tid) == sizeof tid);
+    const int fd = pidfd(tid, of_a_thread);
+    return [=](bool last) {
+        if (fd >= 0) CHECK(send(fd, 0) == 0 && !ready(fd));
+        if (!last) return;
+        CHECK(kill(child, SIGKILL) == 0 && waitpid(child, nullptr, 0) == child);
+        if (fd >= 0) CHECK(ready(fd));
+    };
+}
+
+test::Check of_a_thread_that_has_gone() {
+    auto* thread = new Sleeper;
+    const int fd = pidfd(thread->tid, of_a_thread);
+    thread->end();
+    while (fd >= 0 && !ready(fd)) test::nap(1);
+    return [=](bool) {
+        if (fd < 0) return;
+        CHECK(ready(fd) && send(fd, 0) == -1 && errno == ESRCH && (fcntl(fd, F_GETFL) & O_EXCL) != 0);
     };
 }
 
@@ -173,6 +263,9 @@ int main() {
                  {"of a child that has ended", of_a_zombie},
                  {"of a child", of_a_child},
                  {"of the main thread", of_the_main_thread},
+                 {"of a thread of ours", of_a_thread_of_ours},
+                 {"of a thread of another process", of_a_thread_of_another},
+                 {"of a thread that has gone", of_a_thread_that_has_gone},
                  {"slept for", slept_for},
                  {"of oneself", of_oneself}});
 }

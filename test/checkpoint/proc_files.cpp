@@ -1,14 +1,17 @@
-// Files of /proc/PID that are held open: of the process itself, of another member, and of processes that
-// have gone.
+// Files of /proc/PID that are held open: of the process itself, of another member, of single threads, and of
+// processes that have gone.
 // ci: exact user
 // rain: soak
-// witness: none (a file that was inherited by a fork comes back opened for each process)
+// witness: none (a file of a process that has gone comes back as that of another that has gone)
 // narrow: none
 // heirs: none
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "support.h"
 
@@ -79,6 +82,48 @@ test::Check files_of_another() {
     };
 }
 
+std::atomic<pid_t> other_thread{0};
+
+// Of one thread: of ours, and of a child's.
+test::Check files_of_a_thread() {
+    const auto begin_thread = [] {
+        std::thread([] {
+            prctl(PR_SET_NAME, "the other");
+            other_thread = gettid();
+            for (;;) pause();
+        }).detach();
+        while (other_thread == 0) test::nap(1);
+    };
+    int told[2];
+    CHECK(pipe(told) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        begin_thread();
+        const pid_t tid = other_thread;
+        CHECK(write(told[1], &tid, sizeof tid) == sizeof tid);
+        for (;;) pause();
+    }
+    begin_thread();
+    pid_t its = 0;
+    CHECK(read(told[0], &its, sizeof its) == sizeof its);
+    const std::string ours = "/proc/self/task/" + std::to_string(other_thread),
+                      another = "/proc/" + std::to_string(child) + "/task/" + std::to_string(its);
+    const int comm = open_at(ours + "/comm", O_RDWR | O_CLOEXEC), maps = open_at(ours + "/maps"),
+              memory = open_at(ours + "/mem"), folder = open_at(ours, O_RDONLY | O_DIRECTORY),
+              again = dup(maps), stat = open_at(another + "/stat"), place = open_at(another, O_PATH);
+    char byte = 0;
+    CHECK(again >= 0 && read(stat, &byte, 1) == 1);
+    return [=](bool last) {
+        CHECK(text_of(comm) == "the other\n" && (fcntl(comm, F_GETFD) & FD_CLOEXEC) != 0);
+        CHECK((fcntl(comm, F_GETFL) & O_ACCMODE) == O_RDWR);
+        CHECK(text_of(maps).find("[stack]") != std::string::npos && marker_in(memory) == 42);
+        CHECK(lseek(again, 0, SEEK_CUR) == lseek(maps, 0, SEEK_CUR) && lseek(again, 0, SEEK_CUR) > 0);
+        CHECK(leads_to(folder, "stat") && leads_to(place, "stat") && lseek(stat, 0, SEEK_CUR) == 1);
+        CHECK(text_of(stat).find("(the other)") != std::string::npos && lseek(stat, 1, SEEK_SET) == 1);
+        if (last) CHECK(kill(child, SIGKILL) == 0 && waitpid(child, nullptr, 0) == child);
+    };
+}
+
 test::Check files_of_the_dead() {
     const pid_t child = sleeper();
     const std::string process = "/proc/" + std::to_string(child);
@@ -96,5 +141,8 @@ test::Check files_of_the_dead() {
 }  // namespace
 
 int main() {
-    test::serve({{"own", own_files}, {"of another", files_of_another}, {"of the dead", files_of_the_dead}});
+    test::serve({{"own", own_files},
+                 {"of another", files_of_another},
+                 {"of a thread", files_of_a_thread},
+                 {"of the dead", files_of_the_dead}});
 }

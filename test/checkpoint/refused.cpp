@@ -32,7 +32,6 @@
 
 namespace {
 std::atomic<bool> ready{false};  // the thread or child has done what can't be saved
-int segment = -1;
 
 // A filter that answers so to one call and allows the others. Its listener, if it has one, stays open.
 void seccomp(unsigned call, unsigned answer, unsigned flags = 0) {
@@ -229,18 +228,6 @@ pid_t io_uring_with_an_eventfd() {
     return 0;
 }
 
-pid_t pidfd_of_a_thread() {
-    static std::atomic<pid_t> tid{0};
-    start_thread([](void*) -> void* {
-        tid = gettid();
-        ready = true;
-        for (;;) pause();
-    });
-    constexpr unsigned of_a_thread = O_EXCL;  // PIDFD_THREAD, since Linux 6.9
-    if (syscall(SYS_pidfd_open, tid.load(), of_a_thread) < 0) test::skip("no pidfds of threads");
-    return 0;
-}
-
 pid_t queue_that_notifies_a_thread() {
     const std::string name = "/cairn-test-" + std::to_string(getpid());
     const mqd_t queue = mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600, nullptr);
@@ -252,34 +239,25 @@ pid_t queue_that_notifies_a_thread() {
     return 0;
 }
 
-// Nothing is touched: no page of the pool is needed.
-pid_t huge_pages() {
-    void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) test::skip("no huge pages");
-    return 0;
-}
-
-pid_t huge_memfd() {
-    const int file = memfd_create("huge", MFD_HUGETLB);
-    if (file < 0) test::skip("no huge pages");
-    // A private view of one: the program's own pages of it.
-    void* memory = mmap(nullptr, 1 << 21, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
-    if (memory == MAP_FAILED) test::skip("no huge pages");
-    return 0;
-}
-
-pid_t huge_segment() {
-    segment = shmget(IPC_PRIVATE, 1 << 21, IPC_CREAT | SHM_HUGETLB | SHM_NORESERVE | 0600);
-    if (segment < 0) test::skip("no huge pages in System V segments for this user");
-    return 0;
-}
-
 pid_t packet_ring() {
     const int fd = socket(AF_PACKET, SOCK_DGRAM, 0);
     if (fd < 0) test::skip("packet sockets are not allowed");
     const tpacket_req ring = {4096, 2, 2048, 4};
     CHECK(setsockopt(fd, SOL_PACKET, PACKET_TX_RING, &ring, sizeof ring) == 0);
+    return 0;
+}
+
+pid_t kernel_tls() {
+    const int listener = socket(AF_INET, SOCK_STREAM, 0), caller = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof name;
+    auto* address = reinterpret_cast<sockaddr*>(&name);
+    CHECK(bind(listener, address, length) == 0 && listen(listener, 1) == 0);
+    CHECK(getsockname(listener, address, &length) == 0 && connect(caller, address, length) == 0);
+    constexpr int tcp_ulp = 31;
+    if (setsockopt(caller, IPPROTO_TCP, tcp_ulp, "tls", sizeof "tls") != 0) test::skip("no kernel TLS");
     return 0;
 }
 
@@ -325,12 +303,6 @@ pid_t connected_mptcp() {
     return 0;
 }
 
-pid_t userfaultfd() {
-    constexpr int user_mode_only = 1;
-    if (syscall(SYS_userfaultfd, user_mode_only) < 0) test::skip("userfaultfd is not allowed");
-    return 0;
-}
-
 // Its tracer has been told that it ends, and doesn't let it: a stop that can't be made again.
 pid_t traced() {
     const pid_t child = fork();
@@ -357,8 +329,6 @@ struct Kind {
 
 constexpr Kind kinds[] = {
     {"thread-files", thread_that<[] { CHECK(unshare(CLONE_FILES) == 0); }>},
-    {"thread-directory", thread_that<[] { CHECK(unshare(CLONE_FS) == 0); }>},
-    {"thread-user", thread_that<[] { CHECK(syscall(SYS_setresuid, 1234, 1234, 1234) == 0); }>},
     {"thread-seccomp", thread_that<[] { seccomp(SYS_setsid, SECCOMP_RET_KILL_PROCESS); }>},
     {"thread-network", thread_that<[] { namespace_of_its_own<CLONE_NEWNET>(); }>},
     {"seccomp", seccomp_of_its_own},
@@ -382,17 +352,13 @@ constexpr Kind kinds[] = {
     {"io-uring-thread", io_uring<IORING_SETUP_SQPOLL>},
     {"io-uring", io_uring_under_way},
     {"io-uring-eventfd", io_uring_with_an_eventfd},
-    {"thread pidfd", pidfd_of_a_thread},
     {"queue", queue_that_notifies_a_thread},
-    {"huge pages", huge_pages},
-    {"huge memfd", huge_memfd},
     {"Linux AIO", linux_aio},
-    {"huge segment", huge_segment},
     {"packet ring", packet_ring},
+    {"kernel TLS", kernel_tls},
     {"socket of another family", socket_of_another_family},
     {"vsock", connected_vsock},
     {"mptcp", connected_mptcp},
-    {"userfaultfd", userfaultfd},
     {"traced", traced},
 };
 
@@ -422,6 +388,5 @@ int main(int argc, char** argv) {
         CHECK(waitpid(sleeper, nullptr, WNOHANG) == 0);
         if (last) kill(sleeper, SIGKILL);
         if (last && child > 0) kill(child, SIGKILL);
-        if (last && segment >= 0) CHECK(shmctl(segment, IPC_RMID, nullptr) == 0);
     });
 }

@@ -160,7 +160,7 @@ TEST_F(FindHeirs, NobodyWhoIsNamedBefore) {
     add(101, 100, 100);
     add(102, 100, 100);
     schema::Object pidfd;
-    pidfd.what = schema::Pidfd{ProgramId(101)};
+    pidfd.what = schema::Pidfd{ProgramId(101), {}};
     objects_.objects.push_back(pidfd);
     EXPECT_EQ(found(), (std::vector{102}));
 }

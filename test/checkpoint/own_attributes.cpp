@@ -1,0 +1,154 @@
+// What single threads have for themselves: working folder, root folder and umask (unshare(2) with CLONE_FS,
+// as Samba's and virtiofsd's), and, as root, user and groups by raw system calls (as NFS-Ganesha's), with and
+// without capabilities.
+// ci: exact user
+// narrow: none
+#include <sched.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "support.h"
+
+namespace {
+
+// A thread that sets itself up and answers when it is asked.
+class Asked {
+  public:
+    Asked(std::function<void()> set_up, std::function<void()> verify) {
+        std::thread([this, set_up = std::move(set_up), verify = std::move(verify)] {
+            set_up();
+            for (std::unique_lock lock(mutex_);;) {
+                busy_ = false;
+                changed_.notify_all();
+                changed_.wait(lock, [this] { return busy_; });
+                verify();
+            }
+        }).detach();
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return !busy_; });
+    }
+    void ask() {
+        std::unique_lock lock(mutex_);
+        busy_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return !busy_; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool busy_ = true;
+};
+
+std::string own(const std::string& name) {
+    char text[1024];
+    const ssize_t got = readlink(("/proc/thread-self/" + name).c_str(), text, sizeof text);
+    CHECK(got > 0);
+    return {text, static_cast<std::size_t>(got)};
+}
+
+std::string field(const std::string& name) {
+    const int fd = open("/proc/thread-self/status", O_RDONLY);
+    char text[8192] = "";
+    CHECK(fd >= 0 && read(fd, text, sizeof text - 1) > 0 && close(fd) == 0);
+    const std::string status = text;
+    const auto at = status.find("\n" + name + ":");
+    CHECK(at != std::string::npos);
+    return status.substr(at + name.size() + 3, status.find('\n', at + 1) - at - name.size() - 3);
+}
+
+mode_t mask() {
+    const mode_t was = umask(0);
+    umask(was);
+    return was;
+}
+
+test::Check folders() {
+    CHECK(mkdir("threads", 0755) == 0 || errno == EEXIST);
+    const std::string before = own("cwd");
+    umask(022);
+    auto* thread = new Asked(
+        [] {
+            CHECK(unshare(CLONE_FS) == 0 && chdir("threads") == 0);
+            umask(0177);
+        },
+        [before] {
+            CHECK(own("cwd") == before + "/threads" && mask() == 0177 && access("../threads", F_OK) == 0);
+        });
+    // It has left, too, and is where it was.
+    auto* second =
+        new Asked([] { CHECK(unshare(CLONE_FS) == 0); }, [before] { CHECK(own("cwd") == before); });
+    return [=](bool) {
+        CHECK(own("cwd") == before && mask() == 022);
+        thread->ask();
+        second->ask();
+        CHECK(own("cwd") == before && mask() == 022);
+        // What one of them does is nothing to the others.
+        CHECK(chdir("/") == 0);
+        second->ask();
+        CHECK(chdir(before.c_str()) == 0);
+    };
+}
+
+test::Check root_folder() {
+    if (geteuid() != 0) return [](bool) {};
+    CHECK(mkdir("threads/root", 0755) == 0 || errno == EEXIST);
+    auto* thread =
+        new Asked([] { CHECK(unshare(CLONE_FS) == 0 && chroot("threads") == 0 && chdir("/root") == 0); },
+                  [] { CHECK(access("/root", F_OK) == 0 && access("/etc", F_OK) != 0); });
+    return [=](bool) {
+        thread->ask();
+        CHECK(access("/etc", F_OK) == 0);
+    };
+}
+
+// Root of a user namespace may become nobody else.
+bool may_change_user() {
+    const int fd = open("/proc/self/uid_map", O_RDONLY);
+    char map[64] = "";
+    CHECK(fd >= 0 && read(fd, map, sizeof map - 1) > 0 && close(fd) == 0);
+    unsigned first = 0, outside = 0, count = 0;
+    return geteuid() == 0 && std::sscanf(map, "%u %u %u", &first, &outside, &count) == 3 && count > 10000;
+}
+
+// libc's setresuid(3) would tell all threads.
+test::Check user() {
+    if (!may_change_user()) return [](bool) {};
+    auto* powerless = new Asked(
+        [] {
+            const gid_t groups[] = {11, 12};
+            CHECK(syscall(SYS_setgroups, 2, groups) == 0 && syscall(SYS_setresgid, 1001, 1002, 1003) == 0);
+            CHECK(syscall(SYS_setresuid, 1004, 1005, 1006) == 0);
+        },
+        [] {
+            CHECK(field("Uid") == "1004\t1005\t1006\t1005" && field("Gid") == "1001\t1002\t1003\t1002");
+            CHECK(field("Groups") == "11 12 " && field("CapEff") == "0000000000000000");
+        });
+    // As file servers do it for a client.
+    auto* server = new Asked(
+        [] {
+            syscall(SYS_setfsgid, 1007);
+            syscall(SYS_setfsuid, 1008);
+        },
+        [] { CHECK(field("Uid") == "0\t0\t0\t1008" && field("Gid") == "0\t0\t0\t1007"); });
+    const std::string all = field("CapEff"), groups = field("Groups");
+    return [=](bool) {
+        powerless->ask();
+        server->ask();
+        CHECK(field("Uid") == "0\t0\t0\t0" && field("Gid") == "0\t0\t0\t0" && field("Groups") == groups);
+        CHECK(field("CapEff") == all);
+    };
+}
+
+}  // namespace
+
+int main() {
+    test::serve({{"folders", folders}, {"root folder", root_folder}, {"user", user}});
+}
