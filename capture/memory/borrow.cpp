@@ -36,7 +36,7 @@ Result<std::vector<std::uint64_t>> page_map(pid_t pid, ProgramRange range) {
 bool can_be_borrowed(const schema::Area& area) {
     using schema::AreaKind;
     return (area.kind == AreaKind::anonymous || area.kind == AreaKind::file_private) && !area.grows_down &&
-           !area.locked && !area.dont_fork && !area.wipe_on_fork && !area.droppable;
+           !area.locked && !area.dont_fork && !area.wipe_on_fork && !area.droppable && !area.huge_pages;
 }
 
 const schema::Area* same_area(const std::vector<schema::Area>& lenders, const schema::Area& area) {

@@ -11,7 +11,8 @@ namespace {
 bool can_be_inherited(const schema::Area& area) {
     using schema::AreaKind;
     return (area.kind == AreaKind::anonymous || area.kind == AreaKind::file_private) && !area.grows_down &&
-           !area.locked && !area.dont_fork && !area.wipe_on_fork && !area.droppable && area.guards.empty();
+           !area.locked && !area.dont_fork && !area.wipe_on_fork && !area.droppable && !area.huge_pages &&
+           area.guards.empty();
 }
 
 bool same_mapping(const schema::Area& heir, const schema::Area& parent) {
