@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
@@ -49,17 +50,22 @@ Result<pid_t> seize(const schema::Process& process, const Forest& forest) {
     return pid;
 }
 
-// What an heir has by its birth. All of a family's memory comes eagerly: what is missing at a birth would
-// come twice.
+// What an heir has by its birth is there, and with its parent what its heirs are to have. An heir's own
+// memory comes eagerly: nobody knows it when the page server begins.
 MemoryPlan plan_memory_of(const Computation& computation, const Heirs& heirs, const schema::Process& process,
                           MemoryWishes wishes) {
+    const auto process_of = [&](ProgramId id) -> const schema::Process& {
+        return *std::ranges::find(computation.processes, id, &schema::Process::pid);
+    };
+    std::set<ProgramAddress> handed_on;
+    for (const auto& [heir, parent] : heirs)
+        if (parent == process.pid)
+            for (const auto& kept : inherited_areas(process_of(heir), process))
+                handed_on.insert(kept.area->start);
     const auto heir = heirs.find(process.pid);
-    const bool bears =
-        std::ranges::any_of(heirs, [&](const auto& each) { return each.second == process.pid; });
-    if (bears || heir != heirs.end()) wishes.lazy = false;
-    if (heir == heirs.end()) return plan_memory(process, wishes);
-    const auto parent = std::ranges::find(computation.processes, heir->second, &schema::Process::pid);
-    return plan_memory(process, wishes, inherited_areas(process, *parent));
+    if (heir == heirs.end()) return plan_memory(process, wishes, {}, handed_on);
+    wishes.lazy = false;
+    return plan_memory(process, wishes, inherited_areas(process, process_of(heir->second)));
 }
 
 void tell_of_heirs(const Heirs& heirs, std::vector<Rebuilding>& all) {

@@ -58,6 +58,13 @@ std::string detail_words(pid_t pid, const StepWords& words, std::uint64_t detail
     return words.number ? fmt::format("{}", detail) : fmt::format("{:#x}", detail);
 }
 
+// The process's own, or one that it has borrowed pages of (restorer::Unit::image).
+std::string image_name(const Rebuilding& rebuilding, std::uint32_t image) {
+    const auto& others = rebuilding.memory.others;
+    return image == 0 || image > others.size() ? rebuilding.image_path
+                                               : image_of(rebuilding.folder, others[image - 1]);
+}
+
 }  // namespace
 
 Result<> check_restorer(const Rebuilding& rebuilding) {
@@ -71,12 +78,15 @@ Result<> check_restorer(const Rebuilding& rebuilding) {
                   offsetof(Head, detail) == offsetof(restorer::Params, failed_detail));
     const auto head = ptrace::read_object<Head>(rebuilding.pid, rebuilding.placement.params);
     if (!head || head->step == restorer::step_none) return {};
-    if (head->step == restorer::step_damaged)
+    if (head->step == restorer::step_damaged) {
+        const auto image = ptrace::read_object<std::uint32_t>(
+            rebuilding.pid, rebuilding.placement.params + offsetof(restorer::Params, failed_image));
         return fail_code(
             ExitCode::damaged,
             "image {}: pages for address {:#x} are damaged (checksum): take another generation, or a "
             "copy of this file",
-            rebuilding.image_path, head->detail);
+            image_name(rebuilding, image.value_or(0)), head->detail);
+    }
     if (head->step == restorer::step_huge_pages)
         return fail_code(
             ExitCode::refused,

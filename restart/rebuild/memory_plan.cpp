@@ -110,7 +110,8 @@ bool machine_has_huge_pages() {
 }  // namespace
 
 MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes,
-                       const std::vector<InheritedArea>& inherited) {
+                       const std::vector<InheritedArea>& inherited,
+                       const std::set<ProgramAddress>& handed_on) {
     MemoryPlan plan;
     std::uint64_t bytes = 0;
     for (const auto& area : process.areas) {
@@ -125,7 +126,7 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
             bytes += add_inherited(*kept, plan);
             continue;
         }
-        if (wishes.lazy && can_be_lazy(area)) {
+        if (wishes.lazy && can_be_lazy(area) && !handed_on.contains(area.start)) {
             plan.lazy_areas.push_back({area.start.value(), area.end - area.start});
             for (const auto& run : area.pages)
                 plan.lazy_runs.push_back({run.at.value(), run.length, run.offset, run.hash});

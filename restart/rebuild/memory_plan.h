@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "common/schema/process.h"
@@ -30,9 +31,11 @@ struct MemoryWishes {
     bool lazy = false;        // where it is exact
 };
 
-// `inherited`: what the process has by its birth.
+// `inherited`: what the process has by its birth. `handed_on`: where areas begin that its heirs are to have
+// of it, and which have to be there when these are born.
 [[nodiscard]] MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes,
-                                     const std::vector<InheritedArea>& inherited = {});
+                                     const std::vector<InheritedArea>& inherited = {},
+                                     const std::set<ProgramAddress>& handed_on = {});
 
 // How many bytes of the process can come lazily.
 [[nodiscard]] std::uint64_t lazy_bytes(const schema::Process& process);

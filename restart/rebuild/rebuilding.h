@@ -2,6 +2,7 @@
 // far it is. The functions that take it on its way are in enter.h, advance.h and leave.h, in this order.
 #pragma once
 
+#include <fmt/format.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -59,6 +60,11 @@ struct StandIn {
     pid_t pid = 0;  // 0: nobody
     std::vector<int> held;
 };
+
+// The image of a process.
+[[nodiscard]] inline std::string image_of(const std::string& folder, ProgramId process) {
+    return fmt::format("{}/p{}.image", folder, process);
+}
 
 struct ThreadIds {
     ProgramId image;

@@ -211,10 +211,11 @@ void read_all(Params* params, std::int32_t image, iovec* to, std::uint32_t count
 }
 
 // `run`'s bytes are at `place`.
-void check(Params* params, const Run& run, std::uint64_t place) {
+void check(Params* params, std::uint32_t image, const Run& run, std::uint64_t place) {
     const auto hash = params->wide_hash != 0 ? &hash_wide : &hash_plain;
-    if (hash(at<void>(place), run.length) != run.hash)
-        give_up(params, step_damaged, error_bad_data, run.address);
+    if (hash(at<void>(place), run.length) == run.hash) return;
+    params->failed_image = image;
+    give_up(params, step_damaged, error_bad_data, run.address);
 }
 
 // Runs that follow each other in the file come by one call. `place(run)` says where each goes.
@@ -234,7 +235,7 @@ void read_runs(Params* params, const Unit& unit, Place place) {
             end += runs[i].length;
         }
         read_all(params, image, to, n, runs[first].offset);
-        for (auto k = first; k < i; ++k) check(params, runs[k], place(runs[k]));
+        for (auto k = first; k < i; ++k) check(params, unit.image, runs[k], place(runs[k]));
     }
 }
 

@@ -233,14 +233,15 @@ struct Params {
     std::uint64_t others, other_count;  // OtherImage
     std::uint64_t drops, drop_count;    // Span: pages that the parent has, and we haven't
     std::uint64_t births, birth_count;  // int32_t each: the id that the kernel is to give an heir; 0: any
-    std::uint32_t born;                 // the blob's: in an heir, which of the births it is, from 1 on
-    std::int32_t stand_in;              // who holds our descriptors; 0: we have them
-    std::uint64_t held, held_count;     // Held
-    std::int32_t stand_in_seat;         // a number that is none of these
-    std::uint32_t own_group;            // we lead a group that nobody else is in
-    std::uint64_t lazy, lazy_count;     // Span: served later
-    std::uint64_t lazy_features;        // of the userfaultfd for these
-    std::int32_t lazy_fault;            // the blob's: that userfaultfd, for the tool to take when it traps
+    std::uint32_t failed_image;      // the blob's: of which image the pages are that failed, as Unit::image
+    std::uint32_t born;              // the blob's: in an heir, which of the births it is, from 1 on
+    std::int32_t stand_in;           // who holds our descriptors; 0: we have them
+    std::uint64_t held, held_count;  // Held
+    std::int32_t stand_in_seat;      // a number that is none of these
+    std::uint32_t own_group;         // we lead a group that nobody else is in
+    std::uint64_t lazy, lazy_count;  // Span: served later
+    std::uint64_t lazy_features;     // of the userfaultfd for these
+    std::int32_t lazy_fault;         // the blob's: that userfaultfd, for the tool to take when it traps
     std::uint32_t pad;
     std::int32_t user_fault;  // the blob's: userfaultfd while it reads, -1: none
 

@@ -11,6 +11,7 @@ def test(t):
     release = tuple(int(x) for x in os.uname().release.split(".")[:2])
     if release < (6, 17):
         raise Skip("lazy memory needs Linux 6.17")
+    t.env["CAIRN_INHERIT"] = "never"  # what its children have in common with it would come eagerly
     program = begin(t, "lazy_memory", "96", "8")
     for number in range(2 * t.rounds):
         t.checkpoint()

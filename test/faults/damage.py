@@ -10,9 +10,12 @@ from cairn_test.ticking import Ticking
 
 
 def page_runs(value):
-    """All runs in what `cairn inspect --json` says of an image: lists of [address, length, offset, hash]."""
+    """All runs in what `cairn inspect --json` says of an image: lists of [address, length, offset, hash]; but for those that are borrowed
+    of another image."""
     if isinstance(value, dict):
         for key, each in value.items():
+            if key == "borrowed":
+                continue
             if key == "pages":
                 yield from each
             else:

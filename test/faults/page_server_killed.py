@@ -90,6 +90,7 @@ def test(t):
         raise Skip("lazy memory is root's")
     if tuple(int(x) for x in os.uname().release.split(".")[:2]) < (6, 17):
         raise Skip("lazy memory needs Linux 6.17")
+    t.env["CAIRN_INHERIT"] = "never"  # what its children have in common with it would come eagerly
     program = begin(t, "lazy_memory", "256")
     ended, wanted, tries = 0, 10 if t.soak else 2, 0
     while ended < wanted:
