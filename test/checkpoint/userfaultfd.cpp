@@ -2,6 +2,7 @@
 // they are touched, write protection, pages of a memfd that are in no page table; with MADV_DONTFORK, as qemu
 // has it.
 // ci: exact user
+// witness: none (who waits for a page asks again, and who gives pages then has other messages on its stack)
 // narrow: none
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
