@@ -1,6 +1,6 @@
 """Programs come back as well on a kernel that hasn't got what came after Linux 5.10 (scripts/old-kernel), begun there or taken there from this
 one. The long form does so with each feature of the table left out by itself, and with more programs."""
-# ci: exact user
+# ci: exact
 import importlib.machinery
 import importlib.util
 import os

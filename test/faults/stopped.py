@@ -1,6 +1,6 @@
 """A coordinator or a capture that somebody has stopped: every client ends after 10 s and says who was waited for; programs stand
 still for 13 s at most (docs/cairn.1), and go on."""
-# ci: exact user (deadlines, which are the same whatever the ids)
+# ci: user (deadlines, which are the same whatever the ids)
 import os
 import signal
 import time

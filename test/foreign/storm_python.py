@@ -1,4 +1,5 @@
 """python3's subprocess in a loop."""
+# ci: exact virtual user (a user namespace adds ids, and other tests have those)
 from cairn_test.storm import storm
 
 PROGRAM = r"""
