@@ -71,11 +71,11 @@ Result<std::vector<int>> open_behind_exec(pid_t pid) {
 
 }  // namespace
 
-StandIns::~StandIns() {
+HeirStandIns::~HeirStandIns() {
     for (const pid_t pid : all_) end(pid);
 }
 
-Result<StandIn> StandIns::start(const std::function<bool()>& arrange) {
+Result<HeirStandIn> HeirStandIns::start(const std::function<bool()>& arrange) {
     const pid_t tool = ::getpid();
     pid_t pid = -1;
     std::vector<pid_t> refused;
@@ -96,7 +96,7 @@ Result<StandIn> StandIns::start(const std::function<bool()>& arrange) {
         return fail("the process that stands in for its descriptors has ended");
     }
     auto held = TRY(open_behind_exec(pid));
-    return StandIn{pid, std::move(held)};
+    return HeirStandIn{pid, std::move(held)};
 }
 
 }  // namespace cairn::restart

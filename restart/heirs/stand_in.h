@@ -16,17 +16,17 @@
 namespace cairn::restart {
 
 // They end with their owner, or with the tool.
-class StandIns {
+class HeirStandIns {
   public:
     // `avoid`: ids that none of them may have.
-    explicit StandIns(std::set<KernelId> avoid) : avoid_(std::move(avoid)) {}
-    StandIns(const StandIns&) = delete;
-    StandIns& operator=(const StandIns&) = delete;
-    ~StandIns();
+    explicit HeirStandIns(std::set<KernelId> avoid) : avoid_(std::move(avoid)) {}
+    HeirStandIns(const HeirStandIns&) = delete;
+    HeirStandIns& operator=(const HeirStandIns&) = delete;
+    ~HeirStandIns();
 
     // Forks one, which calls `arrange` and then waits; on false it ends. Errors: fork(2), or that it has
     // ended.
-    [[nodiscard]] Result<StandIn> start(const std::function<bool()>& arrange);
+    [[nodiscard]] Result<HeirStandIn> start(const std::function<bool()>& arrange);
 
   private:
     std::set<KernelId> avoid_;

@@ -259,7 +259,7 @@ class Rebuilder {
     const Objects& objects_;
     Rebuilt& rebuilt_;
     const ObjectIndex index_;
-    StandIns stand_ins_;
+    HeirStandIns stand_ins_;
     const Arrival arrival_;
     std::map<pid_t, std::size_t> number_of_;  // of each process, in Rebuilt::processes
     std::map<pid_t, pid_t> process_of_;       // of each thread that has been heard of

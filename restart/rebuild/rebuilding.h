@@ -56,7 +56,7 @@ struct Translation {
 };
 
 // Who holds an heir's descriptors, and which: those that are open when its memory comes.
-struct StandIn {
+struct HeirStandIn {
     pid_t pid = 0;  // 0: nobody
     std::vector<int> held;
 };
@@ -84,8 +84,8 @@ struct Rebuilding {
     // Who is born of it when its memory is there (restart/heirs/find.h): the place among all, and the id.
     std::vector<std::pair<std::size_t, ProgramId>> heirs;
     bool is_heir = false;
-    StandIn stand_in{};  // of an heir, once it is born
-    std::string folder;  // of the images
+    HeirStandIn stand_in{};  // of an heir, once it is born
+    std::string folder;      // of the images
     // Takes the process's userfaultfd for the page server, `there` being its number there.
     std::function<Result<>(ProgramFd there)> take_user_fault;
 
