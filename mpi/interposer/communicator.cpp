@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mpi/interposer/contents.h"
+#include "mpi/interposer/early.h"
 #include "mpi/interposer/handlers.h"
 
 namespace cairn::mpi {
@@ -32,6 +33,7 @@ std::uint32_t comm_number(MPI_Comm comm) {
 
 void comm_gone(MPI_Comm comm) {
     last_used.comm = MPI_COMM_NULL;
+    forget_early(comm);
     std::erase_if(communicators, [&](const Known& each) { return each.comm == comm; });
 }
 
@@ -70,6 +72,7 @@ int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm pe
     }
     if (result != MPI_SUCCESS || *made == MPI_COMM_NULL) return result;
     static_cast<void>(comm_number(*made));
+    watch_early(*made);
     if (session->tracer) {
         session->tracer->made(local, *made);
         session->tracer->collective(*made, Shape::all, MPI_PROC_NULL);

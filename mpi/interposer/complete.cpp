@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "mpi/interposer/contents.h"
+#include "mpi/interposer/early.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -84,8 +85,12 @@ int wait_one(MPI_Request* request, MPI_Status* status) {
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     const std::uint64_t key = bits(*request);
-    const int result = real.Wait(posted != nullptr && posted->has_inner ? &posted->inner : request, seen);
+    const bool truncated = posted != nullptr && posted->truncated;
+    const MPI_Comm comm = truncated ? posted->comm : MPI_COMM_NULL;
+    int result = real.Wait(posted != nullptr && posted->has_inner ? &posted->inner : request, seen);
+    if (truncated && result == MPI_SUCCESS) result = MPI_ERR_TRUNCATE;
     completed(key, *seen, result);
+    if (truncated) static_cast<void>(raise_truncated(comm));
     return result;
 }
 
@@ -104,6 +109,10 @@ class Many {
             keys_[i] = bits(requests[i]);
             if (posted == nullptr) continue;
             if (posted->dead && !posted->cancel) waits_for_dead_ = true;
+            if (posted->truncated) {
+                truncated_ = true;
+                truncated_at_ = posted->comm;
+            }
             if (!posted->has_inner) continue;
             if (real_.empty()) real_.assign(requests, requests + count_);
             real_[i] = posted->inner;
@@ -114,7 +123,8 @@ class Many {
     MPI_Request* requests() { return real_.empty() ? requests_ : real_.data(); }
     MPI_Status* statuses() { return own_.empty() ? statuses_ : own_.data(); }
     // All of them have been completed, or those without a status MPI_ERR_PENDING.
-    void complete(int result) {
+    int complete(int result) {
+        if (truncated_) result = with_errors(result);
         for (std::size_t i = 0; i < real_.size(); ++i) {
             const Posted* posted = keys_[i] != 0 ? session->requests.find(keys_[i]) : nullptr;
             if (posted == nullptr || !posted->has_inner) requests_[i] = real_[i];
@@ -130,6 +140,8 @@ class Many {
             }
             completed(keys_[i], statuses()[i], error);
         }
+        if (truncated_) ::PMPI_Comm_call_errhandler(truncated_at_, result);
+        return result;
     }
     // The i-th has been, its status is the k-th.
     void complete_one(int result, int i, int k) {
@@ -138,6 +150,15 @@ class Many {
     }
 
   private:
+    // What the MPI would have said of messages that were taken out early.
+    int with_errors(int result) {
+        for (std::size_t i = 0; i < count_; ++i) {
+            if (result == MPI_SUCCESS) statuses()[i].MPI_ERROR = MPI_SUCCESS;
+            const Posted* posted = keys_[i] != 0 ? session->requests.find(keys_[i]) : nullptr;
+            if (posted != nullptr && posted->truncated) statuses()[i].MPI_ERROR = MPI_ERR_TRUNCATE;
+        }
+        return MPI_ERR_IN_STATUS;
+    }
     static int error_of(int result, const MPI_Status& status) {
         return result == MPI_ERR_IN_STATUS ? status.MPI_ERROR : result;
     }
@@ -149,6 +170,8 @@ class Many {
     std::vector<MPI_Request> real_;
     std::vector<MPI_Status> own_;
     bool waits_for_dead_ = false;
+    bool truncated_ = false;
+    MPI_Comm truncated_at_ = MPI_COMM_NULL;
 };
 
 // One after the other, as their completions were recorded.
@@ -169,9 +192,7 @@ int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
     if (session->alone) return feed_all(count, requests, statuses);
     Many many(count, requests, statuses);
     if (many.waits_for_dead()) record_ends();
-    const int result = real.Waitall(count, many.requests(), many.statuses());
-    many.complete(result);
-    return result;
+    return many.complete(real.Waitall(count, many.requests(), many.statuses()));
 }
 
 // Waits for those that were complete in the record, in its order.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mpi/interposer/bottom.h"
 #include "mpi/interposer/outcomes.h"
 
 namespace cairn::mpi {
@@ -26,37 +27,6 @@ char* element(void* buffer, std::uint64_t number, MPI_Aint extent) {
     return reinterpret_cast<char*>(reinterpret_cast<std::intptr_t>(buffer) +
                                    static_cast<std::intptr_t>(number) * extent);
 }
-
-// MPICH's MPI_Pack and MPI_Unpack refuse MPI_BOTTOM: the same elements, seen from an address that is one.
-class Seen {
-  public:
-    Seen(void* buffer, MPI_Datatype its_type) : at(buffer), type(its_type) {
-        if (buffer != nullptr || its_type == MPI_DATATYPE_NULL) return;
-        static char here;
-        const int one = 1;
-        MPI_Aint lower = 0, extent = 0;
-        ::PMPI_Type_get_extent(its_type, &lower, &extent);
-        const MPI_Aint back = -reinterpret_cast<MPI_Aint>(&here);
-        MPI_Datatype moved = MPI_DATATYPE_NULL;
-        ::PMPI_Type_create_hindexed(1, &one, &back, its_type, &moved);
-        ::PMPI_Type_create_resized(moved, lower + back, extent, &made_);
-        ::PMPI_Type_commit(&made_);
-        ::PMPI_Type_free(&moved);
-        at = &here;
-        type = made_;
-    }
-    ~Seen() {
-        if (made_ != MPI_DATATYPE_NULL) ::PMPI_Type_free(&made_);
-    }
-    Seen(const Seen&) = delete;
-    Seen& operator=(const Seen&) = delete;
-
-    void* at;
-    MPI_Datatype type;
-
-  private:
-    MPI_Datatype made_ = MPI_DATATYPE_NULL;
-};
 
 // In parts, each as its number of elements and its bytes; the last part has no elements.
 void store_elements(void* buffer, std::uint64_t count, MPI_Datatype type) {

@@ -4,6 +4,7 @@
 #include "mpi/interposer/answers.h"
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/contents.h"
+#include "mpi/interposer/early.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -191,6 +192,7 @@ int make_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
     if (session->tracer) session->tracer->collective(parent, Shape::all, MPI_PROC_NULL);
     if (*made != MPI_COMM_NULL) {
         static_cast<void>(comm_number(*made));
+        watch_early(*made);
         if (session->tracer) session->tracer->made(parent, *made);
     }
     return result;
@@ -204,6 +206,7 @@ int make_group_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
     const int result = made_by(call.fn, parent, made, run);
     if (result != MPI_SUCCESS || *made == MPI_COMM_NULL) return result;
     static_cast<void>(comm_number(*made));
+    watch_early(*made);
     if (session->tracer) {
         session->tracer->made(parent, *made);
         session->tracer->collective(*made, Shape::all, MPI_PROC_NULL);

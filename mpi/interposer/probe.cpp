@@ -1,6 +1,7 @@
 // Probes: whether there is a message, and which. A probe that matches (Mprobe, Improbe) takes it away at
 // once, so nothing is left to chance for the receive behind it.
 #include "mpi/interposer/contents.h"
+#include "mpi/interposer/early.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -69,7 +70,7 @@ int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status) 
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     const int result = wait_for(comm, source, tag, seen, [&](int from, int with, MPI_Status* known) {
-        return real.Probe(from, with, comm, known);
+        return probe(from, with, comm, known);
     });
     if (session->tracer && result == MPI_SUCCESS)
         session->tracer->found(comm, seen->MPI_SOURCE, seen->MPI_TAG);
@@ -84,7 +85,7 @@ int on_Iprobe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Stat
     const int result = ask(
         comm, source, tag, flag, seen,
         [&](MPI_Status* known) { return real.Iprobe(source, tag, comm, flag, known); },
-        [&](int from, int with, MPI_Status* known) { return real.Probe(from, with, comm, known); });
+        [&](int from, int with, MPI_Status* known) { return probe(from, with, comm, known); });
     if (session->tracer && result == MPI_SUCCESS && *flag != 0)
         session->tracer->found(comm, seen->MPI_SOURCE, seen->MPI_TAG);
     return result;
@@ -96,7 +97,7 @@ int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* messag
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     const int result = wait_for(comm, source, tag, seen, [&](int from, int with, MPI_Status* known) {
-        return real.Mprobe(from, with, comm, message, known);
+        return matched_probe(from, with, comm, message, known);
     });
     if (session->alone && result == MPI_SUCCESS && source != MPI_PROC_NULL) *message = placeholder_message();
     if (session->tracer && result == MPI_SUCCESS)
@@ -113,7 +114,9 @@ int on_Improbe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Mes
     const int result = ask(
         comm, source, tag, flag, seen,
         [&](MPI_Status* known) { return real.Improbe(source, tag, comm, flag, message, known); },
-        [&](int from, int with, MPI_Status* known) { return real.Mprobe(from, with, comm, message, known); });
+        [&](int from, int with, MPI_Status* known) {
+            return matched_probe(from, with, comm, message, known);
+        });
     if (session->alone && result == MPI_SUCCESS && *flag != 0 && source != MPI_PROC_NULL)
         *message = placeholder_message();
     if (session->tracer && result == MPI_SUCCESS && *flag != 0)
@@ -125,6 +128,8 @@ int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* me
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     if (session->tracer) session->tracer->receives_matched(*message);
+    if (Early* taken = early_of(message))
+        return receive_early(taken, buf, count, type, MPI_COMM_WORLD, status);
     if ((!session->storing && !session->alone) || *message == MPI_MESSAGE_NO_PROC)
         return real.Mrecv(buf, count, type, message, status);
     MPI_Status own;
@@ -143,6 +148,17 @@ int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* m
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     const MPI_Message matched = *message;
+    if (Early* taken = early_of(message)) {
+        Posted posted;
+        const int made = request_early(taken, buf, count, type, request, posted);
+        if (posted.truncated && made == MPI_SUCCESS) {
+            Posted& kept = session->requests.add(bits(*request));
+            kept.truncated = true;
+            kept.comm = MPI_COMM_WORLD;
+        }
+        if (session->tracer && made == MPI_SUCCESS) session->tracer->receives_matched(matched, *request);
+        return made;
+    }
     if (session->alone && matched != MPI_MESSAGE_NO_PROC) {
         real.Mrecv(nullptr, 0, MPI_BYTE, message, MPI_STATUS_IGNORE);
         *request = placeholder();

@@ -1,6 +1,8 @@
 // Receives: which message each gets is written down where it could be another, and asked for by name in
 // replay.
+#include "mpi/interposer/bottom.h"
 #include "mpi/interposer/contents.h"
+#include "mpi/interposer/early.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
@@ -46,6 +48,34 @@ int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const Buffe
     return result;
 }
 
+// A Sendrecv whose message has been taken out of the library before.
+int exchange(Early* message, const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+             void* recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Status* status) {
+    MPI_Request sent = MPI_REQUEST_NULL;
+    const int sending = real.Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, &sent);
+    const int result = receive_early(message, recvbuf, recvcount, recvtype, comm, status);
+    if (sending == MPI_SUCCESS) real.Wait(&sent, MPI_STATUS_IGNORE);
+    return sending == MPI_SUCCESS ? result : sending;
+}
+
+// A copy of what Sendrecv_replace sends, since its buffer is written to before the send is complete.
+class Packed {
+  public:
+    Packed(void* buffer, int count, MPI_Datatype type) {
+        const Seen seen(buffer, type);
+        int room = 0;
+        ::PMPI_Pack_size(count, seen.type, MPI_COMM_SELF, &room);
+        bytes_.resize(static_cast<std::size_t>(room) + 1);
+        ::PMPI_Pack(seen.at, count, seen.type, bytes_.data(), room, &size_, MPI_COMM_SELF);
+    }
+    [[nodiscard]] const void* data() const { return bytes_.data(); }
+    [[nodiscard]] int size() const { return size_; }
+
+  private:
+    std::vector<char> bytes_;
+    int size_ = 0;
+};
+
 int start(MPI_Request* request) {
     if (session->tracer) session->tracer->starts(*request);
     Posted* posted = session->requests.find(*request);
@@ -76,11 +106,17 @@ int start(MPI_Request* request) {
     posted->post = now.post;
     posted->match = now.match;
     posted->dead = now.dead;
-    if (!replaying() || !(posted->wild() || posted->dead)) return real.Start(request);
+    posted->truncated = false;
+    if (!replaying()) return real.Start(request);
     posted->has_inner = true;
     if (posted->dead) return post_dead(posted->buffer, posted->count, posted->type, &posted->inner);
-    return real.Irecv(posted->buffer, posted->count, posted->type, now.source, now.tag, posted->comm,
-                      &posted->inner);
+    if (posted->wild())
+        return post(posted->buffer, posted->count, posted->type, now.source, now.tag, posted->comm,
+                    &posted->inner, *posted);
+    if (Early* message = early(posted->comm, now.source, now.tag))
+        return request_early(message, posted->buffer, posted->count, posted->type, &posted->inner, *posted);
+    posted->has_inner = false;
+    return real.Start(request);
 }
 
 }  // namespace
@@ -91,7 +127,7 @@ int on_Recv(Call call, void* buf, int count, MPI_Datatype type, int source, int 
     begin(call, source, comm, tag);
     return blocking(comm, source, tag, status, {buf, count, type},
                     [&](int from, int with, MPI_Status* known) {
-                        return real.Recv(buf, count, type, from, with, comm, known);
+                        return receive(buf, count, type, from, with, comm, known);
                     });
 }
 
@@ -110,7 +146,10 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
     return blocking(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
                     [&](int from, int with, MPI_Status* known) {
                         if (session->breaking)
-                            return real.Recv(recvbuf, recvcount, recvtype, from, with, comm, known);
+                            return receive(recvbuf, recvcount, recvtype, from, with, comm, known);
+                        if (Early* message = early(comm, from, with))
+                            return exchange(message, sendbuf, sendcount, sendtype, dest, sendtag, recvbuf,
+                                            recvcount, recvtype, comm, known);
                         return real.Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
                                              recvtype, from, with, comm, known);
                     });
@@ -128,7 +167,12 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
     }
     return blocking(
         comm, source, recvtag, status, {buf, count, type}, [&](int from, int with, MPI_Status* known) {
-            if (session->breaking) return real.Recv(buf, count, type, from, with, comm, known);
+            if (session->breaking) return receive(buf, count, type, from, with, comm, known);
+            if (Early* message = early(comm, from, with)) {
+                const Packed packed(buf, count, type);
+                return exchange(message, packed.data(), packed.size(), MPI_PACKED, dest, sendtag, buf, count,
+                                type, comm, known);
+            }
             return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
         });
 }
@@ -147,7 +191,7 @@ int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int
     } else {
         // Not to be matched, but to be refused where the MPI refuses it.
         result = posted.dead ? post_dead(buf, count, type, request)
-                             : real.Irecv(buf, count, type, posted.source, posted.tag, comm, request);
+                             : post(buf, count, type, posted.source, posted.tag, comm, request, posted);
     }
     if (session->storing) store_result(result);
     if (result != MPI_SUCCESS) {

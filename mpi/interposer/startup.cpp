@@ -12,6 +12,7 @@
 
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/check_place.h"
+#include "mpi/interposer/early.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 #include "mpi/record/heard.h"
@@ -252,6 +253,7 @@ void start() {
     --inside;
     static_cast<void>(comm_number(MPI_COMM_WORLD));
     static_cast<void>(comm_number(MPI_COMM_SELF));
+    watch_early(MPI_COMM_WORLD);
     ::pthread_atfork(nullptr, nullptr, forget_in_child);
     live = s.job != Job::nothing || s.tracer;
     answering = s.storing || s.alone;
