@@ -1,7 +1,5 @@
 // What a process is: its credentials, limits, namespaces and whatever else /proc tells of it as a whole.
 #include <fcntl.h>
-#include <linux/nsfs.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -86,36 +84,28 @@ ino_t namespace_of(const std::string& path) {
     return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// The user namespace that an ordinary user's restart has made to have a time namespace (restart/clock.cpp): a
-// child of ours. The next restart makes one as well.
-bool of_a_restart(const std::string& namespaces) {
-    const Fd user(::open((namespaces + "user").c_str(), O_RDONLY | O_CLOEXEC));
-    const Fd parent(user ? ::ioctl(user.get(), NS_GET_PARENT) : -1);
-    struct stat status = {};
-    return parent && ::fstat(parent.get(), &status) == 0 &&
-           status.st_ino == namespace_of("/proc/self/ns/user") &&
-           namespace_of(namespaces + "time") != namespace_of("/proc/self/ns/time");
-}
-
-// A restart would put the process into ours without a word. Threads are asked one by one: each may leave
-// alone.
+// A process in a mount namespace of its own would be put into ours without a word; what else it has of its
+// own is saved (ObjectTable::namespaces()), but once for all threads, each of which may leave alone.
 Result<> refuse_namespaces(const StoppedProcess& process) {
     for (const auto& [file, name] : {std::pair{"mnt", "mount"},
                                      {"net", "network"},
                                      {"uts", "host name"},
                                      {"ipc", "System V IPC"},
-                                     {"user", "user"},
                                      {"cgroup", "cgroup"}}) {
-        const ino_t ours = namespace_of(fmt::format("/proc/self/ns/{}", file));
-        for (const auto& thread : process.threads) {
-            const std::string theirs = fmt::format("/proc/{}/task/{}/ns/", process.pid, thread.tid);
-            const ino_t found = thread.leader_dead ? 0 : namespace_of(theirs + file);
-            if (ours == 0 || found == 0 || ours == found) continue;
-            if (std::string_view(file) == "user" && of_a_restart(theirs)) continue;
+        const pid_t first = process.first_living().tid;
+        const ino_t its = namespace_of(fmt::format("/proc/{}/task/{}/ns/{}", process.pid, first, file));
+        if (std::string_view(file) == "mnt" && its != namespace_of("/proc/self/ns/mnt"))
             return fail_code(ExitCode::refused,
                              "{} is in another {} namespace than the session's coordinator (unshare, setns), "
                              "which can't be saved",
                              proc::label(process.pid), name);
+        for (const auto& thread : process.threads) {
+            const std::string path = fmt::format("/proc/{}/task/{}/ns/{}", process.pid, thread.tid, file);
+            if (thread.leader_dead || namespace_of(path) == its) continue;
+            return fail_code(ExitCode::refused,
+                             "{}: thread {} is in another {} namespace than the process's others (unshare, "
+                             "setns), which can't be saved",
+                             proc::label(process.pid), thread.tid, name);
         }
     }
     return {};

@@ -77,6 +77,19 @@ Result<> find_notifications(const Member& member, ObjectTable& table) {
     return {};
 }
 
+Result<> find_namespaces(Member& member, ObjectTable& table) {
+    auto own = TRY(table.namespaces(member.holder));
+    if (own.empty()) return {};
+    for (const auto& thread : member.image.threads)
+        if (thread.own_ids)
+            return fail_code(ExitCode::refused,
+                             "{}: thread {} has a user or groups of its own in a namespace of the "
+                             "computation's own, which can't be saved",
+                             proc::label(member.process->pid), thread.tid);
+    member.image.namespaces = std::move(own);
+    return {};
+}
+
 // Of threads that have left those of their process (unshare(2) with CLONE_FS).
 Result<> find_own_folders(Member& member, ObjectTable& table) {
     for (std::size_t i = 0; i < member.image.threads.size(); ++i) {
@@ -139,6 +152,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
     FoundObjects found{ObjectTable(object_options(setting, ahead, group.np, members)), {}, {}};
     for (const auto& zombie : group.stopped.zombies()) found.table.add_member(zombie.pid);
     for (const auto& member : members.all) found.table.add_member(member.process->pid);
+    for (auto& member : members.all) CHECK_OK(find_namespaces(member, found.table));
     for (auto& member : members.all) {
         auto map = TRY(find_objects(member, found.table));
         found.maps.push_back(std::move(map));

@@ -228,6 +228,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(executable);
     CAIRN_FIELD(cwd);
     CAIRN_FIELD(root);
+    CAIRN_FIELD(namespaces);
     CAIRN_FIELD(umask);
     CAIRN_FIELD(uids);
     CAIRN_FIELD(gids);

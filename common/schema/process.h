@@ -202,8 +202,11 @@ struct Process {
 
     std::int64_t executable = -1;      // Object id
     std::int64_t cwd = -1, root = -1;  // Object ids; root -1: same as the coordinator's
+    std::optional<std::vector<std::int64_t>>
+        namespaces;  // Object ids: those of the group's own that it is in, in the order of entering
     std::uint32_t umask = 0;
-    std::uint32_t uids[4] = {}, gids[4] = {};  // real, effective, saved, fs
+    // Real, effective, saved, fs: as who takes the checkpoint sees them, in whatever user namespace it is.
+    std::uint32_t uids[4] = {}, gids[4] = {};
     std::vector<std::uint32_t> groups;
     std::uint64_t cap_bounding = 0;
     std::uint32_t securebits = 0;

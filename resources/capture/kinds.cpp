@@ -6,6 +6,7 @@
 #include <ranges>
 
 #include "resources/capture/table.h"
+#include "resources/namespace/capture.h"
 #include "resources/socket/capture.h"
 
 namespace cairn::capture {
@@ -108,6 +109,7 @@ Looked::Looked(const Description& description) : found(description), name(namele
 Result<> describe_object(Table& table, const Description& found, schema::Object& object) {
     const Looked it(found);
     if (!it.name.empty() && !is_pipe(it)) object.path = found.link;
+    if (found.is(S_IFSOCK)) CHECK_OK(refuse_socket_of_own_network(table, found));
     for (const Kind& kind : kinds)
         if (fits(kind, it)) return kind.describe(table, found, object);
     return refuse_kind(it);

@@ -100,6 +100,10 @@ class ObjectTable {
     // parent and no member is outside, and a pidfd may lead to a zombie.
     void add_member(pid_t id);
 
+    // The namespaces of the group's own (clone(2), unshare(2)) that a process is in, in the order in which a
+    // restart has to enter them. Of all processes before descriptors() of any.
+    [[nodiscard]] Result<std::vector<std::int64_t>> namespaces(const Holder& holder);
+
     // All descriptors of a process, lowest first. A descriptor that is of a kind that can't be saved is an
     // error that names process, descriptor and kind.
     [[nodiscard]] Result<std::vector<schema::Descriptor>> descriptors(const Holder& holder);

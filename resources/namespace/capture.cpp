@@ -1,11 +1,11 @@
 // Descriptors of namespaces: ioctl(NS_GET_NSTYPE) tells the type, since Linux 4.11 (ioctl_ns(2)). Two of them
 // are of one namespace if device and inode are the same (namespaces(7)).
+#include "resources/namespace/capture.h"
+
 #include <linux/magic.h>
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
-
-#include "resources/capture/table.h"
 
 namespace cairn::capture {
 
@@ -17,7 +17,7 @@ bool is_namespace(const Looked& it) {
            system.f_type == NSFS_MAGIC;
 }
 
-Result<> describe_namespace(Table&, const Description& found, schema::Object& object) {
+Result<> describe_namespace(Table& table, const Description& found, schema::Object& object) {
     const int answer = ::ioctl(found.fd(), NS_GET_NSTYPE);
     if (answer < 0) return fail_errno("is a namespace: NS_GET_NSTYPE");
     const auto type = static_cast<schema::NamespaceType>(answer);
@@ -30,16 +30,20 @@ Result<> describe_namespace(Table&, const Description& found, schema::Object& ob
             answer);
     // One of /proc/PID/ns/pid_for_children or time_for_children shows itself as any other of its type. What
     // it is of is the process's own as long as the process hasn't called unshare(2).
+    if (const auto own = own_namespace(table, inode_of(found.status))) {
+        object.what = schema::Namespace{type, std::nullopt, own};
+        return {};
+    }
     const std::string path = fmt::format("{}ns/{}", proc_folder(found.holder), name);
     struct stat own {};
     if (::stat(path.c_str(), &own) != 0) return fail_errno("is a namespace: {}", path);
     if (inode_of(own) != inode_of(found.status))
         return fail_code(
             ExitCode::refused,
-            "is a namespace of type {}, and not the one that the process is in (unshare, setns), "
-            "which can't be saved; close it before a checkpoint",
+            "is a namespace of type {} that no process of the computation is in, which can't be saved; "
+            "close it before a checkpoint",
             name);
-    object.what = schema::Namespace{type};
+    object.what = schema::Namespace{type, std::nullopt, std::nullopt};
     return {};
 }
 

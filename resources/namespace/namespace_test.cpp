@@ -44,9 +44,10 @@ TEST(ObjectsNamespace, OfOthersIsRefused) {
         ::waitpid(child, nullptr, 0);
         at(120, fd);
     };
-    expect_refused(another,
-                   "is a namespace of type user, and not the one that the process is in (unshare, setns), "
-                   "which can't be saved; close it before a checkpoint");
+    expect_refused(
+        another,
+        "is a namespace of type user that no process of the computation is in, which can't be saved; "
+        "close it before a checkpoint");
     expect_refused([] { at(120, ::open("/proc/self/ns/net", O_PATH)); },
                    "is a net: this can't be saved yet; close it before a checkpoint");
 }

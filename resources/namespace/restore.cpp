@@ -1,11 +1,22 @@
-// Descriptors of namespaces: opened anew, of the namespaces that the processes are in now.
-#include <fcntl.h>
+// Namespaces: those of the group's own are made; descriptors are opened anew, of them or of the namespaces
+// that the processes are in now.
+#include "resources/namespace/restore.h"
 
-#include "resources/restore/opening.h"
+#include <fcntl.h>
 
 namespace cairn::restart {
 
-Result<Fd> open_namespace(Opening&, const schema::Object&, const schema::Namespace& saved) {
+Result<Fd> open_namespace(Opening& opening, const schema::Object&, const schema::Namespace& saved) {
+    if (saved.own) {
+        const Lent owner = saved.own->owner < 0 ? Lent() : TRY(opening.opened.lend(saved.own->owner));
+        return make_namespace(saved, *saved.own, owner.get());
+    }
+    if (saved.of) {
+        const Lent own = TRY(opening.opened.lend(*saved.of));
+        Fd opened(::open(fd_path(own.get()).c_str(), O_RDONLY | O_CLOEXEC));
+        if (!opened) return fail_errno("{}", fd_path(own.get()));
+        return opened;
+    }
     // The processes are in the tool's namespaces, but for one: they are born into the time namespace that it
     // may have made for its children (restart/clock.cpp).
     const bool of_children = saved.type == schema::NamespaceType::time;

@@ -1,7 +1,11 @@
-// What an image says of a descriptor of a namespace (namespaces(7)): open("/proc/self/ns/net", O_RDONLY).
+// What an image says of namespaces (namespaces(7)): of those that the group has made for itself, and of
+// descriptors of any: open("/proc/self/ns/net", O_RDONLY).
 #pragma once
 
 #include <sched.h>
+
+#include <optional>
+#include <string>
 
 #include "common/schema/field.h"
 
@@ -32,14 +36,41 @@ struct EnumNames<NamespaceType> {
                                                                    {NamespaceType::uts, "uts"}});
 };
 
+// One that isn't the session's: clone(2), unshare(2). Maps and names are as its own processes read them.
+struct OwnNamespace {
+    std::int64_t owner = -1;        // Object id of the user namespace that it belongs to (of a user
+                                    // namespace: its parent); -1: the one that the restart is in
+    std::uint32_t creator = 0;      // of a user namespace: the user who has all rights in it
+    std::string uid_map, gid_map;   // of a user namespace: /proc/PID/uid_map, gid_map; "": not set
+    bool set_groups = true;         // of a user namespace: setgroups(2) is allowed (/proc/PID/setgroups)
+    std::string host_name, domain;  // of a uts namespace
+    bool loopback_up = false;       // of a net namespace: ip(8), "lo"
+};
+
 struct Namespace {
     static constexpr std::string_view kind = "namespace";
-    NamespaceType type = NamespaceType::net;  // of whoever holds it
+    NamespaceType type = NamespaceType::net;
+    std::optional<OwnNamespace> own;  // this is one of the group's own, and no descriptor
+    std::optional<std::int64_t> of;   // a descriptor: Object id of the own namespace; none: its holder's
 };
+
+template <Struct<OwnNamespace> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_WITHIN(owner, -1, INT64_MAX);
+    CAIRN_FIELD(creator);
+    CAIRN_FIELD(uid_map);
+    CAIRN_FIELD(gid_map);
+    CAIRN_FIELD(set_groups);
+    CAIRN_FIELD(host_name);
+    CAIRN_FIELD(domain);
+    CAIRN_FIELD(loopback_up);
+}
 
 template <Struct<Namespace> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(type);
+    CAIRN_FIELD(own);
+    CAIRN_FIELD(of);
 }
 
 }  // namespace cairn::schema

@@ -113,6 +113,7 @@ bool opened_by_each(const Object& object) {
 
 std::vector<std::int64_t> needed_to_rebuild(const Process& process) {
     std::set<std::int64_t> needed{process.cwd, process.root, process.executable};
+    if (process.namespaces) needed.insert(process.namespaces->begin(), process.namespaces->end());
     for (const schema::Area& area : process.areas) needed.insert(area.object);
     for (const schema::Thread& thread : process.threads)
         if (thread.own_folders) needed.insert({thread.own_folders->cwd, thread.own_folders->root});

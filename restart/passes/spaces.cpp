@@ -16,6 +16,15 @@
 namespace cairn::restart::pass {
 namespace {
 
+// In a user namespace of its own a process has no right to choose ids for its threads, which can be made only
+// when it is in there: clone3(2), set_tid.
+bool threads_would_get_others(const Computation& computation) {
+    return std::ranges::any_of(computation.living, [&](std::size_t i) {
+        const auto& process = computation.processes[i];
+        return process.namespaces && process.threads.size() > 1;
+    });
+}
+
 void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Spaces& spaces) {
     std::vector<ProgramId> leaders;  // of sessions and groups, who have exited: their ids are taken as well
     for (const auto& process : plan.steps.processes)
@@ -24,6 +33,7 @@ void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Sp
         (void)old_ids_free(computation.processes, leaders, std::chrono::seconds(10));
     spaces.exact_ids =
         wanted == Ids::exact || (wanted == Ids::automatic && ::geteuid() == 0 && can_choose_ids() &&
+                                 !threads_would_get_others(computation) &&
                                  old_ids_free(computation.processes, leaders, std::chrono::seconds(3)));
     if (spaces.exact_ids) {
         spaces.avoid = ids_of(computation.processes, leaders);

@@ -35,6 +35,7 @@ constexpr StepWords step_words[] = {
     {restorer::step_altstack, "setting an alternate stack"},
     {restorer::step_credentials, "setting user, groups and capabilities"},
     {restorer::step_root, "setting root and working directory"},
+    {restorer::step_namespaces, "entering a namespace by descriptor", true},
     {restorer::step_timers, "setting timers", true},
     {restorer::step_descriptors, "arranging descriptors", true},
     {restorer::step_scheduling, "setting scheduling", true},

@@ -88,11 +88,21 @@ void add_layout(ParameterBlock& block, const schema::MemoryLayout& layout) {
     block.params().layout_size = sizeof map;
 }
 
+void add_namespaces(ParameterBlock& block, const schema::Process& process, const Inherited& inherited) {
+    std::vector<std::int32_t> all;
+    if (process.namespaces)
+        for (const auto object : *process.namespaces)
+            all.push_back(inherited.objects.place_of(process, object));
+    block.add(all, &restorer::Params::namespaces, &restorer::Params::namespace_count);
+}
+
 void add_credentials(ParameterBlock& block, const schema::Process& process) {
     const auto& own = own_privileges();
     const auto groups_at = block.add(process.groups);
     auto& wanted = block.params().credentials;
-    wanted.change = own.same_as(process) ? 0 : 1;
+    // Nobody has outside what he has in a namespace of his own.
+    const bool in_own = process.namespaces.has_value();
+    wanted.change = !in_own && own.same_as(process) ? 0 : 1;
     std::ranges::copy(process.uids, wanted.uids);
     std::ranges::copy(process.gids, wanted.gids);
     wanted.securebits = process.securebits;
@@ -101,7 +111,7 @@ void add_credentials(ParameterBlock& block, const schema::Process& process) {
     wanted.set_groups = own.groups == process.groups ? 0 : 1;
     wanted.groups = groups_at.value();
     wanted.group_count = process.groups.size();
-    wanted.cap_bounding = own.bounding_of(process);
+    wanted.cap_bounding = in_own ? process.cap_bounding : own.bounding_of(process);
 }
 
 void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc) {
@@ -164,6 +174,7 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     add_signals(block, rebuilding);
     add_credentials(block, process);
     CHECK_OK(add_descriptors(block, rebuilding, inherited));
+    add_namespaces(block, process, inherited);
     add_undo(block, process, *rebuilding.translation.ipc);
     placement.filters = add_filters(block, process);
     add_layout(block, process.layout);

@@ -43,6 +43,12 @@ using Entry = void (*)(void*);
 // Everything that exec has mapped goes, everything of the image comes, its pages are read.
 [[gnu::visibility("hidden")]] void restore_memory(Params* params);
 
+// User, groups and capabilities of the calling thread, for good.
+[[gnu::visibility("hidden")]] void set_credentials(Params* params, const Thread& thread);
+
+// Those of the group's own that the process is in. While it has one thread.
+[[gnu::visibility("hidden")]] void enter_namespaces(Params* params);
+
 // XXH3-64, as common/image/hash.h; the wide one needs AVX2.
 [[gnu::visibility("hidden")]] std::uint64_t hash_wide(const void* data, std::size_t size);
 [[gnu::visibility("hidden")]] std::uint64_t hash_plain(const void* data, std::size_t size);

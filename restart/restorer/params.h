@@ -167,7 +167,9 @@ struct IntervalTimer {  // struct itimerval
 };
 
 struct Credentials {
-    std::uint32_t change;  // 0: they are what they must be
+    std::uint32_t change;    // 0: they are what they must be
+    std::uint32_t ids_kept;  // 1: user and groups have been set before a user namespace was entered
+    std::uint32_t pad2;
     std::uint32_t uids[4], gids[4];
     std::uint32_t securebits, no_new_privs, keep_caps;
     std::uint32_t set_groups, pad;
@@ -194,6 +196,7 @@ enum Step : std::uint32_t {
     step_altstack,
     step_credentials,
     step_root,
+    step_namespaces,
     step_timers,
     step_descriptors,
     step_scheduling,
@@ -255,8 +258,9 @@ struct Params {
     std::uint32_t umask, subreaper, thp_disable, membarrier;
     std::int32_t dumpable, lock_future;
     std::uint64_t personality;
-    std::int32_t root_fd, cwd_fd;  // root_fd -1: leave
-    std::uint32_t close_from;      // descriptors of the restart from here on
+    std::int32_t root_fd, cwd_fd;               // root_fd -1: leave
+    std::uint64_t namespaces, namespace_count;  // int32_t descriptors each, in the order of entering
+    std::uint32_t close_from;                   // descriptors of the restart from here on
     std::uint32_t cloexec_count;
     std::int32_t first_own, last_own;          // these are closed when the memory is there; last_own -1: none
     std::int32_t seat, seat_pad;               // of a pidfd, meanwhile

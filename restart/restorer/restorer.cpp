@@ -4,7 +4,6 @@
 // dies the kernel kills us.
 #include <asm/prctl.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/futex.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
@@ -110,37 +109,6 @@ struct SchedAttributes {
     std::uint32_t priority;
     std::uint64_t runtime, deadline, period;
 };
-
-void set_credentials(Params* params, const Thread& thread) {
-    const auto& wanted = thread.credentials != 0 ? *at<Credentials>(thread.credentials) : params->credentials;
-    if (wanted.change == 0) return;
-    constexpr long keep_permitted =
-        1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
-    const long had_bits = call(SYS_prctl, PR_SET_SECUREBITS, keep_permitted, 0, 0, 0);
-    if (wanted.set_groups != 0)
-        must(params, step_credentials, call(SYS_setgroups, wanted.group_count, wanted.groups), 1);
-    must(params, step_credentials, call(SYS_setresgid, wanted.gids[0], wanted.gids[1], wanted.gids[2]), 2);
-    call(SYS_setfsgid, wanted.gids[3]);
-    for (long capability = 0; capability < 64; ++capability)
-        if ((wanted.cap_bounding >> capability & 1) == 0 &&
-            call(SYS_prctl, PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
-            must(params, step_credentials, call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0), 3);
-    must(params, step_credentials, call(SYS_setresuid, wanted.uids[0], wanted.uids[1], wanted.uids[2]), 4);
-    call(SYS_setfsuid, wanted.uids[3]);
-    if (had_bits >= 0) call(SYS_prctl, PR_SET_SECUREBITS, wanted.securebits, 0, 0, 0);
-    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct data[2] = {};
-    for (int word = 0; word < 2; ++word) {
-        data[word].effective = static_cast<std::uint32_t>(thread.cap_effective >> (32 * word));
-        data[word].permitted = static_cast<std::uint32_t>(thread.cap_permitted >> (32 * word));
-        data[word].inheritable = static_cast<std::uint32_t>(thread.cap_inheritable >> (32 * word));
-    }
-    must(params, step_credentials, call(SYS_capset, &header, data), 5);
-    for (long capability = 0; capability < 64; ++capability)
-        if ((thread.cap_ambient >> capability & 1) != 0)
-            call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0);
-    if (wanted.keep_caps != 0) call(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
-}
 
 // The robust mutexes that a thread holds say who holds them by the tid that it had in the kernel; when it
 // dies the kernel looks for the tid that it has now. Read and written by calls that fail on a bad address:
@@ -298,6 +266,7 @@ void set_process(Params* params) {
     for (std::uint32_t bit = 1; bit != 0; bit <<= 1)
         if ((params->membarrier & bit) != 0) call(SYS_membarrier, bit, 0);
     if (params->lock_future != 0) must(params, step_lock_memory, call(SYS_mlockall, params->lock_future), 0);
+    enter_namespaces(params);
     if (params->root_fd >= 0) {
         must(params, step_root, call(SYS_fchdir, params->root_fd), 0);
         must(params, step_root, call(SYS_chroot, "."), 0);

@@ -2,7 +2,9 @@
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/if.h>
 #include <linux/if_packet.h>
+#include <linux/if_tun.h>
 #include <linux/io_uring.h>
 #include <linux/seccomp.h>
 #include <linux/vm_sockets.h>
@@ -12,7 +14,9 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/sem.h>
@@ -114,6 +118,37 @@ pid_t seccomp_strict() {
 template <int space>
 pid_t namespace_of_its_own() {
     if (unshare(space) != 0) test::skip("unshare is not allowed");
+    return 0;
+}
+
+// A socket belongs to where it was made.
+pid_t socket_of_own_network() {
+    namespace_of_its_own<CLONE_NEWNET>();
+    CHECK(socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
+    return 0;
+}
+
+pid_t interface_of_own_network() {
+    namespace_of_its_own<CLONE_NEWNET>();
+    const int tun = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+    ifreq wanted = {};
+    wanted.ifr_flags = IFF_TUN;
+    if (tun < 0 || ioctl(tun, TUNSETIFF, &wanted) != 0 || ioctl(tun, TUNSETPERSIST, 1) != 0)
+        test::skip("no interface can be made");
+    CHECK(close(tun) == 0);
+    return 0;
+}
+
+pid_t queue_of_own_ipc() {
+    namespace_of_its_own<CLONE_NEWIPC>();
+    CHECK(msgget(IPC_PRIVATE, 0600) >= 0);
+    return 0;
+}
+
+pid_t posix_queue_of_own_ipc() {
+    namespace_of_its_own<CLONE_NEWIPC>();
+    const mqd_t queue = mq_open("/cairn-refused", O_RDWR | O_CREAT, 0600, nullptr);
+    CHECK(queue >= 0 && mq_close(queue) == 0);
     return 0;
 }
 
@@ -336,12 +371,11 @@ constexpr Kind kinds[] = {
     {"seccomp listener", seccomp_listener},
     {"seccomp, privileges gone", seccomp_privileges_gone},
     {"seccomp strict", seccomp_strict},
-    {"network", namespace_of_its_own<CLONE_NEWNET>},
-    {"hostname", namespace_of_its_own<CLONE_NEWUTS>},
+    {"socket of its network", socket_of_own_network},
+    {"interface of its network", interface_of_own_network},
     {"mounts", namespace_of_its_own<CLONE_NEWNS>},
-    {"ipc", namespace_of_its_own<CLONE_NEWIPC>},
-    {"users", namespace_of_its_own<CLONE_NEWUSER>},
-    {"cgroups", namespace_of_its_own<CLONE_NEWCGROUP>},
+    {"queue of its ipc", queue_of_own_ipc},
+    {"POSIX queue of its ipc", posix_queue_of_own_ipc},
     {"pids of children", namespace_of_its_own<CLONE_NEWPID>},
     {"clocks of children", namespace_of_its_own<CLONE_NEWTIME>},
     {"memory", shared_memory},

@@ -1,0 +1,276 @@
+// Namespaces that the group has made for itself: found by the processes that are in them, and looked at by a
+// process that goes into each.
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "resources/capture/guard.h"
+#include "resources/namespace/capture.h"
+
+namespace cairn::capture {
+namespace {
+
+struct Kept {
+    std::int64_t object = -1;
+    int depth = 0;  // of a user namespace: below the session's
+};
+struct OwnNamespaces {
+    std::map<Inode, Kept> all;
+};
+
+Result<Inode> inode_behind(int fd) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) return fail_errno("a namespace");
+    return inode_of(status);
+}
+
+Result<Inode> inode_at(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return fail_errno("{}", path);
+    return inode_of(status);
+}
+
+// The user namespace that programs have been given from outside: ours, or the one that an ordinary user's
+// restart has made to have a time namespace (restart/clock.cpp), to which that belongs. The next restart
+// makes one as well.
+Result<Inode> given_user_namespace(const Holder& holder) {
+    const auto ours = TRY(inode_at("/proc/self/ns/user"));
+    const Fd time(::open((proc_folder(holder) + "ns/time").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!time || TRY(inode_behind(time.get())) == TRY(inode_at("/proc/self/ns/time"))) return ours;
+    const Fd owner(::ioctl(time.get(), NS_GET_USERNS));
+    return owner ? inode_behind(owner.get()) : Result<Inode>(ours);
+}
+
+// What somebody in the namespace reads, in parts that end with a zero byte.
+class Visit {
+  public:
+    static Result<Visit> to(int user, int space, schema::NamespaceType type,
+                            const std::function<void(Visit&)>& look) {
+        auto guard = TRY(Guard::begin("cairn-visitor", [&](int answer) {
+            const bool in =
+                (user < 0 || ::setns(user, CLONE_NEWUSER) == 0) &&
+                (type == schema::NamespaceType::user || ::setns(space, static_cast<int>(type)) == 0);
+            Visit here;
+            here.say(in ? "" : std::strerror(errno));
+            if (in) look(here);
+            return ::write(answer, here.text_.data(), here.text_.size()) ==
+                   static_cast<ssize_t>(here.text_.size());
+        }));
+        Visit seen;
+        char buffer[4096];
+        for (ssize_t got = 0; (got = ::read(guard.answer(), buffer, sizeof buffer)) > 0;)
+            seen.text_.append(buffer, static_cast<std::size_t>(got));
+        if (!guard.end()) return fail("who was to look into it has died");
+        if (const auto problem = seen.next(); !problem.empty())
+            return fail_code(ExitCode::refused, "can't be looked into: {}", problem);
+        return seen;
+    }
+    void say(std::string_view part) {
+        text_ += part;
+        text_ += '\0';
+    }
+    void say_file(const char* path) {
+        std::ifstream file(path);
+        std::ostringstream text;
+        text << file.rdbuf();
+        say(text.view());
+    }
+    std::string next() {
+        const std::size_t end = std::min(text_.find('\0', at_), text_.size());
+        std::string part = text_.substr(at_, end - at_);
+        at_ = end + 1;
+        return part;
+    }
+
+  private:
+    std::string text_;
+    std::size_t at_ = 0;
+};
+
+void look_at_users(Visit& here) {
+    for (const char* path : {"/proc/self/uid_map", "/proc/self/gid_map", "/proc/self/setgroups"})
+        here.say_file(path);
+}
+
+void look_at_names(Visit& here) {
+    utsname names{};
+    ::uname(&names);
+    here.say(names.nodename);
+    here.say(names.domainname);
+}
+
+void look_at_interfaces(Visit& here) {
+    std::string others;
+    struct if_nameindex* const all = ::if_nameindex();
+    for (const auto* each = all; each != nullptr && each->if_index != 0; ++each)
+        if (std::string_view(each->if_name) != "lo") others += fmt::format(" {}", each->if_name);
+    here.say(others);
+    const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq wanted{};
+    std::strcpy(wanted.ifr_name, "lo");
+    const bool up = ::ioctl(any.get(), SIOCGIFFLAGS, &wanted) == 0 && (wanted.ifr_flags & IFF_UP) != 0;
+    here.say(up ? "up" : "");
+}
+
+// Names of POSIX queues are told by a mount of mqueue only (mq_overview(7)), which nobody else sees.
+std::string queues_here() {
+    constexpr const char* place = "/proc";
+    std::string found;
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", place, "mqueue", 0, nullptr) != 0)
+        return found;
+    std::error_code error;
+    for (const auto& each : std::filesystem::directory_iterator(place, error))
+        found += fmt::format(" /{}", each.path().filename().native());
+    return found;
+}
+
+void look_at_ipc(Visit& here) {
+    std::string found;
+    for (const char* kind : {"msg", "sem", "shm"}) {
+        std::ifstream file(fmt::format("/proc/sysvipc/{}", kind));
+        std::string line;
+        std::getline(file, line);  // what the columns are called
+        while (std::getline(file, line)) {
+            std::istringstream words(line);
+            std::int64_t key = 0, id = 0;
+            words >> key >> id;
+            found += fmt::format(" {} {}", kind, id);
+        }
+    }
+    here.say(found + queues_here());
+}
+
+Result<> look_into(int owner, int space, schema::NamespaceType type, schema::OwnNamespace& own) {
+    using Type = schema::NamespaceType;
+    if (type == Type::user) {
+        auto seen = TRY(Visit::to(space, space, type, look_at_users));
+        own.uid_map = seen.next();
+        own.gid_map = seen.next();
+        own.set_groups = !seen.next().starts_with("deny");
+        uid_t creator = 0;
+        if (::ioctl(space, NS_GET_OWNER_UID, &creator) != 0) return fail_errno("NS_GET_OWNER_UID");
+        own.creator = creator;
+    } else if (type == Type::uts) {
+        auto seen = TRY(Visit::to(owner, space, type, look_at_names));
+        own.host_name = seen.next();
+        own.domain = seen.next();
+    } else if (type == Type::net) {
+        auto seen = TRY(Visit::to(owner, space, type, look_at_interfaces));
+        if (const auto others = seen.next(); !others.empty())
+            return fail_code(
+                ExitCode::refused,
+                "has network interfaces besides lo ({}), which can't be saved; take them out, or "
+                "start cairn inside of it",
+                others.substr(1));
+        own.loopback_up = seen.next() == "up";
+    } else if (type == Type::ipc) {
+        auto seen = TRY(Visit::to(owner, space, type, look_at_ipc));
+        if (const auto found = seen.next(); !found.empty())
+            return fail_code(ExitCode::refused,
+                             "has System V objects or POSIX queues in it ({}), which can't be saved; remove "
+                             "them, or start cairn inside of it",
+                             found.substr(1));
+    }
+    return {};
+}
+
+// How deep it is below the user namespace that programs have been given (0), and its object.
+Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, int fd) {
+    auto& all = table.of<OwnNamespaces>().all;
+    const auto inode = TRY(inode_behind(fd));
+    if (inode == given) return Kept{};
+    if (const auto found = all.find(inode); found != all.end()) return found->second;
+    const int answer = ::ioctl(fd, NS_GET_NSTYPE);
+    if (answer < 0) return fail_errno("NS_GET_NSTYPE");
+    const auto type = static_cast<schema::NamespaceType>(answer);
+    const bool is_user = type == schema::NamespaceType::user;
+    const Fd owner(::ioctl(fd, is_user ? NS_GET_PARENT : NS_GET_USERNS));
+    if (!owner)
+        return fail_code(
+            ExitCode::refused,
+            "is in a {} namespace that isn't below the one that cairn is in (setns), which can't "
+            "be saved; start cairn in there",
+            schema::name_of(type));
+    const auto above = TRY(enter_own(table, holder, given, owner.get()));
+    schema::OwnNamespace own;
+    own.owner = above.object;
+    if (auto seen = look_into(above.object < 0 ? -1 : owner.get(), fd, type, own); !seen)
+        return std::unexpected(
+            std::move(seen.error()).in(fmt::format("its {} namespace", schema::name_of(type))));
+    schema::Object& object = table.add(schema::Namespace{type, std::move(own), std::nullopt});
+    object.path = fmt::format("{}:[{}]", schema::name_of(type), inode.number);
+    object.flags = O_RDONLY;
+    return all[inode] = {object.id, above.depth + (is_user ? 1 : 0)};
+}
+
+}  // namespace
+
+std::optional<std::int64_t> own_namespace(const Table& table, const Inode& inode) {
+    const auto& all = table.of<OwnNamespaces>().all;
+    const auto found = all.find(inode);
+    return found == all.end() ? std::nullopt : std::optional(found->second.object);
+}
+
+// ioctl(SIOCGSKNS) is there since Linux 4.9. Who has no rights in a socket's network isn't told it: it is
+// none that an ordinary user's programs have made.
+Result<> refuse_socket_of_own_network(const Table& table, const Description& found) {
+    if (table.of<OwnNamespaces>().all.empty()) return {};
+    const Fd network(::ioctl(found.fd(), SIOCGSKNS));
+    if (!network || TRY(inode_behind(network.get())) == TRY(inode_at("/proc/self/ns/net"))) return {};
+    return fail_code(
+        ExitCode::refused,
+        "is a socket of a network namespace of the computation's own (unshare, setns), which can't "
+        "be saved yet; close it before a checkpoint, or start cairn in that namespace");
+}
+
+Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) {
+    const auto given = TRY(given_user_namespace(holder));
+    struct Entered {
+        int depth, user;  // what is of a user namespace is entered before the next one below
+        std::int64_t object;
+    };
+    std::vector<Entered> entered;
+    const auto enter = [&](int fd) -> Result<Kept> {
+        auto kept = enter_own(*table_, holder, given, fd);
+        if (!kept) return std::unexpected(std::move(kept.error()).in(name_of(holder)));
+        return *kept;
+    };
+    for (const char* name : {"user", "cgroup", "ipc", "net", "uts"}) {
+        const std::string path = fmt::format("{}ns/{}", proc_folder(holder), name);
+        const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        const auto ours = inode_at(fmt::format("/proc/self/ns/{}", name));
+        if (!fd || !ours || TRY(inode_behind(fd.get())) == *ours) continue;
+        const auto kept = TRY(enter(fd.get()));
+        if (kept.object < 0) continue;
+        const bool is_user = std::string_view(name) == "user";
+        entered.push_back({kept.depth - (is_user ? 1 : 0), is_user ? 1 : 0, kept.object});
+        // Those above it, so that what belongs to them can be entered before.
+        for (Fd below(is_user ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0) : -1); below;) {
+            Fd above(::ioctl(below.get(), NS_GET_PARENT));
+            if (!above) break;
+            const auto parent = TRY(enter(above.get()));
+            if (parent.object < 0) break;
+            entered.push_back({parent.depth - 1, 1, parent.object});
+            below = std::move(above);
+        }
+    }
+    std::ranges::sort(entered, {}, [](const Entered& each) { return std::pair(each.depth, each.user); });
+    std::vector<std::int64_t> result;
+    for (const auto& each : entered) result.push_back(each.object);
+    return result;
+}
+
+}  // namespace cairn::capture

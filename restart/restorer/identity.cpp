@@ -1,0 +1,83 @@
+// Who the process is: user, groups and capabilities of each thread, and namespaces of its own.
+#include <linux/capability.h>
+#include <linux/nsfs.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "restart/restorer/blob.h"
+
+namespace cairn::restart::restorer {
+namespace {
+
+void set_groups(Params* params, const Credentials& wanted) {
+    if (wanted.set_groups != 0)
+        must(params, step_credentials, call(SYS_setgroups, wanted.group_count, wanted.groups), 1);
+    must(params, step_credentials, call(SYS_setresgid, wanted.gids[0], wanted.gids[1], wanted.gids[2]), 2);
+    call(SYS_setfsgid, wanted.gids[3]);
+}
+
+void set_users(Params* params, const Credentials& wanted) {
+    must(params, step_credentials, call(SYS_setresuid, wanted.uids[0], wanted.uids[1], wanted.uids[2]), 4);
+    call(SYS_setfsuid, wanted.uids[3]);
+}
+
+constexpr long keep_permitted = 1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
+
+}  // namespace
+
+void set_credentials(Params* params, const Thread& thread) {
+    const auto& wanted = thread.credentials != 0 ? *at<Credentials>(thread.credentials) : params->credentials;
+    if (wanted.change == 0) return;
+    const long had_bits = call(SYS_prctl, PR_SET_SECUREBITS, keep_permitted, 0, 0, 0);
+    if (wanted.ids_kept == 0) set_groups(params, wanted);
+    for (long capability = 0; capability < 64; ++capability)
+        if ((wanted.cap_bounding >> capability & 1) == 0 &&
+            call(SYS_prctl, PR_CAPBSET_READ, capability, 0, 0, 0) == 1)
+            must(params, step_credentials, call(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0), 3);
+    if (wanted.ids_kept == 0) set_users(params, wanted);
+    if (had_bits >= 0) call(SYS_prctl, PR_SET_SECUREBITS, wanted.securebits, 0, 0, 0);
+    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    for (int word = 0; word < 2; ++word) {
+        data[word].effective = static_cast<std::uint32_t>(thread.cap_effective >> (32 * word));
+        data[word].permitted = static_cast<std::uint32_t>(thread.cap_permitted >> (32 * word));
+        data[word].inheritable = static_cast<std::uint32_t>(thread.cap_inheritable >> (32 * word));
+    }
+    must(params, step_credentials, call(SYS_capset, &header, data), 5);
+    for (long capability = 0; capability < 64; ++capability)
+        if ((thread.cap_ambient >> capability & 1) != 0)
+            call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0);
+    if (wanted.keep_caps != 0) call(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
+}
+
+// A user namespace takes over user and groups as the kernel knows them, and gives all capabilities in it. The
+// kernel lets nobody in who has other threads or shares folders (userns_install(), kernel/user_namespace.c);
+// those who have read the memory are gone only a moment after they have said so.
+void enter_namespaces(Params* params) {
+    constexpr long error_invalid = -22;
+    const auto* all = at<std::int32_t>(params->namespaces);
+    for (std::uint64_t i = 0; i < params->namespace_count; ++i) {
+        auto& wanted = params->credentials;
+        if (call(SYS_ioctl, all[i], NS_GET_NSTYPE) == CLONE_NEWUSER && wanted.ids_kept == 0) {
+            call(SYS_prctl, PR_SET_SECUREBITS, keep_permitted, 0, 0, 0);
+            set_groups(params, wanted);
+            set_users(params, wanted);
+            wanted.ids_kept = 1;
+        }
+        long result = error_invalid;
+        for (int tries = 0; result == error_invalid && tries < 1000; ++tries) {
+            if (tries > 0) {
+                const timespec slice = {0, 1'000'000};
+                call(SYS_nanosleep, &slice, nullptr);
+            }
+            result = call(SYS_setns, all[i], 0);
+        }
+        must(params, step_namespaces, result, static_cast<std::uint64_t>(all[i]));
+    }
+    // A change of user has taken our memory out of the tool's reach.
+    if (params->namespace_count != 0) call(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+}  // namespace cairn::restart::restorer
