@@ -110,18 +110,21 @@ Result<> AgentRun::start_siblings(ProgramAddress scratch) {
 }
 
 // Threads that run the agent may be stopped by job control or killed; the one goes on, the other is an error.
-Result<> AgentRun::keep_running(const Reporter& reporter) const {
-    for (std::size_t i = 0; i < process_->threads.size(); ++i) {
-        if (!inside_[i]) continue;
-        const pid_t tid = process_->threads[i].tid;
-        int status = 0;
-        const pid_t got = ::waitpid(tid, &status, __WALL | WNOHANG);
-        if (got == tid && WIFSTOPPED(status)) {
-            (void)ptrace::resume(tid, status >> 16 == ptrace::event_stop ? 0 : WSTOPSIG(status));
-        } else if (got == tid || (got < 0 && errno == ECHILD)) {
-            return fail("process {} was killed while it was being saved", process_->pid);
-        }
+Result<> AgentRun::keep_running(std::size_t index) const {
+    int status = 0;
+    const pid_t tid = process_->threads[index].tid;
+    const pid_t got = ::waitpid(tid, &status, __WALL | WNOHANG);
+    if (got == tid && WIFSTOPPED(status)) {
+        (void)ptrace::resume(tid, status >> 16 == ptrace::event_stop ? 0 : WSTOPSIG(status));
+    } else if (got == tid || (got < 0 && errno == ECHILD)) {
+        return fail("process {} was killed while it was being saved", process_->pid);
     }
+    return {};
+}
+
+Result<> AgentRun::keep_running(const Reporter& reporter) const {
+    for (std::size_t i = 0; i < process_->threads.size(); ++i)
+        if (inside_[i]) CHECK_OK(keep_running(i));
     return reporter.may_go_on([this] { return fmt::format("the agent in {}", proc::label(process_->pid)); });
 }
 
@@ -149,6 +152,7 @@ Result<std::int64_t> AgentRun::wait(const Reporter& reporter) {
 
 Result<> AgentRun::wait_siblings(const Reporter& reporter) {
     ProgramAddress at = scratch_;
+    auto looked = Clock::now();
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead || i == leader_) continue;
         for (;;) {
@@ -156,7 +160,12 @@ Result<> AgentRun::wait_siblings(const Reporter& reporter) {
                 ptrace::read_object<std::uint32_t>(process_->living, at + offsetof(AgentThread, done));
             if (!done) return std::unexpected(std::move(done.error()));
             if (*done == 1) break;
-            CHECK_OK(keep_running(reporter));
+            // Thousands are not all asked for each one that is waited for.
+            if (Clock::now() - looked > std::chrono::milliseconds(5)) {
+                CHECK_OK(keep_running(reporter));
+                looked = Clock::now();
+            }
+            CHECK_OK(keep_running(i));
             ::sched_yield();
         }
         at += sizeof(AgentThread);

@@ -77,6 +77,7 @@ class AgentRun {
     [[nodiscard]] Result<> bring_to_stop(const StoppedThread& thread, const Reporter& reporter) const;
     [[nodiscard]] Result<> bring_back(const StoppedThread& thread, const Reporter& reporter);
     [[nodiscard]] Result<SnapshotChild> confirm_snapshot(pid_t pid) const;
+    [[nodiscard]] Result<> keep_running(std::size_t index) const;
     [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
 
     StoppedProcess* process_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <sstream>
 
 #include "capture/collect/collect.h"
@@ -79,56 +80,75 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
     return {};
 }
 
-ino_t namespace_of(const std::string& path) {
-    struct stat status = {};
-    return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
-}
+// /proc/PID/task/TID/ns, which is opened once for each of thousands of threads: each path to one of its files
+// is walked from /proc on. What they lead to is read, and not looked at: stat(2) makes an inode of nsfs for
+// each.
+class Namespaces {
+  public:
+    explicit Namespaces(const std::string& task)
+        : folder_(::open((task + "/ns").c_str(), O_PATH | O_CLOEXEC)) {}
+    // "net:[4026531840]". "": the kernel has none of this name, or the thread has ended.
+    [[nodiscard]] std::string operator[](const char* name) const {
+        char text[64];
+        const ssize_t length = folder_ ? ::readlinkat(folder_.get(), name, text, sizeof text) : -1;
+        return {text, static_cast<std::size_t>(std::max(length, ssize_t{0}))};
+    }
 
-// A process in a mount namespace of its own would be put into ours without a word; what else it has of its
-// own is saved (ObjectTable::namespaces()), but once for all threads, each of which may leave alone.
-Result<> refuse_namespaces(const StoppedProcess& process) {
-    for (const auto& [file, name] : {std::pair{"mnt", "mount"},
-                                     {"net", "network"},
-                                     {"uts", "host name"},
-                                     {"ipc", "System V IPC"},
-                                     {"cgroup", "cgroup"}}) {
-        const pid_t first = process.first_living().tid;
-        const ino_t its = namespace_of(fmt::format("/proc/{}/task/{}/ns/{}", process.pid, first, file));
-        if (std::string_view(file) == "mnt" && its != namespace_of("/proc/self/ns/mnt"))
-            return fail_code(ExitCode::refused,
-                             "{} is in another {} namespace than the session's coordinator (unshare, setns), "
-                             "which can't be saved",
-                             proc::label(process.pid), name);
-        for (const auto& thread : process.threads) {
-            const std::string path = fmt::format("/proc/{}/task/{}/ns/{}", process.pid, thread.tid, file);
-            if (thread.leader_dead || namespace_of(path) == its) continue;
-            return fail_code(ExitCode::refused,
-                             "{}: thread {} is in another {} namespace than the process's others (unshare, "
-                             "setns), which can't be saved",
-                             proc::label(process.pid), thread.tid, name);
-        }
+  private:
+    Fd folder_;
+};
+
+struct NamespaceWords {
+    const char *file, *name;
+};
+constexpr NamespaceWords namespace_words[] = {{"net", "network"},
+                                              {"uts", "host name"},
+                                              {"ipc", "System V IPC"},
+                                              {"mnt", "mount"},
+                                              {"cgroup", "cgroup"}};
+
+// What a process has of its own is saved (ObjectTable::namespaces()), but once for all its threads, each of
+// which may leave alone. One may also have chosen another pid or time namespace for its children than it is
+// in itself: those that it makes after a restart would be born into its own. A pid namespace that has no
+// process yet has no file (fs/proc/namespaces.c). pid_for_children is there since Linux 4.12,
+// time_for_children since 5.6.
+Result<> refuse_of_thread(pid_t pid, pid_t tid, const Namespaces& its, const Namespaces& first,
+                          std::span<const NamespaceWords> for_children) {
+    for (const auto& [file, name] : namespace_words) {
+        if (its[file] == first[file]) continue;
+        return fail_code(
+            ExitCode::refused,
+            "{}: thread {} is in another {} namespace than the process's others (unshare, setns), "
+            "which can't be saved",
+            proc::label(pid), tid, name);
+    }
+    for (const auto& [file, own] : for_children) {
+        if (its[file] == its[own]) continue;
+        return fail_code(
+            ExitCode::refused,
+            "{} has another {} namespace for its children than for itself (unshare, setns), which "
+            "can't be saved",
+            proc::label(pid), own);
     }
     return {};
 }
 
-// A thread may have chosen another pid or time namespace for its children than it is in itself (unshare,
-// setns): those that it makes after a restart would be born into its own. A pid namespace that has no process
-// yet has no file (fs/proc/namespaces.c). pid_for_children is there since Linux 4.12, time_for_children since
-// 5.6.
-Result<> refuse_namespaces_of_children(const StoppedProcess& process) {
-    for (const std::string own : {"pid", "time"}) {
-        const std::string for_children = own + "_for_children";
-        if (namespace_of("/proc/self/ns/" + for_children) == 0) continue;
-        for (const auto& thread : process.threads) {
-            const std::string theirs = fmt::format("/proc/{}/task/{}/ns/", process.pid, thread.tid);
-            const ino_t its = thread.leader_dead ? 0 : namespace_of(theirs + own);
-            if (its == 0 || its == namespace_of(theirs + for_children)) continue;
-            return fail_code(ExitCode::refused,
-                             "{} has another {} namespace for its children than for itself (unshare, setns), "
-                             "which can't be saved",
-                             proc::label(process.pid), own);
-        }
-    }
+Result<> refuse_namespaces(const StoppedProcess& process) {
+    const auto folder = [&](pid_t tid) { return fmt::format("/proc/{}/task/{}", process.pid, tid); };
+    const Namespaces first(folder(process.first_living().tid)), ours("/proc/self");
+    if (first["mnt"] != ours["mnt"])
+        return fail_code(
+            ExitCode::refused,
+            "{} is in another mount namespace than the session's coordinator (unshare, setns), which "
+            "can't be saved",
+            proc::label(process.pid));
+    std::vector<NamespaceWords> for_children;
+    for (const auto& each : {NamespaceWords{"pid_for_children", "pid"}, {"time_for_children", "time"}})
+        if (!ours[each.file].empty()) for_children.push_back(each);
+    for (const auto& thread : process.threads)
+        if (!thread.leader_dead)
+            CHECK_OK(refuse_of_thread(process.pid, thread.tid, Namespaces(folder(thread.tid)), first,
+                                      for_children));
     return {};
 }
 
@@ -169,7 +189,6 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
                          "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
                          proc::label(process.pid));
     CHECK_OK(refuse_namespaces(process));
-    CHECK_OK(refuse_namespaces_of_children(process));
     if (const auto cs = process.first_living().registers.cs; cs != 0x33)
         return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
     return {};

@@ -52,9 +52,9 @@ Mapping mapping_of(const StillMap& map, const proc::MapLine& line) {
 
 bool is_region(const StoppedProcess& process, const std::vector<proc::MapLine>& lines,
                const proc::MapLine& line) {
-    const auto region = std::ranges::find(lines, process.region_at, &proc::MapLine::start);
-    return region != lines.end() && line.shared && line.inode == region->inode &&
-           line.major == region->major && line.minor == region->minor;
+    const auto region = std::ranges::lower_bound(lines, process.region_at, {}, &proc::MapLine::start);
+    return region != lines.end() && region->start == process.region_at && line.shared &&
+           line.inode == region->inode && line.major == region->major && line.minor == region->minor;
 }
 
 Result<> refuse(const StoppedProcess& process, const proc::MapLine& line) {
@@ -94,6 +94,13 @@ dev_t device_of_shared_memory() {
         return memory && ::fstat(memory.get(), &status) == 0 ? status.st_dev : dev_t{0};
     }();
     return device;
+}
+
+// The last of those that begin at or before `address`, which are in the order of their starts; the end: none.
+template <class Lines, class Start>
+auto begins_before(const Lines& lines, ProgramAddress address, Start start) {
+    const auto behind = std::ranges::upper_bound(lines, address, {}, start);
+    return behind == lines.begin() ? lines.end() : std::prev(behind);
 }
 
 // What only smaps tells, which walks all page tables: asked where there is something to be told.
@@ -158,8 +165,8 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, 
 bool is_uncopied(const proc::MapLine& line, const std::vector<proc::MapLine>& child) {
     if (special(line.name)) return false;
     // MADV_DONTFORK works on whole areas: one is there or it isn't.
-    const auto behind = std::ranges::upper_bound(child, line.start, {}, &proc::MapLine::start);
-    return behind == child.begin() || std::prev(behind)->end <= line.start;
+    const auto there = begins_before(child, line.start, &proc::MapLine::start);
+    return there == child.end() || there->end <= line.start;
 }
 
 std::vector<ProgramRange> not_copied(const StillMap& map, const std::vector<proc::MapLine>& child,
@@ -179,12 +186,17 @@ std::vector<ProgramRange> not_copied(const StillMap& map, const std::vector<proc
 Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, const StillMap& map,
                                              const std::vector<proc::MapLine>& flags, ProgramRange scratch) {
     std::vector<schema::Area> areas;
+    areas.reserve(map.lines.size());
+    // The child's come first, and then what it hasn't.
+    std::vector<const proc::MapLine*> in_order;
+    for (const auto& each : flags) in_order.push_back(&each);
+    std::ranges::sort(in_order, {}, [](const auto* each) { return each->start; });
     for (const auto& line : map.lines) {
         if (line.name == "[vsyscall]") continue;
-        auto flagged = std::ranges::find_if(
-            flags, [&](const auto& other) { return other.start <= line.start && line.start < other.end; });
+        const auto flagged =
+            begins_before(in_order, line.start, [](const auto* each) { return each->start; });
         proc::MapLine with_flags = line;
-        if (flagged != flags.end()) with_flags.flags = flagged->flags;
+        if (flagged != in_order.end() && line.start < (*flagged)->end) with_flags.flags = (*flagged)->flags;
         const auto id = map.objects.at(line.start);
         CHECK_OK(refuse(process, with_flags));
 
@@ -208,10 +220,11 @@ Result<std::vector<schema::Area>> make_areas(const StoppedProcess& process, cons
         if (is_private_huge(map, line))
             area.huge_pages =
                 schema::HugePages{static_cast<std::uint32_t>(std::countr_zero(map.huge.at(line.start))), {}};
-        for (const auto& [range, on_fault] : map.locked) {
-            if (line.start < range.start || line.start >= range.end) continue;
+        const auto locked =
+            begins_before(map.locked, line.start, [](const auto& each) { return each.first.start; });
+        if (locked != map.locked.end() && line.start < locked->first.end) {
             area.locked = true;
-            area.lock_on_fault = on_fault;
+            area.lock_on_fault = locked->second;
         }
         // The agent's scratch memory may have merged with a neighbour of the program's.
         const auto add = [&](ProgramAddress start, ProgramAddress end) {

@@ -61,14 +61,18 @@ void look_at(Stopping& group, const WaitEvent& event) {
 
 }  // namespace
 
+// A wait for anybody goes through all that we trace, those whose stop we know as well (do_wait_thread(),
+// kernel/exit.c), and a wait for one goes to that one (since Linux 5.14): of thousands each is asked by
+// itself, and only who isn't expected by the wait for anybody.
 void drain_events(Stopping& group) {
     for (const auto& event : std::exchange(group.events, {})) look_at(group, event);
-    for (;;) {
-        WaitEvent event;
-        event.tid = ::waitpid(-1, &event.status, __WALL | WNOHANG);
-        if (event.tid <= 0) return;
-        look_at(group, event);
-    }
+    std::vector<pid_t> expected;
+    for (const auto& thread : group.threads.all())
+        if (!thread.still) expected.push_back(thread.tid);
+    WaitEvent event;
+    for (const pid_t tid : expected)
+        if ((event.tid = ::waitpid(tid, &event.status, __WALL | WNOHANG)) > 0) look_at(group, event);
+    while ((event.tid = ::waitpid(-1, &event.status, __WALL | WNOHANG)) > 0) look_at(group, event);
 }
 
 void await_event() {
