@@ -55,7 +55,7 @@ void record_call(const Call& call, int peer, std::uint32_t comm) {
     out.begin();
     bool is_new = false;
     const std::uint32_t number = s.calls.number(call, peer, comm, is_new);
-    if (s.predictor.expected() == number) {
+    if (predictor().expected() == number) {
         out.expected();
     } else {
         bool site_is_new = false, module_is_new = false;
@@ -78,7 +78,7 @@ void record_call(const Call& call, int peer, std::uint32_t comm) {
         out.put(Column::call, number);
         out.unexpected();
     }
-    s.predictor.happened(number);
+    predictor().happened(number);
 }
 
 std::string base_name(const std::string& path) {
@@ -105,7 +105,7 @@ void check_unforeseen(const Call& call, int peer, std::uint32_t comm) {
         if (is_new || number != *recorded)
             depart(describe(s.calls.call(static_cast<std::uint32_t>(*recorded))),
                    happened_text(call, peer, comm));
-        s.predictor.happened(number);
+        predictor().happened(number);
         return;
     }
     const auto site = in.next(Column::new_call);
@@ -144,7 +144,7 @@ void check_unforeseen(const Call& call, int peer, std::uint32_t comm) {
     if (!is_new || !same_site || expected.peer != peer || expected.comm != comm)
         depart(describe(recorded_site, recorded_module, expected.peer, expected.comm),
                happened_text(call, peer, comm));
-    s.predictor.happened(number);
+    predictor().happened(number);
 }
 
 void check_call(const Call& call, int peer, std::uint32_t comm) {
@@ -164,12 +164,12 @@ void check_call(const Call& call, int peer, std::uint32_t comm) {
     --s.hits;
     bool is_new = false;
     const std::uint32_t number = s.calls.number(call, peer, comm, is_new);
-    const std::uint32_t expected = s.predictor.expected();
+    const std::uint32_t expected = predictor().expected();
     if (is_new || number != expected) {
         if (expected == Predictor::unknown) record_ends();
         depart(describe(s.calls.call(expected)), happened_text(call, peer, comm));
     }
-    s.predictor.happened(number);
+    predictor().happened(number);
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ int on_Intercomm_create(Call call, MPI_Comm local, int local_leader, MPI_Comm pe
         result = fed_result(local);
         if (result == MPI_SUCCESS) *made = fed_made(local);
     } else {
-        result = real.Intercomm_create(local, local_leader, peer, remote_leader, tag, made);
+        result = outside(
+            [&] { return real.Intercomm_create(local, local_leader, peer, remote_leader, tag, made); });
     }
     if (session->storing) {
         store_result(result);
@@ -84,22 +85,24 @@ int on_Comm_free(Call call, MPI_Comm* comm) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, *comm);
     comm_gone(*comm);
-    if (session->tracer) {
-        session->tracer->collective(*comm, Shape::all, MPI_PROC_NULL);
-        session->tracer->gone(*comm);
-    }
-    return real.Comm_free(comm);
+    TracedCollective traced(*comm, Shape::all, MPI_PROC_NULL);
+    if (!threaded()) traced.returned(MPI_SUCCESS);
+    if (session->tracer) session->tracer->gone(*comm);
+    const int result = outside([&] { return real.Comm_free(comm); });
+    if (threaded()) traced.returned(result);
+    return result;
 }
 
 int on_Comm_disconnect(Call call, MPI_Comm* comm) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, *comm);
     comm_gone(*comm);
-    if (session->tracer) {
-        session->tracer->collective(*comm, Shape::all, MPI_PROC_NULL);
-        session->tracer->gone(*comm);
-    }
-    return real.Comm_disconnect(comm);
+    TracedCollective traced(*comm, Shape::all, MPI_PROC_NULL);
+    if (!threaded()) traced.returned(MPI_SUCCESS);
+    if (session->tracer) session->tracer->gone(*comm);
+    const int result = outside([&] { return real.Comm_disconnect(comm); });
+    if (threaded()) traced.returned(result);
+    return result;
 }
 
 namespace {

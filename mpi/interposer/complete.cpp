@@ -232,17 +232,42 @@ void check_index(const Call& call, int index, int count, const MPI_Request* requ
            fmt::format("{} of {} requests, of which that one is not open", name(call.fn), count));
 }
 
+bool any_through(int count, const MPI_Request* requests) {
+    for (int i = 0; i < count; ++i)
+        if (open(requests[i]) && is_through(requests[i])) return true;
+    return false;
+}
+
 }  // namespace
 
 int on_Wait(Call call, MPI_Request* request, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
+    if (threaded() && !replaying()) {
+        MPI_Status own;
+        MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+        const std::uint64_t key = bits(*request);
+        const int result = wait_for(request, seen);
+        completed(key, *seen, result);
+        return result;
+    }
+    next_step();
     return wait_one(request, status);
 }
 
 int on_Waitall(Call call, int count, MPI_Request* requests, MPI_Status* statuses) {
     const Inside guard;
     begin_completion(call);
+    if (threaded() && !replaying()) {
+        Many many(count, requests, statuses);
+        int through = 0;
+        wait_until([&] {
+            while (through < count && is_through(requests[through])) ++through;
+            return through == count;
+        });
+        return many.complete(real.Waitall(count, many.requests(), many.statuses()));
+    }
+    next_step();
     return wait_all(count, requests, statuses);
 }
 
@@ -301,6 +326,7 @@ int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Stat
     if (session->tracer && opened > 1) session->tracer->by_chance();
     if (opened == 0) return real.Waitany(count, requests, index, status);
     if (replaying()) {
+        next_step();
         *index = opened > 1 ? static_cast<int>(recorded_number()) : only;
         check_index(call, *index, count, requests);
         return wait_one(&requests[*index], status);
@@ -308,6 +334,7 @@ int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Stat
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     Many many(count, requests, seen);
+    if (threaded()) wait_until([&] { return any_through(count, requests); });
     const int result = real.Waitany(count, requests, index, seen);
     if (*index < 0 || *index >= count) return result;
     if (opened > 1) record_number(*index);
@@ -359,11 +386,13 @@ int on_Waitsome(Call call, int count, MPI_Request* requests, int* outcount, int*
     if (session->tracer && opened > 1) session->tracer->by_chance();
     if (opened == 0) return real.Waitsome(count, requests, outcount, indices, statuses);
     if (replaying()) {
+        next_step();
         recorded_some(outcount, indices, opened, only);
         for (int k = 0; k < *outcount; ++k) check_index(call, indices[k], count, requests);
         return wait_some(requests, *outcount, indices, statuses);
     }
     Many many(count, requests, statuses);
+    if (threaded()) wait_until([&] { return any_through(count, requests); });
     const int result = real.Waitsome(count, requests, outcount, indices, many.statuses());
     if (*outcount < 0) return result;
     some_came_to(*outcount, indices, opened);

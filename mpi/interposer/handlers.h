@@ -6,6 +6,7 @@
 #include "mpi/interposer/contents.h"
 #include "mpi/interposer/early.h"
 #include "mpi/interposer/session.h"
+#include "mpi/interposer/threads.h"
 
 namespace cairn::mpi {
 
@@ -70,14 +71,23 @@ void note(const Call& call, const char* what, bool refused);
 // Notes that a communicator is given leave to let messages overtake each other.
 void heed(const Call& call, MPI_Info info);
 
+// A send that waits, of a process with several threads: posted in one step, and over with the next.
+int send_by_steps(const Call& call, const void* buf, int count, MPI_Datatype type, int dest, int tag,
+                  MPI_Comm comm);
+
 template <class F>
 int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, int dest, int tag,
          MPI_Comm comm) {
     const Inside guard;
     begin(call, dest, comm, tag);
     if (session->tracer) session->tracer->sends(comm, dest, tag);
-    if (session->breaking) return send_aside(buf, count, type, dest, tag, comm);
+    if (session->breaking) {
+        const int result = send_aside(buf, count, type, dest, tag, comm);
+        next_step();
+        return result;
+    }
     if (session->alone) return fed_result(comm);
+    if (threaded()) return send_by_steps(call, buf, count, type, dest, tag, comm);
     const int result = real_send(buf, count, type, dest, tag, comm);
     if (session->storing) store_result(result);
     return result;
@@ -126,6 +136,27 @@ int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype t
     return result;
 }
 
+// The trace of a collective: its return; of several threads its beginning as well, since others' events may
+// come between.
+class TracedCollective {
+  public:
+    TracedCollective(MPI_Comm comm, Shape shape, int root) : comm_(comm), shape_(shape), root_(root) {
+        if (session->tracer && threaded()) session->tracer->enters(comm_, shape_, root_, this);
+    }
+    void returned(int result) {
+        if (!session->tracer) return;
+        if (threaded())
+            session->tracer->returns(this);
+        else if (result == MPI_SUCCESS)
+            session->tracer->collective(comm_, shape_, root_);
+    }
+
+  private:
+    MPI_Comm comm_;
+    Shape shape_;
+    int root_;
+};
+
 template <class F>
 int coll(Call call, Shape shape, MPI_Comm comm, int root, const Output& output, const F& run) {
     const Inside guard;
@@ -135,12 +166,13 @@ int coll(Call call, Shape shape, MPI_Comm comm, int root, const Output& output, 
         if (recorded == MPI_SUCCESS) fed_collective(output);
         return recorded;
     }
-    const int result = run();
+    TracedCollective traced(comm, shape, root);
+    const int result = outside(run);
     if (session->storing) {
         store_result(result);
         if (result == MPI_SUCCESS) store_collective(output, shape, comm, root);
     }
-    if (session->tracer && result == MPI_SUCCESS) session->tracer->collective(comm, shape, root);
+    traced.returned(result);
     return result;
 }
 
@@ -175,7 +207,7 @@ int made_by(Fn fn, MPI_Comm parent, MPI_Comm* made, const F& run) {
         real.Comm_free(made);
         return run();
     }
-    const int result = run();
+    const int result = outside(run);
     if (session->storing) {
         store_result(result);
         if (result == MPI_SUCCESS) store_made(*made);
@@ -187,9 +219,10 @@ template <class F>
 int make_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, parent);
+    TracedCollective traced(parent, Shape::all, MPI_PROC_NULL);
     const int result = made_by(call.fn, parent, made, run);
+    traced.returned(result);
     if (result != MPI_SUCCESS) return result;
-    if (session->tracer) session->tracer->collective(parent, Shape::all, MPI_PROC_NULL);
     if (*made != MPI_COMM_NULL) {
         static_cast<void>(comm_number(*made));
         watch_early(*made);
@@ -214,18 +247,27 @@ int make_group_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
     return result;
 }
 
+// It may wait for other threads' calls, and is no step.
 template <class F>
-int noted(Call call, const char* what, const F& run) {
-    note(call, what, false);
+int passed_through(const F& run) {
+    if (threaded()) {
+        const Within guard;
+        return run();
+    }
     const Inside guard;
     return run();
 }
 
 template <class F>
+int noted(Call call, const char* what, const F& run) {
+    note(call, what, false);
+    return passed_through(run);
+}
+
+template <class F>
 int refused(Call call, const char* what, const F& run) {
     note(call, what, true);
-    const Inside guard;
-    return run();
+    return passed_through(run);
 }
 
 }  // namespace cairn::mpi

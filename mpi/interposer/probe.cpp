@@ -62,6 +62,25 @@ int ask(MPI_Comm comm, int source, int tag, int* flag, MPI_Status* status, const
     return result;
 }
 
+// Several threads: true if the probe is to be tried until it finds something, so that it is one with its
+// step. In replay the step is waited for first.
+bool before_waiting(int source) {
+    if (!threaded() || source == MPI_PROC_NULL) return false;
+    if (replaying()) next_step();
+    return !replaying();
+}
+
+template <class F>
+int poll(const F& look) {
+    int result = MPI_SUCCESS;
+    wait_until([&] {
+        int flag = 0;
+        result = look(&flag);
+        return flag != 0 || result != MPI_SUCCESS;
+    });
+    return result;
+}
+
 }  // namespace
 
 int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status) {
@@ -69,8 +88,10 @@ int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status) 
     begin(call, source, comm, tag);
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const bool polled = before_waiting(source);
     const int result = wait_for(comm, source, tag, seen, [&](int from, int with, MPI_Status* known) {
-        return probe(from, with, comm, known);
+        if (!polled) return probe(from, with, comm, known);
+        return poll([&](int* flag) { return real.Iprobe(from, with, comm, flag, known); });
     });
     if (session->tracer && result == MPI_SUCCESS)
         session->tracer->found(comm, seen->MPI_SOURCE, seen->MPI_TAG);
@@ -96,8 +117,10 @@ int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* messag
     begin(call, source, comm, tag);
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
+    const bool polled = before_waiting(source);
     const int result = wait_for(comm, source, tag, seen, [&](int from, int with, MPI_Status* known) {
-        return matched_probe(from, with, comm, message, known);
+        if (!polled) return matched_probe(from, with, comm, message, known);
+        return poll([&](int* flag) { return real.Improbe(from, with, comm, flag, message, known); });
     });
     if (session->alone && result == MPI_SUCCESS && source != MPI_PROC_NULL) *message = placeholder_message();
     if (session->tracer && result == MPI_SUCCESS)
@@ -128,8 +151,18 @@ int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* me
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     if (session->tracer) session->tracer->receives_matched(*message);
-    if (Early* taken = early_of(message))
+    if (Early* taken = early_of(message)) {
+        next_step();
         return receive_early(taken, buf, count, type, MPI_COMM_WORLD, status);
+    }
+    if (threaded() && *message == MPI_MESSAGE_NO_PROC) {
+        next_step();
+    } else if (threaded()) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int result = real.Imrecv(buf, count, type, message, &request);
+        const int waited = mpi::wait_for(&request, status);
+        return result == MPI_SUCCESS ? waited : result;
+    }
     if ((!session->storing && !session->alone) || *message == MPI_MESSAGE_NO_PROC)
         return real.Mrecv(buf, count, type, message, status);
     MPI_Status own;

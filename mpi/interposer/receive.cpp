@@ -76,6 +76,44 @@ class Packed {
     int size_ = 0;
 };
 
+// A receive that waits, of a process with several threads: in one step it is posted, and `send` is started if
+// there is one; with the next it has its message.
+template <class F>
+int receive_by_steps(MPI_Comm comm, int source, int tag, MPI_Status* status, const Buffer& into,
+                     const F& send) {
+    Posted posted;
+    post_receive(posted, source, tag);
+    if (posted.dead && session->match_reader.ended()) {
+        next_step();
+        record_ends();
+    }
+    MPI_Status own;
+    MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
+    MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int result = send(&requests[1]);
+    if (result == MPI_SUCCESS)
+        result = post(into.at, into.count, into.type, posted.source, posted.tag, comm, &requests[0], posted);
+    if (result != MPI_SUCCESS) {
+        next_step();
+        failed_receive(posted);
+        return result;
+    }
+    wait_until([&] { return is_through(requests[0]) && is_through(requests[1]); });
+    // Of a request for it MPICH's MPI_Wait has no source.
+    if (source == MPI_PROC_NULL) real.Recv(into.at, into.count, into.type, source, tag, comm, status);
+    wait_at(comm, &requests[1], MPI_STATUS_IGNORE);
+    result = wait_at(comm, &requests[0], source == MPI_PROC_NULL ? MPI_STATUS_IGNORE : known);
+    if (posted.truncated && result == MPI_SUCCESS) result = raise_truncated(comm);
+    if (result == MPI_SUCCESS || truncated(result)) {
+        complete_receive(posted, *known);
+        if (session->tracer)
+            session->tracer->received(comm, known->MPI_SOURCE, known->MPI_TAG, posted.wild());
+    } else {
+        failed_receive(posted);
+    }
+    return result;
+}
+
 int start(MPI_Request* request) {
     if (session->tracer) session->tracer->starts(*request);
     Posted* posted = session->requests.find(*request);
@@ -125,6 +163,9 @@ int on_Recv(Call call, void* buf, int count, MPI_Datatype type, int source, int 
             MPI_Status* status) {
     const Inside guard;
     begin(call, source, comm, tag);
+    if (threaded())
+        return receive_by_steps(comm, source, tag, status, {buf, count, type},
+                                [](MPI_Request*) { return MPI_SUCCESS; });
     return blocking(comm, source, tag, status, {buf, count, type},
                     [&](int from, int with, MPI_Status* known) {
                         return receive(buf, count, type, from, with, comm, known);
@@ -137,11 +178,19 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
     const Inside guard;
     begin(call, dest, comm, sendtag);
     if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    if (threaded() && !session->breaking)
+        return receive_by_steps(
+            comm, source, recvtag, status, {recvbuf, recvcount, recvtype}, [&](MPI_Request* request) {
+                return real.Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, request);
+            });
     if (session->breaking) {
         if (const int result = send_aside(sendbuf, sendcount, sendtype, dest, sendtag, comm);
             result != MPI_SUCCESS)
             return result;
         stop_if_due();
+        if (threaded())
+            return receive_by_steps(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
+                                    [](MPI_Request*) { return MPI_SUCCESS; });
     }
     return blocking(comm, source, recvtag, status, {recvbuf, recvcount, recvtype},
                     [&](int from, int with, MPI_Status* known) {
@@ -160,10 +209,19 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
     const Inside guard;
     begin(call, dest, comm, sendtag);
     if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    if (threaded() && !session->breaking) {
+        const Packed packed(buf, count, type);
+        return receive_by_steps(comm, source, recvtag, status, {buf, count, type}, [&](MPI_Request* request) {
+            return real.Isend(packed.data(), packed.size(), MPI_PACKED, dest, sendtag, comm, request);
+        });
+    }
     if (session->breaking) {
         if (const int result = send_aside(buf, count, type, dest, sendtag, comm); result != MPI_SUCCESS)
             return result;
         stop_if_due();
+        if (threaded())
+            return receive_by_steps(comm, source, recvtag, status, {buf, count, type},
+                                    [](MPI_Request*) { return MPI_SUCCESS; });
     }
     return blocking(
         comm, source, recvtag, status, {buf, count, type}, [&](int from, int with, MPI_Status* known) {
@@ -175,6 +233,22 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
             }
             return real.Sendrecv_replace(buf, count, type, dest, sendtag, from, with, comm, known);
         });
+}
+
+int send_by_steps(const Call& call, const void* buf, int count, MPI_Datatype type, int dest, int tag,
+                  MPI_Comm comm) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int result = MPI_SUCCESS;
+    if (call.fn == Fn::Bsend)
+        result = real.Bsend(buf, count, type, dest, tag, comm);
+    else if (call.fn == Fn::Ssend)
+        result = real.Issend(buf, count, type, dest, tag, comm, &request);
+    else if (call.fn == Fn::Rsend)
+        result = real.Irsend(buf, count, type, dest, tag, comm, &request);
+    else
+        result = real.Isend(buf, count, type, dest, tag, comm, &request);
+    const int waited = mpi::wait_for(&request, MPI_STATUS_IGNORE);
+    return result == MPI_SUCCESS ? waited : result;
 }
 
 int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,

@@ -68,6 +68,7 @@ class Calls {
 struct Session {
     Job job = Job::nothing;
     bool contents = false;
+    bool threaded = false;   // threads.h
     bool clock = false;      // MPI_Wtime is recorded, or known from the record
     std::uint64_t told = 0;  // the bits of what it said last
     bool storing = false;    // recording with contents
@@ -115,6 +116,15 @@ struct Session {
 };
 extern Session* session;
 
+// Several threads: each call of a wrapper begins with a step of its thread's (threads.h).
+void enter();
+void leave();
+void end_of_threads(RecordWriter& out);
+[[nodiscard]] Predictor& predictor_of_thread();
+inline Predictor& predictor() {
+    return session->threaded ? predictor_of_thread() : session->predictor;
+}
+
 void stop_if_due();
 void check_before(const Call& call);
 void check_behind();
@@ -126,16 +136,31 @@ class Inside {
     Inside() {
         ++inside;
         idle = 0;
+        if (session->threaded) enter();
+    }
+    // For what the program asks that is no event, but is recorded.
+    enum NoEvent { no_event };
+    explicit Inside(NoEvent) : event_(false) {
+        ++inside;
+        if (session->threaded) enter();
     }
     ~Inside() {
         --inside;
+        if (!event_) {
+            if (session->threaded) leave();
+            return;
+        }
         if (session->tracer) session->tracer->end();
         if (session->breaking) stop_if_due();
         if (session->checking) check_behind();
         if (session->job == Job::record) session->writer->end();
+        if (session->threaded) leave();
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
+
+  private:
+    bool event_ = true;
 };
 
 // Only guards: for calls that are no events.
@@ -152,14 +177,14 @@ void begin(const Call& call, int peer, MPI_Comm comm, int tag = 0);
 // What an event came to that could have come to something else, for the predictor and the order's hash.
 inline void came_to(std::uint64_t outcome) {
     session->order = mix(session->order, outcome);
-    session->predictor.came_to(outcome);
+    predictor().came_to(outcome);
 }
 
 [[nodiscard]] std::uint32_t comm_number(MPI_Comm comm);
 void comm_gone(MPI_Comm comm);
 
 // MPI_Init and MPI_Finalize: startup.cpp.
-void start();
+void start(int level);
 void finish();
 
 // Prints "cairn mpi: rank 2: ..." to stderr.

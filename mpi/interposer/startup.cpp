@@ -95,6 +95,7 @@ void start_recording() {
         identity->job = job;
         identity->contents = s.contents;
         identity->clock = s.clock;
+        identity->threads = s.threaded;
         writer = RecordWriter::create(s.folder, *identity);
     } else {
         writer = std::unexpected(identity.error());
@@ -124,6 +125,7 @@ Result<> open_record() {
                          s.folder);
     if (s.alone) s.size = recorded.size;
     s.clock = recorded.clock;
+    s.threaded = recorded.threads;
     if (recorded.size != s.size)
         return fail_code(ExitCode::refused, "{} is a record of {} ranks; these are {}. Start it with -n {}",
                          s.folder, recorded.size, s.size, recorded.size);
@@ -217,7 +219,7 @@ void finish_alone() {
 
 }  // namespace
 
-void start() {
+void start(int level) {
     if (session != nullptr) return;
     const std::string job = variable("CAIRN_MPI");
     if (job.empty()) return;
@@ -235,6 +237,9 @@ void start() {
         s.rank = std::atoi(alone.c_str());
     }
     s.contents = !variable("CAIRN_MPI_CONTENTS").empty();
+    // Not of a process that is to be run alone, and not where places are looked at.
+    s.threaded =
+        level >= MPI_THREAD_SERIALIZED && !s.contents && !s.alone && variable("CAIRN_MPI_PLACE").empty();
     s.clock = !variable("CAIRN_MPI_CLOCK").empty() && job == "record";
     ++inside;
     if (job == "record") start_recording();
@@ -271,6 +276,7 @@ void finish() {
     if (s.job == Job::nothing) return;
     const bool recorded = s.job == Job::record;
     if (recorded) {
+        end_of_threads(*s.writer);
         s.writer->close();
         if (!s.writer->failure().empty())
             say(fmt::format("the record is of no use behind this point: {}", s.writer->failure()));
@@ -296,34 +302,37 @@ int on_Init(Call, int* argc, char*** argv) {
     ++inside;
     const int result = real.Init(argc, argv);
     --inside;
-    if (result == MPI_SUCCESS && inside == 0) start();
+    if (result == MPI_SUCCESS && inside == 0) start(MPI_THREAD_SINGLE);
     return result;
 }
 
-// Between threads that call at the same time there is no order to record: no more than MPI_THREAD_SERIALIZED
-// is granted, and the program is told so by `provided`.
+// A process that is to be run alone has its contents in one row, whoever received them, and the calls of
+// several threads at a time have no order then.
 int on_Init_thread(Call, int* argc, char*** argv, int required, int* provided) {
     const bool ours = !variable("CAIRN_MPI").empty();
+    const bool in_turn = variable("CAIRN_MPI_CONTENTS").empty() && variable("CAIRN_MPI_ALONE").empty() &&
+                         variable("CAIRN_MPI_PLACE").empty();
+    const bool less = ours && !in_turn && required > MPI_THREAD_SERIALIZED;
     ++inside;
-    const int result = real.Init_thread(
-        argc, argv, ours ? std::min<int>(required, MPI_THREAD_SERIALIZED) : required, provided);
+    const int result = real.Init_thread(argc, argv, less ? MPI_THREAD_SERIALIZED : required, provided);
     --inside;
-    if (ours && result == MPI_SUCCESS) *provided = std::min<int>(*provided, MPI_THREAD_SERIALIZED);
-    if (result == MPI_SUCCESS && inside == 0) start();
-    if (session != nullptr && session->rank == 0 && required > MPI_THREAD_SERIALIZED)
+    if (less && result == MPI_SUCCESS) *provided = std::min<int>(*provided, MPI_THREAD_SERIALIZED);
+    if (result == MPI_SUCCESS && inside == 0) start(*provided);
+    if (session != nullptr && session->rank == 0 && less)
         say("the program asks for MPI_THREAD_MULTIPLE and gets MPI_THREAD_SERIALIZED: calls of several "
-            "threads at a time "
-            "have no order");
+            "threads at a time have no order with --contents, and where places are checked");
     return result;
 }
 
 int on_Finalize(Call call) {
     ++inside;
+    if (session->threaded) enter();
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     if (session->tracer) session->tracer->end();
     if (session->breaking) stop_if_due();
     if (recording()) session->writer->end();
     finish();
+    if (session->threaded) leave();
     const int result = real.Finalize();
     --inside;
     return result;

@@ -73,11 +73,11 @@ std::uint32_t Tracer::place(const Call& call, void* at) {
 }
 
 void Tracer::begin(const Call& call, void* at) {
-    place_ = place(call, at);
-    time_ = now();
-    first_ = true;
-    chance_ = false;
-    alone_ = {};
+    call_.place = place(call, at);
+    call_.time = now();
+    call_.first = true;
+    call_.chance = false;
+    call_.alone = {};
 }
 
 void Tracer::emit(Event event) {
@@ -85,23 +85,23 @@ void Tracer::emit(Event event) {
     if (event.kind == Kind::receive) ++received_[event.peer];
     if (stopped_) return;
     if (event.kind == Kind::collective) stop_inside_if_due();
-    event.place = place_;
-    event.time = event.kind == Kind::send || event.kind == Kind::post ? time_ : now();
-    if (!first_) event.flags |= Flag::joined;
-    if (chance_) event.flags |= Flag::nondeterministic;
-    first_ = false;
+    event.place = call_.place;
+    event.time = event.kind == Kind::send || event.kind == Kind::post ? call_.time : now();
+    if (!call_.first) event.flags |= Flag::joined;
+    if (call_.chance) event.flags |= Flag::nondeterministic;
+    call_.first = false;
     ++events_;
     if (const auto done = writer_.append(rank_, event); !done) failed(done.error());
 }
 
 void Tracer::end() {
-    if (first_) emit(alone_);
+    if (call_.first) emit(call_.alone);
 }
 
 void Tracer::found(MPI_Comm comm, int source, int tag) {
     const Known& where = known(comm);
     if (const Process from = peer(where, source); from != causality::none)
-        alone_ = {.peer = from, .communicator = where.id, .tag = tag};
+        call_.alone = {.peer = from, .communicator = where.id, .tag = tag};
 }
 
 std::uint32_t Tracer::new_id(std::uint64_t key) {
@@ -190,7 +190,7 @@ void Tracer::received(MPI_Comm comm, int source, int tag, bool wild) {
     const Known& where = known(comm);
     const Process from = peer(where, source);
     if (from == causality::none) return;
-    if (wild) chance_ = true;
+    if (wild) call_.chance = true;
     emit({.kind = Kind::receive, .peer = from, .communicator = where.id, .tag = tag});
 }
 
@@ -239,6 +239,18 @@ void Tracer::collective(MPI_Comm comm, Shape shape, int root) {
 }
 
 void Tracer::collective(MPI_Comm comm, Shape shape, int root, MPI_Request request) {
+    opens_collective(comm, shape, root, bits(request));
+}
+
+void Tracer::enters(MPI_Comm comm, Shape shape, int root, const void* key) {
+    opens_collective(comm, shape, root, reinterpret_cast<std::uintptr_t>(key) | of_message);
+}
+
+void Tracer::returns(const void* key) {
+    closed(reinterpret_cast<std::uintptr_t>(key) | of_message, MPI_Status());
+}
+
+void Tracer::opens_collective(MPI_Comm comm, Shape shape, int root, std::uint64_t key) {
     const Known& where = known(comm);
     const Process from = where.inter ? causality::none : peer(where, root);
     Open what;
@@ -246,7 +258,7 @@ void Tracer::collective(MPI_Comm comm, Shape shape, int root, MPI_Request reques
     what.event.shape = from == causality::none ? Shape::all : shape;
     what.event.peer = shape == Shape::all ? causality::none : from;
     what.event.communicator = where.id;
-    const std::uint32_t number = open(bits(request), what);
+    const std::uint32_t number = open(key, what);
     emit({.kind = Kind::post, .flags = Flag::for_collective, .communicator = where.id, .request = number});
 }
 

@@ -20,11 +20,20 @@ class Tracer {
     // The file `path` must not exist.
     [[nodiscard]] static Result<std::unique_ptr<Tracer>> create(const std::string& path);
 
+    // What is known of the call that is under way.
+    struct InCall {
+        std::uint32_t place = 0;
+        std::int64_t time = 0;
+        causality::Event alone;  // what it is if it has no other event
+        bool chance = false, first = true;
+    };
+    [[nodiscard]] InCall& call() { return call_; }
+
     // Of each call: at its beginning and before it returns.
     void begin(const Call& call, void* at);
     void end();
     // Another run may have something else here.
-    void by_chance() { chance_ = true; }
+    void by_chance() { call_.chance = true; }
     // It is a probe that found this message.
     void found(MPI_Comm comm, int source, int tag);
 
@@ -37,6 +46,9 @@ class Tracer {
     void receives_matched(MPI_Message message, MPI_Request request);
     void collective(MPI_Comm comm, causality::Shape shape, int root);
     void collective(MPI_Comm comm, causality::Shape shape, int root, MPI_Request request);
+    // Of a process with several threads: others' calls may come between the two.
+    void enters(MPI_Comm comm, causality::Shape shape, int root, const void* key);
+    void returns(const void* key);
     // The MPI has completed what had this handle.
     void closed(std::uint64_t key, const MPI_Status& status);
     // As begun by MPI_Start: what it was made for.
@@ -84,6 +96,7 @@ class Tracer {
     static causality::Process peer(const std::vector<causality::Process>& peers, int rank);
     static causality::Process peer(const Known& known, int rank) { return peer(*known.peers, rank); }
     void emit(causality::Event event);
+    void opens_collective(MPI_Comm comm, causality::Shape shape, int root, std::uint64_t key);
     std::uint32_t open(std::uint64_t key, Open what);
     std::uint32_t place(const Call& call, void* at);
     void failed(const Error& error);
@@ -96,12 +109,10 @@ class Tracer {
     std::unordered_map<std::uint64_t, Persistent> persistent_;
     std::unordered_map<std::uint64_t, std::uint32_t> places_;  // by address and function
     std::uint32_t next_request_ = 0;
-    std::uint32_t place_ = 0;
-    std::int64_t time_ = 0;
     std::uint64_t events_ = 0;
     std::vector<unsigned long long> sent_, received_;
-    causality::Event alone_;  // what a call is that has no other event
-    bool chance_ = false, first_ = true, stopped_ = false;
+    InCall call_;
+    bool stopped_ = false;
 };
 
 }  // namespace cairn::mpi

@@ -15,9 +15,10 @@
 namespace cairn::mpi {
 
 const char* name(Column column) {
-    static constexpr const char* names[] = {
-        "position", "source",   "tag",      "probe source", "probe tag", "falses", "index",   "hits",
-        "call",     "new call", "new site", "module",       "cancelled", "notes",  "content", "clock"};
+    static constexpr const char* names[] = {"position", "source", "tag",        "probe source", "probe tag",
+                                            "falses",   "index",  "hits",       "call",         "new call",
+                                            "new site", "module", "cancelled",  "notes",        "content",
+                                            "turn",     "run",    "new thread", "clock"};
     static_assert(sizeof names / sizeof *names == columns);
     return names[static_cast<std::size_t>(column)];
 }
@@ -47,9 +48,11 @@ std::string one_line(std::string text) {
 
 std::string encode_header(const Identity& identity) {
     const std::string text = fmt::format(
-        "job {}\nrank {}\nsize {}\nmpi {}\nprogram {}\nbuild {}\narguments {}\ncontents {}\nclock {}\n",
+        "job {}\nrank {}\nsize {}\nmpi {}\nprogram {}\nbuild {}\narguments {}\ncontents {}\nclock "
+        "{}\nthreads {}\n",
         identity.job, identity.rank, identity.size, identity.mpi, one_line(identity.program), identity.build,
-        one_line(identity.arguments), identity.contents ? 1 : 0, identity.clock ? 1 : 0);
+        one_line(identity.arguments), identity.contents ? 1 : 0, identity.clock ? 1 : 0,
+        identity.threads ? 1 : 0);
     FileHeader header;
     header.bytes = static_cast<std::uint32_t>(text.size());
     header.checksum = hash_of(text.data(), text.size());
@@ -87,6 +90,7 @@ Result<Identity> decode_header(const std::string& bytes, std::size_t& used) {
         if (key == "arguments") identity.arguments = value;
         if (key == "contents") identity.contents = value == "1";
         if (key == "clock") identity.clock = value == "1";
+        if (key == "threads") identity.threads = value == "1";
     }
     if (identity.size < 1 || identity.rank < 0 || identity.rank >= identity.size)
         return fail_code(ExitCode::damaged, "its header makes no sense: rank {} of {}", identity.rank,

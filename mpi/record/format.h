@@ -13,7 +13,7 @@ namespace cairn::mpi {
 
 inline constexpr std::uint64_t record_magic = 0x524d4e5249414321;  // "!CAIRNMR"
 inline constexpr std::uint64_t tail_magic = 0x544d4e5249414321;
-inline constexpr std::uint32_t record_version = 4;
+inline constexpr std::uint32_t record_version = 5;
 inline constexpr std::uint32_t block_magic = 0x424d5243;  // "CRMB"
 
 // Each column is a row of numbers (LEB128) or bytes that is written and read on its own, in the order of the
@@ -26,17 +26,20 @@ enum class Column : std::uint8_t {
     tag,       // ... with which tag, where it asked for any
     probe_source,  // the same of probes that found a message
     probe_tag,
-    falses,     // how many tests and probes in a row said no before one said yes
-    index,      // Waitany and its kin: which request, or how many and which
-    hits,       // how many calls in a row were the expected ones (predictor.h) ...
-    call,       // ... and the call that was not: its number, from 0 in the order of first use
-    new_call,   // a call used for the first time: site, peer, communicator
-    new_site,   // a site used for the first time: function, module, offset in it
-    module,     // a module: length and bytes of its path
-    cancelled,  // numbers of posts that were cancelled, each as its difference to the last
-    notes,      // length and bytes
-    content,    // with --contents: what was received
-    clock,      // with --clock: MPI_Wtime, the bits of each number as the difference to the last
+    falses,      // how many tests and probes in a row said no before one said yes
+    index,       // Waitany and its kin: which request, or how many and which
+    hits,        // how many calls in a row were the expected ones (predictor.h) ...
+    call,        // ... and the call that was not: its number, from 0 in the order of first use
+    new_call,    // a call used for the first time: site, peer, communicator
+    new_site,    // a site used for the first time: function, module, offset in it
+    module,      // a module: length and bytes of its path
+    cancelled,   // numbers of posts that were cancelled, each as its difference to the last
+    notes,       // length and bytes
+    content,     // with --contents: what was received
+    turn,        // of several threads: which makes the next steps (threads.h), by number from 1, ...
+    run,         // ... and how many, when they are over
+    new_thread,  // of each number, when it is first used: how its thread was born
+    clock,       // with --clock: MPI_Wtime, the bits of each number as the difference to the last
     count_
 };
 inline constexpr std::size_t columns = static_cast<std::size_t>(Column::count_);
@@ -95,6 +98,7 @@ struct Identity {
     std::string build;      // its build id, or the hash of its file
     std::string arguments;  // for people
     bool contents = false, clock = false;
+    bool threads = false;  // several may call the MPI, and their turns are recorded
 };
 
 // Header of the file: magic, version, length of the text, checksum of the text, text.
