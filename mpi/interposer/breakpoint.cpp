@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "mpi/record/standing.h"
+
 namespace cairn::mpi {
 namespace {
 
@@ -48,6 +50,14 @@ std::string state_path() {
     return fmt::format("{}/stopped/state.{}", session->folder, session->rank);
 }
 
+bool all_stand() {
+    for (int rank = 0; rank < session->size; ++rank)
+        if (const Standing state = standing(session->folder, rank);
+            !state.there || state.stop != session->stops)
+            return false;
+    return true;
+}
+
 // Until `cairn mpi continue` says how far to go now.
 void stop_here() {
     Session& s = *session;
@@ -62,7 +72,17 @@ void stop_here() {
     }
     if (::rename(temporary.c_str(), path.c_str()) != 0) say("can't write " + path);
     const std::string next = fmt::format("{}/stopped/next.{}", s.folder, s.stops);
-    while (::access(next.c_str(), F_OK) != 0) keep_moving();
+    bool said = s.rank != 0;
+    while (::access(next.c_str(), F_OK) != 0) {
+        if (!said && all_stand()) {
+            said = true;
+            const std::string text =
+                fmt::format("cairn mpi: all stand at the breakpoint\n{}go on with: cairn mpi continue {}\n",
+                            where_all_stand(s.folder, s.size), s.folder);
+            static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
+        }
+        keep_moving();
+    }
     ::unlink(path.c_str());
     std::string stops;
     std::getline(std::ifstream(next), stops);

@@ -18,6 +18,8 @@ namespace cairn::mpi {
 extern bool live;
 // Within a wrapper: what an MPI calls of its own functions isn't the program's.
 extern thread_local int inside;
+// The program has called MPI_Wtime.
+extern bool asked_for_time;
 // Looks for messages since the program's last call that found none.
 extern thread_local unsigned idle;
 

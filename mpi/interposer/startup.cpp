@@ -22,6 +22,7 @@ namespace cairn::mpi {
 Real real;
 double (*real_wtime)() = nullptr;
 bool live = false;
+bool asked_for_time = false;
 thread_local int inside __attribute__((tls_model("initial-exec"))) = 0;
 thread_local unsigned idle __attribute__((tls_model("initial-exec"))) = 0;
 Session* session = nullptr;
@@ -83,6 +84,16 @@ bool everywhere(bool here) {
     return all != 0;
 }
 
+// This is the first process that has this to say.
+bool first_to_say(const std::string& text) {
+    const Session& s = *session;
+    const unsigned long long mine = text.empty() ? 0 : hash_of(text.data(), text.size());
+    std::vector<unsigned long long> all(static_cast<std::size_t>(s.alone ? 1 : s.size));
+    ::PMPI_Allgather(&mine, 1, MPI_UNSIGNED_LONG_LONG, all.data(), 1, MPI_UNSIGNED_LONG_LONG, MPI_COMM_WORLD);
+    if (text.empty()) return false;
+    return s.alone || std::find(all.begin(), all.begin() + s.rank, mine) == all.begin() + s.rank;
+}
+
 void start_recording() {
     Session& s = *session;
     std::uint64_t job = 0;
@@ -100,7 +111,7 @@ void start_recording() {
     } else {
         writer = std::unexpected(identity.error());
     }
-    if (!writer) say("not recorded: " + writer.error().what);
+    if (first_to_say(writer ? "" : writer.error().what)) say("not recorded: " + writer.error().what);
     if (!everywhere(writer.has_value())) {
         if (writer) {
             ::unlink(record_path(s.folder, s.rank).c_str());
@@ -149,7 +160,7 @@ Result<> open_record() {
 void start_replay() {
     Session& s = *session;
     const auto opened = open_record();
-    if (!opened) say("no replay: " + opened.error().what);
+    if (first_to_say(opened ? "" : opened.error().what)) say("no replay: " + opened.error().what);
     int code = opened ? 0 : static_cast<int>(opened.error().code), worst = 0;
     ::PMPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     const unsigned long long job = opened ? s.reader->identity().job : 0;
@@ -277,6 +288,7 @@ void finish() {
     const bool recorded = s.job == Job::record;
     if (recorded) {
         end_of_threads(*s.writer);
+        s.writer->put(Column::order, s.order);
         s.writer->close();
         if (!s.writer->failure().empty())
             say(fmt::format("the record is of no use behind this point: {}", s.writer->failure()));

@@ -9,6 +9,7 @@ using namespace cairn::mpi;  // of the names in the generated lines
 
 // The only one that is followed and isn't an int.
 WRAPPER double MPI_Wtime() {
+    if (inside == 0) asked_for_time = true;
     if (!live || inside != 0 || !session->clock) [[likely]]
         return real_wtime();
     return on_Wtime();

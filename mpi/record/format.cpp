@@ -18,7 +18,7 @@ const char* name(Column column) {
     static constexpr const char* names[] = {"position", "source", "tag",        "probe source", "probe tag",
                                             "falses",   "index",  "hits",       "call",         "new call",
                                             "new site", "module", "cancelled",  "notes",        "content",
-                                            "turn",     "run",    "new thread", "clock"};
+                                            "turn",     "run",    "new thread", "order",        "clock"};
     static_assert(sizeof names / sizeof *names == columns);
     return names[static_cast<std::size_t>(column)];
 }

@@ -13,7 +13,7 @@ namespace cairn::mpi {
 
 inline constexpr std::uint64_t record_magic = 0x524d4e5249414321;  // "!CAIRNMR"
 inline constexpr std::uint64_t tail_magic = 0x544d4e5249414321;
-inline constexpr std::uint32_t record_version = 5;
+inline constexpr std::uint32_t record_version = 6;
 inline constexpr std::uint32_t block_magic = 0x424d5243;  // "CRMB"
 
 // Each column is a row of numbers (LEB128) or bytes that is written and read on its own, in the order of the
@@ -39,6 +39,7 @@ enum class Column : std::uint8_t {
     turn,        // of several threads: which makes the next steps (threads.h), by number from 1, ...
     run,         // ... and how many, when they are over
     new_thread,  // of each number, when it is first used: how its thread was born
+    order,       // at the program's end: the hash of the order of its events
     clock,       // with --clock: MPI_Wtime, the bits of each number as the difference to the last
     count_
 };

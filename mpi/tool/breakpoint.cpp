@@ -11,7 +11,9 @@
 #include "causality/trace_reader.h"
 #include "common/json_text.h"
 #include "mpi/record/reader.h"
+#include "mpi/record/standing.h"
 #include "mpi/tool/launch.h"
+#include "mpi/tool/spot.h"
 
 namespace cairn::mpi::tool {
 namespace {
@@ -56,56 +58,16 @@ using causality::Computation;
 using causality::Cut;
 using causality::Index;
 
-// Which call --at means.
-struct Spot {
-    std::uint64_t event = 0;  // by its number; else by place:
-    std::string function, file;
-    std::uint64_t line = 0, count = 1;
-    bool counted = false;
-    [[nodiscard]] bool is_at(const causality::Place& where) const {
-        if (!file.empty()) return where.file == file && where.line == line;
-        return where.function == function || where.call == function;
-    }
-};
-
-Result<Spot> read_spot(const std::string& at) {
-    Spot spot;
-    const auto number = [](const std::string& text, std::uint64_t& into) {
-        if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos) return false;
-        into = std::strtoull(text.c_str(), nullptr, 10);
-        return true;
-    };
-    if (number(at, spot.event)) return spot;
-    // FUNCTION, FUNCTION:COUNT, FILE:LINE, FILE:LINE:COUNT: names of files have a dot.
-    const std::size_t colon = at.find(':');
-    const std::string first = at.substr(0, colon),
-                      rest = colon == std::string::npos ? "" : at.substr(colon + 1);
-    bool good = !first.empty();
-    if (first.find('.') == std::string::npos) {
-        spot.function = first;
-        if (!rest.empty()) good = good && (spot.counted = number(rest, spot.count));
-    } else {
-        const std::size_t second = rest.find(':');
-        spot.file = first;
-        good = number(rest.substr(0, second), spot.line);
-        if (second != std::string::npos)
-            good = good && (spot.counted = number(rest.substr(second + 1), spot.count));
-    }
-    if (!good || spot.count == 0)
-        return fail_code(ExitCode::usage, "--at {}: EVENT, FILE:LINE[:COUNT] or FUNCTION[:COUNT]", at);
-    return spot;
-}
-
 // The last event of that call; without a count the first behind `passed` of this process's events.
 Result<Index> find(const Computation& c, Process rank, const std::string& at, causality::Position passed) {
-    const auto spot = read_spot(at);
+    const auto spot = read_spot(at, c, rank);
     if (!spot) return std::unexpected(spot.error());
     std::uint64_t calls = 0, seen = 0;
     for (causality::Position i = 0; i < c.size(rank); ++i) {
         const Index index = c.first(rank) + i;
         if (c.event(index).has(causality::Flag::joined)) continue;
         ++calls;
-        if (spot->event != 0 ? calls != spot->event : !spot->is_at(c.place(index))) continue;
+        if (spot->event != 0 ? calls != spot->event : !spot->places.contains(c.event(index).place)) continue;
         ++seen;
         if (spot->event == 0 && (spot->counted ? seen < spot->count : i < passed)) continue;
         Index last = index;
@@ -206,30 +168,6 @@ Result<> remember(const Options& options) {
     return {};
 }
 
-struct Standing {
-    std::uint64_t pid = 0, event = 0, position = 0, inside = 0, stop = 0;
-    bool there = false;  // the process lives
-    std::vector<std::string> stack;
-};
-
-Standing standing(const std::string& folder, int rank) {
-    Standing state;
-    std::ifstream file(fmt::format("{}/stopped/state.{}", folder, rank));
-    for (std::string line; std::getline(file, line);) {
-        const std::size_t space = line.find(' ');
-        const std::string key = line.substr(0, space), value = line.substr(space + 1);
-        const std::uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
-        if (key == "frame") state.stack.push_back(value);
-        if (key == "pid") state.pid = number;
-        if (key == "event") state.event = number;
-        if (key == "position") state.position = number;
-        if (key == "inside") state.inside = number;
-        if (key == "stop") state.stop = number;
-    }
-    state.there = state.pid != 0 && ::access(fmt::format("/proc/{}", state.pid).c_str(), F_OK) == 0;
-    return state;
-}
-
 }  // namespace
 
 Result<> break_at(const Options& options) {
@@ -256,6 +194,31 @@ Result<> break_at(const Options& options) {
                 .command = options.command});
 }
 
+namespace {
+
+// Until all have come to the next breakpoint, or one of them has ended.
+Result<> wait_until_all_stand(const Options& options, int ranks, std::uint64_t stop) {
+    std::vector<std::uint64_t> pids;
+    for (int rank = 0; rank < ranks; ++rank) pids.push_back(standing(options.folder, rank).pid);
+    for (;;) {
+        int there = 0;
+        for (int rank = 0; rank < ranks; ++rank) {
+            const Standing state = standing(options.folder, rank);
+            auto& pid = pids[static_cast<std::size_t>(rank)];
+            if (state.pid != 0) pid = state.pid;
+            if (state.there && state.stop >= stop) ++there;
+            if (pid != 0 && ::access(fmt::format("/proc/{}", pid).c_str(), F_OK) != 0)
+                return fail_code(ExitCode::refused,
+                                 "rank {} has ended before all stood at the next breakpoint", rank);
+        }
+        if (there == ranks) return where(options);
+        const timespec moment{.tv_sec = 0, .tv_nsec = 20'000'000};
+        ::nanosleep(&moment, nullptr);
+    }
+}
+
+}  // namespace
+
 Result<> go_on(const Options& options) {
     const auto record = TRY(RecordReader::open(options.folder, 0));
     const int ranks = record->identity().size;
@@ -277,9 +240,6 @@ Result<> go_on(const Options& options) {
         if (!std::getline(file, rank) || !std::getline(file, at.at))
             return fail("{} can't be read: say --rank and --at", last_path(options.folder));
         at.rank = std::atoi(rank.c_str());
-        // Its next pass, whichever it was.
-        if (const auto spot = read_spot(at.at); spot && spot->event == 0 && spot->counted)
-            at.at = at.at.substr(0, at.at.rfind(':'));
     }
     if (at.rank >= ranks)
         return fail_code(ExitCode::usage, "--rank {}: the ranks are 0 to {}", at.rank, ranks - 1);
@@ -292,6 +252,10 @@ Result<> go_on(const Options& options) {
     };
     if (options.end) return to_the_end();
     const auto c = TRY(load(options.folder, ranks));
+    if (options.at.empty())
+        // Its next pass, whichever it was.
+        if (const auto spot = read_spot(at.at, c, static_cast<Process>(at.rank)); spot && spot->counted)
+            at.at = spot->name;
     const auto process = static_cast<Process>(at.rank);
     const auto event = TRY(find(c, process, at.at, now[process]));
     if (c.id(event).position < now[process])
@@ -300,14 +264,14 @@ Result<> go_on(const Options& options) {
     const causality::ClockTable clocks(c);
     // Joined with where they stand: a state that is consistent, too.
     const Cut cut = with_probes(c, clocks, causality::join(now, earliest_after(c, clocks, event)));
-    return write_whole(next, stops_of(c, cut) + "\n");
+    CHECK_OK(write_whole(next, stops_of(c, cut) + "\n"));
+    return options.no_wait ? Result<>() : wait_until_all_stand(options, ranks, stop + 1);
 }
 
 Result<> where(const Options& options) {
     const auto record = TRY(RecordReader::open(options.folder, 0));
     const int ranks = record->identity().size;
     nlohmann::json out = nlohmann::json::array();
-    std::string text;
     int standing_there = 0;
     for (int rank = 0; rank < ranks; ++rank) {
         const Standing state = standing(options.folder, rank);
@@ -318,15 +282,9 @@ Result<> where(const Options& options) {
                                {"position", state.position},
                                {"inside", state.inside},
                                {"stop", state.stop}});
-        if (!state.there) {
-            text += fmt::format("rank {}: not stopped\n", rank);
-            continue;
-        }
-        ++standing_there;
-        text += fmt::format("rank {}: event {}{}, gdb -p {}\n", rank, state.event,
-                            state.inside != 0 ? " (in the call)" : "", state.pid);
-        for (const std::string& frame : state.stack) text += fmt::format("  {}\n", frame);
+        standing_there += state.there ? 1 : 0;
     }
+    const std::string text = where_all_stand(options.folder, ranks);
     fmt::print("{}", options.json ? json_text(out) + "\n" : printable_lines(text));
     if (standing_there < ranks)
         return fail_code(ExitCode::refused, "{} of {} ranks stand at the breakpoint", standing_there, ranks);

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/human.h"
 #include "common/json_text.h"
 #include "common/verb_options.h"
 #include "mpi/record/heard.h"
+#include "mpi/record/predictor.h"
 #include "mpi/record/reader.h"
 #include "mpi/tool/breakpoint.h"
 #include "mpi/tool/launch.h"
@@ -18,17 +21,54 @@ namespace cairn::mpi::tool {
 namespace {
 
 // Each process of the job comes by here; the first makes the folder.
-Result<> make_folder(const std::string& folder, const char* what = "record") {
-    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return fail_errno("making {}", folder);
+Result<> make_folder(const std::string& folder, const char* what = "record", bool forced = false) {
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    if (failed) return fail("making {}: {}", folder, failed.message());
+    // Each process has removed its own part.
+    if (forced) return {};
     const std::string first = std::string(what) == "record" ? record_path(folder, 0) : folder + "/trace.0";
     if (::access(first.c_str(), F_OK) == 0)
-        return fail_code(ExitCode::refused, "{} has a {} already: give another folder, or remove it", folder,
-                         what);
+        return fail_code(ExitCode::refused, "{} has a {} already: give another folder, or {}", folder, what,
+                         std::string(what) == "record" ? "--force to do without it" : "remove it");
+    return {};
+}
+
+// The number that mpiexec has given this process, or of how many; -1 if it isn't started by one.
+long given_by_mpiexec(const char* mpich, const char* openmpi) {
+    for (const char* name : {mpich, openmpi})
+        if (const char* value = std::getenv(name); value != nullptr) return std::strtol(value, nullptr, 10);
+    return -1;
+}
+
+// A record that is there goes, with its traces and breakpoints. Around mpiexec all of it; as one process of a
+// job its own part, since others may have begun theirs, and the first of them what a larger job has left.
+Result<> remove_record(const std::string& folder) {
+    const long rank = given_by_mpiexec("PMI_RANK", "OMPI_COMM_WORLD_RANK");
+    const long size = given_by_mpiexec("PMI_SIZE", "OMPI_COMM_WORLD_SIZE");
+    std::error_code failed;
+    if (!std::filesystem::is_directory(folder, failed)) return {};
+    for (const auto& each : std::filesystem::directory_iterator(folder, failed)) {
+        const std::string name = each.path().filename().string();
+        const std::size_t dot = name.find('.');
+        const std::string kind = name.substr(0, dot),
+                          number = dot == std::string::npos ? "" : name.substr(dot + 1);
+        const bool ours = kind == "rank" || kind == "tail" || kind == "trace";
+        if (ours && !number.empty() && number.find_first_not_of("0123456789") == std::string::npos) {
+            const long whose = std::strtol(number.c_str(), nullptr, 10);
+            if (rank >= 0 && whose != rank && !(rank == 0 && size > 0 && whose >= size)) continue;
+            std::filesystem::remove(each.path(), failed);
+        } else if (name == "stopped" && rank <= 0) {
+            std::filesystem::remove_all(each.path(), failed);
+        }
+        if (failed) return fail("removing {}: {}", each.path().string(), failed.message());
+    }
     return {};
 }
 
 Result<> record(const Options& options) {
-    CHECK_OK(make_folder(options.folder));
+    if (options.force) CHECK_OK(remove_record(options.folder));
+    CHECK_OK(make_folder(options.folder, "record", options.force));
     return run({.job = "record",
                 .folder = options.folder,
                 .mpi = options.mpi,
@@ -103,7 +143,9 @@ Result<> check(const Options& options) {
                           {"program", identity.program}, {"arguments", identity.arguments},
                           {"build", identity.build},     {"contents", identity.contents},
                           {"clock", identity.clock}};
-    std::uint64_t events = 0, bytes = 0;
+    std::uint64_t events = 0, bytes = 0, order = 0;
+    bool whole = true;
+    std::string breaks_off;
     std::uint64_t by_column[columns] = {};
     std::vector<std::string> remarks;
     for (int rank = 0; rank < identity.size; ++rank) {
@@ -112,6 +154,14 @@ Result<> check(const Options& options) {
             return fail_code(ExitCode::damaged, "{} is of another record than {}",
                              record_path(options.folder, rank), record_path(options.folder, 0));
         events += reader->begun();
+        // As the program has printed it.
+        const auto its_order = reader->closed() ? reader->next(Column::order) : std::nullopt;
+        order = mix(order, its_order.value_or(0));
+        if (!reader->closed()) {
+            whole = false;
+            breaks_off +=
+                fmt::format("{}rank {}'s at event {}", breaks_off.empty() ? "" : ", ", rank, reader->begun());
+        }
         bytes += reader->file_bytes();
         for (std::size_t i = 0; i < columns; ++i)
             by_column[i] += reader->packed_bytes(static_cast<Column>(i));
@@ -123,6 +173,8 @@ Result<> check(const Options& options) {
     out["events"] = events;
     out["bytes"] = bytes;
     out["remarks"] = remarks;
+    out["whole"] = whole;
+    if (whole) out["order"] = fmt::format("{:016x}", order);
     for (std::size_t i = 0; i < columns; ++i) out["columns"][name(static_cast<Column>(i))] = by_column[i];
     if (options.json) {
         fmt::print("{}\n", json_text(out));
@@ -130,6 +182,10 @@ Result<> check(const Options& options) {
     }
     fmt::print("{} ranks of {} ({}): {} events, {} bytes\n  {}\n", identity.size, printable(identity.program),
                identity.mpi, events, bytes, identity.arguments);
+    if (whole)
+        fmt::print("  whole: each rank came to its end; order {:016x}\n", order);
+    else
+        fmt::print("  not whole, it breaks off: {}\n", breaks_off);
     for (std::size_t i = 0; i < columns; ++i)
         if (by_column[i] > 0)
             fmt::print("  {:<13}{:>10} bytes\n", name(static_cast<Column>(i)), by_column[i]);
@@ -163,8 +219,11 @@ int main(int argc, char** argv) {
         const auto done =
             cairn::mpi::tool::run_verb(std::span<char* const>(argv + 1, argc > 1 ? argv + argc : argv + 1));
         if (done) return 0;
-        fmt::print(stderr, "cairn mpi: {}\n", cairn::printable_lines(done.error().what));
-        cairn::mpi::wait_until_heard_of_first();
+        if (cairn::mpi::is_first_to_say(done.error().what)) {
+            fmt::print(stderr, "cairn mpi: {}\n", cairn::printable_lines(done.error().what));
+            cairn::mpi::wait_until_heard();
+        }
+        cairn::mpi::stay_for_the_others();
         return static_cast<int>(done.error().code);
     } catch (const std::exception& problem) {
         fmt::print(stderr, "cairn mpi: {}\n", cairn::printable_lines(problem.what()));

@@ -20,8 +20,8 @@ struct Verb {
 };
 
 constexpr Verb verbs[] = {
-    {"record", "record --out DIR [--contents] [--clock] [--mpi M] PROGRAM [ARGUMENT...]",
-     "run a program of an MPI job and write down what could have happened otherwise", false, true, "ockm"},
+    {"record", "record --out DIR [--force] [--contents] [--clock] [--mpi M] PROGRAM [ARGUMENT...]",
+     "run a program of an MPI job and write down what could have happened otherwise", false, true, "ofckm"},
     {"replay", "replay [--wait] [--trace OUT] [--rank R [--gdb]] [--mpi M] DIR PROGRAM [ARGUMENT...]",
      "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wtrgm"},
     {"trace", "trace --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
@@ -29,9 +29,10 @@ constexpr Verb verbs[] = {
     {"break", "break --rank R --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] DIR PROGRAM [ARGUMENT...]",
      "run it again until all stand at the earliest state consistent with that event of rank R", true, true,
      "Ram"},
-    {"continue", "continue [[--rank R] --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] | --end] DIR",
+    {"continue",
+     "continue [[--rank R] --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] | --end] [--no-wait] DIR",
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
-     "Rae"},
+     "RaeN"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -57,6 +58,13 @@ po::options_description known_options(const Verb& verb, Options& into) {
                 add("clock,k", po::bool_switch(&into.clock),
                     "write down what MPI_Wtime says, for programs that go by it");
                 break;
+            case 'f':
+                add("force,f", po::bool_switch(&into.force), "a record that is in DIR goes");
+                break;
+            case 'N':
+                add("no-wait,n", po::bool_switch(&into.no_wait),
+                    "come back at once, not when all stand again");
+                break;
             case 'm':
                 add("mpi,m", po::value(&into.mpi), "mpich or openmpi, where it can't be found out");
                 break;
@@ -75,9 +83,9 @@ po::options_description known_options(const Verb& verb, Options& into) {
                 break;
             case 'a':
                 add("at,a", po::value(&into.at),
-                    "a call by its number, from 1, or by where it is in the source, or by what is called; "
-                    "the "
-                    "COUNT-th there");
+                    "a call by its number, from 1, or by where it is in the source, or by what is called, as "
+                    "`where` "
+                    "prints it or without namespace and template arguments; the COUNT-th there");
                 break;
             case 'A':
                 add("at,a", po::value(&into.at),

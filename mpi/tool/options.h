@@ -24,6 +24,8 @@ struct Options {
     bool gdb = false;
     bool before = false;     // check-places: before the call, not behind it
     unsigned patience = 10;  // seconds
+    bool no_wait = false;    // continue: don't wait until all stand again
+    bool force = false;      // record: in place of the record that is there
     bool end = false;        // continue: to the end of the program
 };
 

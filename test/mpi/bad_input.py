@@ -2,7 +2,7 @@
 import os
 import shutil
 
-from cairn_test.mpi_job import expect
+from cairn_test.mpi_job import expect, order
 
 
 def test(job, given):
@@ -69,4 +69,21 @@ def test(job, given):
     out, err = job.run([*job.mpiexec(3), job.cairn, "mpi", "replay", "killed", job.program("crash")], code=None)
     expect("the program was killed at event" in err, err)
     expect("crash: here" in out, f"the replay doesn't come to the crash:\n{out}\n{err}")
-    job.run([job.cairn, "mpi", "check", "killed"])
+    told, _ = job.run([job.cairn, "mpi", "check", "killed"])
+    expect("not whole, it breaks off: rank" in told, told)
+
+    # A record that is there stays, and that is said once; --force does without it, in a folder that was made with those above it.
+    _, err = job.run([*job.mpiexec(3), job.cairn, "mpi", "record", "--out", "far/below/it", job.program("farm"), "5", "10"])
+    told, _ = job.run([job.cairn, "mpi", "check", "far/below/it"])
+    expect(f"whole: each rank came to its end; order {order(err)}" in told, f"{told}\n{err}")
+    _, again = job.run([*job.mpiexec(3), job.cairn, "mpi", "record", "--out", "far/below/it", job.program("farm"), "5", "10"], code=None)
+    expect(again.count("has a record already") == 1, again)
+    _, err = job.run([*job.mpiexec(2), job.cairn, "mpi", "record", "--force", "--out", "far/below/it", job.program("farm"), "5", "10"])
+    told, _ = job.run([job.cairn, "mpi", "check", "far/below/it"])
+    expect(f"order {order(err)}" in told and "2 ranks of" in told, f"{told}\n{err}")
+    expect(not os.path.exists(f"{job.folder}/far/below/it/rank.2"), "a rank of the record before is left")
+
+    # Who departs because of what the clock says is told how to record it.
+    job.record(4, "by_clock", [job.program("clock")])
+    _, err = job.replay(4, "by_clock", [job.program("clock")], code=None)
+    expect("departs from its record" in err and "record it with --clock" in err, err)

@@ -174,7 +174,9 @@ def going_on(job):
         expect(command == f"gdb -p {state[0]['pid']}", text)
         told = subprocess.run([*command.split(), "-batch", "-ex", "backtrace"], text=True, capture_output=True, check=False).stdout
         expect("in master (" in told and "farm.c:" in told, f"{command}: {told}")
-        job.run([job.cairn, "mpi", "continue", "farm"])
+        expect("all stand at the breakpoint" in stopped.told() and "rank 2: event" in stopped.told(), stopped.told())
+        told, _ = job.run([job.cairn, "mpi", "continue", "farm"])
+        expect(all(f"rank {rank}: event" in told for rank in range(RANKS)), f"continue came back before all stood:\n{told}")
         now = [each["position"] for each in stopped.state(2)]
         expect(now == earliest(causes, 0, now[0] - 1) and now[0] == state[0]["position"] + 1, f"{state}, then {now}")
         at = next(i for i, event in enumerate(events[1]) if event.get("call") == "MPI_Finalize")
@@ -190,6 +192,9 @@ def going_on(job):
     expect("doesn't stand at the breakpoint" in err, err)
     _, err = job.run([job.cairn, "mpi", "break", "--rank", "0", "--at", "nowhere.c:1", "farm", job.program("farm")], code=3)
     expect("rank 0 has no event nowhere.c:1" in err, err)
+    # Not by a name that is nearly right, which is said once and not by each rank.
+    _, err = job.run([*job.mpiexec(RANKS), job.cairn, "mpi", "break", "--rank", "0", "--at", "mastre:3", "farm", job.program("farm")], code=None)
+    expect(err.count("did you mean master") == 1, err)
     # By what is called.
     with Stopped(job, "farm", farm, RANKS, 1, "MPI_Send:1") as stopped:
         sent = next(i for i, event in enumerate(events[1]) if event.get("call") == "MPI_Send")
