@@ -101,11 +101,11 @@ _cairn() {
     mpi)
         options='--help'
         case ${COMP_WORDS[2]} in
-        record) options+=' --out --contents --clock --mpi' ;;
+        record) options+=' --out --force --contents --clock --mpi' ;;
         replay) options+=' --wait --trace --rank --gdb --mpi' ;;
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;
-        continue) options+=' --rank --at --end' ;;
+        continue) options+=' --rank --at --end --no-wait' ;;
         where | check) options+=' --json' ;;
         check-places) options+=' --out --at --before --wait --mpi' ;;
         pass) options+=' --mpi' ;;
