@@ -259,6 +259,29 @@ int judge(const char* name, const Found& found) {
     return exit_ok;
 }
 
+bool is_cairn_mpi(const Found& found, const Options& options) {
+    return found.check.kind == ProgramKind::own_tool && options.program.size() > 2 &&
+           std::strcmp(options.program[1], "mpi") == 0;
+}
+
+// `cairn launch ... cairn mpi ... PROGRAM`: cairn's own command is never part of a session, but it becomes
+// the program. So it goes first, and launches what it would have become (mpi/tool/launch.cpp).
+int go_behind_mpi(const Found& found, char** argv, std::vector<char*>& program) {
+    std::string words;
+    for (char** word = argv; *word != nullptr && *word != program[0]; ++word) {
+        if (std::strchr(*word, '\n') != nullptr) {
+            complain(
+                "launch: an option with an end of line in it can't be given to what `cairn mpi` launches");
+            return exit_usage;
+        }
+        words += std::string(*word) + '\n';
+    }
+    ::setenv("CAIRN_MPI_LAUNCH", (found.path + "\n" + words).c_str(), 1);
+    ::execv(found.path.c_str(), program.data());
+    complain(found.path + ": " + std::strerror(errno));
+    return exit_not_executable;
+}
+
 // Returns an exit code, as shells do.
 int become(const Found& found, std::vector<char*>& argv) {
     const char* path = found.path.c_str();
@@ -333,6 +356,8 @@ int launch(int argc, char** argv) {
                  problem);
         return exit_usage;
     }
+    const Found found = find_program(options.program[0]);
+    if (is_cairn_mpi(found, options)) return go_behind_mpi(found, argv, options.program);
     leave_first_process();
     // For the coordinator that may have to be started, and for what the program launches.
     if (!options.coordinator.empty()) ::setenv("CAIRN_COORDINATOR", options.coordinator.c_str(), 1);
@@ -345,7 +370,6 @@ int launch(int argc, char** argv) {
         ::setenv("CAIRN_KEY_FILE", path, 1);
     }
     options.wishes.coordinator = options.coordinator;
-    const Found found = find_program(options.program[0]);
     if (const int code = judge(options.program[0], found); code != exit_ok) return code;
     const std::string library = own_library();
     if (library.empty()) {

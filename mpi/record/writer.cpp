@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -53,15 +55,21 @@ Result<std::unique_ptr<RecordWriter>> RecordWriter::create(const std::string& fo
     }
     void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tail.get(), 0);
     if (mapped == MAP_FAILED) return fail_errno("mapping {}", writer->tail_path_);
-    writer->tail_ = static_cast<TailHeader*>(mapped);
+    void* own = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED) {
+        ::munmap(mapped, bytes);
+        return fail_errno("memory for {}", writer->tail_path_);
+    }
+    writer->tail_ = static_cast<TailHeader*>(own);
+    writer->mapped_ = reinterpret_cast<std::uintptr_t>(mapped) - reinterpret_cast<std::uintptr_t>(own);
     writer->tail_bytes_ = bytes;
-    auto* at = static_cast<std::uint8_t*>(mapped) + tail_header_room;
+    auto* at = static_cast<std::uint8_t*>(own) + tail_header_room;
     for (std::size_t i = 0; i < columns; ++i) {
         const std::uint32_t size = room_of(static_cast<Column>(i), identity.contents);
         writer->rooms_[i] = {at, size};
         at += size;
     }
-    writer->tail_->job = identity.job;
+    writer->set(writer->tail_->job, identity.job);
     const std::string header = encode_header(identity);
     if (auto done =
             write_all(writer->fd_.get(), reinterpret_cast<const std::uint8_t*>(header.data()), header.size());
@@ -72,32 +80,41 @@ Result<std::unique_ptr<RecordWriter>> RecordWriter::create(const std::string& fo
     }
     writer->bytes_ = header.size();
     std::atomic_signal_fence(std::memory_order_release);
-    writer->tail_->magic = tail_magic;
+    writer->set(writer->tail_->magic, tail_magic);
     return writer;
 }
 
 RecordWriter::~RecordWriter() {
-    if (tail_ != nullptr) ::munmap(tail_, tail_bytes_);
+    if (tail_ == nullptr) return;
+    unmap();
+    ::munmap(tail_, tail_bytes_);
+}
+
+void RecordWriter::unmap() {
+    if (mapped_ != 0) ::munmap(&in_file(*tail_), tail_bytes_);
+    mapped_ = 0;
+}
+
+void RecordWriter::go_back() {
+    if (mapped_ == 0) return;
+    // In this order: a reader leaves a tail that doesn't fit the blocks.
+    static_cast<void>(!::ftruncate(fd_.get(), static_cast<off_t>(bytes_)));
+    std::memcpy(&in_file(*tail_), tail_, tail_bytes_);
 }
 
 void RecordWriter::forget() {
     if (tail_ == nullptr) return;
-    // A private copy in its place: the child may still go through code that counts.
-    ::mmap(tail_, tail_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    // The child may still go through code that counts: in its own memory.
+    unmap();
     failure_ = "a child of the recorded process";
     fd_.reset();
 }
 
 void RecordWriter::give_up(std::string why) {
     failure_ = std::move(why);
-    tail_->stopped = 1;
+    set(tail_->stopped, std::uint32_t{1});
     // What was put so far stays in the tail for its reader; what comes goes nowhere.
-    void* copy = ::mmap(nullptr, tail_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (copy == MAP_FAILED) ::abort();
-    const std::ptrdiff_t by = static_cast<std::uint8_t*>(copy) - reinterpret_cast<std::uint8_t*>(tail_);
-    for (Room& room : rooms_) room.begin += by;
-    ::munmap(tail_, tail_bytes_);
-    tail_ = static_cast<TailHeader*>(copy);
+    unmap();
 }
 
 void RecordWriter::put_bytes(Column column, const void* data, std::size_t size) {
@@ -107,9 +124,11 @@ void RecordWriter::put_bytes(Column column, const void* data, std::size_t size) 
     while (size > 0) {
         if (rooms_[i].size == tail_->used[i]) flush();
         const std::size_t part = std::min<std::size_t>(size, rooms_[i].size - tail_->used[i]);
-        std::memcpy(rooms_[i].begin + tail_->used[i], from, part);
+        std::uint8_t* into = rooms_[i].begin + tail_->used[i];
+        std::memcpy(into, from, part);
+        if (mapped_ != 0) std::memcpy(&in_file(*into), from, part);
         std::atomic_signal_fence(std::memory_order_release);
-        tail_->used[i] += static_cast<std::uint32_t>(part);
+        set(tail_->used[i], tail_->used[i] + static_cast<std::uint32_t>(part));
         from += part;
         size -= part;
     }
@@ -117,7 +136,7 @@ void RecordWriter::put_bytes(Column column, const void* data, std::size_t size) 
 
 void RecordWriter::flush(std::uint32_t flags) {
     if (!failure_.empty()) {
-        for (auto& used : tail_->used) used = 0;
+        for (auto& used : tail_->used) set(used, std::uint32_t{0});
         return;
     }
     packed_.resize(sizeof(BlockHeader));
@@ -146,18 +165,22 @@ void RecordWriter::flush(std::uint32_t flags) {
     header.payload_checksum = hash_of(packed_.data() + sizeof header, header.bytes);
     header.checksum = hash_of(&header, sizeof header - sizeof header.checksum);
     std::memcpy(packed_.data(), &header, sizeof header);
+    // Restarted behind the end of the program, whose tail is made again as it was.
+    struct stat file {};
+    if (::fstat(fd_.get(), &file) == 0 && file.st_size > static_cast<off_t>(bytes_))
+        static_cast<void>(!::ftruncate(fd_.get(), static_cast<off_t>(bytes_)));
     if (auto done = write_all(fd_.get(), packed_.data(), packed_.size()); !done) {
         give_up(path_ + ": " + done.error().what);
-        for (auto& used : tail_->used) used = 0;
+        for (auto& used : tail_->used) set(used, std::uint32_t{0});
         return;
     }
     ++blocks_;
     bytes_ += packed_.size();
     // Killed before the last store: the reader sees that there is a block more than the tail knows of, and
     // leaves the tail.
-    for (auto& used : tail_->used) used = 0;
+    for (auto& used : tail_->used) set(used, std::uint32_t{0});
     std::atomic_signal_fence(std::memory_order_release);
-    tail_->generation = blocks_;
+    set(tail_->generation, blocks_);
 }
 
 void RecordWriter::close() {

@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "common/layout.h"
@@ -52,7 +53,39 @@ std::string linked_with(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> find_mpi(const std::vector<std::string>& command) {
+namespace {
+
+// `cairn launch` went behind us: it launches what we become (cli/launch.cpp).
+void put_launch_first(std::vector<std::string>& command) {
+    const char* words = std::getenv("CAIRN_MPI_LAUNCH");
+    if (words == nullptr) return;
+    std::vector<std::string> first;
+    for (std::string_view rest = words; !rest.empty();) {
+        const std::size_t end = rest.find('\n');
+        first.emplace_back(rest.substr(0, end));
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+    ::unsetenv("CAIRN_MPI_LAUNCH");
+    command.insert(command.begin(), first.begin(), first.end());
+}
+
+}  // namespace
+
+Result<std::string> find_mpi(const std::vector<std::string>& given) {
+    // What `cairn launch` is to start: the first word that says which MPI it is of.
+    std::vector<std::string> command = given;
+    if (base_name(command[0]) == "cairn")
+        for (std::size_t i = 2; i < given.size(); ++i) {
+            const std::string path = which(given[i]), name = base_name(path);
+            std::error_code ignored;
+            if (!std::filesystem::is_regular_file(path, ignored)) continue;
+            if (name.find("hydra") == std::string::npos && name.find("mpich") == std::string::npos &&
+                name.find("orterun") == std::string::npos && name.find("openmpi") == std::string::npos &&
+                linked_with(path).empty())
+                continue;
+            command = {given[i]};
+            break;
+        }
     const auto set = [](const char* name) { return std::getenv(name) != nullptr; };
     if (set("OMPI_COMM_WORLD_RANK")) return "openmpi";
     if (set("PMI_RANK") || set("PMI_FD")) return "mpich";
@@ -68,6 +101,7 @@ Result<std::string> find_mpi(const std::vector<std::string>& command) {
 }
 
 Result<> run(Launch launch) {
+    put_launch_first(launch.command);
     if (launch.mpi.empty()) {
         auto found = TRY(find_mpi(launch.command));
         launch.mpi = found;
