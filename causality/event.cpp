@@ -29,9 +29,12 @@ std::string describe(const Place& place) {
 
 std::string describe(const Event& event) {
     std::string text = name(event.kind);
-    if (event.kind == Kind::send) text += fmt::format(" to {}", event.peer);
-    if (event.kind == Kind::receive ||
-        (event.peer != none && (event.kind == Kind::internal || event.kind == Kind::post)))
+    if (event.kind == Kind::send)
+        text += event.peer != none ? fmt::format(" to {}", event.peer) : " to nobody (its `to` is missing)";
+    if (event.kind == Kind::receive && event.peer == none) {
+        text += " from nobody (its `from` is missing)";
+    } else if (event.kind == Kind::receive ||
+               (event.peer != none && (event.kind == Kind::internal || event.kind == Kind::post)))
         text += fmt::format(" from {}", event.peer);
     if (event.kind == Kind::collective) text += fmt::format(" {}", name(event.shape));
     if (event.peer != none && event.kind == Kind::collective) text += fmt::format(" {}", event.peer);

@@ -1,6 +1,7 @@
 #include "causality/open_trace.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "causality/trace_json.h"
@@ -46,8 +47,20 @@ Result<std::unique_ptr<TraceSource>> open_trace(std::span<const std::string> pat
     if (paths.size() != 1)
         return fail_code(ExitCode::usage,
                          "{} is no binary trace; only those may be spread over several files", paths[0]);
-    const auto text = TRY(read_all(paths[0], SIZE_MAX / 2));
-    auto trace = TRY(parse_trace_lines(text, paths[0]));
+    const File owned(paths[0] == "-" ? nullptr : std::fopen(paths[0].c_str(), "rbe"));
+    std::FILE* file = paths[0] == "-" ? stdin : owned.get();
+    if (file == nullptr) return fail_errno("opening the trace {}", paths[0]);
+    // A line at a time: the text takes many times the memory of what it says.
+    TraceLines lines(paths[0]);
+    char* line = nullptr;
+    std::size_t room = 0;
+    Result<> added;
+    for (ssize_t size = 0; added && (size = ::getline(&line, &room, file)) >= 0;)
+        added = lines.add({line, static_cast<std::size_t>(size)});
+    std::free(line);
+    if (!added) return std::unexpected(added.error());
+    if (std::ferror(file) != 0) return fail_errno("reading the trace {}", paths[0]);
+    auto trace = TRY(lines.finish());
     return trace;
 }
 

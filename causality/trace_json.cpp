@@ -51,7 +51,7 @@ class Members {
     const json* member(const char* key) {
         const auto found = object_.find(key);
         if (found == object_.end()) return nullptr;
-        taken_.insert(key);
+        taken_.emplace_back(key);
         return &*found;
     }
     [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
@@ -63,14 +63,14 @@ class Members {
         if (!problem_.empty()) return problem_;
         // By its name only: what it holds may be nested as deep as somebody likes.
         for (const auto& [key, value] : object_.items())
-            if (!taken_.contains(key))
+            if (std::find(taken_.begin(), taken_.end(), key) == taken_.end())
                 return fmt::format("it has a member that doesn't belong there: \"{}\"", key);
         return {};
     }
 
   private:
     const json& object_;
-    std::set<std::string, std::less<>> taken_;
+    std::vector<std::string_view> taken_;  // literals, and few
     std::string problem_;
 };
 
@@ -223,49 +223,63 @@ std::string trace_line(const TraceLine& line) {
     return json_text(out);
 }
 
+Result<> TraceLines::add(std::string_view text) {
+    ++number_;
+    const auto refuse = [&](std::string_view why) {
+        return fail_code(ExitCode::damaged, "{}: line {}: {}", name_, number_, why);
+    };
+    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return {};
+    auto line = parse_trace_line(text);
+    if (!line) return refuse(line.error().what);
+    if ((line->what == TraceLine::What::header) != (trace_ == nullptr))
+        return refuse(trace_ == nullptr ? "the first line is {\"cairn-trace\": 1, \"processes\": N}"
+                                        : "a second header");
+    switch (line->what) {
+        case TraceLine::What::header:
+            trace_ = std::make_unique<MemoryTrace>(line->processes);
+            break;
+        case TraceLine::What::communicator:
+            if (!line->communicator.members.empty() &&
+                line->communicator.members.back() >= trace_->processes())
+                return refuse("a member is no process of the trace");
+            for (const Communicator& known : trace_->communicators())
+                if (known.id == line->communicator.id && known.members != line->communicator.members)
+                    return refuse("the communicator has other members than before");
+            trace_->communicator(std::move(line->communicator));
+            break;
+        case TraceLine::What::killed:
+        case TraceLine::What::event:
+            if (line->process >= trace_->processes()) return refuse("the trace has no such process");
+            if (line->what == TraceLine::What::killed) {
+                trace_->set_ended(line->process, false);
+                break;
+            }
+            line->event.place = place(line->place);
+            trace_->append(line->process, line->event);
+    }
+    return {};
+}
+
+std::uint32_t TraceLines::place(const Place& place) {
+    const auto [found, is_new] = places_.try_emplace(
+        fmt::format("{}\n{}\n{}\n{}", place.call, place.function, place.file, place.line), 0);
+    if (is_new) found->second = trace_->place(place);
+    return found->second;
+}
+
+Result<std::unique_ptr<MemoryTrace>> TraceLines::finish() {
+    if (trace_ == nullptr) return fail_code(ExitCode::damaged, "{}: an empty trace", name_);
+    return std::move(trace_);
+}
+
 Result<std::unique_ptr<MemoryTrace>> parse_trace_lines(std::string_view text, std::string_view name) {
-    std::unique_ptr<MemoryTrace> trace;
-    std::size_t number = 0;
+    TraceLines lines{std::string(name)};
     while (!text.empty()) {
         const std::size_t end = std::min(text.find('\n'), text.size());
-        const std::string_view each = text.substr(0, end);
+        CHECK_OK(lines.add(text.substr(0, end)));
         text.remove_prefix(std::min(end + 1, text.size()));
-        ++number;
-        const auto refuse = [&](std::string_view why) {
-            return fail_code(ExitCode::damaged, "{}: line {}: {}", name, number, why);
-        };
-        if (each.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-        auto line = parse_trace_line(each);
-        if (!line) return refuse(line.error().what);
-        if ((line->what == TraceLine::What::header) != (trace == nullptr))
-            return refuse(trace == nullptr ? "the first line is {\"cairn-trace\": 1, \"processes\": N}"
-                                           : "a second header");
-        switch (line->what) {
-            case TraceLine::What::header:
-                trace = std::make_unique<MemoryTrace>(line->processes);
-                continue;
-            case TraceLine::What::communicator:
-                if (!line->communicator.members.empty() &&
-                    line->communicator.members.back() >= trace->processes())
-                    return refuse("a member is no process of the trace");
-                for (const Communicator& known : trace->communicators())
-                    if (known.id == line->communicator.id && known.members != line->communicator.members)
-                        return refuse("the communicator has other members than before");
-                trace->communicator(std::move(line->communicator));
-                continue;
-            case TraceLine::What::killed:
-            case TraceLine::What::event:
-                if (line->process >= trace->processes()) return refuse("the trace has no such process");
-                if (line->what == TraceLine::What::killed) {
-                    trace->set_ended(line->process, false);
-                    continue;
-                }
-                line->event.place = trace->place(line->place);
-                trace->append(line->process, line->event);
-        }
     }
-    if (trace == nullptr) return fail_code(ExitCode::damaged, "{}: an empty trace", name);
-    return trace;
+    return lines.finish();
 }
 
 }  // namespace cairn::causality

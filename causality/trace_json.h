@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "causality/trace.h"
 
@@ -22,6 +23,23 @@ struct TraceLine {
 // Code damaged: what is wrong with this line.
 [[nodiscard]] Result<TraceLine> parse_trace_line(std::string_view line);
 [[nodiscard]] std::string trace_line(const TraceLine& line);
+
+// Lines into a trace, one after the other, with or without their ends.
+class TraceLines {
+  public:
+    // `name` is for messages, which say the line.
+    explicit TraceLines(std::string name) : name_(std::move(name)) {}
+    [[nodiscard]] Result<> add(std::string_view line);
+    [[nodiscard]] Result<std::unique_ptr<MemoryTrace>> finish();
+
+  private:
+    std::uint32_t place(const Place& place);
+
+    std::string name_;
+    std::unordered_map<std::string, std::uint32_t> places_;
+    std::size_t number_ = 0;
+    std::unique_ptr<MemoryTrace> trace_;
+};
 
 // `name` is for messages, which say the line.
 [[nodiscard]] Result<std::unique_ptr<MemoryTrace>> parse_trace_lines(std::string_view text,

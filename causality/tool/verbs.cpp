@@ -193,13 +193,16 @@ Result<> places(const Options& options) {
                                 seconds(line.mean_wait), cut_text(line.cut));
         }
         if (lines.empty()) text += "no line of the source where all processes stand at a place\n";
+        // Clocks count from anywhere; who reads it wants to know how long after the program's beginning.
+        std::int64_t begun = INT64_MAX;
+        for (Index e = 0; e < c.size(); ++e) begun = std::min(begun, c.event(e).time);
         for (const auto& each : all.best(options.most, static_cast<std::int64_t>(options.interval * 1e9))) {
             best.push_back(
                 {{"cut", each.cut}, {"time_ns", each.time}, {"wait_ns", each.wait}, {"events", each.events}});
-            text += fmt::format("at {}: wait {}, {}\n", seconds(each.time), seconds(each.wait),
-                                cut_text(each.cut));
+            text += fmt::format("{} after the first event: wait {}, {}\n", seconds(each.time - begun),
+                                seconds(each.wait), cut_text(each.cut));
         }
-        if (best.empty()) text += "no place but before and behind everything\n";
+        if (best.empty() && lines.empty()) text += "no place but before and behind everything\n";
         out = {{"lines", std::move(lines)},
                {"best", std::move(best)},
                {"first", timed(all.first())},

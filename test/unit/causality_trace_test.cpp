@@ -361,7 +361,7 @@ TEST(CausalityTrace, LinesThatAreWrongAreNamed) {
         {"{\"communicator\": 3, \"members\": [2]}", "a member is no process of the trace"},
         {"{\"cairn-trace\": 1, \"processes\": 2}", "t: line 2: a second header"},
         {"{\"p\": 0, \"e\": \"send\"}",
-         "process 0, event 0 (send to 4294967295): its peer is no process of the trace"},
+         "process 0, event 0 (send to nobody (its `to` is missing)): its peer is no process of the trace"},
         {"{\"p\": 0, \"e\": \"collective\"}", "have a shape"},
         {"{\"p\": 0, \"e\": \"post\"}", "it opens or closes a request and names none"},
         {"{\"p\": 0, \"e\": \"complete\", \"request\": 4}", "the request it closes is not open"},
