@@ -192,7 +192,10 @@ std::string process_details(const Checkpoint& checkpoint, const LoadedProcess& e
     }
     if (process.run == schema::Run::stopped) facts.row({"stopped", "by " + signal_name(process.stop_signal)});
     facts.row({"executable", path_of(checkpoint, each, process.executable)});
-    facts.row({"cwd", path_of(checkpoint, each, process.cwd)});
+    if (process.mounts)
+        facts.row({"cwd", printable(process.mounts->cwd) + " (in a mount namespace of its own)"});
+    else
+        facts.row({"cwd", path_of(checkpoint, each, process.cwd)});
     if (process.root >= 0) facts.row({"root", path_of(checkpoint, each, process.root)});
     facts.row({"ids", fmt::format("uid {} {} {} {}, gid {} {} {} {}, umask {:03o}", process.uids[0],
                                   process.uids[1], process.uids[2], process.uids[3], process.gids[0],

@@ -51,6 +51,8 @@
 // terminal is a file).
 // clang-format off
 #define CAIRN_KINDS(KIND)                                                                                              \
+    /* What is mounted in one of the group's own may be opened there. */                                               \
+    KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace), OPEN(Namespace, open_namespace))                 \
     KIND(Memory,       , OPEN_ALL(open_memories) SET_UP(seal_mapped_memory))                                           \
     KIND(File,         IS(is_file) DESCRIBE(describe_file) FINISH(finish_files), OPEN_ALL(open_files))                 \
     KIND(Pipe,         IS(is_pipe) DESCRIBE(describe_pipe) CONTENTS(capture_pipes), OPEN_ALL(open_pipes))              \
@@ -73,7 +75,6 @@
     KIND(Fanotify,     NAMED("fanotify") DESCRIBE(describe_fanotify), OPEN(Fanotify, open_fanotify) WATCH(mark_files)) \
     /* A queue shows itself as a file: describe_file() knows it. */                                                    \
     KIND(Mqueue,       DESCRIBE(describe_mqueue) CONTENTS(capture_mqueues), OPEN(Mqueue, open_mqueue))                 \
-    KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace), OPEN(Namespace, open_namespace))                 \
     KIND(Kmsg,         IS(is_kmsg) DESCRIBE(describe_kmsg), OPEN(Kmsg, open_kmsg))                                     \
     KIND(CpuLatency,   IS(is_cpu_latency) DESCRIBE(describe_cpu_latency) FINISH(finish_cpu_latencies),                 \
                        OPEN(CpuLatency, open_cpu_latency))                                                             \

@@ -48,9 +48,9 @@ constexpr std::array at_rest{
 
     // The machine's
     Rule{"[0-9]+/mountinfo/.*",
-         "what is mounted is everybody's; which mount namespace it is (ns/mnt) is compared, and one of its "
-         "own "
-         "is refused"},
+         "what is mounted is everybody's; which mount namespace it is (ns/mnt) is compared, and what is in "
+         "one "
+         "of its own by resource.own_mounts"},
     Rule{"[0-9]+/fd/[0-9]+/poll of netlink",
          "who has joined a group of netlink(7) is told what others do to the machine meanwhile"},
 
@@ -75,9 +75,13 @@ constexpr std::array at_rest{
     Rule{"[0-9]+/fd/[0-9]+/(leads to|fstat/inode|fdinfo/ino)",
          "inodes of pipes, sockets and what else has no name are given by the kernel in their order",
          "(?:pipe:\\[|socket:\\[|)([0-9]+)\\]?", How::renamed},
-    Rule{".*/(ns/(cgroup|ipc|net|user|uts)|fd/[0-9]+/leads to)",
+    Rule{".*/(ns/(cgroup|ipc|mnt|net|user|uts)|fd/[0-9]+/leads to)",
          "so are those of namespaces that processes have made for themselves",
-         "(?:cgroup|ipc|net|user|uts):\\[([0-9]+)\\]", How::renamed},
+         "(?:cgroup|ipc|mnt|net|user|uts):\\[([0-9]+)\\]", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/fstat/device", "file systems without a device are numbered by the kernel",
+         "([0-9a-f]{1,3}) 0", How::renamed},
+    Rule{"[0-9]+/map/[^/]*/file", "the same, of what is mapped", "(00:[0-9a-f]+) [0-9]+ /.*", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/fdinfo/mnt_id", "mounts are counted", "([0-9]+)", How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/57", "SO_COOKIE: sockets are counted", "([0-9a-f]{16})",
          How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/eventfd-id", "eventfds are counted", "([0-9]+)", How::renamed},

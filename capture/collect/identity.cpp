@@ -136,12 +136,6 @@ Result<> refuse_of_thread(pid_t pid, pid_t tid, const Namespaces& its, const Nam
 Result<> refuse_namespaces(const StoppedProcess& process) {
     const auto folder = [&](pid_t tid) { return fmt::format("/proc/{}/task/{}", process.pid, tid); };
     const Namespaces first(folder(process.first_living().tid)), ours("/proc/self");
-    if (first["mnt"] != ours["mnt"])
-        return fail_code(
-            ExitCode::refused,
-            "{} is in another mount namespace than the session's coordinator (unshare, setns), which "
-            "can't be saved",
-            proc::label(process.pid));
     std::vector<NamespaceWords> for_children;
     for (const auto& each : {NamespaceWords{"pid_for_children", "pid"}, {"time_for_children", "time"}})
         if (!ours[each.file].empty()) for_children.push_back(each);

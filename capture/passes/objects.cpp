@@ -95,6 +95,11 @@ Result<> find_own_folders(Member& member, ObjectTable& table) {
     for (std::size_t i = 0; i < member.image.threads.size(); ++i) {
         auto& thread = member.image.threads[i];
         if (!thread.own_folders) continue;
+        if (member.image.mounts)
+            return fail_code(ExitCode::refused,
+                             "{}: thread {} has a working folder of its own in a mount namespace of the "
+                             "computation's own, which can't be saved",
+                             proc::label(member.process->pid), thread.tid);
         Holder holder = member.holder;
         holder.tid = member.process->threads[i].tid;
         thread.own_folders->cwd = TRY(table.file(holder, "cwd"));
@@ -119,8 +124,13 @@ Result<StillMap> find_objects(Member& member, ObjectTable& table) {
     CHECK_OK(find_notifications(member, table));
     image.locks = table.take_locks(member.holder);
     image.executable = TRY(table.file(member.holder, "exe"));
-    image.cwd = TRY(table.file(member.holder, "cwd"));
-    image.root = TRY(table.file(member.holder, "root"));
+    const auto own_mounts = TRY(table.own_mounts(member.holder));
+    if (own_mounts) {
+        image.mounts = *own_mounts;
+    } else {
+        image.cwd = TRY(table.file(member.holder, "cwd"));
+        image.root = TRY(table.file(member.holder, "root"));
+    }
     CHECK_OK(find_own_folders(member, table));
     const auto& stat = process.stat;
     image.terminal =

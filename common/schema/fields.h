@@ -205,6 +205,12 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(auxv);
 }
 
+template <Struct<OwnMounts> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(cwd);
+    CAIRN_FIELD(root);
+}
+
 template <Struct<Process> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(uid);
@@ -229,6 +235,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(cwd);
     CAIRN_FIELD(root);
     CAIRN_FIELD(namespaces);
+    CAIRN_FIELD(mounts);
     CAIRN_FIELD(umask);
     CAIRN_FIELD(uids);
     CAIRN_FIELD(gids);

@@ -56,6 +56,10 @@ struct OwnFolders {                    // after unshare(CLONE_FS) in the thread
     std::uint32_t umask = 0;
 };
 
+struct OwnMounts {  // of a process in a mount namespace of the group's own: paths in there
+    std::string cwd, root;
+};
+
 struct Thread {
     ProgramId tid;
     KernelId kernel_tid;         // at the checkpoint: what the words of robust mutexes held by it say
@@ -204,6 +208,7 @@ struct Process {
     std::int64_t cwd = -1, root = -1;  // Object ids; root -1: same as the coordinator's
     std::optional<std::vector<std::int64_t>>
         namespaces;  // Object ids: those of the group's own that it is in, in the order of entering
+    std::optional<OwnMounts> mounts;  // `cwd` and `root` are -1 then
     std::uint32_t umask = 0;
     // Real, effective, saved, fs: as who takes the checkpoint sees them, in whatever user namespace it is.
     std::uint32_t uids[4] = {}, gids[4] = {};

@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -103,6 +104,9 @@ class ObjectTable {
     // The namespaces of the group's own (clone(2), unshare(2)) that a process is in, in the order in which a
     // restart has to enter them. Of all processes before descriptors() of any.
     [[nodiscard]] Result<std::vector<std::int64_t>> namespaces(const Holder& holder);
+
+    // Of a process in a mount namespace of the group's own: its folders in there. None: of any other.
+    [[nodiscard]] Result<std::optional<schema::OwnMounts>> own_mounts(const Holder& holder);
 
     // All descriptors of a process, lowest first. A descriptor that is of a kind that can't be saved is an
     // error that names process, descriptor and kind.

@@ -1,5 +1,7 @@
 // Regular files, directories, devices by path, O_PATH; the program's executable, its cwd and root; mapped
 // files.
+#include "resources/namespace/capture.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -93,6 +95,28 @@ std::string program_path(const Table& table, const std::string& path) {
     return result;
 }
 
+namespace {
+
+// As locate(). Of somebody in a mount namespace of the group's own, the path is one in there: then it is
+// found outside where the same is mounted outside, and `own` says how it was reached. `mount`: by which of
+// the mounts, if that is known.
+Located locate_for(const Table& table, const Holder& holder, const std::string& link,
+                   const struct stat& status, std::optional<int> mount,
+                   std::optional<schema::InOwnMounts>& own) {
+    const auto space = own_mounts_of(table, holder);
+    if (!space || !link.starts_with('/') || link.ends_with(deleted_mark) || status.st_nlink == 0)
+        return locate(link, status);
+    const auto outside = path_outside(
+        table, *space, link, [&](const struct stat& there) { return inode_of(there) == inode_of(status); });
+    Located place = locate(outside, status);
+    if (mount ? has_mount(table, *space, *mount) : outside != link || place.deleted)
+        own = schema::InOwnMounts{*space, link, place.deleted};
+    if (own && place.deleted) place = {link, false};
+    return place;
+}
+
+}  // namespace
+
 bool is_file(const Looked& it) {
     return it.name.empty() && !it.found.link.starts_with("/secretmem") &&
            (it.found.is(S_IFREG) || it.found.is(S_IFDIR) || it.found.is(S_IFCHR) || it.found.is(S_IFBLK) ||
@@ -114,7 +138,10 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
             (found.link.starts_with("/proc/") && ::access(found.link.c_str(), F_OK) != 0 && errno == ENOENT);
         return {};
     }
-    const Located place = locate(found.link, found.status);
+    std::optional<schema::InOwnMounts> own;
+    const Located place = locate_for(table, found.holder, found.link, found.status,
+                                     static_cast<int>(info_number(found.info, "mnt_id")), own);
+    object.what = schema::File{.own_mounts = std::move(own)};
     object.path = place.path;
     object.deleted = place.deleted;
     // A queue of mq_open(3) shows itself as a regular file, by its name in a mount that nobody sees.
@@ -188,9 +215,10 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
     const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode_of(status), *target}, -1);
     const bool executed = link == "exe";
     if (is_new) {
-        schema::Object& object = table.add(schema::File{});
+        std::optional<schema::InOwnMounts> own;
+        const Located place = locate_for(table, holder, *target, status, std::nullopt, own);
+        schema::Object& object = table.add(schema::File{.own_mounts = std::move(own)});
         entry->second = object.id;
-        const Located place = locate(*target, status);
         object.path = program_path(table, place.path);
         object.deleted = place.deleted;
         object.identity = identity_of(status);
@@ -216,6 +244,39 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
     return object.id;
 }
 
+namespace {
+
+struct MappedFile {
+    std::string path;
+    struct stat status {};
+    bool same = false;  // the path leads to what is mapped
+    std::optional<schema::InOwnMounts> own;
+};
+
+// On some file systems (overlay, btrfs) the device of a mapping is another than stat(2) tells: the inode's
+// number has to do.
+MappedFile find_mapped(const Table& table, const Holder& holder, const Mapping& mapping) {
+    const auto is_it = [&](const struct stat& there) { return there.st_ino == mapping.inode; };
+    MappedFile found;
+    found.path = mapping.path;
+    const auto look = [&](const std::string& path) {
+        found.same = ::stat(path.c_str(), &found.status) == 0 && is_it(found.status);
+        return found.same;
+    };
+    const auto space = own_mounts_of(table, holder);
+    if (look(found.path) || !space || mapping.deleted) return found;
+    const auto outside = path_outside(table, *space, mapping.path, is_it);
+    const bool only_there = !look(outside);
+    if (!only_there)
+        found.path = outside;
+    else
+        look(fmt::format("{}root{}", proc_folder(holder), mapping.path));
+    if (found.same) found.own = schema::InOwnMounts{*space, mapping.path, only_there};
+    return found;
+}
+
+}  // namespace
+
 Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mapping& mapping) {
     Table& table = *table_;
     if (mapping.path == ring_name) return mapped_ring(table, holder, mapping);
@@ -224,11 +285,8 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
     if (mapping.huge_page != 0) return shared_memory(holder, mapping);
     const auto [entry, is_new] = table.of<FilesFound>().all.try_emplace({inode, mapping.path}, -1);
     if (is_new) {
-        struct stat status {};
-        // On some file systems (overlay, btrfs) the device of a mapping is another than stat(2) tells: the
-        // inode's number has to do.
-        bool same = ::stat(mapping.path.c_str(), &status) == 0 && status.st_ino == mapping.inode;
-        std::string path = mapping.path;
+        auto mapped = find_mapped(table, holder, mapping);
+        auto& [path, status, same, own] = mapped;
         if (!same && path.ends_with(deleted_mark)) path.resize(path.size() - deleted_mark.size());
         if (!same) {
             table.of<FilesFound>().all.erase(entry);
@@ -249,7 +307,7 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
             object.deleted = true;
             return id;
         }
-        schema::Object& object = table.add(schema::File{.relied_on = true});
+        schema::Object& object = table.add(schema::File{.relied_on = true, .own_mounts = std::move(own)});
         entry->second = object.id;
         object.path = path;
         object.identity = identity_of(status);

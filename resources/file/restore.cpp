@@ -1,6 +1,8 @@
 // Files, directories and devices by path; files whose contents are in a memory object; files of /proc.
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +11,7 @@
 #include <cstdlib>
 
 #include "common/open_exactly.h"
+#include "resources/file/schema_identity.h"
 #include "resources/restore/other.h"
 
 namespace cairn::restart {
@@ -171,9 +174,29 @@ Result<Fd> open_late(const schema::Object& object, const schema::Process& proces
 
 namespace {
 
+// In a mount namespace of the group's own, by its path in there.
+Result<Fd> find_in_own_mounts(const Opening& opening, const schema::InOwnMounts& own, int flags) {
+    const auto root = opening.own_roots.find(own.space);
+    if (root == opening.own_roots.end())
+        return fail_code(ExitCode::damaged, "{}: its mount namespace isn't there", own.path);
+    open_how how{};
+    how.flags = static_cast<std::uint64_t>(static_cast<unsigned>(flags | O_CLOEXEC));
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    Fd found(
+        static_cast<int>(::syscall(SYS_openat2, root->second.get(), own.path.c_str(), &how, sizeof how)));
+    if (!found) return fail_errno("{} (in its mount namespace)", own.path);
+    return found;
+}
+
 Result<> open_file(Opening& opening, const schema::Object& object) {
     if (is_late(object)) return {};
     const int flags = reopen_flags(object.flags);
+    const auto& own = object.get<schema::File>()->own_mounts;
+    if (own && own->only_there && object.backing < 0) {
+        auto file = TRY(find_in_own_mounts(opening, *own, flags & ~O_EXCL));
+        CHECK_OK(set_position(object, file.get()));
+        return opening.keep(object, std::move(file));
+    }
     if (object.backing >= 0) {
         const auto backing = TRY(opening.opened.lend(object.backing));
         if (!backing)
@@ -219,6 +242,13 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
             return std::unexpected(std::move(both.error()).in("what is cut off is put aside first"));
         else
             opening.note("{}: not cut back, for it can't be read and so not be kept", path);
+    }
+    // It is the same file, and shows itself by where it is mounted in there.
+    if (own && !own->only_there && verdict.action != Verdict::Action::make) {
+        auto there = TRY(find_in_own_mounts(opening, *own, O_PATH | O_NOFOLLOW));
+        struct stat status {};
+        if (::fstat(there.get(), &status) == 0 && same_inode(status, found.status))
+            found.place = std::move(there);
     }
     auto file = access.open(object, path, found, flags);
     // Who has it mapped for reading needn't be allowed to write to it any more.

@@ -1,6 +1,9 @@
 // What an image says of a file, so that a restart knows it again.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "common/schema/field.h"
 
 namespace cairn::schema {
@@ -15,9 +18,17 @@ struct FileIdentity {  // what a restart compares before it trusts a file's cont
 
 // A regular file or directory or device by path: an open file description, or a file that is mapped,
 // executed, or somebody's cwd (Object::flags: O_RDWR if mapped shared and writable, else O_RDONLY).
+// The same by way of a mount namespace of the group's own.
+struct InOwnMounts {
+    std::int64_t space = -1;  // Object id of the namespace
+    std::string path;         // in there
+    bool only_there = false;  // no path outside leads to it
+};
+
 struct File {
     static constexpr std::string_view kind = "file";
     bool relied_on = false;  // mapped or executed, and its contents are not in an image
+    std::optional<InOwnMounts> own_mounts;
 };
 
 template <Struct<FileIdentity> S, class F>
@@ -31,9 +42,17 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(rdev);
 }
 
+template <Struct<InOwnMounts> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_WITHIN(space, 0, INT64_MAX);
+    CAIRN_FIELD(path);
+    CAIRN_FIELD(only_there);
+}
+
 template <Struct<File> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(relied_on);
+    CAIRN_FIELD(own_mounts);
 }
 
 }  // namespace cairn::schema

@@ -1,7 +1,11 @@
 // Namespaces of the group's own, for descriptors of them.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "resources/capture/table.h"
 
@@ -13,5 +17,23 @@ namespace cairn::capture {
 // A socket belongs to the network namespace that it was made in, whoever has it. Refused is one of the
 // group's own, whose addresses and names mean nothing to us.
 [[nodiscard]] Result<> refuse_socket_of_own_network(const Table& table, const Description& found);
+
+// What is mounted in this mount namespace, which belongs to the user namespace `owner` (-1: ours). Refused is
+// what a restart could mount nowhere: another file system than in memory that isn't mounted outside.
+struct FoundMounts {
+    std::vector<schema::Mount> mounts;
+    std::set<int> ids;  // as fdinfo says them: mnt_id
+};
+[[nodiscard]] Result<FoundMounts> find_mounts(int owner, int space);
+
+// The mount namespace of the group's own that a process is in, by the object's id; none: it is in ours.
+[[nodiscard]] std::optional<std::int64_t> own_mounts_of(const Table& table, const Holder& holder);
+// Is this one of its mounts?
+[[nodiscard]] bool has_mount(const Table& table, std::int64_t space, int id);
+// A path that the kernel shows of a file leads to it in this namespace. Where it is outside; the path itself
+// if it leads there outside as well, or nothing does.
+using IsIt = std::function<bool(const struct stat&)>;
+[[nodiscard]] std::string path_outside(const Table& table, std::int64_t space, const std::string& path,
+                                       const IsIt& is_it);
 
 }  // namespace cairn::capture

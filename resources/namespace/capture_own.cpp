@@ -4,20 +4,18 @@
 #include <linux/nsfs.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-#include "resources/capture/guard.h"
 #include "resources/namespace/capture.h"
+#include "resources/namespace/capture_visit.h"
 
 namespace cairn::capture {
 namespace {
@@ -28,6 +26,7 @@ struct Kept {
 };
 struct OwnNamespaces {
     std::map<Inode, Kept> all;
+    std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
 };
 
 Result<Inode> inode_behind(int fd) {
@@ -48,60 +47,17 @@ Result<Inode> inode_at(const std::string& path) {
 Result<Inode> given_user_namespace(const Holder& holder) {
     const auto ours = TRY(inode_at("/proc/self/ns/user"));
     const Fd time(::open((proc_folder(holder) + "ns/time").c_str(), O_RDONLY | O_CLOEXEC));
-    if (!time || TRY(inode_behind(time.get())) == TRY(inode_at("/proc/self/ns/time"))) return ours;
+    if (!time) return ours;
+    const auto its_time = TRY(inode_behind(time.get()));
+    const auto our_time = TRY(inode_at("/proc/self/ns/time"));
+    if (its_time == our_time) return ours;
     const Fd owner(::ioctl(time.get(), NS_GET_USERNS));
     return owner ? inode_behind(owner.get()) : Result<Inode>(ours);
 }
 
-// What somebody in the namespace reads, in parts that end with a zero byte.
-class Visit {
-  public:
-    static Result<Visit> to(int user, int space, schema::NamespaceType type,
-                            const std::function<void(Visit&)>& look) {
-        auto guard = TRY(Guard::begin("cairn-visitor", [&](int answer) {
-            const bool in =
-                (user < 0 || ::setns(user, CLONE_NEWUSER) == 0) &&
-                (type == schema::NamespaceType::user || ::setns(space, static_cast<int>(type)) == 0);
-            Visit here;
-            here.say(in ? "" : std::strerror(errno));
-            if (in) look(here);
-            return ::write(answer, here.text_.data(), here.text_.size()) ==
-                   static_cast<ssize_t>(here.text_.size());
-        }));
-        Visit seen;
-        char buffer[4096];
-        for (ssize_t got = 0; (got = ::read(guard.answer(), buffer, sizeof buffer)) > 0;)
-            seen.text_.append(buffer, static_cast<std::size_t>(got));
-        if (!guard.end()) return fail("who was to look into it has died");
-        if (const auto problem = seen.next(); !problem.empty())
-            return fail_code(ExitCode::refused, "can't be looked into: {}", problem);
-        return seen;
-    }
-    void say(std::string_view part) {
-        text_ += part;
-        text_ += '\0';
-    }
-    void say_file(const char* path) {
-        std::ifstream file(path);
-        std::ostringstream text;
-        text << file.rdbuf();
-        say(text.view());
-    }
-    std::string next() {
-        const std::size_t end = std::min(text_.find('\0', at_), text_.size());
-        std::string part = text_.substr(at_, end - at_);
-        at_ = end + 1;
-        return part;
-    }
-
-  private:
-    std::string text_;
-    std::size_t at_ = 0;
-};
-
 void look_at_users(Visit& here) {
     for (const char* path : {"/proc/self/uid_map", "/proc/self/gid_map", "/proc/self/setgroups"})
-        here.say_file(path);
+        here.say_file(Fd(::open(path, O_RDONLY | O_CLOEXEC)).get());
 }
 
 void look_at_names(Visit& here) {
@@ -153,7 +109,8 @@ void look_at_ipc(Visit& here) {
     here.say(found + queues_here());
 }
 
-Result<> look_into(int owner, int space, schema::NamespaceType type, schema::OwnNamespace& own) {
+Result<> look_into(int owner, int space, schema::NamespaceType type, schema::OwnNamespace& own,
+                   std::set<int>& mount_ids) {
     using Type = schema::NamespaceType;
     if (type == Type::user) {
         auto seen = TRY(Visit::to(space, space, type, look_at_users));
@@ -176,6 +133,10 @@ Result<> look_into(int owner, int space, schema::NamespaceType type, schema::Own
                 "start cairn inside of it",
                 others.substr(1));
         own.loopback_up = seen.next() == "up";
+    } else if (type == Type::mnt) {
+        auto found = TRY(find_mounts(owner, space));
+        own.mounts = std::move(found.mounts);
+        mount_ids = std::move(found.ids);
     } else if (type == Type::ipc) {
         auto seen = TRY(Visit::to(owner, space, type, look_at_ipc));
         if (const auto found = seen.next(); !found.empty())
@@ -207,12 +168,14 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
     const auto above = TRY(enter_own(table, holder, given, owner.get()));
     schema::OwnNamespace own;
     own.owner = above.object;
-    if (auto seen = look_into(above.object < 0 ? -1 : owner.get(), fd, type, own); !seen)
+    std::set<int> mount_ids;
+    if (auto seen = look_into(above.object < 0 ? -1 : owner.get(), fd, type, own, mount_ids); !seen)
         return std::unexpected(
             std::move(seen.error()).in(fmt::format("its {} namespace", schema::name_of(type))));
     schema::Object& object = table.add(schema::Namespace{type, std::move(own), std::nullopt});
     object.path = fmt::format("{}:[{}]", schema::name_of(type), inode.number);
     object.flags = O_RDONLY;
+    if (!mount_ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(mount_ids);
     return all[inode] = {object.id, above.depth + (is_user ? 1 : 0)};
 }
 
@@ -224,12 +187,41 @@ std::optional<std::int64_t> own_namespace(const Table& table, const Inode& inode
     return found == all.end() ? std::nullopt : std::optional(found->second.object);
 }
 
+std::optional<std::int64_t> own_mounts_of(const Table& table, const Holder& holder) {
+    if (table.of<OwnNamespaces>().mounts.empty()) return std::nullopt;
+    const auto its = inode_at(proc_folder(holder) + "ns/mnt");
+    return its ? own_namespace(table, *its) : std::nullopt;
+}
+
+bool has_mount(const Table& table, std::int64_t space, int id) {
+    const auto& all = table.of<OwnNamespaces>().mounts;
+    const auto found = all.find(space);
+    return found != all.end() && found->second.contains(id);
+}
+
+Result<std::optional<schema::OwnMounts>> ObjectTable::own_mounts(const Holder& holder) {
+    if (!own_mounts_of(*table_, holder)) return std::nullopt;
+    schema::OwnMounts own;
+    own.cwd = TRY(read_link(proc_folder(holder) + "cwd"));
+    own.root = TRY(read_link(proc_folder(holder) + "root"));
+    if (own.cwd.ends_with(" (deleted)") || own.root.ends_with(" (deleted)"))
+        return fail_code(
+            ExitCode::refused,
+            "{}: its working folder or root folder has been removed in its mount namespace ({}), which "
+            "can't be saved",
+            name_of(holder), own.cwd);
+    return own;
+}
+
 // ioctl(SIOCGSKNS) is there since Linux 4.9. Who has no rights in a socket's network isn't told it: it is
 // none that an ordinary user's programs have made.
 Result<> refuse_socket_of_own_network(const Table& table, const Description& found) {
     if (table.of<OwnNamespaces>().all.empty()) return {};
     const Fd network(::ioctl(found.fd(), SIOCGSKNS));
-    if (!network || TRY(inode_behind(network.get())) == TRY(inode_at("/proc/self/ns/net"))) return {};
+    if (!network) return {};
+    const auto its = TRY(inode_behind(network.get()));
+    const auto ours = TRY(inode_at("/proc/self/ns/net"));
+    if (its == ours) return {};
     return fail_code(
         ExitCode::refused,
         "is a socket of a network namespace of the computation's own (unshare, setns), which can't "
@@ -248,11 +240,13 @@ Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) 
         if (!kept) return std::unexpected(std::move(kept.error()).in(name_of(holder)));
         return *kept;
     };
-    for (const char* name : {"user", "cgroup", "ipc", "net", "uts"}) {
+    for (const char* name : {"user", "cgroup", "ipc", "mnt", "net", "uts"}) {
         const std::string path = fmt::format("{}ns/{}", proc_folder(holder), name);
         const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
         const auto ours = inode_at(fmt::format("/proc/self/ns/{}", name));
-        if (!fd || !ours || TRY(inode_behind(fd.get())) == *ours) continue;
+        if (!fd || !ours) continue;  // a kernel without this type
+        const auto its = TRY(inode_behind(fd.get()));
+        if (its == *ours) continue;
         const auto kept = TRY(enter(fd.get()));
         if (kept.object < 0) continue;
         const bool is_user = std::string_view(name) == "user";

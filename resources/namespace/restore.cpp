@@ -6,10 +6,12 @@
 
 namespace cairn::restart {
 
-Result<Fd> open_namespace(Opening& opening, const schema::Object&, const schema::Namespace& saved) {
+Result<Fd> open_namespace(Opening& opening, const schema::Object& object, const schema::Namespace& saved) {
     if (saved.own) {
         const Lent owner = saved.own->owner < 0 ? Lent() : TRY(opening.opened.lend(saved.own->owner));
-        return make_namespace(saved, *saved.own, owner.get());
+        auto made = TRY(make_namespace(saved, *saved.own, owner.get()));
+        if (made.root) opening.own_roots[object.id] = std::move(made.root);
+        return std::move(made.space);
     }
     if (saved.of) {
         const Lent own = TRY(opening.opened.lend(*saved.of));

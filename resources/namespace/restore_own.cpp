@@ -24,7 +24,7 @@ namespace {
 struct Said {
     std::int32_t problem = 0;  // errno
     std::int32_t pid = 0;      // of who is in it
-    char what[64] = {};
+    char what[512] = {};
 };
 
 class Maker {
@@ -51,9 +51,12 @@ class Maker {
     void say(const Said& said) const { (void)!::write(to_, &said, sizeof said); }
 
     void must(const char* what, long result) const {
-        if (result >= 0) return;
-        Said said{errno, 0, {}};
-        std::strncpy(said.what, what, sizeof said.what - 1);
+        if (result < 0) give_up(what, errno);
+    }
+
+    [[noreturn]] void give_up(const std::string& what, int problem) const {
+        Said said{problem, 0, {}};
+        std::strncpy(said.what, what.c_str(), sizeof said.what - 1);
         say(said);
         ::_exit(1);
     }
@@ -133,6 +136,9 @@ class Maker {
             must("lo", ::ioctl(any.get(), SIOCGIFFLAGS, &wanted));
             wanted.ifr_flags |= IFF_UP;
             must("lo", ::ioctl(any.get(), SIOCSIFFLAGS, &wanted));
+        } else if (saved_.type == schema::NamespaceType::mnt) {
+            if (auto built = build_mounts(own_.mounts); !built)
+                give_up(built.error().what, built.error().number == 0 ? EINVAL : built.error().number);
         }
     }
 
@@ -141,22 +147,28 @@ class Maker {
     const schema::OwnNamespace& own_;
 };
 
-Result<Fd> descriptor_of(int from, std::string_view type) {
+Result<MadeNamespace> descriptor_of(int from, schema::NamespaceType type) {
     Said said;
     if (::read(from, &said, sizeof said) != static_cast<ssize_t>(sizeof said))
         return fail("the process that was to make it has died");
     if (said.problem != 0)
         return fail_code(ExitCode::refused, "{}: {}{}", said.what, std::strerror(said.problem),
                          said.problem == EPERM ? "; restart as root, or as the user who had made it" : "");
-    const std::string path = fmt::format("/proc/{}/ns/{}", said.pid, type);
-    Fd made(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!made) return fail_errno("{}", path);
+    MadeNamespace made;
+    const std::string path = fmt::format("/proc/{}/ns/{}", said.pid, schema::name_of(type));
+    made.space.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!made.space) return fail_errno("{}", path);
+    if (type != schema::NamespaceType::mnt) return made;
+    const std::string root = fmt::format("/proc/{}/root", said.pid);
+    made.root.reset(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!made.root) return fail_errno("{}", root);
     return made;
 }
 
 }  // namespace
 
-Result<Fd> make_namespace(const schema::Namespace& saved, const schema::OwnNamespace& own, int owner) {
+Result<MadeNamespace> make_namespace(const schema::Namespace& saved, const schema::OwnNamespace& own,
+                                     int owner) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
     const Fd from(ends[0]);
@@ -165,7 +177,7 @@ Result<Fd> make_namespace(const schema::Namespace& saved, const schema::OwnNames
     if (maker < 0) return fail_errno("fork");
     if (maker == 0) Maker(to.get(), owner, saved, own).run();
     to.reset();
-    auto made = descriptor_of(from.get(), schema::name_of(saved.type));
+    auto made = descriptor_of(from.get(), saved.type);
     ::kill(maker, SIGKILL);
     ::waitpid(maker, nullptr, __WALL);
     return made;

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/schema/field.h"
 
@@ -36,6 +37,26 @@ struct EnumNames<NamespaceType> {
                                                                    {NamespaceType::uts, "uts"}});
 };
 
+// A file of a file system in memory that only a mount namespace has.
+struct MountedFile {
+    std::string path;                // below the mount point; "": its root
+    std::uint32_t mode = 0;          // with its type
+    std::uint32_t uid = 0, gid = 0;  // as they are read in the namespace
+    std::uint64_t device = 0;        // of a device
+    std::string target;              // of a symbolic link
+    Bytes contents;                  // of a regular file
+};
+
+struct Mount {  // mount_namespaces(7), and proc(5) of /proc/PID/mountinfo
+    std::string point;
+    std::string outside;  // path outside of the namespace of what is mounted there; "": it is nowhere else
+    std::string type, source;  // of what is nowhere else: the file system's
+    std::string data;          // the same: its options
+    std::string options;       // of the mount: "ro,nosuid"
+    bool shared = false;       // what is mounted in it later is seen by copies made later
+    std::vector<MountedFile> files;
+};
+
 // One that isn't the session's: clone(2), unshare(2). Maps and names are as its own processes read them.
 struct OwnNamespace {
     std::int64_t owner = -1;        // Object id of the user namespace that it belongs to (of a user
@@ -45,6 +66,7 @@ struct OwnNamespace {
     bool set_groups = true;         // of a user namespace: setgroups(2) is allowed (/proc/PID/setgroups)
     std::string host_name, domain;  // of a uts namespace
     bool loopback_up = false;       // of a net namespace: ip(8), "lo"
+    std::vector<Mount> mounts;      // of a mnt namespace: what is mounted on goes first
 };
 
 struct Namespace {
@@ -53,6 +75,29 @@ struct Namespace {
     std::optional<OwnNamespace> own;  // this is one of the group's own, and no descriptor
     std::optional<std::int64_t> of;   // a descriptor: Object id of the own namespace; none: its holder's
 };
+
+template <Struct<MountedFile> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(path);
+    CAIRN_FIELD(mode);
+    CAIRN_FIELD(uid);
+    CAIRN_FIELD(gid);
+    CAIRN_FIELD(device);
+    CAIRN_FIELD(target);
+    CAIRN_FIELD(contents);
+}
+
+template <Struct<Mount> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(point);
+    CAIRN_FIELD(outside);
+    CAIRN_FIELD(type);
+    CAIRN_FIELD(source);
+    CAIRN_FIELD(data);
+    CAIRN_FIELD(options);
+    CAIRN_FIELD(shared);
+    CAIRN_FIELD(files);
+}
 
 template <Struct<OwnNamespace> S, class F>
 void fields(S& s, F&& f) {
@@ -64,6 +109,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(host_name);
     CAIRN_FIELD(domain);
     CAIRN_FIELD(loopback_up);
+    CAIRN_FIELD(mounts);
 }
 
 template <Struct<Namespace> S, class F>

@@ -140,8 +140,10 @@ namespace {
 
 // Has it a name of its own, by which it is opened again?
 bool is_named(const schema::Object& object) {
-    return (object.is<schema::File>() || object.is<schema::Fifo>()) && !object.deleted &&
-           object.backing < 0 && !is_late(object);
+    const auto* file = object.get<schema::File>();
+    const bool is_made = file != nullptr && file->own_mounts && file->own_mounts->only_there;
+    return (file != nullptr || object.is<schema::Fifo>()) && !object.deleted && object.backing < 0 &&
+           !is_late(object) && !is_made;
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ struct Opening {
     std::int64_t main_terminal;  // TerminalState::pair of the terminal that ObjectSetOptions::terminal
                                  // replaces, -1: none
     Holding opened;              // by object id
+    std::map<std::int64_t, Fd>
+        own_roots;  // root folders of mount namespaces of the group's own (O_PATH), by object id
     std::map<std::int64_t, Fd> launchers;  // other ends of connections to MPI launchers, by object id
     std::vector<Cut> cuts;                 // ObjectSet::change_files()
     std::map<std::int64_t, Fd> refills;    // files of memory objects that were there, for writing: likewise

@@ -106,7 +106,7 @@ Result<ObjectSet> ObjectSet::open_all(const schema::Objects& objects, const Imag
         options.width == 0
             ? Holding(options.floor)
             : Holding(static_cast<std::size_t>(std::clamp(options.floor - own, 1, most)), options.avoid);
-    Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding), {},
+    Opening opening{objects, image, options, notes, find_main_terminal(objects), std::move(holding), {}, {},
                     {},      {},    {},      {}};
     CHECK_OK(open_kinds(opening));
     auto state = std::make_unique<State>();

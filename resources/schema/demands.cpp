@@ -62,6 +62,10 @@ Result<> check_objects_of(const Process& process, const std::set<std::int64_t>& 
                                    {"terminal", process.terminal}})
         if (id >= 0 && !known.contains(id))
             return fail("process {}: its {} leads to object {}, which isn't there", process.pid, what, id);
+    for (const auto id : process.namespaces.value_or(std::vector<std::int64_t>{}))
+        if (!known.contains(id))
+            return fail("process {}: a namespace of its own is object {}, which isn't there", process.pid,
+                        id);
     if (process.executable < 0) return fail("process {}: its executable isn't known", process.pid);
     for (const auto& thread : process.threads)
         for (const auto id : {thread.own_folders ? thread.own_folders->cwd : -1,

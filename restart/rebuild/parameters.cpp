@@ -94,6 +94,11 @@ void add_namespaces(ParameterBlock& block, const schema::Process& process, const
         for (const auto object : *process.namespaces)
             all.push_back(inherited.objects.place_of(process, object));
     block.add(all, &restorer::Params::namespaces, &restorer::Params::namespace_count);
+    if (!process.mounts) return;
+    auto& params = block.params();
+    params.own_cwd = block.add(process.mounts->cwd.c_str(), process.mounts->cwd.size() + 1).value();
+    if (process.mounts->root != "/")
+        params.own_root = block.add(process.mounts->root.c_str(), process.mounts->root.size() + 1).value();
 }
 
 void add_credentials(ParameterBlock& block, const schema::Process& process) {

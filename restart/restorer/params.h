@@ -258,7 +258,8 @@ struct Params {
     std::uint32_t umask, subreaper, thp_disable, membarrier;
     std::int32_t dumpable, lock_future;
     std::uint64_t personality;
-    std::int32_t root_fd, cwd_fd;               // root_fd -1: leave
+    std::int32_t root_fd, cwd_fd;     // root_fd -1: leave
+    std::uint64_t own_root, own_cwd;  // addresses of paths in a mount namespace of the group's own; 0: none
     std::uint64_t namespaces, namespace_count;  // int32_t descriptors each, in the order of entering
     std::uint32_t close_from;                   // descriptors of the restart from here on
     std::uint32_t cloexec_count;

@@ -272,6 +272,8 @@ void set_process(Params* params) {
         must(params, step_root, call(SYS_chroot, "."), 0);
     }
     if (params->cwd_fd >= 0) must(params, step_root, call(SYS_fchdir, params->cwd_fd), 1);
+    if (params->own_root != 0) must(params, step_root, call(SYS_chroot, params->own_root), 5);
+    if (params->own_cwd != 0) must(params, step_root, call(SYS_chdir, params->own_cwd), 6);
 }
 
 // An heir comes with its parent's descriptors, which aren't its own: those are in a process that stands in

@@ -373,7 +373,6 @@ constexpr Kind kinds[] = {
     {"seccomp strict", seccomp_strict},
     {"socket of its network", socket_of_own_network},
     {"interface of its network", interface_of_own_network},
-    {"mounts", namespace_of_its_own<CLONE_NEWNS>},
     {"queue of its ipc", queue_of_own_ipc},
     {"POSIX queue of its ipc", posix_queue_of_own_ipc},
     {"pids of children", namespace_of_its_own<CLONE_NEWPID>},

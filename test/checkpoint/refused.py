@@ -17,7 +17,6 @@ KINDS = {
     "seccomp strict": r"is in seccomp's strict mode",
     "socket of its network": r"is a socket of a network namespace of the computation's own",
     "interface of its network": r"its net namespace: has network interfaces besides lo \(tun0\)",
-    "mounts": r"in another mount namespace",
     "queue of its ipc": r"its ipc namespace: has System V objects or POSIX queues in it \(msg 0\)",
     "POSIX queue of its ipc": r"its ipc namespace: has System V objects or POSIX queues in it \(/cairn-refused\)",
     "pids of children": r"has another pid namespace for its children",

@@ -1,0 +1,238 @@
+// Mount namespaces of the group's own: what is mounted there, and where that is outside.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <sstream>
+
+#include "common/proc.h"
+#include "resources/namespace/capture.h"
+#include "resources/namespace/capture_visit.h"
+#include "resources/namespace/schema_mounts.h"
+
+namespace cairn::capture {
+namespace {
+
+using schema::MountLine;
+
+// File systems that anybody may mount anew where he has all rights, and that are empty or the kernel's then.
+constexpr std::array mountable = {"tmpfs", "ramfs", "proc", "sysfs", "mqueue", "devpts", "cgroup2"};
+constexpr std::uint64_t most_bytes = std::uint64_t{64} << 20;  // of all files in memory of a namespace
+
+bool is_in_memory(const MountLine& line) {
+    return line.type == "tmpfs" || line.type == "ramfs";
+}
+
+bool is_known(const std::vector<MountLine>& lines, const std::string& device) {
+    return std::ranges::any_of(lines, [&](const MountLine& line) { return line.device == device; });
+}
+
+// In the namespace: all files of a file system, without what is mounted in it.
+class Walk {
+  public:
+    explicit Walk(Visit& here) : here_(here) {}
+
+    void all_of(const std::string& point) {
+        struct stat root {};
+        if (::lstat(point.c_str(), &root) != 0) return;
+        device_ = root.st_dev;
+        tell(point, "", root);
+        if (S_ISDIR(root.st_mode)) folder(point, "");
+    }
+    // Of regular files; what is beyond most_bytes isn't read.
+    [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+  private:
+    void folder(const std::string& point, const std::string& below) {
+        DIR* const entries = ::opendir((point + below).c_str());
+        if (entries == nullptr) return;
+        while (const dirent* entry = ::readdir(entries)) {
+            const std::string_view name = entry->d_name;
+            if (name == "." || name == "..") continue;
+            const std::string path = fmt::format("{}/{}", below, name);
+            struct stat status {};
+            if (::lstat((point + path).c_str(), &status) != 0) continue;
+            tell(point, path, status);
+            if (S_ISDIR(status.st_mode) && status.st_dev == device_) folder(point, path);
+        }
+        ::closedir(entries);
+    }
+
+    // Something that is mounted on it hides what it is: nothing is ever seen of it but whether it is a
+    // folder, and its owner is left to be who makes it.
+    void tell(const std::string& point, const std::string& path, const struct stat& status) {
+        const bool covered = status.st_dev != device_;
+        here_.say("file");
+        here_.say(path);
+        constexpr uid_t whoever = ~uid_t{0};
+        const mode_t hidden = S_ISDIR(status.st_mode) ? status.st_mode : S_IFREG | 0644U;
+        here_.say(fmt::format("{}", covered ? hidden : status.st_mode));
+        here_.say(fmt::format("{}", covered ? whoever : status.st_uid));
+        here_.say(fmt::format("{}", covered ? whoever : status.st_gid));
+        here_.say(fmt::format("{}", covered ? 0 : status.st_rdev));
+        char target[4096];
+        const ssize_t length = S_ISLNK(status.st_mode) && !covered
+                                   ? ::readlink((point + path).c_str(), target, sizeof target)
+                                   : 0;
+        here_.say({target, static_cast<std::size_t>(std::max(length, ssize_t{0}))});
+        if (!S_ISREG(status.st_mode) || covered) return here_.say("");
+        bytes_ += static_cast<std::uint64_t>(status.st_size);
+        if (bytes_ > most_bytes) return here_.say("");
+        here_.say_file(Fd(::open((point + path).c_str(), O_RDONLY | O_CLOEXEC | O_NOATIME)).get());
+    }
+
+    Visit& here_;
+    dev_t device_ = 0;
+    std::uint64_t bytes_ = 0;
+};
+
+// The root of what is mounted at a point, unless something else is mounted on it: then 0.
+std::uint64_t inode_at(const MountLine& line) {
+    struct stat status {};
+    if (::fstatat(AT_FDCWD, line.point.c_str(), &status, AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW) != 0)
+        return 0;
+    return status.st_ino;
+}
+
+// What is mounted last at a point is what a path leads to.
+bool is_covered(const std::vector<MountLine>& lines, const MountLine& line) {
+    return std::ranges::any_of(
+        lines, [&](const MountLine& other) { return other.parent == line.id && other.point == line.point; });
+}
+
+void look_at_mounts(Visit& here, int proc, const std::vector<MountLine>& outside) {
+    const Fd file(::openat(proc, "self/mountinfo", O_RDONLY | O_CLOEXEC));
+    std::string text;
+    char buffer[65536];
+    for (ssize_t got = 0; (got = ::read(file.get(), buffer, sizeof buffer)) > 0;)
+        text.append(buffer, static_cast<std::size_t>(got));
+    here.say(text);
+    const auto lines = schema::parse_mounts(text);
+    for (const auto& line : lines) {
+        const bool covered = is_covered(lines, line);
+        here.say(fmt::format("{}", covered ? 0 : inode_at(line)));
+        Walk walk(here);
+        if (!covered && is_in_memory(line) && !is_known(outside, line.device)) walk.all_of(line.point);
+        here.say("end");
+        here.say(fmt::format("{}", walk.bytes()));
+    }
+}
+
+// Another thing may be mounted on it outside: then a path leads to that. Where it is at the same place
+// outside the whole pile is there again when the namespace begins as a copy. (stat(2) and mountinfo name one
+// device, but of btrfs.)
+bool leads_to(const std::string& path, const MountLine& line, std::uint64_t inode) {
+    struct stat status {};
+    if (::fstatat(AT_FDCWD, path.c_str(), &status, AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW) != 0) return false;
+    const auto device = fmt::format("{}:{}", major(status.st_dev), minor(status.st_dev));
+    return status.st_ino == inode && (device == line.device || line.type == "btrfs" || path == line.point);
+}
+
+// "": nowhere. `inode`: of the root of what is mounted; 0: something else is mounted on it.
+std::string outside_of(const std::vector<MountLine>& outside, const MountLine& line, std::uint64_t inode) {
+    for (const auto& other : outside) {
+        if (other.device != line.device || !schema::is_below(line.root, other.root)) continue;
+        const auto path =
+            schema::joined(other.point, line.root.substr(other.root == "/" ? 0 : other.root.size()));
+        if (inode == 0 || leads_to(path, line, inode)) return path;
+    }
+    return {};
+}
+
+// What may be said again to mount(2). Users are those of the files.
+std::string data_of(const MountLine& line) {
+    std::string data;
+    std::istringstream words(line.super_options);
+    for (std::string word; std::getline(words, word, ',');) {
+        const auto is = [&](const char* name) { return word.starts_with(name); };
+        const bool kept =
+            (line.type == "tmpfs" && (is("size=") || is("nr_inodes=") || is("mode=") || is("huge="))) ||
+            (line.type == "devpts" && (is("mode=") || is("ptmxmode="))) ||
+            (line.type == "proc" && (is("hidepid=") || is("subset=")));
+        if (kept) data += (data.empty() ? "" : ",") + word;
+    }
+    return data;
+}
+
+void read_files(Visit& seen, schema::Mount& mount) {
+    while (seen.has_more() && seen.next() == "file") {
+        schema::MountedFile file;
+        const auto number = [&] { return std::strtoull(seen.next().c_str(), nullptr, 10); };
+        file.path = seen.next();
+        file.mode = static_cast<std::uint32_t>(number());
+        file.uid = static_cast<std::uint32_t>(number());
+        file.gid = static_cast<std::uint32_t>(number());
+        file.device = number();
+        file.target = seen.next();
+        const auto contents = seen.next();
+        file.contents.assign(contents.begin(), contents.end());
+        mount.files.push_back(std::move(file));
+    }
+}
+
+Result<> check(const schema::Mount& mount, bool covered, std::uint64_t bytes) {
+    const bool again = std::ranges::find(mountable, mount.type) != mountable.end();
+    if (!again || (covered && (mount.type == "tmpfs" || mount.type == "ramfs")))
+        return fail_code(
+            ExitCode::refused,
+            "has a file system of type {} ({}) at {}{}, which is mounted nowhere outside and can't be "
+            "saved",
+            mount.type, mount.source, mount.point, again ? ", below another one" : "");
+    if (bytes > most_bytes)
+        return fail_code(ExitCode::refused,
+                         "has {} MiB in files of its own in memory (at {}), of which at most {} can be saved",
+                         bytes >> 20, mount.point, most_bytes >> 20);
+    return {};
+}
+
+}  // namespace
+
+Result<FoundMounts> find_mounts(int owner, int space) {
+    const Fd proc(::open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const auto outside = schema::parse_mounts(TRY(proc::read_file("/proc/self/mountinfo")));
+    auto seen = TRY(Visit::to(owner, space, schema::NamespaceType::mnt,
+                              [&](Visit& here) { look_at_mounts(here, proc.get(), outside); }));
+    FoundMounts found;
+    for (const auto& line : schema::parse_mounts(seen.next())) {
+        found.ids.insert(line.id);
+        const auto inode = std::strtoull(seen.next().c_str(), nullptr, 10);
+        schema::Mount mount;
+        mount.point = line.point;
+        mount.options = line.options;
+        mount.shared = line.shared;
+        mount.outside = outside_of(outside, line, inode);
+        read_files(seen, mount);
+        const auto bytes = std::strtoull(seen.next().c_str(), nullptr, 10);
+        if (mount.outside.empty()) {
+            mount.type = line.type;
+            mount.source = line.source;
+            mount.data = data_of(line);
+            CHECK_OK(check(mount, inode == 0, bytes));
+        }
+        found.mounts.push_back(std::move(mount));
+    }
+    return found;
+}
+
+std::string path_outside(const Table& table, std::int64_t space, const std::string& path, const IsIt& is_it) {
+    const auto leads_there = [&](const std::string& candidate) {
+        struct stat there {};
+        return ::lstat(candidate.c_str(), &there) == 0 && is_it(there);
+    };
+    if (leads_there(path)) return path;
+    const auto* found = table.objects.at(static_cast<std::size_t>(space)).get<schema::Namespace>();
+    for (const auto& mount : found->own->mounts) {
+        if (mount.outside.empty() || !schema::is_below(path, mount.point)) continue;
+        const auto candidate =
+            schema::joined(mount.outside, path.substr(mount.point == "/" ? 0 : mount.point.size()));
+        if (leads_there(candidate)) return candidate;
+    }
+    return path;
+}
+
+}  // namespace cairn::capture

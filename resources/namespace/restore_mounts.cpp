@@ -1,0 +1,207 @@
+// A mount namespace of the group's own: it begins as a copy of the tool's, and is changed into what it was.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "common/proc.h"
+#include "resources/namespace/restore.h"
+#include "resources/namespace/schema_mounts.h"
+
+namespace cairn::restart {
+namespace {
+
+// Where a root folder that isn't the tool's is built, next to the old root.
+constexpr const char* stage = "/tmp";
+constexpr const char* new_root = "/new";
+constexpr const char* old_root = "/old";
+
+unsigned long flags_of(const std::string& options) {
+    unsigned long flags = 0;
+    std::istringstream words(options);
+    for (std::string word; std::getline(words, word, ',');)
+        for (const auto& [name, flag] : {std::pair{"ro", MS_RDONLY},
+                                         {"nosuid", MS_NOSUID},
+                                         {"nodev", MS_NODEV},
+                                         {"noexec", MS_NOEXEC},
+                                         {"noatime", MS_NOATIME},
+                                         {"nodiratime", MS_NODIRATIME},
+                                         {"relatime", MS_RELATIME}})
+            if (word == name) flags |= static_cast<unsigned long>(flag);
+    return flags;
+}
+
+class Builder {
+  public:
+    explicit Builder(const std::vector<schema::Mount>& wanted) : wanted_(wanted) {}
+
+    Result<> run() {
+        // What is mounted here must not be mounted where the copy is from.
+        CHECK_OK(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr, "/"));
+        const auto text = TRY(proc::read_file("/proc/self/mountinfo"));
+        for (const auto& line : schema::parse_mounts(text)) outside_.push_back(line.point);
+        if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
+        const bool changes_root = wanted_.front().outside != "/";
+        if (changes_root)
+            CHECK_OK(prepare_root());
+        else
+            for (const auto& point : outside_) there_.push_back({point, point});
+        for (const auto& each : wanted_) CHECK_OK(put(each));
+        take_away_the_rest();
+        for (const auto& each : wanted_) CHECK_OK(set_flags(each));
+        if (changes_root) CHECK_OK(change_root());
+        return {};
+    }
+
+  private:
+    struct There {
+        std::string point, outside;
+        bool wanted = false;
+    };
+
+    static Result<> mount(const char* source, const std::string& point, const char* type, unsigned long flags,
+                          const char* data, const std::string& name) {
+        if (::mount(source, point.c_str(), type, flags, data) == 0) return {};
+        return fail_errno("mounting {}", name);
+    }
+
+    [[nodiscard]] std::string inside(const std::string& point) const { return schema::joined(new_, point); }
+
+    Result<> prepare_root() {
+        CHECK_OK(mount("cairn", stage, "tmpfs", 0, "mode=0755", stage));
+        const std::string old = std::string(stage) + old_root;
+        if (::mkdir((std::string(stage) + new_root).c_str(), 0755) != 0 || ::mkdir(old.c_str(), 0755) != 0 ||
+            ::syscall(SYS_pivot_root, stage, old.c_str()) != 0 || ::chdir("/") != 0)
+            return fail_errno("a new root folder");
+        new_ = new_root;
+        old_ = old_root;
+        return {};
+    }
+
+    // pivot_root(2), "pivot_root(".", ".")": the old root is below the new one, and taken away.
+    Result<> change_root() {
+        if (::chdir(new_root) != 0 || ::syscall(SYS_pivot_root, ".", ".") != 0 ||
+            ::umount2(".", MNT_DETACH) != 0 || ::chdir("/") != 0)
+            return fail_errno("changing the root folder (pivot_root)");
+        new_.clear();
+        return {};
+    }
+
+    Result<> put(const schema::Mount& mount) {
+        const auto known = std::ranges::find_if(there_, [&](const There& each) {
+            return !each.wanted && each.point == mount.point && each.outside == mount.outside &&
+                   !mount.outside.empty();
+        });
+        if (known != there_.end()) {
+            known->wanted = true;
+            return {};
+        }
+        const std::string at = inside(mount.point);
+        if (mount.outside.empty()) {
+            CHECK_OK(Builder::mount(mount.source.c_str(), at, mount.type.c_str(),
+                                    flags_of(mount.options) & (MS_NOSUID | MS_NODEV | MS_NOEXEC),
+                                    mount.data.c_str(), mount.point));
+            there_.push_back({mount.point, "", true});
+            return fill(mount, at);
+        }
+        const std::string from = schema::joined(old_, mount.outside);
+        CHECK_OK(Builder::mount(from.c_str(), at, nullptr, MS_BIND | MS_REC, nullptr, mount.point));
+        there_.push_back({mount.point, mount.outside, true});
+        for (const auto& point : outside_)
+            if (point != mount.outside && schema::is_below(point, mount.outside))
+                there_.push_back(
+                    {schema::joined(mount.point,
+                                    point.substr(mount.outside == "/" ? 0 : mount.outside.size())),
+                     point});
+        return {};
+    }
+
+    // In this order: a folder that nobody may write to is made so when it has all that is in it.
+    static Result<> fill(const schema::Mount& mount, const std::string& at) {
+        for (const auto& file : mount.files) {
+            const std::string path = schema::joined(at, file.path);
+            if (auto made = make(file, path); !made)
+                return std::unexpected(std::move(made.error()).in(schema::joined(mount.point, file.path)));
+        }
+        for (auto file = mount.files.rbegin(); file != mount.files.rend(); ++file) {
+            const std::string path = schema::joined(at, file->path);
+            if (::lchown(path.c_str(), file->uid, file->gid) != 0 ||
+                (!S_ISLNK(file->mode) && ::chmod(path.c_str(), file->mode & 07777) != 0))
+                return fail_errno("{}: owner and mode", schema::joined(mount.point, file->path));
+        }
+        return {};
+    }
+
+    static Result<> make(const schema::MountedFile& file, const std::string& path) {
+        int failed = 0;
+        if (S_ISDIR(file.mode)) {
+            failed = file.path.empty() ? 0 : ::mkdir(path.c_str(), 0755);
+        } else if (S_ISLNK(file.mode)) {
+            failed = ::symlink(file.target.c_str(), path.c_str());
+        } else if (S_ISREG(file.mode)) {
+            const Fd made(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+            const auto size = static_cast<ssize_t>(file.contents.size());
+            failed = made && ::write(made.get(), file.contents.data(), file.contents.size()) == size ? 0 : -1;
+        } else {
+            failed = ::mknod(path.c_str(), file.mode, file.device);
+        }
+        if (failed != 0) return fail_errno("can't be made");
+        return {};
+    }
+
+    // What was mounted outside since is harmless where it can't be taken away: in a user namespace of its own
+    // a process may not uncover what others have covered (mount_namespaces(7), locked mounts).
+    void take_away_the_rest() const {
+        for (auto each = there_.rbegin(); each != there_.rend(); ++each)
+            if (!each->wanted) ::umount2(inside(each->point).c_str(), MNT_DETACH);
+    }
+
+    [[nodiscard]] Result<> set_flags(const schema::Mount& each) const {
+        const std::string at = inside(each.point);
+        struct statfs now {};
+        const auto flags = flags_of(each.options);
+        // What is mounted on it is what its path leads to.
+        const auto covering = [&](const schema::Mount& other) {
+            return &other > &each && other.point == each.point;
+        };
+        if (std::ranges::any_of(wanted_, covering)) return {};
+        constexpr unsigned long shown =
+            MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
+        const bool same = ::statfs(at.c_str(), &now) == 0 && flags_of_statfs(now) == (flags & shown);
+        if (!same)
+            CHECK_OK(mount(nullptr, at, nullptr, MS_REMOUNT | MS_BIND | flags, nullptr,
+                           each.point + " (" + each.options + ")"));
+        if (each.shared) CHECK_OK(mount(nullptr, at, nullptr, MS_SHARED, nullptr, each.point));
+        return {};
+    }
+
+    // statfs(2) says ST_*, of which the first five are MS_* of mount(2).
+    static unsigned long flags_of_statfs(const struct statfs& now) {
+        const auto flags = static_cast<unsigned long>(now.f_flags);
+        unsigned long result = flags & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC);
+        if ((flags & ST_NOATIME) != 0) result |= MS_NOATIME;
+        if ((flags & ST_NODIRATIME) != 0) result |= MS_NODIRATIME;
+        if ((flags & ST_RELATIME) != 0) result |= MS_RELATIME;
+        return result;
+    }
+
+    const std::vector<schema::Mount>& wanted_;
+    std::vector<std::string> outside_;
+    std::vector<There> there_;
+    std::string new_, old_;
+};
+
+}  // namespace
+
+Result<> build_mounts(const std::vector<schema::Mount>& mounts) {
+    return Builder(mounts).run();
+}
+
+}  // namespace cairn::restart

@@ -1,0 +1,30 @@
+// What /proc/PID/mountinfo says (proc(5)), for who takes a mount namespace down and who makes one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cairn::schema {
+
+struct MountLine {
+    int id = 0, parent = 0;
+    std::string device;  // "8:1"
+    std::string root;    // of what is mounted: its path in its file system
+    std::string point;
+    std::string options;        // of the mount
+    std::string type, source;   // of the file system
+    std::string super_options;  // the same
+    bool shared = false;
+};
+
+// In the order of mounting on one another: what is mounted on goes first. Lines that aren't of that form are
+// left out.
+[[nodiscard]] std::vector<MountLine> parse_mounts(std::string_view mountinfo);
+
+// Is it this folder, or in it?
+[[nodiscard]] bool is_below(std::string_view path, std::string_view folder);
+// "/a" and "/b" is "/a/b".
+[[nodiscard]] std::string joined(std::string_view folder, std::string_view path);
+
+}  // namespace cairn::schema
