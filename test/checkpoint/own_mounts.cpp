@@ -1,6 +1,8 @@
 // Mount namespaces that processes have made for themselves: copies of the machine's in which something is
 // mounted (a file system in memory, a folder at another place, read-only) or nothing, and ones with another
-// root folder, as sandboxes make them. ci: exact user narrow: none
+// root folder, as sandboxes make them.
+// ci: exact user
+// narrow: none
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
