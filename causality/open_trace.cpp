@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
+#include "causality/lines_file.h"
 #include "causality/trace_json.h"
 #include "causality/trace_reader.h"
 #include "causality/trace_writer.h"
@@ -47,6 +49,12 @@ Result<std::unique_ptr<TraceSource>> open_trace(std::span<const std::string> pat
     if (paths.size() != 1)
         return fail_code(ExitCode::usage,
                          "{} is no binary trace; only those may be spread over several files", paths[0]);
+    // What can be read from anywhere needs no memory for its events.
+    std::error_code ignored;
+    if (paths[0] != "-" && std::filesystem::is_regular_file(paths[0], ignored)) {
+        auto trace = TRY(LinesFile::open(paths[0]));
+        if (!trace->is_mixed()) return trace;
+    }
     const File owned(paths[0] == "-" ? nullptr : std::fopen(paths[0].c_str(), "rbe"));
     std::FILE* file = paths[0] == "-" ? stdin : owned.get();
     if (file == nullptr) return fail_errno("opening the trace {}", paths[0]);

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
+#include <new>
 
 #include "mpi/interposer/outcomes.h"
 
@@ -322,9 +324,14 @@ extern "C" __attribute__((visibility("default"))) int pthread_create(pthread_t* 
     static const auto real_create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
     if (cairn::mpi::inside != 0) return real_create(thread, attributes, function, argument);
     Thread& parent = cairn::mpi::self();
-    auto* made = new Thread;
-    made->birth = cairn::mpi::mix(parent.birth, ++parent.children);
-    auto* start = new cairn::mpi::Start{function, argument, made};
+    auto* made = new (std::nothrow) Thread;
+    if (made != nullptr) made->birth = cairn::mpi::mix(parent.birth, ++parent.children);
+    auto* start = new (std::nothrow) cairn::mpi::Start{function, argument, made};
+    if (made == nullptr || start == nullptr) {
+        delete made;
+        delete start;
+        return EAGAIN;
+    }
     const int result = real_create(thread, attributes, cairn::mpi::begin_thread, start);
     if (result != 0) {
         delete start;

@@ -1,11 +1,15 @@
 // The trace's two forms, and what is refused.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <fstream>
+#include <map>
 #include <span>
+#include <sstream>
 
 #include "causality/computation.h"
 #include "causality/cuts.h"
+#include "causality/lines_file.h"
 #include "causality/trace_json.h"
 #include "causality/trace_reader.h"
 #include "causality/trace_writer.h"
@@ -92,6 +96,29 @@ void write_file(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
+// The same lines, one of each process in turn.
+std::string mixed(const std::string& text) {
+    std::istringstream lines(text);
+    std::string others;
+    std::map<std::string, std::deque<std::string>> of;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("{\"p\":"))
+            of[line.substr(0, line.find(','))].push_back(line + "\n");
+        else
+            others += line + "\n";
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (auto& [process, mine] : of) {
+            if (mine.empty()) continue;
+            others += mine.front();
+            mine.pop_front();
+            more = true;
+        }
+    }
+    return others;
+}
+
 TEST(CausalityTrace, BothFormsGiveBackWhatWasWritten) {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
         const Folder folder;
@@ -117,7 +144,39 @@ TEST(CausalityTrace, BothFormsGiveBackWhatWasWritten) {
         auto lines = parse_trace_lines(whole, "t");
         ASSERT_TRUE(lines) << lines.error().what;
         EXPECT_EQ(text_of(**lines), expected);
+        // As a stream from a file, in the order of processes and with their lines mixed.
+        write_file(folder / "lines", whole);
+        auto streamed = LinesFile::open(folder / "lines");
+        ASSERT_TRUE(streamed) << streamed.error().what;
+        EXPECT_EQ(text_of(**streamed), expected);
+        write_file(folder / "mixed", mixed(whole));
+        streamed = LinesFile::open(folder / "mixed");
+        ASSERT_TRUE(streamed) << streamed.error().what;
+        EXPECT_EQ(text_of(**streamed), expected);
     }
+}
+
+TEST(CausalityTrace, AStreamOfLinesNamesTheLineThatIsWrong) {
+    const Folder folder;
+    const std::string path = folder / "lines";
+    const auto problem_of = [&](const std::string& text) {
+        write_file(path, text);
+        const auto trace = LinesFile::open(path);
+        return trace ? damage(**trace) : trace.error().what;
+    };
+    const std::string header = "{\"cairn-trace\": 1, \"processes\": 2}\n\n";
+    EXPECT_EQ(problem_of(""), path + ": an empty trace");
+    EXPECT_NE(problem_of("{\"p\":0,\"e\":\"internal\"}\n").find(": line 1: the first line is"),
+              std::string::npos);
+    EXPECT_NE(
+        problem_of(header + "{\"p\":2,\"e\":\"internal\"}\n").find(": line 3: the trace has no such process"),
+        std::string::npos);
+    EXPECT_NE(
+        problem_of(header + "{\"p\":1,\"e\":\"internal\"}\n{\"p\":1,\"e\":\"nothing\"}\n").find(": line 4: "),
+        std::string::npos);
+    EXPECT_NE(problem_of(header + "{\"p\":1,\"e\":\"internal\",\"p\":0}\n").find(": line 3: "),
+              std::string::npos);
+    EXPECT_EQ(problem_of(header + "{\"p\":1,\"e\":\"internal\"}"), "no error");  // without its end
 }
 
 TEST(CausalityTrace, EachProcessMayHaveAFileOfItsOwn) {
