@@ -17,6 +17,7 @@
 
 #include "common/cpu_clock.h"
 #include "restart/restorer/blob.h"
+#include "restart/restorer/pending.h"
 
 // The compiler calls these by name; there is no libc.
 extern "C" {
@@ -99,8 +100,6 @@ long start_thread(std::uint64_t stack, std::uint64_t stack_size, std::int32_t ti
 }
 
 namespace {
-
-constexpr std::uint64_t all_signals = ~0ULL;
 
 struct SchedAttributes {
     std::uint32_t size, policy;
@@ -189,6 +188,8 @@ void set_up_thread(Params* params, Thread& thread) {
     }
     set_credentials(params, thread);
     call(SYS_prctl, PR_SET_TIMERSLACK, thread.timerslack, 0, 0, 0);
+    if (thread.memory_errors != PR_MCE_KILL_DEFAULT)
+        call(SYS_prctl, PR_MCE_KILL, PR_MCE_KILL_SET, thread.memory_errors, 0, 0);
     // A machine with other nodes keeps the default: it is about speed.
     if (thread.memory_policy != 0)
         call(SYS_set_mempolicy, thread.memory_policy, thread.memory_nodes, thread.node_count);
@@ -222,6 +223,7 @@ void go_to_own_folders(Params* params, Thread& thread) {
     Thread* thread = argument->thread;
     go_to_own_folders(params, *thread);
     set_up_thread(params, *thread);
+    queue_own(params, *thread);
     trap();
 }
 
@@ -473,33 +475,6 @@ void arm_timers(Params* params) {
     for (long which = 0; which < 3; ++which)
         must(params, step_timers, call(SYS_setitimer, which, &params->itimers[which], nullptr),
              static_cast<std::uint64_t>(which));
-}
-
-constexpr std::int32_t trap_signal = 5;
-
-void queue_pending(Params* params) {
-    constexpr std::uint64_t info_size = 128;
-    const auto queue = [&](std::uint64_t infos, std::uint32_t count, std::int32_t tid) {
-        const long pid = call(SYS_getpid);
-        for (std::uint32_t i = 0; i < count; ++i) {
-            const std::uint64_t info = infos + i * info_size;
-            const std::int32_t signal = *at<std::int32_t>(info);
-            if (signal == trap_signal && (tid == 0 || tid == pid)) continue;  // the tool's: we trap
-            const long result = tid == 0 ? call(SYS_rt_sigqueueinfo, pid, signal, info)
-                                         : call(SYS_rt_tgsigqueueinfo, pid, tid, signal, info);
-            must(params, step_pending, result, static_cast<std::uint64_t>(signal));
-        }
-    };
-    queue(params->pending, static_cast<std::uint32_t>(params->pending_count), 0);
-    const auto* threads = at<Thread>(params->threads);
-    for (std::uint64_t i = 0; i < params->thread_count; ++i)
-        queue(threads[i].pending, threads[i].pending_count, threads[i].real_tid);
-}
-
-void drop_pending() {
-    const timespec now = {0, 0};
-    while (call(SYS_rt_sigtimedwait, &all_signals, nullptr, &now, sizeof all_signals) > 0) {
-    }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <initializer_list>
@@ -25,7 +26,7 @@ void handler(int, siginfo_t* info, void*) {
 }
 void other(int) {}
 
-std::atomic<pid_t> thread_id{0};
+std::atomic<pid_t> thread_id{0}, teller{0};
 void* blocked_thread(void*) {
     sigset_t all;
     sigfillset(&all);
@@ -42,15 +43,25 @@ void* blocked_thread(void*) {
         CHECK(sigaltstack(nullptr, &now) == 0 && now.ss_sp == stack && now.ss_size == sizeof stack &&
               now.ss_flags == 0);
     }
-    // Sent to this very thread before the first checkpoint: still pending here, with its value.
-    siginfo_t info{};
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    sigaddset(&wanted, SIGRTMIN + 5);
-    const timespec none{0, 0};
-    CHECK(sigtimedwait(&wanted, &info, &none) == SIGRTMIN + 5);
+    // Sent to this very thread before the first checkpoint, by a value, by pthread_kill, by a child's tgkill
+    // and by a debugger's signal: still pending here, as they were.
+    const auto waits = [](int signal) {
+        siginfo_t info{};
+        sigset_t wanted;
+        sigemptyset(&wanted);
+        sigaddset(&wanted, signal);
+        const timespec none{0, 0};
+        CHECK(sigtimedwait(&wanted, &info, &none) == signal);
+        CHECK(sigtimedwait(&wanted, nullptr, &none) == -1 && errno == EAGAIN);
+        return info;
+    };
+    siginfo_t info = waits(SIGRTMIN + 5);
     CHECK(info.si_code == SI_QUEUE && info.si_value.sival_int == 4711 && info.si_pid == getpid());
-    CHECK(sigtimedwait(&wanted, &info, &none) == -1 && errno == EAGAIN);
+    info = waits(SIGUSR2);  // libc calls SI_TKILL SI_USER here
+    CHECK(info.si_code == SI_USER && info.si_pid == getpid() && info.si_uid == getuid());
+    info = waits(SIGURG);
+    CHECK(info.si_code == SI_USER && info.si_pid == teller && info.si_uid == getuid());
+    waits(SIGTRAP);
     return nullptr;
 }
 
@@ -189,6 +200,12 @@ test::Check pending_for_a_thread() {
     CHECK(pthread_create(&thread, nullptr, blocked_thread, nullptr) == 0);
     while (thread_id == 0) test::nap(1);
     CHECK(pthread_sigqueue(thread, SIGRTMIN + 5, sigval{.sival_int = 4711}) == 0);
+    CHECK(pthread_kill(thread, SIGUSR2) == 0);
+    teller = fork();
+    if (teller == 0) _exit(tgkill(getppid(), thread_id, SIGURG) == 0 ? 0 : 1);
+    int status = -1;
+    CHECK(waitpid(teller, &status, 0) == teller && status == 0);
+    CHECK(pthread_kill(thread, SIGTRAP) == 0);
     return [=](bool last) {
         if (!last) return;
         stop = true;
