@@ -55,7 +55,7 @@ struct AgentThread {
     std::int32_t leader;     // 1: goes on to take commands
     std::int32_t tracer;     // pid of the capture as this process sees it, 0: not visible
     std::uint32_t done;      // written by the thread when its answers are complete
-    std::uint32_t ask_keys;  // 1: keyrings are asked about; a seccomp filter might forbid it
+    std::uint32_t ask_keys;  // 1: keyrings and PR_MCE_KILL are asked about; a seccomp filter might forbid it
     std::uint64_t altstack_base, altstack_size;
     std::int32_t altstack_flags, death_signal;
     std::uint64_t clear_child_tid;
@@ -67,7 +67,8 @@ struct AgentThread {
     std::int32_t traced_by;  // the member that traces this thread and will take it back; 0: none
     std::int32_t
         no_variables;  // 1: the library's variables of this thread aren't found by the thread pointer
-    std::int32_t securebits, pad;
+    std::int32_t securebits;
+    std::int32_t memory_errors;  // PR_MCE_KILL_GET; -1: not asked
     alignas(16) std::uint8_t stack[3072];
 };
 

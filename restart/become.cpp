@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,6 +68,13 @@ Result<> hide_io_uring(const schema::Process& process) {
     return {};
 }
 
+// A set-id program that the process executed without gaining anything (no_new_privs) gains nothing here
+// either: the kernel heeds the bits for whom root traces, and the ids that the tool has by then would be the
+// file's.
+void gain_nothing(const schema::Process& process) {
+    if (process.no_new_privs) ::prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
+}
+
 }  // namespace
 
 void become(std::size_t index, const Arrival& arrival, Stage& stage) {
@@ -75,6 +83,7 @@ void become(std::size_t index, const Arrival& arrival, Stage& stage) {
     take_foreground(process, arrival);
     auto done = arrange(process, arrival.computation.images[index], arrival);
     if (done) done = hide_io_uring(process);
+    gain_nothing(process);
     if (!done) {
         stage.report(index, done.error().what);
         ::_exit(127);

@@ -22,6 +22,10 @@ constexpr std::array at_rest{
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/55", "SO_MEMINFO: measurements"},
     Rule{"[0-9]+/fd/[0-9]+/tcp socket/tcp/12",
          "TCP_QUICKACK: how the conversation goes just now (tcp(7): the flag is not permanent)"},
+    Rule{"[0-9]+/fd/[0-9]+/tcp socket/ipv6/1[78]",
+         "IPV6_MULTICAST_IF and IPV6_MULTICAST_HOPS of a connection that was accepted: noted from its first "
+         "packet "
+         "(tcp_v6_syn_recv_sock()), without meaning for TCP, and for a stream no call sets them"},
     Rule{"[0-9]+/arch_status", "since when it has used AVX-512, in milliseconds"},
     Rule{"[0-9]+/fd/[0-9]+/[a-z]+ socket/socket/56",
          "SO_INCOMING_NAPI_ID: which queue of which device has served it last"},

@@ -213,6 +213,10 @@ Result<> collect_identity(const StoppedProcess& process, const AgentProcess& ans
     image.membarrier = answers.membarrier;
     if (auto text = proc::read_file(fmt::format("/proc/{}/oom_score_adj", process.pid)))
         image.oom_score_adj = std::atoi(text->c_str());
+    // Empty for a process that is ending: its memory has gone.
+    if (auto text = proc::read_file(fmt::format("/proc/{}/coredump_filter", process.pid));
+        text && !text->empty())
+        image.coredump_filter = static_cast<std::uint32_t>(proc::hexadecimal(*text));
     if (auto text = proc::read_file(fmt::format("/proc/{}/personality", process.living)))
         image.personality = static_cast<std::uint32_t>(proc::hexadecimal(*text));
     image.region_at = process.region_at;

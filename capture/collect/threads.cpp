@@ -1,6 +1,7 @@
 // What each thread of a stopped process has for itself: registers, names, scheduling, robust futexes.
 #include <linux/securebits.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -148,6 +149,8 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
         thread.clear_child_tid = ProgramAddress(answers[i].clear_child_tid);
         thread.timerslack = answers[i].timerslack;
         thread.death_signal = answers[i].death_signal;
+        if (const auto policy = answers[i].memory_errors; policy >= 0 && policy != PR_MCE_KILL_DEFAULT)
+            thread.memory_errors = policy;
         thread.cpu_ns = answers[i].cpu_ns;
         if (thread.own_ids) {
             thread.own_ids->securebits = static_cast<std::uint32_t>(answers[i].securebits);

@@ -1,7 +1,10 @@
 // The registers of threads that stand still, and what is made of them before the threads go on.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <string_view>
 
 #include "capture/collect/filters.h"
 #include "capture/hide_stop.h"
@@ -23,6 +26,28 @@ Result<bool> is_simulator(const StoppedProcess& process) {
     return placed == 0;
 }
 
+// qemu's user mode interprets a program for this kind of machine: its code isn't executable for the
+// processor, and no agent can run in it. Its loader has loaded libcairn.so a second time, into what is
+// interpreted, and that one has registered the process. The emulator is told by its name, so that no other
+// process's map is read for this.
+Result<> refuse_interpreted(const StoppedProcess& process) {
+    if (!process.registered) return {};
+    const auto program = proc::read_link(fmt::format("/proc/{}/exe", process.living));
+    if (!program || !std::string_view(*program).substr(program->rfind('/') + 1).starts_with("qemu-"))
+        return {};
+    const ProgramAddress entry(
+        TRY(ptrace::read_object<std::uint64_t>(process.living, process.door + offsetof(Door, entry))));
+    const auto maps = TRY(proc::maps(process.living, false));
+    const auto holds =
+        std::ranges::find_if(maps, [&](const auto& line) { return line.start <= entry && entry < line.end; });
+    if (holds != maps.end() && (holds->prot & PROT_EXEC) != 0) return {};
+    return fail_code(
+        ExitCode::refused,
+        "{}: interprets a program that has loaded libcairn.so; start it by `{} -U LD_PRELOAD PROGRAM`, "
+        "so that it is loaded by the emulator only",
+        proc::label(process.pid), *program);
+}
+
 }  // namespace
 
 Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
@@ -37,6 +62,7 @@ Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
         return fail_code(ExitCode::refused,
                          "{}: its main thread has exited, and this kernel can't name the others",
                          proc::label(process.pid));
+    CHECK_OK(refuse_interpreted(process));
     process.simulates = TRY(is_simulator(process));
     if (process.simulates) process.timing_tls = process.rseq_tls = 0;
     auto threads = TRY(proc::tasks(process.pid));

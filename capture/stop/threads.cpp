@@ -106,7 +106,8 @@ Result<> refuse_tracing(Stopping& group, pid_t pid, pid_t tid, const Error& why)
                          proc::label(pid), pid);
     return fail_code(ExitCode::refused,
                      "{} can't be stopped ({}): it runs as another user, gave up being dumpable "
-                     "(prctl PR_SET_DUMPABLE), or the system forbids ptrace "
+                     "(prctl PR_SET_DUMPABLE, as ssh-agent and gpg-agent do: start such a one by `cairn "
+                     "outside`), or the system forbids ptrace "
                      "(`cairn doctor` says by which rule)",
                      proc::label(pid), why.what);
 }

@@ -67,6 +67,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(sched_flags);
     CAIRN_FIELD(affinity);
     CAIRN_FIELD(timerslack);
+    CAIRN_FIELD(memory_errors);
     CAIRN_FIELD(death_signal);
     CAIRN_FIELD(timeout_left);
     CAIRN_FIELD(cap_effective);
@@ -246,6 +247,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(keep_caps);
     CAIRN_FIELD(dumpable);
     CAIRN_FIELD(oom_score_adj);
+    CAIRN_FIELD(coredump_filter);
     CAIRN_FIELD(thp_disable);
     CAIRN_FIELD(lock_future);
     CAIRN_FIELD(personality);

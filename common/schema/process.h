@@ -84,6 +84,7 @@ struct Thread {
     Bytes affinity;   // cpu_set_t as the kernel gives it
     std::uint64_t timerslack = 0;
     std::int32_t death_signal = 0;
+    std::optional<std::int32_t> memory_errors;  // PR_MCE_KILL_GET; none: not asked, or the default
     // The call that the thread sleeps in, where its relative timeout must be shortened: see TimingNote.
     std::int64_t timeout_left = -1;  // ns; -1: none known
     std::uint64_t cap_effective = 0, cap_permitted = 0, cap_inheritable = 0, cap_ambient = 0;
@@ -219,6 +220,7 @@ struct Process {
     bool keep_caps = false;
     std::int32_t dumpable = 1;
     std::int32_t oom_score_adj = 0;
+    std::optional<std::uint32_t> coredump_filter;  // /proc/PID/coredump_filter; images before: none
     bool thp_disable = false;
     std::int32_t lock_future = 0;  // mlockall(2): MCL_FUTURE, MCL_ONFAULT for what is mapped from now on
     std::uint32_t personality = 0;

@@ -128,6 +128,8 @@ void collect_thread(AgentThread* self) {
     self->cpu_ns = before + cpu_time(CLOCK_THREAD_CPUTIME_ID);
     call(SYS_get_mempolicy, &self->memory_policy, self->memory_nodes, max_memory_nodes, 0, 0);
     self->keys = self->ask_keys != 0 ? keys_in(thread_keyring) : 0;
+    self->memory_errors =
+        self->ask_keys != 0 ? static_cast<std::int32_t>(call(SYS_prctl, PR_MCE_KILL_GET, 0, 0, 0, 0)) : -1;
 }
 
 // What mlockall(2) has said of memory to come is told by nothing but such memory: locked pages can't be

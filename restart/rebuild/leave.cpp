@@ -105,6 +105,15 @@ int limit_inside(const Rebuilding& rebuilding, unsigned resource, const rlimit64
     return found ? 0 : EFAULT;
 }
 
+// Which kinds of memory a core dump has (java leaves out what is a file's). An exec inherits it, so it was
+// the tool's.
+void set_dump_filter(const Rebuilding& rebuilding) {
+    if (!rebuilding.process->coredump_filter) return;
+    const Fd fd(
+        ::open(fmt::format("/proc/{}/coredump_filter", rebuilding.pid).c_str(), O_WRONLY | O_CLOEXEC));
+    const auto text = fmt::format("{:#x}", *rebuilding.process->coredump_filter);
+    if (fd) (void)!::write(fd.get(), text.data(), text.size());
+}
 }  // namespace
 
 Result<> prepare_to_go(const Rebuilding& rebuilding) {
@@ -134,6 +143,7 @@ void set_limits(const Rebuilding& rebuilding, std::vector<std::string>& notes) {
     const Fd fd(::open(fmt::format("/proc/{}/oom_score_adj", rebuilding.pid).c_str(), O_WRONLY | O_CLOEXEC));
     const auto text = fmt::format("{}", rebuilding.process->oom_score_adj);
     if (fd) (void)!::write(fd.get(), text.data(), text.size());
+    set_dump_filter(rebuilding);
 }
 
 Result<> set_threads(const Rebuilding& rebuilding) {

@@ -1,5 +1,6 @@
 // What the restorer gives to each thread, and the signals and timers of the whole process.
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -48,6 +49,7 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.rseq_size = thread.rseq_size;
     out.rseq_signature = thread.rseq_signature;
     out.timerslack = thread.timerslack;
+    out.memory_errors = thread.memory_errors.value_or(PR_MCE_KILL_DEFAULT);
     std::strncpy(out.name, thread.name.c_str(), sizeof out.name - 1);
     out.sched_policy = static_cast<std::uint32_t>(thread.policy);
     out.sched_priority = static_cast<std::uint32_t>(thread.priority);

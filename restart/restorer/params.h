@@ -112,8 +112,8 @@ struct Thread {
     std::uint32_t own_folders;  // 1: these are its own
     std::int32_t root_fd, cwd_fd;
     std::uint32_t umask;
-    std::uint32_t stands;  // the blob's: it is in its own folders
-    std::uint32_t pad;
+    std::uint32_t stands;        // the blob's: it is in its own folders
+    std::int32_t memory_errors;  // PR_MCE_KILL_SET
     alignas(16) std::uint8_t stack[4096];
 };
 

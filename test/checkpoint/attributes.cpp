@@ -112,6 +112,7 @@ test::Check name() {
 test::Check settings_of_prctl() {
     CHECK(prctl(PR_SET_PDEATHSIG, SIGUSR2) == 0);
     CHECK(prctl(PR_SET_TIMERSLACK, 123456) == 0);
+    CHECK(prctl(PR_MCE_KILL, PR_MCE_KILL_SET, PR_MCE_KILL_EARLY, 0, 0) == 0);
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
     // An ordinary user's process that isn't dumpable can't be saved; it is refused (faults/refused).
     const int dumpable = getuid() == 0 ? 0 : 1;
@@ -122,6 +123,7 @@ test::Check settings_of_prctl() {
         int value = 0;
         CHECK(prctl(PR_GET_PDEATHSIG, &value) == 0 && value == SIGUSR2);
         CHECK(prctl(PR_GET_TIMERSLACK) == 123456);
+        CHECK(prctl(PR_MCE_KILL_GET, 0, 0, 0, 0) == PR_MCE_KILL_EARLY);
         CHECK(prctl(PR_GET_CHILD_SUBREAPER, &value) == 0 && value == 1);
         CHECK(prctl(PR_GET_DUMPABLE) == dumpable);
         CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
@@ -162,6 +164,13 @@ test::Check oom_score() {
     };
 }
 
+test::Check what_a_core_has() {
+    const std::string filter = "00000015\n";
+    const int fd = open("/proc/self/coredump_filter", O_WRONLY);
+    CHECK(fd >= 0 && write(fd, "0x15", 4) == 4 && close(fd) == 0);
+    return [=](bool) { CHECK(file("/proc/self/coredump_filter") == filter); };
+}
+
 test::Check end_of_the_heap() {
     return [before = sbrk(0)](bool) { CHECK(sbrk(0) == before); };
 }
@@ -177,5 +186,6 @@ int main(int, char** argv) {
                  {"arguments and environment", [=] { return arguments_and_environment(argv); }},
                  {"executable and auxiliary vector", executable_and_vector},
                  {"OOM score", oom_score},
+                 {"what a core dump has", what_a_core_has},
                  {"the end of the heap", end_of_the_heap}});
 }
