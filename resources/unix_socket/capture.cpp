@@ -2,6 +2,7 @@
 // alone; with what is on its way through them, descriptors included.
 #include "resources/socket/capture.h"
 
+#include <dirent.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <memory>
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
@@ -30,6 +32,24 @@ schema::Credentials credentials_of(const Table& table, const ucred& who) {
     return {table.to_program(KernelId(who.pid)), who.uid, who.gid};
 }
 
+// A file that has been given another name in its folder since, as supervisord (link) and HAProxy (rename) do,
+// so that nobody finds it before it listens.
+void follow_file(const std::string& path, const UnixDiagnosis& diagnosis, schema::UnixSocket& saved) {
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), ::closedir);
+    if (!listing) return;
+    while (const dirent* entry = ::readdir(listing.get())) {
+        if (static_cast<std::uint32_t>(entry->d_ino) != diagnosis.path_inode) continue;
+        struct stat status {};
+        if (::lstat((folder + entry->d_name).c_str(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
+            status.st_dev != diagnosis.path_device)
+            continue;
+        saved.file = {.mode = status.st_mode & 07777, .uid = status.st_uid, .gid = status.st_gid};
+        saved.moved = folder + entry->d_name;
+        return;
+    }
+}
+
 // A name is a path as it was given to bind(2): it may be relative to where its process was then.
 void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& diagnosis,
                  schema::UnixSocket& saved) {
@@ -46,7 +66,7 @@ void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& 
         return true;
     };
     if (name.front() == '/') {
-        (void)here("");
+        if (!here("")) follow_file(name, diagnosis, saved);
         return;
     }
     const auto folder_of = [](const std::string& process) {
@@ -60,6 +80,7 @@ void locate_name(const Table& table, const Holder& holder, const UnixDiagnosis& 
             saved.folder = folder;
             return;
         }
+    follow_file(saved.folder + "/" + name, diagnosis, saved);
 }
 
 Result<> take_waiting(Table& table, const Description& found, schema::Object& object,

@@ -56,18 +56,28 @@ class UnixSockets {
               &UnixSockets::listen, &UnixSockets::connect_pending, &UnixSockets::finish_rest})
             CHECK_OK((this->*step)());
         give_back_names();
-        return {};
+        return move_names();
     }
 
   private:
+    // Last: who had to be connected has called by the name that getsockname(2) tells.
+    Result<> move_names() {
+        for (auto& [id, end] : ends_) {
+            if (!end.saved->moved || !(end.datagrams() || unbound_.contains(&end))) continue;
+            const auto acting = TRY(as_owner(end.name));
+            CHECK_OK(move_unix(end.name, mapped_path(*end.saved->moved, opening_.options)));
+        }
+        return {};
+    }
+
     void give_back_names() {
         for (const UnixName& name : lent_) unlink(name);
         lent_.clear();
     }
 
-    // Paths are made, removed and called with the rights of who has the socket of that name. Where its file
-    // was another's (root's, before a server gave its rights up) root makes it, if nobody else can have had a
-    // hand in it.
+    // Paths are made, removed and called with the rights of who has the socket of that name. Where he can't
+    // have made it (root did, before a server gave its rights up, or gave its file away) root does, if nobody
+    // else can have had a hand in it.
     Result<ActingAs> as_owner(const UnixName& name) {
         const UnixEnd* owner = nullptr;
         for (const auto& [id, end] : ends_)
@@ -80,8 +90,7 @@ class UnixSockets {
         const auto& file = owner->saved->file;
         const auto of_file = file ? std::optional<uid_t>(file->uid) : std::nullopt;
         const Rights& rights = access.one_of(owner->object->id, of_file);
-        const bool others = of_file && *of_file != rights.user;
-        return ActingAs::begin(others && access.root_may_make(name.path()) ? own_rights() : rights);
+        return ActingAs::begin(access.root_may_make(name.path()) ? own_rights() : rights);
     }
 
     Result<> bind(int fd, const UnixName& name) {

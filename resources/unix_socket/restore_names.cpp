@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 
 #include "common/open_exactly.h"
@@ -54,6 +55,14 @@ bool in_use(const UnixName& name) {
     return true;
 }
 
+std::unexpected<Error> somebody_elses(const std::string& name) {
+    return fail_code(
+        ExitCode::refused,
+        "the Unix socket {} is somebody else's now: end who has it (`ss -xlp` tells), or give it "
+        "another place by --path-map OLD=NEW",
+        name);
+}
+
 }  // namespace
 
 bool UnixName::is_path() const {
@@ -97,12 +106,7 @@ Result<> bind_unix(int fd, const UnixName& name) {
             if (::bind(fd, pointer(name), length(name)) == 0) return {};
         }
     }
-    if (errno == EADDRINUSE)
-        return fail_code(
-            ExitCode::refused,
-            "the Unix socket {} is somebody else's now: end who has it (`ss -xlp` tells), or give it "
-            "another place by --path-map OLD=NEW",
-            name.words());
+    if (errno == EADDRINUSE) return somebody_elses(name.words());
     return fail_errno("Unix socket {}: bind", name.words());
 }
 
@@ -137,6 +141,21 @@ void dress_unix(const UnixName& name, const std::optional<schema::UnixFile>& sav
     // Only root may give it away; whoever can't has kept what it is.
     (void)!::fchownat(file.get(), "", saved->uid, saved->gid, AT_EMPTY_PATH);
     (void)!::chmod(fd_path(file.get()).c_str(), saved->mode);
+}
+
+Result<> move_unix(const UnixName& name, const std::string& to) {
+    struct stat status {};
+    if (::lstat(to.c_str(), &status) == 0) {
+        sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+        if (to.size() >= sizeof address.sun_path || !S_ISSOCK(status.st_mode)) return somebody_elses(to);
+        std::memcpy(address.sun_path, to.c_str(), to.size());
+        UnixName there;
+        there.address.assign(reinterpret_cast<const char*>(&address), path_at + to.size() + 1);
+        if (in_use(there)) return somebody_elses(to);
+    }
+    if (::rename(name.path().c_str(), to.c_str()) != 0)
+        return fail_errno("Unix socket {}: can't be moved to {}", name.words(), to);
+    return {};
 }
 
 }  // namespace cairn::restart

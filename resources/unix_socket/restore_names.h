@@ -36,5 +36,8 @@ struct UnixName {
 void unlink_unix(const UnixName& name);
 // Mode and owner of the file, as they were; where there was none it goes.
 void dress_unix(const UnixName& name, const std::optional<schema::UnixFile>& file);
+// The file goes to the path that it had been moved to. A file that nobody listens at goes, anybody else's is
+// an error.
+[[nodiscard]] Result<> move_unix(const UnixName& name, const std::string& to);
 
 }  // namespace cairn::restart

@@ -35,8 +35,9 @@ struct UnixSocket {
     std::int32_t style = SOCK_STREAM;
     std::int32_t shutdown = 0;  // 1: no more reading, 2: no more sending
     Bytes name;
-    std::string folder;            // where a name that is a relative path begins
-    std::optional<UnixFile> file;  // none: a name that is a path had lost its file
+    std::string folder;                // where a name that is a relative path begins
+    std::optional<UnixFile> file;      // none: a name that is a path had lost its file
+    std::optional<std::string> moved;  // whole path that this file has now, if its name has been changed
     Bytes peer_name;
     SocketOptions options;
     std::optional<UnixListening> listening;
@@ -86,6 +87,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(name);
     CAIRN_FIELD(folder);
     CAIRN_FIELD(file);
+    CAIRN_FIELD(moved);
     CAIRN_FIELD(peer_name);
     CAIRN_FIELD(options);
     CAIRN_FIELD(listening);

@@ -467,6 +467,56 @@ test::Check never_bound() {
     return [=](bool) { CHECK((events(stream) & POLLHUP) != 0 && name_of(letters, false).empty()); };
 }
 
+// The file has another name than bind gave it, as supervisord (link) and HAProxy (rename) do.
+test::Check another_name() {
+    const int renamed = listening(SOCK_STREAM, "early.1", 3), linked = listening(SOCK_STREAM, "early.2", 3),
+              letters = bound(SOCK_DGRAM, "early.3");
+    CHECK(rename("early.1", "known.1") == 0 && chmod("known.1", 0640) == 0);
+    CHECK(link("early.2", "known.2") == 0 && unlink("early.2") == 0);
+    CHECK(rename("early.3", "known.3") == 0);
+    const int customer = connected(SOCK_STREAM, "known.1"), served = accept(renamed, nullptr, nullptr);
+    return [=](bool) {
+        struct stat status {};
+        CHECK(stat("known.1", &status) == 0 && S_ISSOCK(status.st_mode) && (status.st_mode & 0777) == 0640);
+        CHECK(access("early.1", F_OK) != 0 && access("early.2", F_OK) != 0 && access("early.3", F_OK) != 0);
+        CHECK(name_of(renamed, false) == "early.1" && name_of(customer, true) == "early.1");
+        put(customer, "x");
+        char one = 0;
+        CHECK(recv(served, &one, 1, 0) == 1 && one == 'x');
+        const int fresh = connected(SOCK_STREAM, "known.1"), other = accept(renamed, nullptr, nullptr);
+        CHECK(other >= 0 && close(fresh) == 0 && close(other) == 0);
+        const int second = connected(SOCK_STREAM, "known.2"), first = accept(linked, nullptr, nullptr);
+        CHECK(first >= 0 && close(second) == 0 && close(first) == 0);
+        const int sender = connected(SOCK_DGRAM, "known.3");
+        put(sender, "y");
+        CHECK(recv(letters, &one, 1, 0) == 1 && one == 'y' && close(sender) == 0);
+    };
+}
+
+// Root has made it in a folder of its own and given it away, to whom it belongs now (dovecot).
+test::Check given_away() {
+    if (getuid() != 0) return [](bool) {};
+    constexpr uid_t other = 65534;
+    CHECK(mkdir("roots", 0755) == 0);
+    const int listener = listening(SOCK_STREAM, "roots/socket", 3);
+    CHECK(chown("roots/socket", other, other) == 0);
+    const pid_t server = fork();
+    if (server == 0) {
+        for (int fd = 3; fd < 200; ++fd)
+            if (fd != listener) close(fd);
+        CHECK(setresgid(other, other, other) == 0 && setresuid(other, other, other) == 0);
+        for (;;) pause();
+    }
+    return [=](bool last) {
+        struct stat status {};
+        CHECK(stat("roots/socket", &status) == 0 && status.st_uid == other);
+        const int customer = connected(SOCK_STREAM, "roots/socket"),
+                  served = accept(listener, nullptr, nullptr);
+        CHECK(served >= 0 && close(customer) == 0 && close(served) == 0);
+        if (last) CHECK(kill(server, SIGKILL) == 0);
+    };
+}
+
 // Asleep in accept, and after a customer was served in recv.
 test::Check sleeping_server() {
     const int sleepy = listening(SOCK_STREAM, "sleepy.socket", 3);
@@ -518,5 +568,7 @@ int main() {
                  {"a name that the kernel chose", automatic_name},
                  {"datagrams between connected sockets", datagrams_connected},
                  {"neither bound nor connected", never_bound},
+                 {"a file with another name", another_name},
+                 {"root's, given away", given_away},
                  {"a server asleep in accept", sleeping_server}});
 }
