@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/json_text.h"
 #include "common/proc.h"
@@ -91,7 +92,24 @@ Result<> CoordinatorClient::send(const nlohmann::json& request) {
     return {};
 }
 
-Result<> CoordinatorClient::ask_whether_alive() const {
+namespace {
+
+// Asleep in the kernel, and no signal wakes it: fsync(2) of what it publishes takes as long as the disk has
+// other things to write, which may be minutes.
+bool waits_for_disk(int coordinator) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (::getsockopt(coordinator, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return false;
+    for (int look = 0; look < 20; ++look) {
+        if (const auto stat = proc::stat(peer.pid); stat && stat->state == 'D') return true;
+        ::usleep(10'000);
+    }
+    return false;
+}
+
+}  // namespace
+
+Result<> CoordinatorClient::ask_whether_alive() {
     // On a connection of its own: on this one a request is under way. Whoever serves answers this verb at
     // once, yes or no, be it the root or a relay of it.
     const Fd fd(connect_session(session_));
@@ -102,7 +120,15 @@ Result<> CoordinatorClient::ask_whether_alive() const {
                           ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
                           ::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL) > 0 &&
                           ::recv(fd.get(), &byte, 1, 0) > 0;
-    if (answered) return {};
+    if (answered) {
+        disk_waits_ = 0;
+        return {};
+    }
+    constexpr int most_disk_waits = 60;  // some ten minutes
+    if (disk_waits_ < most_disk_waits && waits_for_disk(fd_.get())) {
+        ++disk_waits_;
+        return {};
+    }
     return fail_code(ExitCode::timed_out,
                      "session {}: no sign of life for {} s from the coordinator, {}; its log is {}",
                      session_.name, (unasked + answering).count(), describe_peer(fd_.get()), session_.log());

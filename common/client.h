@@ -37,7 +37,7 @@ class CoordinatorClient {
     // Whether the coordinator answers on another connection, within 5 s: ExitCode::timed_out, and who it is.
     // For who waits for events of his own accord, after silence of this length.
     static constexpr std::chrono::seconds unasked{5};
-    [[nodiscard]] Result<> ask_whether_alive() const;
+    [[nodiscard]] Result<> ask_whether_alive();
 
     // For poll(2).
     [[nodiscard]] int fd() const { return fd_.get(); }
@@ -47,6 +47,7 @@ class CoordinatorClient {
 
     Fd fd_;
     Session session_;
+    int disk_waits_ = 0;  // so many times it was found waiting for the disk
 };
 
 // The Error of a `failed` event.

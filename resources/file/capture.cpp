@@ -115,6 +115,13 @@ Located locate_for(const Table& table, const Holder& holder, const std::string& 
     return place;
 }
 
+// How it was reached; the object has its identity already. What is only in there will be in another file
+// system, which the restart makes.
+void lead_to(schema::Object& object, const std::optional<schema::InOwnMounts>& own) {
+    object.get<schema::File>()->own_mounts = own;
+    if (own && own->only_there) object.identity.device = object.identity.inode = 0;
+}
+
 }  // namespace
 
 bool is_file(const Looked& it) {
@@ -141,7 +148,7 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
     std::optional<schema::InOwnMounts> own;
     const Located place = locate_for(table, found.holder, found.link, found.status,
                                      static_cast<int>(info_number(found.info, "mnt_id")), own);
-    object.what = schema::File{.own_mounts = std::move(own)};
+    lead_to(object, own);
     object.path = place.path;
     object.deleted = place.deleted;
     // A queue of mq_open(3) shows itself as a regular file, by its name in a mount that nobody sees.
@@ -217,11 +224,12 @@ Result<std::int64_t> ObjectTable::file(const Holder& holder, const std::string& 
     if (is_new) {
         std::optional<schema::InOwnMounts> own;
         const Located place = locate_for(table, holder, *target, status, std::nullopt, own);
-        schema::Object& object = table.add(schema::File{.own_mounts = std::move(own)});
+        schema::Object& object = table.add(schema::File{});
         entry->second = object.id;
         object.path = program_path(table, place.path);
         object.deleted = place.deleted;
         object.identity = identity_of(status);
+        lead_to(object, own);
         object.flags = S_ISDIR(status.st_mode) ? O_PATH | O_DIRECTORY : O_RDONLY;
         if (place.deleted && S_ISREG(status.st_mode)) {
             Description found;
@@ -307,10 +315,11 @@ Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mappin
             object.deleted = true;
             return id;
         }
-        schema::Object& object = table.add(schema::File{.relied_on = true, .own_mounts = std::move(own)});
+        schema::Object& object = table.add(schema::File{true, std::nullopt});
         entry->second = object.id;
         object.path = path;
         object.identity = identity_of(status);
+        lead_to(object, own);
         if (!mapping.shared)
             if (auto kept = keep_contents(table, object, path, status); !kept)
                 return std::unexpected(std::move(kept.error()).in(name_of(holder)));
