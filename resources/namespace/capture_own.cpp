@@ -16,6 +16,7 @@
 
 #include "resources/namespace/capture.h"
 #include "resources/namespace/capture_visit.h"
+#include "resources/namespace/schema_mounts.h"
 
 namespace cairn::capture {
 namespace {
@@ -27,7 +28,16 @@ struct Kept {
 struct OwnNamespaces {
     std::map<Inode, Kept> all;
     std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
+    std::uint64_t found_at = 0;                    // ticks since the machine's boot, when the first was found
 };
+
+std::uint64_t ticks_now() {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    const auto each = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    return static_cast<std::uint64_t>(now.tv_sec) * each +
+           static_cast<std::uint64_t>(now.tv_nsec) * each / 1'000'000'000;
+}
 
 Result<Inode> inode_behind(int fd) {
     struct stat status {};
@@ -148,6 +158,20 @@ Result<> look_into(int owner, int space, schema::NamespaceType type, schema::Own
     return {};
 }
 
+// One that is mounted somewhere lasts without the group, as those of ip-netns(8) do: a restart would make
+// another one beside it.
+Result<> refuse_mounted(const std::string& name) {
+    const auto mounts = TRY(proc::read_file("/proc/self/mountinfo"));
+    for (const auto& line : schema::parse_mounts(mounts))
+        if (line.type == "nsfs" && line.root == name)
+            return fail_code(
+                ExitCode::refused,
+                "is in the namespace {}, which lasts without the computation, and can't be saved; start "
+                "cairn in there (`ip netns exec`, `nsenter`)",
+                line.point);
+    return {};
+}
+
 // How deep it is below the user namespace that programs have been given (0), and its object.
 Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, int fd) {
     auto& all = table.of<OwnNamespaces>().all;
@@ -165,6 +189,9 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
             "is in a {} namespace that isn't below the one that cairn is in (setns), which can't "
             "be saved; start cairn in there",
             schema::name_of(type));
+    const auto name = fmt::format("{}:[{}]", schema::name_of(type), inode.number);
+    CHECK_OK(refuse_mounted(name));
+    if (all.empty()) table.of<OwnNamespaces>().found_at = ticks_now();
     const auto above = TRY(enter_own(table, holder, given, owner.get()));
     schema::OwnNamespace own;
     own.owner = above.object;
@@ -173,13 +200,34 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
         return std::unexpected(
             std::move(seen.error()).in(fmt::format("its {} namespace", schema::name_of(type))));
     schema::Object& object = table.add(schema::Namespace{type, std::move(own), std::nullopt});
-    object.path = fmt::format("{}:[{}]", schema::name_of(type), inode.number);
+    object.path = name;
     object.flags = O_RDONLY;
     if (!mount_ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(mount_ids);
     return all[inode] = {object.id, above.depth + (is_user ? 1 : 0)};
 }
 
 }  // namespace
+
+// Somebody outside who has gone into one (nsenter(1)) stays in the old one. Who was born since the programs
+// stood still is a child of theirs, or of ours.
+Result<> note_who_else_is_there(Table& table) {
+    const auto& own = table.of<OwnNamespaces>();
+    if (own.all.empty()) return {};
+    for (const pid_t pid : proc::processes()) {
+        const auto stat = proc::stat(pid);
+        if (table.members.contains(pid) || !stat || stat->start_time >= own.found_at) continue;
+        for (const char* name : {"cgroup", "ipc", "mnt", "net", "user", "uts"}) {
+            const auto its = inode_at(fmt::format("/proc/{}/ns/{}", pid, name));
+            if (its && own.all.contains(*its))
+                table.note(
+                    "{} is outside of the computation, and in a {} namespace of it: after a restart it is "
+                    "still "
+                    "in the old one",
+                    proc::label(pid), name);
+        }
+    }
+    return {};
+}
 
 std::optional<std::int64_t> own_namespace(const Table& table, const Inode& inode) {
     const auto& all = table.of<OwnNamespaces>().all;
