@@ -69,10 +69,15 @@ void drain_events(Stopping& group) {
     std::vector<pid_t> expected;
     for (const auto& thread : group.threads.all())
         if (!thread.still) expected.push_back(thread.tid);
-    WaitEvent event;
-    for (const pid_t tid : expected)
-        if ((event.tid = ::waitpid(tid, &event.status, __WALL | WNOHANG)) > 0) look_at(group, event);
-    while ((event.tid = ::waitpid(-1, &event.status, __WALL | WNOHANG)) > 0) look_at(group, event);
+    const auto look_for = [&](pid_t whom) {
+        WaitEvent event;
+        event.tid = ::waitpid(whom, &event.status, __WALL | WNOHANG);
+        if (event.tid > 0) look_at(group, event);
+        return event.tid > 0;
+    };
+    std::ranges::for_each(expected, look_for);
+    while (look_for(-1)) {
+    }
 }
 
 void await_event() {

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/proc.h"
 #include "resources/namespace/capture.h"
 #include "resources/namespace/capture_visit.h"
 #include "resources/namespace/schema_mounts.h"

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 #include <sstream>
 
 #include "common/proc.h"
@@ -159,8 +160,8 @@ class Builder {
     // What was mounted outside since is harmless where it can't be taken away: in a user namespace of its own
     // a process may not uncover what others have covered (mount_namespaces(7), locked mounts).
     void take_away_the_rest() const {
-        for (auto each = there_.rbegin(); each != there_.rend(); ++each)
-            if (!each->wanted) ::umount2(inside(each->point).c_str(), MNT_DETACH);
+        for (const auto& each : std::ranges::reverse_view(there_))
+            if (!each.wanted) ::umount2(inside(each.point).c_str(), MNT_DETACH);
     }
 
     [[nodiscard]] Result<> set_flags(const schema::Mount& each) const {
