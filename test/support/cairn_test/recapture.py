@@ -23,7 +23,7 @@ RULES = [
     (r".*, object, what, inotify, unread", "events that nobody has read become an overflow"),
     (r".*, object, what, bpf_map, elements", "a hash is walked in the kernel's order; resource.bpf_map compares them"),
     (r".*, options, (IPV6_V6ONLY|IP_MULTICAST_TTL)", "what bind(2) and a segment set of themselves (docs/witness-rules.md)"),
-    (r".*, what, unix, file", "an accepted connection has its listener's name, and after a restart not its file's inode; resource.unix_sockets compares the files"),
+    (r".*, what, unix, (file|moved)", "an accepted connection has its listener's name, and after a restart not its file's inode; resource.unix_sockets compares the files"),
     (r".*, what, unix, peer_credentials, pid", "of a caller whom nobody has accepted (docs/witness-rules.md)"),
     (r".*, mptcp, options, SO_SNDBUF|.*, options, SO_RCVLOWAT", "the kernel sizes the one, and 0 means 1 for the other (docs/witness-rules.md)"),
     (r"process [^,]*, (thread [0-9]+, )?pending(, [0-9]+)?", "a waiting SIGTRAP names the restart tool, and timers that run expire meanwhile; resource.signals compares them"),
