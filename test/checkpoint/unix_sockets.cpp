@@ -499,7 +499,11 @@ test::Check given_away() {
     constexpr uid_t other = 65534;
     CHECK(mkdir("roots", 0755) == 0);
     const int listener = listening(SOCK_STREAM, "roots/socket", 3);
-    CHECK(chown("roots/socket", other, other) == 0);
+    if (chown("roots/socket", other, other) != 0) {
+        CHECK(errno == EINVAL);  // in a user namespace that has no such user
+        CHECK(close(listener) == 0 && unlink("roots/socket") == 0);
+        return [](bool) {};
+    }
     const pid_t server = fork();
     if (server == 0) {
         for (int fd = 3; fd < 200; ++fd)
