@@ -237,6 +237,11 @@ test::Check something_taken_away() {
 }  // namespace
 
 int main() {
+    const pid_t probe = fork();
+    if (probe == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
+    int status = 0;
+    CHECK(waitpid(probe, &status, 0) == probe);
+    if (status != 0) test::skip("a user namespace can't be had");
     test::serve({
         {"a copy", a_copy},
         {"memory mounted", memory_mounted},

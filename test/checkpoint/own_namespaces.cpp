@@ -265,6 +265,11 @@ test::Check shared_and_held() {
 }  // namespace
 
 int main() {
+    const pid_t probe = fork();
+    if (probe == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
+    int status = 0;
+    CHECK(waitpid(probe, &status, 0) == probe);
+    if (status != 0) test::skip("a user namespace can't be had");
     test::serve({
         {"root of one's own", root_of_ones_own},
         {"nobody of one's own", nobody_of_ones_own},

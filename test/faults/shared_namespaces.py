@@ -26,8 +26,10 @@ def test(t):
     t.must("kill")
     program.exit_status()
     t.programs.remove(program)
+    if t.mode != "exact":  # only root makes a mounted one
+        return
     name = f"cairn-test-{os.getpid()}"
-    if t.mode != "exact" or subprocess.run(["ip", "netns", "add", name], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+    if subprocess.run(["ip", "netns", "add", name], stderr=subprocess.DEVNULL, check=False).returncode != 0:
         t.skip_part("a mounted one", "no network namespace can be made")
         return
     try:

@@ -104,7 +104,8 @@ class RandomStruct {
     void force(T& value, schema::Within range) {
         if (std::cmp_less(value, range.least) || std::cmp_greater(value, range.most))
             value = static_cast<T>(static_cast<std::uint64_t>(range.least) +
-                                   engine_() % (static_cast<std::uint64_t>(range.most - range.least) + 1));
+                                   engine_() % (static_cast<std::uint64_t>(range.most) -
+                                                static_cast<std::uint64_t>(range.least) + 1));
     }
 
     template <class T>
