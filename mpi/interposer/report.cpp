@@ -57,11 +57,15 @@ void say(const std::string& text) {
 void depart(const std::string& expected, const std::string& happened) {
     const Session& s = *session;
     const char* same = expected == happened ? ", another call of this line" : "";
-    say(fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}{}", s.events,
-                    expected, happened, same));
+    // In one piece: another rank that departs may end this one at any moment.
+    std::string text = fmt::format("departs from its record at event {}\n  recorded: {}\n  now:      {}{}",
+                                   s.events, expected, happened, same);
     if (asked_for_time && !s.clock)
-        say("the program asks MPI_Wtime, and what that said isn't in this record: if its path goes by it, "
-            "record it with --clock");
+        text +=
+            "\n  The program asks MPI_Wtime, and what that said isn't in this record: if its path goes by "
+            "it, "
+            "record it with --clock";
+    say(text);
     if (s.alone) stop_alone();
     const char* then = std::getenv("CAIRN_MPI_DEPARTED");
     if (then != nullptr && std::string_view(then) == "wait") {

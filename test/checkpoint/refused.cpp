@@ -120,11 +120,12 @@ pid_t namespace_of_its_own() {
     if (unshare(space) == 0) return 0;
     // An ordinary user is given one in a user namespace of his own, in which he has to be somebody to make
     // files.
-    const std::string user = std::to_string(getuid()), group = std::to_string(getgid());
+    char user[64], group[64];
+    snprintf(user, sizeof user, "%u %u 1", getuid(), getuid());
+    snprintf(group, sizeof group, "%u %u 1", getgid(), getgid());
     if (unshare(CLONE_NEWUSER | space) != 0) test::skip("unshare is not allowed");
-    for (const auto& [file, text] : {std::pair<const char*, std::string>{"setgroups", "deny"},
-                                     {"uid_map", user + " " + user + " 1"},
-                                     {"gid_map", group + " " + group + " 1"}}) {
+    for (const auto& [file, text] :
+         {std::pair<const char*, std::string>{"setgroups", "deny"}, {"uid_map", user}, {"gid_map", group}}) {
         const int map = open((std::string("/proc/self/") + file).c_str(), O_WRONLY | O_CLOEXEC);
         CHECK(map >= 0 && write(map, text.data(), text.size()) > 0 && close(map) == 0);
     }

@@ -8,6 +8,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    double begun = MPI_Wtime(); /* each rank asks, so that whoever departs first knows of the clock */
     for (int i = 0; i < 100; ++i) {
         int next = -1;
         if (rank == 0) next = (int)((unsigned long)(MPI_Wtime() * 1e7) % (unsigned long)(size - 1)) + 1;
@@ -18,5 +19,5 @@ int main(int argc, char **argv) {
     }
     if (rank == 0) printf("clock: path %08x, %.9f\n", path, MPI_Wtime());
     MPI_Finalize();
-    return argc > 5;
+    return argc > 5 && begun > 0;
 }
