@@ -82,8 +82,9 @@ schema::AreaKind kind_of(const StoppedProcess& process, const StillMap& map, con
     if (is_region(process, map.lines, line)) return AreaKind::region;
     if (!line.shared)
         return has_file(line) && !is_anonymous_huge(map, line) ? AreaKind::file_private : AreaKind::anonymous;
-    return ObjectTable::is_shared_memory(mapping_of(map, line)) ? AreaKind::shared_memory
-                                                                : AreaKind::file_shared;
+    return !map.own_files.contains(line.start) && ObjectTable::is_shared_memory(mapping_of(map, line))
+               ? AreaKind::shared_memory
+               : AreaKind::file_shared;
 }
 
 // Of memfds, System V segments and shared anonymous memory.
@@ -150,6 +151,9 @@ Result<StillMap> still_map(const StoppedProcess& process, const Holder& holder, 
     map.lines = std::move(lines);
     CHECK_OK(look_at_flags(process, map));
     for (const auto& line : map.lines) {
+        if (line.shared && line.name.starts_with("/dev/shm/") && !line.deleted &&
+            objects.is_of_own_mounts(holder, mapping_of(map, line)))
+            map.own_files.insert(line.start);
         const auto kind = kind_of(process, map, line);
         Result<std::int64_t> object = -1;
         if (kind == schema::AreaKind::file_private || kind == schema::AreaKind::file_shared)

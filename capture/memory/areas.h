@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "capture/group.h"
@@ -17,6 +18,7 @@ struct StillMap {
     std::map<ProgramAddress, std::int64_t> objects;  // start of a line -> schema::Object id
     std::vector<std::pair<ProgramRange, bool>>
         locked;                                    // mlock(2); true: MLOCK_ONFAULT (told since Linux 6.14)
+    std::set<ProgramAddress> own_files;            // starts of lines: ObjectTable::is_of_own_mounts()
     std::map<ProgramAddress, std::uint64_t> huge;  // start of a line of hugetlb pages -> bytes of a page
 };
 

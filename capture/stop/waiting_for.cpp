@@ -1,6 +1,4 @@
 // Who keeps a stop waiting, in words.
-#include <sys/stat.h>
-
 #include <ranges>
 #include <set>
 
@@ -36,10 +34,10 @@ std::string why_not_ready(const SessionRegions& regions, pid_t pid, pid_t parent
             "has become user {} by a system call past libc (or while no coordinator lived), and what is "
             "said of it can't be believed; start it again",
             ids->effective);
-    struct stat its {
-    }, ours{};
-    if (::stat(fmt::format("/proc/{}/ns/mnt", pid).c_str(), &its) == 0 &&
-        ::stat("/proc/self/ns/mnt", &ours) == 0 && its.st_ino != ours.st_ino)
+    const auto mounts_of = [](const std::string& process) {
+        return proc::read_link(fmt::format("/proc/{}/ns/mnt", process)).value_or("");
+    };
+    if (const auto its = mounts_of(std::to_string(pid)); !its.empty() && its != mounts_of("self"))
         return "has not registered: it is in a mount namespace of its own (a sandbox), in which libcairn.so "
                "and the "
                "session's folder (CAIRN_RUNDIR) have to be seen";

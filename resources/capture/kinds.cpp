@@ -6,7 +6,7 @@
 #include <ranges>
 
 #include "resources/capture/table.h"
-#include "resources/namespace/capture.h"
+#include "resources/namespace/capture_own.h"
 #include "resources/socket/capture.h"
 
 namespace cairn::capture {

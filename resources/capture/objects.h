@@ -131,6 +131,10 @@ class ObjectTable {
     // contents are read through the mappings.
     [[nodiscard]] Result<std::int64_t> shared_memory(const Holder& holder, const Mapping& mapping);
 
+    // A mapping that by its path would be shared memory (/dev/shm), and is of a file system of a mount
+    // namespace of the group's own: mapped_file fits it.
+    [[nodiscard]] bool is_of_own_mounts(const Holder& holder, const Mapping& mapping) const;
+
     // Does mapped_file or shared_memory fit this mapping? (By the path that the kernel shows.)
     [[nodiscard]] static bool is_shared_memory(const Mapping& mapping);
 

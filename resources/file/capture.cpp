@@ -1,7 +1,5 @@
 // Regular files, directories, devices by path, O_PATH; the program's executable, its cwd and root; mapped
 // files.
-#include "resources/namespace/capture.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,6 +12,7 @@
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
 #include "resources/io_uring/schema_ring.h"
+#include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
 namespace {
@@ -156,9 +155,9 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
     if ((place.deleted || place.path.starts_with("/dev/mqueue/")) && on(found.fd(), mqueue_magic))
         return describe_mqueue(table, found, object);
     if (found.is(S_IFREG)) {
-        const bool in_memory =
-            !place.deleted && ((place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC)) ||
-                               on(found.fd(), HUGETLBFS_MAGIC));
+        const bool in_memory = !place.deleted && !(own && own->only_there) &&
+                               ((place.path.starts_with("/dev/shm/") && on(found.fd(), TMPFS_MAGIC)) ||
+                                on(found.fd(), HUGETLBFS_MAGIC));
         if (place.deleted || in_memory) {
             auto backing = TRY(back(table, found, place));
             object.backing = backing;
@@ -261,29 +260,38 @@ struct MappedFile {
     std::optional<schema::InOwnMounts> own;
 };
 
-// On some file systems (overlay, btrfs) the device of a mapping is another than stat(2) tells: the inode's
-// number has to do.
+// On some file systems (overlay, btrfs) the device of a mapping is another than stat(2) tells, and the
+// inode's number has to do. Where there are several places to look, who has both is looked for first: file
+// systems in memory give the same numbers.
 MappedFile find_mapped(const Table& table, const Holder& holder, const Mapping& mapping) {
-    const auto is_it = [&](const struct stat& there) { return there.st_ino == mapping.inode; };
     MappedFile found;
-    found.path = mapping.path;
-    const auto look = [&](const std::string& path) {
-        found.same = ::stat(path.c_str(), &found.status) == 0 && is_it(found.status);
-        return found.same;
-    };
-    const auto space = own_mounts_of(table, holder);
-    if (look(found.path) || !space || mapping.deleted) return found;
-    const auto outside = path_outside(table, *space, mapping.path, is_it);
-    const bool only_there = !look(outside);
-    if (!only_there)
-        found.path = outside;
-    else
-        look(fmt::format("{}root{}", proc_folder(holder), mapping.path));
-    if (found.same) found.own = schema::InOwnMounts{*space, mapping.path, only_there};
+    const std::int64_t space = own_mounts_of(table, holder).value_or(-1);
+    for (const bool by_device : {true, false}) {
+        const auto is_it = [&](const struct stat& there) {
+            return there.st_ino == mapping.inode && (!by_device || there.st_dev == mapping.device);
+        };
+        const auto look = [&](const std::string& path) {
+            found.same = ::stat(path.c_str(), &found.status) == 0 && is_it(found.status);
+            return found.same;
+        };
+        found.path = mapping.path;
+        if (look(found.path)) return found;
+        if (space < 0 || mapping.deleted) continue;
+        const auto outside = path_outside(table, space, mapping.path, is_it);
+        const bool only_there = !look(outside);
+        if (only_there && !look(fmt::format("{}root{}", proc_folder(holder), mapping.path))) continue;
+        if (!only_there) found.path = outside;
+        found.own = schema::InOwnMounts{space, mapping.path, only_there};
+        return found;
+    }
     return found;
 }
 
 }  // namespace
+
+bool ObjectTable::is_of_own_mounts(const Holder& holder, const Mapping& mapping) const {
+    return own_mounts_of(*table_, holder) && find_mapped(*table_, holder, mapping).own;
+}
 
 Result<std::int64_t> ObjectTable::mapped_file(const Holder& holder, const Mapping& mapping) {
     Table& table = *table_;

@@ -193,7 +193,10 @@ Result<> open_file(Opening& opening, const schema::Object& object) {
     const int flags = reopen_flags(object.flags);
     const auto& own = object.get<schema::File>()->own_mounts;
     if (own && own->only_there && object.backing < 0) {
-        auto file = TRY(find_in_own_mounts(opening, *own, flags & ~O_EXCL));
+        // The owner may have opened it before he forbade that to himself.
+        const Fd place = TRY(find_in_own_mounts(opening, *own, O_PATH | O_NOFOLLOW));
+        Fd file = open_as_owner(place.get(), flags & ~O_EXCL);
+        if (!file) return fail_errno("{} (in its mount namespace)", own->path);
         CHECK_OK(set_position(object, file.get()));
         return opening.keep(object, std::move(file));
     }

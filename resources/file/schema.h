@@ -16,15 +16,15 @@ struct FileIdentity {  // what a restart compares before it trusts a file's cont
     std::uint64_t rdev = 0;
 };
 
-// A regular file or directory or device by path: an open file description, or a file that is mapped,
-// executed, or somebody's cwd (Object::flags: O_RDWR if mapped shared and writable, else O_RDONLY).
-// The same by way of a mount namespace of the group's own.
+// How a file was reached by way of a mount namespace of the group's own.
 struct InOwnMounts {
     std::int64_t space = -1;  // Object id of the namespace
     std::string path;         // in there
     bool only_there = false;  // no path outside leads to it
 };
 
+// A regular file or directory or device by path: an open file description, or a file that is mapped,
+// executed, or somebody's cwd (Object::flags: O_RDWR if mapped shared and writable, else O_RDONLY).
 struct File {
     static constexpr std::string_view kind = "file";
     bool relied_on = false;  // mapped or executed, and its contents are not in an image

@@ -1,11 +1,11 @@
 // Descriptors of namespaces: ioctl(NS_GET_NSTYPE) tells the type, since Linux 4.11 (ioctl_ns(2)). Two of them
 // are of one namespace if device and inode are the same (namespaces(7)).
-#include "resources/namespace/capture.h"
-
 #include <linux/magic.h>
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
+
+#include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
 

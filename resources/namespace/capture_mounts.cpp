@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <set>
 #include <sstream>
 
 #include "common/proc.h"
-#include "resources/namespace/capture.h"
+#include "resources/namespace/capture_own.h"
 #include "resources/namespace/capture_visit.h"
 #include "resources/namespace/schema_mounts.h"
 
@@ -39,60 +42,80 @@ class Walk {
 
     void all_of(const std::string& point) {
         struct stat root {};
-        if (::lstat(point.c_str(), &root) != 0) return;
+        if (::lstat(point.c_str(), &root) != 0) return fail(point);
         device_ = root.st_dev;
         tell(point, "", root);
         if (S_ISDIR(root.st_mode)) folder(point, "");
     }
     // Of regular files; what is beyond most_bytes isn't read.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+    // The first that couldn't be read, and why; "": none.
+    [[nodiscard]] const std::string& problem() const { return problem_; }
 
   private:
+    void fail(const std::string& path) {
+        if (problem_.empty()) problem_ = fmt::format("{}: {}", path, std::strerror(errno));
+    }
+
     void folder(const std::string& point, const std::string& below) {
-        DIR* const entries = ::opendir((point + below).c_str());
-        if (entries == nullptr) return;
-        while (const dirent* entry = ::readdir(entries)) {
+        const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir((point + below).c_str()), ::closedir);
+        if (!entries) return fail(point + below);
+        while (const dirent* entry = ::readdir(entries.get())) {
             const std::string_view name = entry->d_name;
             if (name == "." || name == "..") continue;
             const std::string path = fmt::format("{}/{}", below, name);
             struct stat status {};
-            if (::lstat((point + path).c_str(), &status) != 0) continue;
+            if (::lstat((point + path).c_str(), &status) != 0) return fail(point + path);
             tell(point, path, status);
             if (S_ISDIR(status.st_mode) && status.st_dev == device_) folder(point, path);
         }
-        ::closedir(entries);
     }
 
     // Something that is mounted on it hides what it is: nothing is ever seen of it but whether it is a
     // folder, and its owner is left to be who makes it.
     void tell(const std::string& point, const std::string& path, const struct stat& status) {
+        constexpr uid_t whoever = ~uid_t{0};
         const bool covered = status.st_dev != device_;
+        const mode_t hidden = S_ISDIR(status.st_mode) ? status.st_mode : S_IFREG | 0644U;
         here_.say("file");
         here_.say(path);
-        constexpr uid_t whoever = ~uid_t{0};
-        const mode_t hidden = S_ISDIR(status.st_mode) ? status.st_mode : S_IFREG | 0644U;
         here_.say(fmt::format("{}", covered ? hidden : status.st_mode));
         here_.say(fmt::format("{}", covered ? whoever : status.st_uid));
         here_.say(fmt::format("{}", covered ? whoever : status.st_gid));
+        here_.say(fmt::format("{}", status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec));
         here_.say(fmt::format("{}", covered ? 0 : status.st_rdev));
+        const std::string target = covered ? "" : target_of(point, path, status);
+        here_.say(target);
+        const bool has_contents = S_ISREG(status.st_mode) && !covered && target.empty();
+        if (has_contents) bytes_ += static_cast<std::uint64_t>(status.st_size);
+        if (!has_contents || bytes_ > most_bytes) return here_.say("");
+        const Fd file(::open((point + path).c_str(), O_RDONLY | O_CLOEXEC));
+        if (!file) fail(point + path);
+        here_.say_file(file.get());
+    }
+
+    // Of a symbolic link, and of a file that has been told by another name.
+    std::string target_of(const std::string& point, const std::string& path, const struct stat& status) {
+        if (S_ISREG(status.st_mode) && status.st_nlink > 1) {
+            const auto [first, is_new] = linked_.try_emplace(status.st_ino, path);
+            return is_new ? "" : first->second;
+        }
+        if (!S_ISLNK(status.st_mode)) return "";
         char target[4096];
-        const ssize_t length = S_ISLNK(status.st_mode) && !covered
-                                   ? ::readlink((point + path).c_str(), target, sizeof target)
-                                   : 0;
-        here_.say({target, static_cast<std::size_t>(std::max(length, ssize_t{0}))});
-        if (!S_ISREG(status.st_mode) || covered) return here_.say("");
-        bytes_ += static_cast<std::uint64_t>(status.st_size);
-        if (bytes_ > most_bytes) return here_.say("");
-        here_.say_file(Fd(::open((point + path).c_str(), O_RDONLY | O_CLOEXEC | O_NOATIME)).get());
+        const ssize_t length = ::readlink((point + path).c_str(), target, sizeof target);
+        if (length < 0) fail(point + path);
+        return {target, static_cast<std::size_t>(std::max(length, ssize_t{0}))};
     }
 
     Visit& here_;
     dev_t device_ = 0;
     std::uint64_t bytes_ = 0;
+    std::map<ino_t, std::string> linked_;  // paths of files that have several
+    std::string problem_;
 };
 
 // The root of what is mounted at a point, unless something else is mounted on it: then 0.
-std::uint64_t inode_at(const MountLine& line) {
+std::uint64_t root_inode(const MountLine& line) {
     struct stat status {};
     if (::fstatat(AT_FDCWD, line.point.c_str(), &status, AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW) != 0)
         return 0;
@@ -113,13 +136,17 @@ void look_at_mounts(Visit& here, int proc, const std::vector<MountLine>& outside
         text.append(buffer, static_cast<std::size_t>(got));
     here.say(text);
     const auto lines = schema::parse_mounts(text);
+    std::set<std::string> told;  // devices
     for (const auto& line : lines) {
         const bool covered = is_covered(lines, line);
-        here.say(fmt::format("{}", covered ? 0 : inode_at(line)));
+        here.say(fmt::format("{}", covered ? 0 : root_inode(line)));
         Walk walk(here);
-        if (!covered && is_in_memory(line) && !is_known(outside, line.device)) walk.all_of(line.point);
+        if (!covered && is_in_memory(line) && !is_known(outside, line.device) &&
+            told.insert(line.device).second)
+            walk.all_of(line.point);
         here.say("end");
         here.say(fmt::format("{}", walk.bytes()));
+        here.say(walk.problem());
     }
 }
 
@@ -142,6 +169,11 @@ std::string outside_of(const std::vector<MountLine>& outside, const MountLine& l
         if (inode == 0 || leads_to(path, line, inode)) return path;
     }
     return {};
+}
+
+// The peers of a copy of a mount that nobody has made private are outside.
+bool is_shared_with(const std::vector<MountLine>& outside, const MountLine& line) {
+    return line.peers != 0 && std::ranges::find(outside, line.peers, &MountLine::peers) != outside.end();
 }
 
 // What may be said again to mount(2). Users are those of the files.
@@ -167,6 +199,7 @@ void read_files(Visit& seen, schema::Mount& mount) {
         file.mode = static_cast<std::uint32_t>(number());
         file.uid = static_cast<std::uint32_t>(number());
         file.gid = static_cast<std::uint32_t>(number());
+        file.mtime_ns = static_cast<std::int64_t>(number());
         file.device = number();
         file.target = seen.next();
         const auto contents = seen.next();
@@ -175,19 +208,42 @@ void read_files(Visit& seen, schema::Mount& mount) {
     }
 }
 
-Result<> check(const schema::Mount& mount, bool covered, std::uint64_t bytes) {
+struct Told {  // of what is nowhere else
+    bool covered = false;
+    std::uint64_t bytes = 0;
+    std::string problem;
+};
+
+Result<> check(const schema::Mount& mount, const Told& told) {
     const bool again = std::ranges::find(mountable, mount.type) != mountable.end();
-    if (!again || (covered && (mount.type == "tmpfs" || mount.type == "ramfs")))
+    if (!again || (told.covered && (mount.type == "tmpfs" || mount.type == "ramfs")))
         return fail_code(
             ExitCode::refused,
-            "has a file system of type {} ({}) at {}{}, which is mounted nowhere outside and can't be "
-            "saved",
+            "has a file system of type {} ({}) at {}{}, which is mounted nowhere outside and can't be saved",
             mount.type, mount.source, mount.point, again ? ", below another one" : "");
-    if (bytes > most_bytes)
+    if (told.bytes > most_bytes)
         return fail_code(ExitCode::refused,
                          "has {} MiB in files of its own in memory (at {}), of which at most {} can be saved",
-                         bytes >> 20, mount.point, most_bytes >> 20);
+                         told.bytes >> 20, mount.point, most_bytes >> 20);
+    if (!told.problem.empty())
+        return fail_code(ExitCode::refused, "has a file of its own in memory that can't be read: {}",
+                         told.problem);
     return {};
+}
+
+// A file system of the namespace's own that an earlier one of its mounts shows as well: by which path. "":
+// none does, it is the first.
+Result<std::string> inside_of(const std::vector<MountLine>& lines, const std::vector<MountLine>& own,
+                              const MountLine& line) {
+    const auto first = std::ranges::find(own, line.device, &MountLine::device);
+    if (first == own.end()) return std::string();
+    if (!schema::is_below(line.root, first->root) || is_covered(lines, *first))
+        return fail_code(
+            ExitCode::refused,
+            "has mounted a file system of its own at {} and at {}, of which neither shows all of it, "
+            "which can't be saved",
+            first->point, line.point);
+    return schema::joined(first->point, line.root.substr(first->root == "/" ? 0 : first->root.size()));
 }
 
 }  // namespace
@@ -198,21 +254,28 @@ Result<FoundMounts> find_mounts(int owner, int space) {
     auto seen = TRY(Visit::to(owner, space, schema::NamespaceType::mnt,
                               [&](Visit& here) { look_at_mounts(here, proc.get(), outside); }));
     FoundMounts found;
-    for (const auto& line : schema::parse_mounts(seen.next())) {
+    std::vector<MountLine> own;  // of file systems that are nowhere else
+    const auto lines = schema::parse_mounts(seen.next());
+    for (const auto& line : lines) {
         found.ids.insert(line.id);
         const auto inode = std::strtoull(seen.next().c_str(), nullptr, 10);
         schema::Mount mount;
         mount.point = line.point;
         mount.options = line.options;
-        mount.shared = line.shared;
+        mount.shared = line.peers != 0;
+        mount.receives = line.receives || is_shared_with(outside, line);
+        mount.bindable = line.bindable;
         mount.outside = outside_of(outside, line, inode);
         read_files(seen, mount);
-        const auto bytes = std::strtoull(seen.next().c_str(), nullptr, 10);
+        Told told{inode == 0, std::strtoull(seen.next().c_str(), nullptr, 10), {}};
+        told.problem = seen.next();
         if (mount.outside.empty()) {
             mount.type = line.type;
             mount.source = line.source;
             mount.data = data_of(line);
-            CHECK_OK(check(mount, inode == 0, bytes));
+            mount.inside = TRY(inside_of(lines, own, line));
+            if (mount.inside.empty()) CHECK_OK(check(mount, told));
+            own.push_back(line);
         }
         found.mounts.push_back(std::move(mount));
     }

@@ -1,5 +1,7 @@
 // Namespaces that the group has made for itself: found by the processes that are in them, and looked at by a
 // process that goes into each.
+#include "resources/namespace/capture_own.h"
+
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <linux/sockios.h>
@@ -15,7 +17,6 @@
 #include <sstream>
 
 #include "common/proc.h"
-#include "resources/namespace/capture.h"
 #include "resources/namespace/capture_visit.h"
 #include "resources/namespace/schema_mounts.h"
 

@@ -9,12 +9,14 @@ namespace {
 TEST(MountLines, AreRead) {
     const auto lines = parse_mounts(
         "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime shared:7 master:1 - ext3 /dev/ro\\134ot rw,errors=continue\n"
-        "35 1 0:5 / / rw,relatime - tmpfs none rw,size=1024k,mode=755\n"
+        "35 1 0:5 / / rw,relatime unbindable - tmpfs none rw,size=1024k,mode=755\n"
         "not a line\n");
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_EQ(lines[0].point, "/");
     EXPECT_EQ(lines[0].super_options, "rw,size=1024k,mode=755");
-    EXPECT_FALSE(lines[0].shared);
+    EXPECT_EQ(lines[0].peers, 0);
+    EXPECT_FALSE(lines[0].receives);
+    EXPECT_FALSE(lines[0].bindable);
     const auto& second = lines[1];
     EXPECT_EQ(second.id, 36);
     EXPECT_EQ(second.parent, 35);
@@ -24,7 +26,9 @@ TEST(MountLines, AreRead) {
     EXPECT_EQ(second.options, "rw,noatime");
     EXPECT_EQ(second.type, "ext3");
     EXPECT_EQ(second.source, "/dev/ro\\ot");
-    EXPECT_TRUE(second.shared);
+    EXPECT_EQ(second.peers, 7);
+    EXPECT_TRUE(second.receives);
+    EXPECT_TRUE(second.bindable);
 }
 
 // The kernel lists them in the order of their numbers, which a mount that was moved doesn't keep.

@@ -44,8 +44,10 @@ class Builder {
     explicit Builder(const std::vector<schema::Mount>& wanted) : wanted_(wanted) {}
 
     Result<> run() {
-        // What is mounted here must not be mounted where the copy is from.
-        CHECK_OK(mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr, "/"));
+        // What is mounted here must not be mounted where the copy is from. Whatever is covered by another
+        // mount later can't be changed by its path.
+        const bool any_receives = std::ranges::any_of(wanted_, &schema::Mount::receives);
+        CHECK_OK(mount(nullptr, "/", nullptr, MS_REC | (any_receives ? MS_SLAVE : MS_PRIVATE), nullptr, "/"));
         const auto text = TRY(proc::read_file("/proc/self/mountinfo"));
         for (const auto& line : schema::parse_mounts(text)) outside_.push_back(line.point);
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
@@ -105,6 +107,10 @@ class Builder {
             return {};
         }
         const std::string at = inside(mount.point);
+        if (!mount.inside.empty()) {
+            there_.push_back({mount.point, "", true});
+            return Builder::mount(inside(mount.inside).c_str(), at, nullptr, MS_BIND, nullptr, mount.point);
+        }
         if (mount.outside.empty()) {
             CHECK_OK(Builder::mount(mount.source.c_str(), at, mount.type.c_str(),
                                     flags_of(mount.options) & (MS_NOSUID | MS_NODEV | MS_NOEXEC),
@@ -128,7 +134,7 @@ class Builder {
     static Result<> fill(const schema::Mount& mount, const std::string& at) {
         for (const auto& file : mount.files) {
             const std::string path = schema::joined(at, file.path);
-            if (auto made = make(file, path); !made)
+            if (auto made = make(file, path, at); !made)
                 return std::unexpected(std::move(made.error()).in(schema::joined(mount.point, file.path)));
         }
         for (auto file = mount.files.rbegin(); file != mount.files.rend(); ++file) {
@@ -136,16 +142,22 @@ class Builder {
             if (::lchown(path.c_str(), file->uid, file->gid) != 0 ||
                 (!S_ISLNK(file->mode) && ::chmod(path.c_str(), file->mode & 07777) != 0))
                 return fail_errno("{}: owner and mode", schema::joined(mount.point, file->path));
+            constexpr std::int64_t second = 1'000'000'000;
+            const timespec times[2] = {{0, UTIME_OMIT}, {file->mtime_ns / second, file->mtime_ns % second}};
+            if (::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0)
+                return fail_errno("{}: its time", schema::joined(mount.point, file->path));
         }
         return {};
     }
 
-    static Result<> make(const schema::MountedFile& file, const std::string& path) {
+    static Result<> make(const schema::MountedFile& file, const std::string& path, const std::string& at) {
         int failed = 0;
         if (S_ISDIR(file.mode)) {
             failed = file.path.empty() ? 0 : ::mkdir(path.c_str(), 0755);
         } else if (S_ISLNK(file.mode)) {
             failed = ::symlink(file.target.c_str(), path.c_str());
+        } else if (S_ISREG(file.mode) && !file.target.empty()) {
+            failed = ::link(schema::joined(at, file.target).c_str(), path.c_str());
         } else if (S_ISREG(file.mode)) {
             const Fd made(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
             const auto size = static_cast<ssize_t>(file.contents.size());
@@ -175,16 +187,24 @@ class Builder {
         if (std::ranges::any_of(wanted_, covering)) return {};
         constexpr unsigned long shown =
             MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
-        const bool same = ::statfs(at.c_str(), &now) == 0 && flags_of_statfs(now) == (flags & shown);
+        const bool same = ::statfs(at.c_str(), &now) == 0 && shown_flags(now) == (flags & shown);
         if (!same)
             CHECK_OK(mount(nullptr, at, nullptr, MS_REMOUNT | MS_BIND | flags, nullptr,
                            each.point + " (" + each.options + ")"));
-        if (each.shared) CHECK_OK(mount(nullptr, at, nullptr, MS_SHARED, nullptr, each.point));
-        return {};
+        return set_propagation(each, at);
     }
 
-    // statfs(2) says ST_*, of which the first five are MS_* of mount(2).
-    static unsigned long flags_of_statfs(const struct statfs& now) {
+    // mount_namespaces(7), "shared subtrees". A slave may be shared as well.
+    static Result<> set_propagation(const schema::Mount& each, const std::string& at) {
+        const auto become = [&](unsigned long what) {
+            return mount(nullptr, at, nullptr, what, nullptr, each.point);
+        };
+        if (!each.receives) CHECK_OK(become(each.bindable ? MS_PRIVATE : MS_UNBINDABLE));
+        return each.shared ? become(MS_SHARED) : Result<>{};
+    }
+
+    // statfs(2) says ST_*, of which the first four are MS_* of mount(2).
+    static unsigned long shown_flags(const struct statfs& now) {
         const auto flags = static_cast<unsigned long>(now.f_flags);
         unsigned long result = flags & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC);
         if ((flags & ST_NOATIME) != 0) result |= MS_NOATIME;

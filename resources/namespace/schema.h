@@ -42,18 +42,22 @@ struct MountedFile {
     std::string path;                // below the mount point; "": its root
     std::uint32_t mode = 0;          // with its type
     std::uint32_t uid = 0, gid = 0;  // as they are read in the namespace
-    std::uint64_t device = 0;        // of a device
-    std::string target;              // of a symbolic link
-    Bytes contents;                  // of a regular file
+    std::int64_t mtime_ns = 0;
+    std::uint64_t device = 0;  // of a device
+    std::string target;        // of a symbolic link; of a regular file: an earlier path that is the same file
+    Bytes contents;            // of a regular file
 };
 
 struct Mount {  // mount_namespaces(7), and proc(5) of /proc/PID/mountinfo
     std::string point;
     std::string outside;  // path outside of the namespace of what is mounted there; "": it is nowhere else
+    std::string inside;   // of what is nowhere else: path in the namespace by which an earlier mount shows it
     std::string type, source;  // of what is nowhere else: the file system's
     std::string data;          // the same: its options
     std::string options;       // of the mount: "ro,nosuid"
-    bool shared = false;       // what is mounted in it later is seen by copies made later
+    bool shared = false;       // what is mounted in it later is seen in copies of it
+    bool receives = false;     // what is mounted in the original outside later is seen in it
+    bool bindable = true;      // MS_UNBINDABLE: false
     std::vector<MountedFile> files;
 };
 
@@ -82,6 +86,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(mode);
     CAIRN_FIELD(uid);
     CAIRN_FIELD(gid);
+    CAIRN_FIELD(mtime_ns);
     CAIRN_FIELD(device);
     CAIRN_FIELD(target);
     CAIRN_FIELD(contents);
@@ -91,11 +96,14 @@ template <Struct<Mount> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(point);
     CAIRN_FIELD(outside);
+    CAIRN_FIELD(inside);
     CAIRN_FIELD(type);
     CAIRN_FIELD(source);
     CAIRN_FIELD(data);
     CAIRN_FIELD(options);
     CAIRN_FIELD(shared);
+    CAIRN_FIELD(receives);
+    CAIRN_FIELD(bindable);
     CAIRN_FIELD(files);
 }
 

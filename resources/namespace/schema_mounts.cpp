@@ -1,6 +1,8 @@
 #include "resources/namespace/schema_mounts.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <set>
 #include <sstream>
 
@@ -23,7 +25,12 @@ bool parse(const std::string& text, MountLine& line) {
     if (!(words >> line.id >> line.parent >> line.device >> line.root >> line.point >> line.options))
         return false;
     for (std::string word; words >> word && word != "-";)
-        if (word.starts_with("shared:")) line.shared = true;
+        if (word.starts_with("shared:"))
+            line.peers = static_cast<int>(std::strtol(word.c_str() + std::strlen("shared:"), nullptr, 10));
+        else if (word.starts_with("master:"))
+            line.receives = true;
+        else if (word == "unbindable")
+            line.bindable = false;
     words >> line.type >> line.source;
     words >> line.super_options;
     line.root = plain(line.root);

@@ -15,7 +15,9 @@ struct MountLine {
     std::string options;        // of the mount
     std::string type, source;   // of the file system
     std::string super_options;  // the same
-    bool shared = false;
+    int peers = 0;              // the peer group that it is shared in ("shared:N"); 0: in none
+    bool receives = false;      // it is a slave ("master:N")
+    bool bindable = true;
 };
 
 // In the order of mounting on one another: what is mounted on goes first. Lines that aren't of that form are

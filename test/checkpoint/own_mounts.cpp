@@ -19,26 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "support.h"
+#include "own_space.h"
 
 namespace {
-
-const uid_t user = getuid();
-const gid_t group = getgid();
-
-std::string content(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    char text[65536];
-    const ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text);
-    if (fd >= 0) close(fd);
-    return got < 0 ? "(none)" : std::string(text, static_cast<std::size_t>(got));
-}
-
-void put(const std::string& path, const std::string& text, int flags = O_WRONLY) {
-    const int fd = open(path.c_str(), flags | O_CLOEXEC, 0640);
-    CHECK(fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-          close(fd) == 0);
-}
+using namespace own_space;
 
 std::string here() {
     char path[4096];
@@ -55,10 +39,7 @@ std::string link_of(const std::string& path) {
 
 // As `unshare -rm` does it.
 void be_root_with_own_mounts() {
-    CHECK(unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0);
-    put("/proc/self/setgroups", "deny");
-    put("/proc/self/uid_map", "0 " + std::to_string(user) + " 1");
-    put("/proc/self/gid_map", "0 " + std::to_string(group) + " 1");
+    be_root_of_ones_own(CLONE_NEWNS);
     CHECK(mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
 }
 
@@ -66,32 +47,8 @@ void folder(const std::string& path) {
     CHECK(mkdir(path.c_str(), 0755) == 0 || errno == EEXIST);
 }
 
-// A child that sets itself up, and looks at itself whenever it is asked.
 test::Check child(const std::function<void()>& set_up, const std::function<void()>& verify) {
-    int ask[2], answer[2];
-    CHECK(pipe2(ask, O_CLOEXEC) == 0 && pipe2(answer, O_CLOEXEC) == 0);
-    const pid_t pid = fork();
-    CHECK(pid >= 0);
-    char byte = '.';
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(ask[1]);
-        close(answer[0]);
-        set_up();
-        for (;;) {
-            CHECK(write(answer[1], &byte, 1) == 1);
-            if (read(ask[0], &byte, 1) != 1) _exit(0);
-            verify();
-        }
-    }
-    close(ask[0]);
-    close(answer[1]);
-    CHECK(read(answer[0], &byte, 1) == 1);
-    return [=](bool last) {
-        char asked = '?';
-        CHECK(write(ask[1], &asked, 1) == 1 && read(answer[0], &asked, 1) == 1);
-        if (last) CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, nullptr, 0) == pid);
-    };
+    return by(new Child(set_up, verify));
 }
 
 test::Check a_copy() {
@@ -113,6 +70,9 @@ test::Check memory_mounted() {
             folder("deep");
             put("deep/empty", "", O_WRONLY | O_CREAT);
             CHECK(symlink("../file", "deep/link") == 0 && mkfifo("pipe", 0604) == 0);
+            CHECK(link("file", "deep/another name") == 0);
+            const timespec times[2] = {{1, 0}, {4711, 815}};
+            CHECK(utimensat(AT_FDCWD, "file", times, 0) == 0);
             CHECK(chmod("deep", 0500) == 0 && chmod("file", 0400) == 0);
         },
         [] {
@@ -121,6 +81,9 @@ test::Check memory_mounted() {
             struct statvfs system = {};
             CHECK(content("file") == "what is in it" && stat("file", &status) == 0 &&
                   status.st_mode == (S_IFREG | 0400));
+            CHECK(status.st_nlink == 2 && status.st_mtim.tv_sec == 4711 && status.st_mtim.tv_nsec == 815);
+            struct stat other = {};
+            CHECK(stat("deep/another name", &other) == 0 && other.st_ino == status.st_ino);
             CHECK(content("deep/empty").empty() && link_of("deep/link") == "../file");
             CHECK(stat("deep", &status) == 0 && status.st_mode == (S_IFDIR | 0500) && status.st_uid == 0);
             CHECK(stat("pipe", &status) == 0 && status.st_mode == (S_IFIFO | 0604));
@@ -201,19 +164,97 @@ test::Check another_root() {
         });
 }
 
-// Where something is mounted, in the kernel's order.
+// One file system that is mounted twice, in whole and in part.
+test::Check mounted_twice() {
+    folder("whole");
+    folder("part");
+    return child(
+        [] {
+            be_root_with_own_mounts();
+            CHECK(mount("scratch", "whole", "tmpfs", 0, nullptr) == 0);
+            folder("whole/sub");
+            CHECK(mount("whole/sub", "part", nullptr, MS_BIND, nullptr) == 0);
+        },
+        [] {
+            put("part/new", "seen by both", O_WRONLY | O_CREAT);
+            CHECK(content("whole/sub/new") == "seen by both" && unlink("whole/sub/new") == 0);
+            CHECK(content("part/new") == "(none)");
+        });
+}
+
+// Shared memory by a name that only the namespace has, where everybody's has a file of the same name and
+// number: numbers of inodes are counted in each file system in memory.
+test::Check shared_memory_of_its_own() {
+    const std::string name = "cairn-own-" + std::to_string(getpid()), path = "/dev/shm/" + name;
+    put(path, "outside", O_WRONLY | O_CREAT);
+    struct stat outside = {};
+    CHECK(stat(path.c_str(), &outside) == 0);
+    auto inside = child(
+        [=] {
+            be_root_with_own_mounts();
+            CHECK(mount("scratch", "/dev/shm", "tmpfs", 0, nullptr) == 0);
+            constexpr ino_t most = 20'000;  // else they differ, and the names alone are the same
+            struct stat made = {};
+            for (ino_t tries = 0; tries < most && made.st_ino != outside.st_ino; ++tries) {
+                unlink(path.c_str());
+                put(path, "of its own", O_WRONLY | O_CREAT);
+                CHECK(stat(path.c_str(), &made) == 0);
+                if (made.st_ino > outside.st_ino) break;
+            }
+            const int file = open(path.c_str(), O_RDWR);
+            CHECK(file >= 0 && dup2(file, 100) == 100 && close(file) == 0);
+            CHECK(mmap(reinterpret_cast<void*>(0x200000000), 4096, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_FIXED_NOREPLACE, 100, 0) != MAP_FAILED);
+        },
+        [=] {
+            auto* const memory = reinterpret_cast<char*>(0x200000000);
+            CHECK(std::string(memory, 10) == "of its own" && content(path) == "of its own");
+            memory[0] = 'O';
+            CHECK(content(path) == "Of its own" && lseek(100, 0, SEEK_SET) == 0);
+            memory[0] = 'o';
+        });
+    return [=](bool last) {
+        inside(last);
+        CHECK(content(path) == "outside");
+        if (last) CHECK(unlink(path.c_str()) == 0);
+    };
+}
+
+// Where something is mounted, and how that propagates.
 std::string mounted() {
     std::istringstream lines(content("/proc/self/mountinfo"));
     std::vector<std::string> points;
     for (std::string line, word; std::getline(lines, line);) {
         std::istringstream words(line);
         for (int i = 0; i < 5; ++i) words >> word;
-        points.push_back(word);
+        std::string point = word;
+        words >> word;  // its options
+        while (words >> word && word != "-") point += "+" + word.substr(0, word.find(':'));
+        points.push_back(point);
     }
     std::sort(points.begin(), points.end());
     std::string all;
     for (const auto& point : points) all += point + " ";
     return all;
+}
+
+// The three kinds that a mount of the namespace's own may have, and none of them outside.
+test::Check propagation() {
+    for (const char* name : {"private", "shared", "unbindable", "slave"}) folder(name);
+    auto* const at_first = new std::string;
+    return child(
+        [at_first] {
+            be_root_with_own_mounts();
+            for (const char* name : {"private", "shared", "unbindable", "slave"})
+                CHECK(mount("scratch", name, "tmpfs", 0, "size=64k") == 0);
+            CHECK(mount(nullptr, "shared", nullptr, MS_SHARED, nullptr) == 0);
+            CHECK(mount(nullptr, "unbindable", nullptr, MS_UNBINDABLE, nullptr) == 0);
+            *at_first = mounted();
+            CHECK(at_first->find("/shared+shared ") != std::string::npos &&
+                  at_first->find("/unbindable+unbindable ") != std::string::npos &&
+                  at_first->find("/private ") != std::string::npos);
+        },
+        [at_first] { CHECK(mounted() == *at_first); });
 }
 
 // A part of what is mounted outside isn't in it any more.
@@ -237,16 +278,15 @@ test::Check something_taken_away() {
 }  // namespace
 
 int main() {
-    const pid_t probe = fork();
-    if (probe == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
-    int status = 0;
-    CHECK(waitpid(probe, &status, 0) == probe);
-    if (status != 0) test::skip("a user namespace can't be had");
+    need_user_namespaces();
     test::serve({
         {"a copy", a_copy},
         {"memory mounted", memory_mounted},
         {"bound read-only", bound_read_only},
         {"another root", another_root},
+        {"mounted twice", mounted_twice},
+        {"shared memory of its own", shared_memory_of_its_own},
+        {"propagation", propagation},
         {"something taken away", something_taken_away},
     });
 }

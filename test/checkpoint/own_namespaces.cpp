@@ -19,26 +19,10 @@
 
 #include <string>
 
-#include "support.h"
+#include "own_space.h"
 
 namespace {
-
-const uid_t user = getuid();
-const gid_t group = getgid();
-
-std::string content(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    char text[4096];
-    const ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text);
-    CHECK(got >= 0 && close(fd) == 0);
-    return {text, static_cast<std::size_t>(got)};
-}
-
-void put(const std::string& path, const std::string& text) {
-    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    CHECK(fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-          close(fd) == 0);
-}
+using namespace own_space;
 
 ino_t inode(const std::string& space, const std::string& whose = "self") {
     struct stat status = {};
@@ -53,70 +37,17 @@ std::string field(const std::string& name) {
     return status.substr(at + name.size() + 3, status.find('\n', at + 1) - at - name.size() - 3);
 }
 
-// A child that sets itself up, and looks at itself whenever it is asked.
-class Child {
-  public:
-    Child(const std::function<void()>& set_up, const std::function<void()>& verify) {
-        CHECK(pipe2(ask_, O_CLOEXEC) == 0 && pipe2(answer_, O_CLOEXEC) == 0);
-        pid_ = fork();
-        CHECK(pid_ >= 0);
-        if (pid_ != 0) {
-            close(ask_[0]);
-            close(answer_[1]);
-            wait();
-            return;
-        }
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(ask_[1]);
-        close(answer_[0]);
-        set_up();
-        char byte = '.';
-        do {
-            CHECK(write(answer_[1], &byte, 1) == 1);
-            const bool asked = read(ask_[0], &byte, 1) == 1;
-            if (!asked) _exit(0);
-            verify();
-        } while (true);
-    }
-    void ask() const {
-        CHECK(write(ask_[1], "?", 1) == 1);
-        wait();
-    }
-    [[nodiscard]] pid_t pid() const { return pid_; }
-
-  private:
-    void wait() const {
-        char byte = 0;
-        CHECK(read(answer_[0], &byte, 1) == 1);
-    }
-    int ask_[2] = {}, answer_[2] = {};
-    pid_t pid_ = 0;
-};
-
-void be_root_of_ones_own() {
-    CHECK(unshare(CLONE_NEWUSER) == 0);
-    put("/proc/self/setgroups", "deny");
-    put("/proc/self/uid_map", "0 " + std::to_string(user) + " 1");
-    put("/proc/self/gid_map", "0 " + std::to_string(group) + " 1");
-}
-
-test::Check by(Child* child) {
-    return [child](bool last) {
-        child->ask();
-        if (last)
-            CHECK(kill(child->pid(), SIGKILL) == 0 && waitpid(child->pid(), nullptr, 0) == child->pid());
-    };
-}
-
 test::Check root_of_ones_own() {
-    return by(new Child(be_root_of_ones_own, [] {
-        CHECK(getuid() == 0 && geteuid() == 0 && getgid() == 0);
-        CHECK(field("CapEff") == field("CapBnd") && field("CapEff") != "0000000000000000");
-        CHECK(content("/proc/self/setgroups") == "deny\n");
-        unsigned inside = 9, outside = 9, count = 9;
-        CHECK(sscanf(content("/proc/self/uid_map").c_str(), "%u %u %u", &inside, &outside, &count) == 3);
-        CHECK(inside == 0 && outside == user && count == 1);
-    }));
+    return by(new Child(
+        [] { be_root_of_ones_own(); },
+        [] {
+            CHECK(getuid() == 0 && geteuid() == 0 && getgid() == 0);
+            CHECK(field("CapEff") == field("CapBnd") && field("CapEff") != "0000000000000000");
+            CHECK(content("/proc/self/setgroups") == "deny\n");
+            unsigned inside = 9, outside = 9, count = 9;
+            CHECK(sscanf(content("/proc/self/uid_map").c_str(), "%u %u %u", &inside, &outside, &count) == 3);
+            CHECK(inside == 0 && outside == user && count == 1);
+        }));
 }
 
 // Nobody has given it a map, and no right has outlasted the exec that a shell would do.
@@ -265,11 +196,7 @@ test::Check shared_and_held() {
 }  // namespace
 
 int main() {
-    const pid_t probe = fork();
-    if (probe == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
-    int status = 0;
-    CHECK(waitpid(probe, &status, 0) == probe);
-    if (status != 0) test::skip("a user namespace can't be had");
+    need_user_namespaces();
     test::serve({
         {"root of one's own", root_of_ones_own},
         {"nobody of one's own", nobody_of_ones_own},
