@@ -13,6 +13,7 @@
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/namespace/capture_own.h"
 #include "resources/socket/capture_calls.h"
 
 namespace cairn::capture {
@@ -135,12 +136,12 @@ Result<> describe_datagrams(Table& table, const Description& found, schema::Obje
                                       name_of_protocol(saved), address_words(own), address_words(peer)),
                           "a restart connects it again"};
         // To the outside, unless it is a member's on another host.
-        if (table.options.meet)
+        if (table.options.meet && object.network < 0)
             calls.calls.push_back(std::move(call));
         else
             table.external(call.what, call.fate);
     }
-    if (table.options.meet && style == SOCK_DGRAM)
+    if (table.options.meet && object.network < 0 && style == SOCK_DGRAM)
         for (const std::string& address : reachable_at(fd, own)) calls.reached.push_back({way + address, -1});
     keep_multicast_interface(table, saved.options);
     saved.groups = memberships(fd, domain);
@@ -166,7 +167,9 @@ bool is_datagram_socket(const Looked& it) {
 }
 
 Result<> describe_datagram_socket(Table& table, const Description& found, schema::Object& object) {
-    return describe_datagrams(table, found, object, object.what.emplace<schema::Datagram>());
+    auto& saved = object.what.emplace<schema::Datagram>();
+    return in_own_network(table, object.network,
+                          [&] { return describe_datagrams(table, found, object, saved); });
 }
 
 bool is_udplite_socket(const Looked& it) {
@@ -176,7 +179,8 @@ bool is_udplite_socket(const Looked& it) {
 // Linux 2.6.20 to 7.0.
 Result<> describe_udplite_socket(Table& table, const Description& found, schema::Object& object) {
     auto& saved = object.what.emplace<schema::UdpLite>();
-    CHECK_OK(describe_datagrams(table, found, object, saved.socket));
+    CHECK_OK(in_own_network(table, object.network,
+                            [&] { return describe_datagrams(table, found, object, saved.socket); }));
     const int fd = found.fd();
     saved.send_coverage = socket_option<int>(fd, IPPROTO_UDPLITE, schema::udplite_send_coverage);
     saved.receive_coverage = socket_option<int>(fd, IPPROTO_UDPLITE, schema::udplite_receive_coverage);

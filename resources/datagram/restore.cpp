@@ -9,6 +9,7 @@
 
 #include <cstring>
 
+#include "resources/namespace/restore.h"
 #include "resources/ports/restore_stand_ins.h"
 #include "resources/restore/opening.h"
 #include "resources/socket/restore_addresses.h"
@@ -28,17 +29,19 @@ struct DatagramEnd {
     [[nodiscard]] std::string words() const { return Address(saved->own).words(); }
 };
 
+// Of one network (Object::network).
 class DatagramSockets {
   public:
-    explicit DatagramSockets(Opening& opening)
+    DatagramSockets(Opening& opening, std::int64_t network)
         : opening_(opening),
+          network_(network),
           stand_ins_(opening.options.region == nullptr ? nullptr : &opening.options.region->sockets) {}
 
     Result<> open() {
         for (const Object& object : opening_.objects.objects) {
             const auto* lite = object.get<schema::UdpLite>();
             const auto* saved = lite != nullptr ? &lite->socket : object.get<schema::Datagram>();
-            if (saved == nullptr) continue;
+            if (saved == nullptr || object.network != network_) continue;
             DatagramEnd& end = ends_[object.id];
             end.object = &object;
             end.saved = saved;
@@ -217,6 +220,7 @@ class DatagramSockets {
     }
 
     Opening& opening_;
+    std::int64_t network_;
     std::map<std::int64_t, DatagramEnd> ends_;  // by object
     StandIns stand_ins_;
 };
@@ -225,7 +229,8 @@ class DatagramSockets {
 
 Result<> open_datagram_sockets(Opening& opening) {
     CHECK_OK(opening.opened.hand_over());  // the sockets are open at once
-    return DatagramSockets(opening).open();
+    return in_each_network<schema::Datagram, schema::UdpLite>(
+        opening, [&](std::int64_t network) { return DatagramSockets(opening, network).open(); });
 }
 
 }  // namespace cairn::restart

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/in_network.h"
 #include "common/proc.h"
 #include "resources/namespace/capture_visit.h"
 #include "resources/namespace/schema_mounts.h"
@@ -27,8 +28,13 @@ struct Kept {
     std::int64_t object = -1;
     int depth = 0;  // of a user namespace: below the session's
 };
+struct OwnNetwork {
+    Fd space, owner;  // owner: the user namespace that it belongs to
+    SockDiag sock_diag;
+};
 struct OwnNamespaces {
     std::map<Inode, Kept> all;
+    std::map<std::int64_t, OwnNetwork> networks;   // by object
     std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
     std::uint64_t found_at = 0;                    // ticks since the machine's boot, when the first was found
 };
@@ -205,6 +211,9 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
     object.path = name;
     object.flags = O_RDONLY;
     if (!mount_ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(mount_ids);
+    if (type == schema::NamespaceType::net)
+        table.of<OwnNamespaces>().networks[object.id] = {
+            Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), Fd(::fcntl(owner.get(), F_DUPFD_CLOEXEC, 0)), {}};
     return all[inode] = {object.id, above.depth + (is_user ? 1 : 0)};
 }
 
@@ -264,18 +273,28 @@ Result<std::optional<schema::OwnMounts>> ObjectTable::own_mounts(const Holder& h
 }
 
 // ioctl(SIOCGSKNS) is there since Linux 4.9. Who has no rights in a socket's network isn't told it: it is
-// none that an ordinary user's programs have made.
-Result<> refuse_socket_of_own_network(const Table& table, const Description& found) {
-    if (table.of<OwnNamespaces>().all.empty()) return {};
+// none that an ordinary user's programs have made. Nobody may be in it any more but the socket.
+Result<std::int64_t> own_network_of(Table& table, const Description& found) {
     const Fd network(::ioctl(found.fd(), SIOCGSKNS));
-    if (!network) return {};
-    const auto its = TRY(inode_behind(network.get()));
-    const auto ours = TRY(inode_at("/proc/self/ns/net"));
-    if (its == ours) return {};
-    return fail_code(
-        ExitCode::refused,
-        "is a socket of a network namespace of the computation's own (unshare, setns), which can't "
-        "be saved yet; close it before a checkpoint, or start cairn in that namespace");
+    if (!network) return -1;
+    if (TRY(inode_behind(network.get())) == TRY(inode_at("/proc/self/ns/net"))) return -1;
+    const auto given = TRY(given_user_namespace(found.holder));
+    return TRY(enter_own(table, found.holder, given, network.get())).object;
+}
+
+Result<> in_own_network(const Table& table, std::int64_t network, const std::function<Result<>()>& work) {
+    const auto& networks = table.of<OwnNamespaces>().networks;
+    const auto found = networks.find(network);
+    if (found == networks.end()) return work();
+    return in_network({found->second.space.get(), found->second.owner.get()}, work);
+}
+
+Result<SockDiag*> sock_diag_of(Table& table, std::int64_t network) {
+    auto& networks = table.of<OwnNamespaces>().networks;
+    const auto found = networks.find(network);
+    if (found == networks.end()) return &table.sock_diag;
+    CHECK_OK(in_own_network(table, network, [&] { return found->second.sock_diag.open(); }));
+    return &found->second.sock_diag;
 }
 
 Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) {

@@ -14,9 +14,14 @@ namespace cairn::capture {
 // The object of a namespace that a process of the group was found to be in (ObjectTable::namespaces()).
 [[nodiscard]] std::optional<std::int64_t> own_namespace(const Table& table, const Inode& inode);
 
-// A socket belongs to the network namespace that it was made in, whoever has it. Refused is one of the
-// group's own, whose addresses and names mean nothing to us.
-[[nodiscard]] Result<> refuse_socket_of_own_network(const Table& table, const Description& found);
+// The network namespace of the group's own that a socket was made in, to which it belongs whoever has it, by
+// the object's id; -1: it is of ours.
+[[nodiscard]] Result<std::int64_t> own_network_of(Table& table, const Description& found);
+// Work in a network namespace of the group's own, by the object's id; -1: ours.
+[[nodiscard]] Result<> in_own_network(const Table& table, std::int64_t network,
+                                      const std::function<Result<>()>& work);
+// What the kernel tells of sockets there; the table's own for ours.
+[[nodiscard]] Result<SockDiag*> sock_diag_of(Table& table, std::int64_t network);
 
 // What is mounted in this mount namespace, which belongs to the user namespace `owner` (-1: ours). Refused is
 // what a restart could mount nowhere: another file system than in memory that isn't mounted outside.

@@ -4,6 +4,10 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
+#include "common/in_network.h"
+
 namespace cairn::restart {
 
 Result<Fd> open_namespace(Opening& opening, const schema::Object& object, const schema::Namespace& saved) {
@@ -27,6 +31,17 @@ Result<Fd> open_namespace(Opening& opening, const schema::Object& object, const 
     Fd opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!opened) return fail_errno("{}", path);
     return opened;
+}
+
+Result<> in_own_network(const Opening& opening, std::int64_t network, const std::function<Result<>()>& work) {
+    if (network < 0) return work();
+    const auto found = std::ranges::find(opening.objects.objects, network, &schema::Object::id);
+    const auto* saved = found == opening.objects.objects.end() ? nullptr : found->get<schema::Namespace>();
+    const Lent space = TRY(opening.opened.lend(network));
+    if (saved == nullptr || !saved->own || !space)
+        return fail_code(ExitCode::damaged, "object {} is no network namespace", network);
+    const Lent owner = saved->own->owner < 0 ? Lent() : TRY(opening.opened.lend(saved->own->owner));
+    return in_network({space.get(), owner.get()}, work);
 }
 
 }  // namespace cairn::restart

@@ -1,6 +1,9 @@
 // Namespaces of the group's own.
 #pragma once
 
+#include <functional>
+#include <set>
+
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
@@ -14,6 +17,22 @@ struct MadeNamespace {
 // root, or the user who had made it, may.
 [[nodiscard]] Result<MadeNamespace> make_namespace(const schema::Namespace& saved,
                                                    const schema::OwnNamespace& own, int owner);
+
+// Work in a network namespace of the group's own, by the object's id, which is open; -1: the tool's.
+[[nodiscard]] Result<> in_own_network(const Opening& opening, std::int64_t network,
+                                      const std::function<Result<>()>& work);
+
+// For each network that there are sockets of these kinds in, the tool's first: `work` is given its id.
+template <class... Saved>
+[[nodiscard]] Result<> in_each_network(const Opening& opening,
+                                       const std::function<Result<>(std::int64_t network)>& work) {
+    std::set<std::int64_t> networks;
+    for (const schema::Object& object : opening.objects.objects)
+        if ((object.is<Saved>() || ...)) networks.insert(object.network);
+    for (const std::int64_t network : networks)
+        CHECK_OK(in_own_network(opening, network, [&] { return work(network); }));
+    return {};
+}
 
 // In a process that has just got a mount namespace of its own (unshare(2)): what was mounted there.
 [[nodiscard]] Result<> build_mounts(const std::vector<schema::Mount>& mounts);

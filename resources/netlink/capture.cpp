@@ -15,6 +15,7 @@
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
 namespace {
@@ -72,7 +73,12 @@ Result<> describe_netlink_socket(Table& table, const Description& found, schema:
     socklen_t length = sizeof groups;  // of the kernel: bytes that there are, which may be more
     if (::getsockopt(fd, SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS, groups.data(), &length) != 0) length = 0;
     const bool gets_news = std::ranges::any_of(groups, [](std::uint32_t bits) { return bits != 0; });
-    if (table.options.may_wait && answer_is_due(found, own, gets_news)) {
+    bool is_due = false;
+    CHECK_OK(in_own_network(table, object.network, [&] {
+        is_due = table.options.may_wait && answer_is_due(found, own, gets_news);
+        return Result<>();
+    }));
+    if (is_due) {
         auto due = fail_code(ExitCode::refused, "is a netlink socket with an answer that is being read");
         due.error().passing = true;
         return due;

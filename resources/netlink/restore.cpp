@@ -5,13 +5,18 @@
 
 #include <cstring>
 
+#include "resources/namespace/restore.h"
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
 
-Result<Fd> open_netlink_socket(Opening& opening, const schema::Object&, const schema::Netlink& saved) {
-    Fd fd(::socket(AF_NETLINK, saved.style | SOCK_CLOEXEC, saved.protocol));
-    if (!fd) return fail_errno("netlink socket");
+Result<Fd> open_netlink_socket(Opening& opening, const schema::Object& object, const schema::Netlink& saved) {
+    Fd fd;
+    CHECK_OK(in_own_network(opening, object.network, [&]() -> Result<> {
+        fd.reset(::socket(AF_NETLINK, saved.style | SOCK_CLOEXEC, saved.protocol));
+        if (!fd) return fail_errno("netlink socket");
+        return {};
+    }));
     sockaddr_nl name{};
     std::memcpy(&name, saved.own.data(), std::min(saved.own.size(), sizeof name));
     name.nl_groups = 0;

@@ -23,6 +23,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(outside);
     CAIRN_FIELD(backing);
     CAIRN_FIELD(pipe);
+    CAIRN_FIELD_WITHIN(network, -1, INT64_MAX);
     CAIRN_FIELD(contents);
     CAIRN_FIELD(what);
 }

@@ -33,6 +33,7 @@ struct Object {
     bool outside = false;       // who holds the other end of this pipe or socket is no member of the group
     std::int64_t backing = -1;  // file: id of the memory object with the contents (deleted file, memfd)
     std::int64_t pipe = -1;     // pipes, FIFOs, sockets: id of the pipe or connection, shared by its ends
+    std::int64_t network = -1;  // sockets: id of the network namespace of the group's own, -1: the restart's
     // The same: what is in them, a packet or a message each; else one.
     std::vector<Bytes> contents;
 

@@ -116,12 +116,16 @@ InternetDiagnosis internet_of(std::span<const char> body) {
 
 }  // namespace
 
+Result<> SockDiag::open() {
+    if (netlink_) return {};
+    netlink_.reset(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    if (!netlink_) return fail_errno("sock_diag");
+    answer_.resize(1 << 16);
+    return {};
+}
+
 Result<> SockDiag::ask(const void* request, std::size_t size) {
-    if (!netlink_) {
-        netlink_.reset(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-        if (!netlink_) return fail_errno("sock_diag");
-        answer_.resize(1 << 16);
-    }
+    CHECK_OK(open());
     if (::send(netlink_.get(), request, size, 0) < 0) return fail_errno("sock_diag");
     return {};
 }

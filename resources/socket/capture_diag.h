@@ -59,8 +59,11 @@ struct PacketDiagnosis {
 // One netlink socket for all questions.
 class SockDiag {
   public:
+    // It tells of the network namespace that its caller is in when it is opened, by the first question at the
+    // latest.
+    [[nodiscard]] Result<> open();
     [[nodiscard]] Result<UnixDiagnosis> unix_socket(ino_t inode, bool listening = false);
-    // All TCP sockets of this network namespace.
+    // All TCP sockets of the network namespace.
     [[nodiscard]] Result<std::vector<InternetDiagnosis>> tcp_sockets();
 
     // Refused where the kernel doesn't tell (CONFIG_PACKET_DIAG, which every distribution has).

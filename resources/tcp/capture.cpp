@@ -16,6 +16,7 @@
 #include "common/socket_names.h"
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/namespace/capture_own.h"
 #include "resources/socket/capture_calls.h"
 #include "resources/tcp/capture_links.h"
 #include "resources/tcp/capture_queue.h"
@@ -24,7 +25,7 @@ namespace cairn::capture {
 namespace {
 
 struct TcpSocketsFound {
-    std::vector<std::int64_t> all;
+    std::map<std::int64_t, std::vector<std::int64_t>> all;  // by network (Object::network)
 };
 
 constexpr int tcp_new_syn_received = 12;  // linux: include/net/tcp_states.h
@@ -55,12 +56,15 @@ struct Socket {
     [[nodiscard]] int fd() const { return found->fd(); }
 };
 
+// Of one network: each has all addresses and ports for itself.
 class TcpSockets {
   public:
-    explicit TcpSockets(Table& table) : table_(table), found_(table.of<CallsFound>()) {}
+    TcpSockets(Table& table, SockDiag& sock_diag)
+        : table_(table), sock_diag_(sock_diag), found_(table.of<CallsFound>()) {}
 
-    Result<> capture() {
-        for (const std::int64_t id : table_.of<TcpSocketsFound>().all) {
+    // `meets`: connections may lead to members on other hosts.
+    Result<> capture(const std::vector<std::int64_t>& ids, bool meets) {
+        for (const std::int64_t id : ids) {
             Socket& socket = sockets_[id];
             socket.object = &table_.objects[static_cast<std::size_t>(id)];
             socket.found = &table_.descriptions.at(id);
@@ -70,7 +74,7 @@ class TcpSockets {
             socket.saved = socket.object->get<schema::Tcp>();
             if (!socket.peer.empty()) by_connection_[connection(socket.own, socket.peer)] = id;
         }
-        if (table_.options.meet) CHECK_OK(meet_others());
+        if (meets) CHECK_OK(meet_others());
         for (auto& [id, socket] : sockets_)
             if (auto done = look_at(id, socket); !done)
                 return std::unexpected(std::move(done.error()).in(socket.found->who()));
@@ -205,7 +209,7 @@ class TcpSockets {
         }
         if (!pending) return {};
         // Its client had nothing under way any more when all had said so: what it has sent is here by now.
-        auto now = TRY(table_.sock_diag.tcp_sockets());
+        auto now = TRY(sock_diag_.tcp_sockets());
         for (const InternetDiagnosis& each : now) {
             if (each.inode != 0 || !is_pending(each.state) ||
                 !from_hosts_.contains(connection(each.own, each.peer)) ||
@@ -312,7 +316,7 @@ class TcpSockets {
 
     Result<> know_all() {
         if (all_) return {};
-        auto all = TRY(table_.sock_diag.tcp_sockets());
+        auto all = TRY(sock_diag_.tcp_sockets());
         all_ = std::move(all);
         // There may be ten thousands, and each is asked for.
         for (const InternetDiagnosis& each : *all_) {
@@ -478,6 +482,7 @@ class TcpSockets {
     }
 
     Table& table_;
+    SockDiag& sock_diag_;
     CallsFound& found_;
     std::map<std::int64_t, Socket> sockets_;
     std::map<std::string, std::int64_t> by_connection_;
@@ -508,13 +513,19 @@ Result<> describe_tcp_socket(Table& table, const Description& found, schema::Obj
     saved.domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);
     saved.reuse_address = socket_option<int>(found.fd(), SOL_SOCKET, SO_REUSEADDR);
     saved.options = socket_options_of(found.fd());
-    table.of<TcpSocketsFound>().all.push_back(object.id);
+    table.of<TcpSocketsFound>().all[object.network].push_back(object.id);
     return {};
 }
 
 Result<> capture_tcp_sockets(Table& table) {
-    if (table.of<TcpSocketsFound>().all.empty() && !table.options.meet) return {};
-    return TcpSockets(table).capture();
+    constexpr std::int64_t ours = -1;
+    auto& networks = table.of<TcpSocketsFound>().all;
+    if (table.options.meet) networks[ours];
+    for (const auto& [network, ids] : networks) {
+        SockDiag* const sock_diag = TRY(sock_diag_of(table, network));
+        CHECK_OK(TcpSockets(table, *sock_diag).capture(ids, table.options.meet && network == ours));
+    }
+    return {};
 }
 
 }  // namespace cairn::capture

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "common/socket_names.h"
+#include "resources/namespace/restore.h"
 #include "resources/ports/restore_time_wait.h"
 #include "resources/restore/opening.h"
 #include "resources/socket/restore_addresses.h"
@@ -48,9 +49,10 @@ struct End {
     }
 };
 
+// Of one network (Object::network): each has all addresses and ports for itself.
 class TcpSockets {
   public:
-    explicit TcpSockets(Opening& opening) : opening_(opening) {
+    TcpSockets(Opening& opening, std::int64_t network) : opening_(opening), network_(network) {
         if (opening.options.still_wanted) still_wanted_ = opening.options.still_wanted;
     }
 
@@ -69,7 +71,7 @@ class TcpSockets {
         std::map<std::int64_t, End*> pairs;
         for (const Object& object : opening_.objects.objects) {
             const auto* saved = object.get<schema::Tcp>();
-            if (saved == nullptr) continue;
+            if (saved == nullptr || object.network != network_) continue;
             if (object.outside && object.contents.empty() && opening_.stand_in(object)) continue;
             End& end = ends_[object.id];
             end.object = &object;
@@ -562,6 +564,7 @@ class TcpSockets {
     }
 
     Opening& opening_;
+    std::int64_t network_;
     StillWanted still_wanted_ = [] { return Result<>(); };
     std::map<std::int64_t, End> ends_;  // by object
     Filling filling_{still_wanted_};
@@ -573,7 +576,8 @@ class TcpSockets {
 
 Result<> open_tcp_sockets(Opening& opening) {
     CHECK_OK(opening.opened.hand_over());  // the sockets are open at once
-    return TcpSockets(opening).open();
+    return in_each_network<schema::Tcp>(
+        opening, [&](std::int64_t network) { return TcpSockets(opening, network).open(); });
 }
 
 }  // namespace cairn::restart

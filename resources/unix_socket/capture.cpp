@@ -16,6 +16,7 @@
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
 namespace {
@@ -214,7 +215,8 @@ bool is_unix_socket(const Looked& it) {
 Result<> describe_unix_socket(Table& table, const Description& found, schema::Object& object) {
     const int style = socket_option<int>(found.fd(), SOL_SOCKET, SO_TYPE);
     const bool listening = socket_option<int>(found.fd(), SOL_SOCKET, SO_ACCEPTCONN) != 0;
-    auto diagnosis = table.sock_diag.unix_socket(found.status.st_ino, listening);
+    SockDiag* const diag = TRY(sock_diag_of(table, object.network));
+    auto diagnosis = diag->unix_socket(found.status.st_ino, listening);
     if (!diagnosis) return std::unexpected(std::move(diagnosis.error()).in("is a Unix socket"));
     if (style == SOCK_STREAM && has_urgent_byte(found.fd())) {
         auto error = fail_code(

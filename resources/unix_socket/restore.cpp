@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 
+#include "resources/namespace/restore.h"
 #include "resources/restore/lost_folder.h"
 #include "resources/restore/opening.h"
 #include "resources/unix_socket/restore_names.h"
@@ -124,8 +125,8 @@ class UnixSockets {
             UnixEnd& end = ends_[object.id];
             end.object = &object;
             end.saved = saved;
-            end.name = unix_name(saved->name, saved->folder, opening_.options);
-            end.peer_name = unix_name(saved->peer_name, saved->folder, opening_.options);
+            end.name = unix_name(saved->name, saved->folder, object.network, opening_.options);
+            end.peer_name = unix_name(saved->peer_name, saved->folder, object.network, opening_.options);
         }
         std::map<std::int64_t, UnixEnd*> pairs;
         for (auto& [id, end] : ends_) {
@@ -140,7 +141,15 @@ class UnixSockets {
         return {};
     }
 
-    [[nodiscard]] Fd make(int style) const { return Fd(::socket(AF_UNIX, style | SOCK_CLOEXEC, 0)); }
+    [[nodiscard]] Result<Fd> make(int style, std::int64_t network) const {
+        Fd made;
+        CHECK_OK(in_own_network(opening_, network, [&]() -> Result<> {
+            made.reset(::socket(AF_UNIX, style | SOCK_CLOEXEC, 0));
+            if (!made) return fail_errno("socket");
+            return {};
+        }));
+        return made;
+    }
 
     Result<> make_pair(UnixEnd& end, Fd& other, const Credentials& who) {
         int pair[2] = {-1, -1};
@@ -149,10 +158,14 @@ class UnixSockets {
         int told[2];
         if (::pipe2(told, O_CLOEXEC) != 0) return fail_errno("pipe2");
         const Fd read_end(told[0]), write_end(told[1]);
-        const int problem = call_as(who, opening_.options.exact_ids, [&] {
-            if (::socketpair(AF_UNIX, end.saved->style | SOCK_CLOEXEC, 0, pair) != 0) return errno;
-            return ::write(write_end.get(), pair, sizeof pair) == sizeof pair ? 0 : EIO;
-        });
+        int problem = 0;
+        CHECK_OK(in_own_network(opening_, end.object->network, [&] {
+            problem = call_as(who, opening_.options.exact_ids, [&] {
+                if (::socketpair(AF_UNIX, end.saved->style | SOCK_CLOEXEC, 0, pair) != 0) return errno;
+                return ::write(write_end.get(), pair, sizeof pair) == sizeof pair ? 0 : EIO;
+            });
+            return Result<>();
+        }));
         if (problem != 0 || ::read(read_end.get(), made.data(), sizeof made) != sizeof made) {
             errno = problem;
             return fail_errno("socketpair");
@@ -175,8 +188,7 @@ class UnixSockets {
             } else if (lost) {
                 if (auto done = make_pair(end, end.stand_in, end.peer_credentials()); !done) return done;
             } else {
-                end.fd = make(SOCK_DGRAM);
-                if (!end.fd) return fail_errno("socket");
+                end.fd = TRY(make(SOCK_DGRAM, end.object->network));
             }
         }
         return {};
@@ -196,8 +208,7 @@ class UnixSockets {
         // The same name, listened at by another or in another style: one after the other.
         std::erase_if(listeners_, [&](const auto& each) { return std::get<0>(each.first) == name; });
         if (lent_.contains(name)) unlink(name);
-        Fd listener = make(style);
-        if (!listener) return fail_errno("socket");
+        Fd listener = TRY(make(style, name.network));
         CHECK_OK(bind(listener.get(), name));
         lent_.insert(name);
         const int problem = call_as(who, opening_.options.exact_ids,
@@ -210,14 +221,19 @@ class UnixSockets {
     }
 
     // `caller` connects to `name`, and whoever it is that accepts is put into `answerer`. Credentials: what
-    // each is told of the other.
-    Result<> connect(const UnixName& caller_name, Fd& caller, const UnixName& name, Fd& answerer, int style,
-                     const Credentials& callers, const Credentials& answerers) {
-        auto listener = TRY(listener_at(name, style, answerers));
-        caller = make(style);
-        if (!caller) return fail_errno("socket");
+    // each is told of the other. Both are of the network of who calls (unix_stream_connect(),
+    // net/unix/af_unix.c).
+    struct Connecting {
+        int style;
+        std::int64_t network;
+        Credentials callers, answerers;
+    };
+    Result<> connect(const UnixName& caller_name, Fd& caller, const UnixName& name, Fd& answerer,
+                     const Connecting& way) {
+        auto listener = TRY(listener_at(name, way.style, way.answerers));
+        caller = TRY(make(way.style, way.network));
         if (!caller_name.empty()) CHECK_OK(bind(caller.get(), caller_name));
-        const int problem = call_as(callers, opening_.options.exact_ids,
+        const int problem = call_as(way.callers, opening_.options.exact_ids,
                                     [&] { return connect_unix(caller.get(), name) == 0 ? 0 : errno; });
         if (problem != 0) {
             errno = problem;
@@ -234,9 +250,11 @@ class UnixSockets {
         const Credentials of_end = peer != nullptr ? peer->peer_credentials() : Credentials();
         if (end.name.empty() && other_name.empty()) return make_pair(end, other, of_other);
         const bool end_calls = end.name.empty() || (!other_name.empty() && !somebody_listens_at(end.name));
+        const int style = end.saved->style;
+        const std::int64_t network = end.object->network;
         auto done = end_calls
-                        ? connect(end.name, end.fd, other_name, other, end.saved->style, of_end, of_other)
-                        : connect(other_name, other, end.name, end.fd, end.saved->style, of_other, of_end);
+                        ? connect(end.name, end.fd, other_name, other, {style, network, of_end, of_other})
+                        : connect(other_name, other, end.name, end.fd, {style, network, of_other, of_end});
         if (done) {
             // The caller's own file; the listener's goes with the listener.
             if (end_calls)
@@ -279,8 +297,7 @@ class UnixSockets {
     Result<> make_rest() {
         for (auto& [id, end] : ends_) {
             if (end.kept || end.fd) continue;
-            end.fd = make(end.saved->style);
-            if (!end.fd) return fail_errno("socket");
+            end.fd = TRY(make(end.saved->style, end.object->network));
             unbound_.insert(&end);
         }
         return {};
@@ -310,12 +327,13 @@ class UnixSockets {
 
     // ---- datagrams
 
-    [[nodiscard]] UnixEnd* named(const std::string& address, const std::string& folder) {
+    [[nodiscard]] UnixEnd* named(const UnixName& name) {
         for (auto& [id, end] : ends_)
-            if (end.datagrams() && end.fd && end.name.address == address && end.name.folder == folder)
+            if (end.datagrams() && end.fd && end.name == name) return &end;
+        for (auto& [id, end] : ends_)
+            if (end.datagrams() && end.fd && end.name.address == name.address &&
+                end.name.network == name.network)
                 return &end;
-        for (auto& [id, end] : ends_)
-            if (end.datagrams() && end.fd && end.name.address == address) return &end;
         return nullptr;
     }
 
@@ -346,7 +364,9 @@ class UnixSockets {
             Fd temporary;
             int sender = -1;
             UnixName to = end.name;
-            UnixEnd* const source = from.empty() ? nullptr : named(from, end.name.folder);
+            UnixName name{from, end.name.folder, -1};
+            if (!name.is_path()) name.network = end.object->network;
+            UnixEnd* const source = from.empty() ? nullptr : named(name);
             if (end.stand_in && from.empty()) {
                 sender = end.stand_in.get();
                 to = {};
@@ -356,9 +376,8 @@ class UnixSockets {
             } else if (source != nullptr) {
                 sender = source->fd.get();
             } else {
-                temporary = make(SOCK_DGRAM);
+                temporary = TRY(make(SOCK_DGRAM, end.object->network));
                 sender = temporary.get();
-                UnixName name{from, end.name.folder};
                 if (!from.empty() && bind(sender, name)) unlink(name);
             }
             auto sent = send(sender, to, contents[next], about, 0);
@@ -416,7 +435,7 @@ class UnixSockets {
             for (const std::int64_t id_of_client : end.saved->listening->pending) {
                 const auto client = ends_.find(id_of_client);
                 Fd gone;
-                if (client == ends_.end()) gone = make(end.saved->style);
+                if (client == ends_.end()) gone = TRY(make(end.saved->style, end.name.network));
                 const int fd = client == ends_.end() ? gone.get() : client->second.fd.get();
                 const Credentials who = client == ends_.end()
                                             ? Credentials()

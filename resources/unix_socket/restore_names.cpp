@@ -79,11 +79,15 @@ std::string UnixName::words() const {
     return address.size() > path_at ? "@" + address.substr(path_at + 1) : "unnamed";
 }
 
-UnixName unix_name(const schema::Bytes& address, const std::string& folder, const ObjectSetOptions& options) {
+UnixName unix_name(const schema::Bytes& address, const std::string& folder, std::int64_t network,
+                   const ObjectSetOptions& options) {
     UnixName name;
     name.address = schema::to_string(address);
     if (name.address.size() <= path_at) return {};
-    if (!name.is_path()) return name;
+    if (!name.is_path()) {
+        name.network = network;
+        return name;
+    }
     const std::string own = name.address.substr(path_at).c_str();
     if (own.front() != '/') {
         name.folder = mapped_path(folder, options);

@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <cstdint>
 #include <string>
 
 #include "common/error.h"
@@ -16,15 +17,17 @@ namespace cairn::restart {
 struct UnixName {
     std::string address;  // sockaddr_un; "" unnamed
     std::string folder;   // where a relative path begins; "" absolute
+    std::int64_t network =
+        -1;  // of an abstract name: Object::network of who has it, as it is a name there only
     [[nodiscard]] bool empty() const { return address.empty(); }
     [[nodiscard]] bool is_path() const;
     [[nodiscard]] std::string path() const;  // whole
     [[nodiscard]] std::string words() const;
     auto operator<=>(const UnixName&) const = default;
 };
-// `address`: sockaddr_un; `folder`: where it begins if it is a relative path.
+// `address`: sockaddr_un; `folder`: where it begins if it is a relative path; `network`: Object::network.
 [[nodiscard]] UnixName unix_name(const schema::Bytes& address, const std::string& folder,
-                                 const ObjectSetOptions& options);
+                                 std::int64_t network, const ObjectSetOptions& options);
 
 // All of these act with the rights that the caller has at the moment: those of who has the socket.
 // bind(2). A socket file that nobody listens to any more is removed first; somebody else's that is in use is

@@ -135,7 +135,7 @@ pid_t namespace_of_its_own() {
 // A socket belongs to where it was made.
 pid_t socket_of_own_network() {
     namespace_of_its_own<CLONE_NEWNET>();
-    CHECK(socket(AF_UNIX, SOCK_STREAM, 0) >= 0);
+    CHECK(socket(AF_PACKET, SOCK_DGRAM, 0) >= 0);
     return 0;
 }
 

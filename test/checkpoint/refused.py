@@ -15,7 +15,7 @@ KINDS = {
     "seccomp listener": r"has a seccomp filter (that asks a listener|of its own)",
     "seccomp, privileges gone": r"has given up CAP_SYS_ADMIN|has a seccomp filter of its own",
     "seccomp strict": r"is in seccomp's strict mode",
-    "socket of its network": r"is a socket of a network namespace of the computation's own",
+    "socket of its network": r"is a socket of family 17, type 2 of a network namespace of the computation's own",
     "interface of its network": r"its net namespace: has network interfaces besides lo \(tun0\)",
     "queue of its ipc": r"its ipc namespace: has System V objects or POSIX queues in it \(msg 0\)",
     "POSIX queue of its ipc": r"its ipc namespace: has System V objects or POSIX queues in it \(/cairn-refused\)",

@@ -1,0 +1,43 @@
+"""redis-server and two of its clients in a sandbox of bubblewrap's without a network: a connection of TCP's over the sandbox's own loopback interface, at a port that is taken outside as well, and one by a Unix socket."""
+# ci: virtual user
+import os
+import socket
+
+NEEDS = ["/usr/bin/bwrap", "/usr/bin/redis-server"]
+
+SCRIPT = """redis-server --port 6379 --unixsocket redis.socket --save '' --daemonize no > redis.log &
+until redis-cli ping > /dev/null 2>&1; do sleep 0.05; done
+count() {
+    for i in $(seq 60); do
+        echo incr "$1"
+        sleep 0.03
+    done | redis-cli "${@:2}"
+}
+count by-path -s redis.socket > by-path &
+count by-port | sed -u 's/^/counted /'
+wait %2
+tail -n 1 by-path
+redis-cli shutdown nosave
+echo the end
+exit 5
+"""
+
+
+def test(t):
+    project = os.path.join(t.work, "project")
+    os.makedirs(project)
+    with open(os.path.join(project, "script.sh"), "w") as file:
+        file.write(SCRIPT)
+    taken = socket.socket()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.bind(("127.0.0.1", 6379))
+        taken.listen()
+    except OSError:
+        pass  # somebody has it, which will do
+    program = t.launch(["bwrap", "--unshare-user", "--unshare-net", "--dev-bind", "/", "/", "--bind", project, project, "--chdir", project, "bash", "script.sh"])
+    for number in range(t.rounds):
+        program.expect(rf"counted {5 + 15 * number}\r?\n")
+        program, _ = t.cycle(program, number, at_once=True)
+    program.expect(r"counted 60\r?\n60\r?\nthe end", 60)
+    program.expect_exit(5)
