@@ -18,23 +18,31 @@ namespace {
 
 // In a user namespace of its own a process has no right to choose ids for its threads, which can be made only
 // when it is in there: clone3(2), set_tid.
-bool threads_would_get_others(const Computation& computation) {
-    return std::ranges::any_of(computation.living, [&](std::size_t i) {
+const schema::Process* whose_threads_get_others(const Computation& computation) {
+    for (const std::size_t i : computation.living) {
         const auto& process = computation.processes[i];
-        return process.namespaces && process.threads.size() > 1;
-    });
+        if (process.namespaces && process.threads.size() > 1) return &process;
+    }
+    return nullptr;
 }
 
-void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Spaces& spaces) {
+Result<> choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Spaces& spaces) {
     std::vector<ProgramId> leaders;  // of sessions and groups, who have exited: their ids are taken as well
     for (const auto& process : plan.steps.processes)
         if (process.exact) leaders.push_back(process.id);
+    const schema::Process* const other_threads = whose_threads_get_others(computation);
+    if (wanted == Ids::exact && other_threads != nullptr)
+        return fail_code(
+            ExitCode::refused,
+            "process {} ({}) has threads, and namespaces of its own, where nobody may choose the ids of "
+            "threads: --ids exact can't be had for it, --ids virtual can",
+            other_threads->pid, other_threads->name);
     if (wanted == Ids::exact)  // the forest says by name who is in the way
         (void)old_ids_free(computation.processes, leaders, std::chrono::seconds(10));
     spaces.exact_ids =
-        wanted == Ids::exact || (wanted == Ids::automatic && ::geteuid() == 0 && can_choose_ids() &&
-                                 !threads_would_get_others(computation) &&
-                                 old_ids_free(computation.processes, leaders, std::chrono::seconds(3)));
+        wanted == Ids::exact ||
+        (wanted == Ids::automatic && ::geteuid() == 0 && can_choose_ids() && other_threads == nullptr &&
+         old_ids_free(computation.processes, leaders, std::chrono::seconds(3)));
     if (spaces.exact_ids) {
         spaces.avoid = ids_of(computation.processes, leaders);
         spaces.to_kernel = kernel_id_of_same_number;
@@ -43,6 +51,7 @@ void choose_ids(Ids wanted, const Computation& computation, const Plan& plan, Sp
             return kernel_id(region->ids, id);
         };
     }
+    return {};
 }
 
 Result<> choose_clocks(Clocks wanted, const schema::Manifest& manifest, Spaces& spaces) {
@@ -76,7 +85,7 @@ Result<Spaces> spaces(const Options& options, const Computation& computation, co
                       const Meeting& meeting, int floor) {
     Spaces spaces;
     CHECK_OK(spaces.regions.open(meeting.session(), computation.processes, floor));
-    choose_ids(options.ids, computation, plan, spaces);
+    CHECK_OK(choose_ids(options.ids, computation, plan, spaces));
     spaces.hosts = addresses_now(meeting.places());
     note_moved_hosts(computation.manifest, meeting.places(), spaces.regions.owners().sockets);
     CHECK_OK(choose_clocks(options.clocks, computation.manifest, spaces));

@@ -1,7 +1,9 @@
 """redis-server and two of its clients in a sandbox of bubblewrap's without a network: a connection of TCP's over the sandbox's own loopback interface, at a port that is taken outside as well, and one by a Unix socket."""
-# ci: virtual user
+# ci: exact user
 import os
 import socket
+
+from cairn_test import check
 
 NEEDS = ["/usr/bin/bwrap", "/usr/bin/redis-server"]
 
@@ -38,6 +40,8 @@ def test(t):
     program = t.launch(["bwrap", "--unshare-user", "--unshare-net", "--dev-bind", "/", "/", "--bind", project, project, "--chdir", project, "bash", "script.sh"])
     for number in range(t.rounds):
         program.expect(rf"counted {5 + 15 * number}\r?\n")
-        program, _ = t.cycle(program, number, at_once=True)
+        program, _ = t.cycle(program, number, at_once=True, ids="virtual")
     program.expect(r"counted 60\r?\n60\r?\nthe end", 60)
     program.expect_exit(5)
+    code, _, err = t.run([os.path.join(t.ckptdir, "restart.sh"), "--ids=exact"])
+    check(code == 3 and "(redis-server) has threads, and namespaces of its own" in err, f"--ids=exact: {code} {err}")
