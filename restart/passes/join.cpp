@@ -5,6 +5,7 @@
 
 #include "common/client.h"
 #include "common/session.h"
+#include "restart/still_ending.h"
 
 namespace cairn::restart::pass {
 namespace {
@@ -35,6 +36,7 @@ Result<Meeting> join(const Options& options, const Computation& computation) {
     if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
     suggest_directory(computation, *session);
     auto client = TRY(CoordinatorClient::connect_or_start(*session));
+    CHECK_OK(await_ending(client, options.quiet));
     Meeting meeting(*session, std::move(client), computation.directory, options.quiet);
     wire::RestartJoin arriving{.cid = manifest.cid,
                                .directory = computation.directory,
