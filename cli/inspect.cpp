@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/inspect_core.h"
 #include "cli/inspect_diff.h"
 #include "cli/inspect_show.h"
 #include "cli/inspect_text.h"
@@ -20,6 +21,7 @@ namespace options = boost::program_options;
 constexpr const char* usage =
     "usage: cairn inspect [--maps] [--fds] [--signals] [--threads] [--all] [--verify] [--json] DIR|IMAGE\n"
     "       cairn inspect --diff [--all] [--json] OLD NEW\n"
+    "       cairn inspect --core FILE [--json] DIR|IMAGE\n"
     "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
 
 int report(const Error& error) {
@@ -59,6 +61,33 @@ int show_differences(const options::variables_map& given) {
     return found.empty() ? 0 : static_cast<int>(ExitCode::failed);
 }
 
+// One process into FILE, several into FILE.PID each.
+int write_cores(const options::variables_map& given) {
+    const auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
+    if (!checkpoint) return report(checkpoint.error());
+    const auto& file = given["core"].as<std::string>();
+    const bool one = checkpoint->processes.size() == 1;
+    int code = 0;
+    std::vector<inspect::Core> cores;
+    for (const auto& process : checkpoint->processes) {
+        if (!one && process.process.run == schema::Run::zombie) continue;
+        auto core = inspect::write_core(*checkpoint, process,
+                                        one ? file : fmt::format("{}.{}", file, process.process.pid));
+        if (core)
+            cores.push_back(std::move(*core));
+        else
+            code = report(core.error());
+    }
+    for (const Error& problem : checkpoint->problems) code = report(problem);
+    if (checkpoint->processes.empty() && code == 0)
+        code = report(fail_code(ExitCode::refused,
+                                "there is no process in it: name a checkpoint, or an image of a process")
+                          .error());
+    print(given.count("json") != 0 ? schema::dump(inspect::as_json(cores)) + "\n" : inspect::as_text(cores));
+    std::fflush(stdout);
+    return code;
+}
+
 int run(const options::variables_map& given) {
     auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
     if (!checkpoint) return report(checkpoint.error());
@@ -94,7 +123,9 @@ int main(int argc, char** argv) {
         "fds,f", "descriptors and what they are")("signals,s", "signals and timers")(
         "threads,t", "threads and the calls they are in")("all,a", "all of these")(
         "verify,v", "read every page and check its checksum")("json,j", "everything, as JSON")(
-        "diff", "what differs between two checkpoints; exit code 1 if anything does");
+        "diff", "what differs between two checkpoints; exit code 1 if anything does")(
+        "core", options::value<std::string>()->value_name("FILE"),
+        "write an ELF core that gdb opens; of several processes FILE.PID each");
     options::options_description all(known);
     all.add_options()("path", options::value<std::vector<std::string>>());
     options::positional_options_description positions;
@@ -121,5 +152,6 @@ int main(int argc, char** argv) {
                    two ? "two checkpoints are for --diff" : "--diff wants two checkpoints", usage);
         return static_cast<int>(ExitCode::usage);
     }
-    return two ? show_differences(given) : run(given);
+    if (two) return show_differences(given);
+    return given.count("core") != 0 ? write_cores(given) : run(given);
 }
