@@ -10,6 +10,7 @@
 #include "cli/inspect_core.h"
 #include "cli/inspect_diff.h"
 #include "cli/inspect_show.h"
+#include "cli/inspect_stacks.h"
 #include "cli/inspect_text.h"
 #include "common/schema/json.h"
 
@@ -21,6 +22,7 @@ namespace options = boost::program_options;
 constexpr const char* usage =
     "usage: cairn inspect [--maps] [--fds] [--signals] [--threads] [--all] [--verify] [--json] DIR|IMAGE\n"
     "       cairn inspect --diff [--all] [--json] OLD NEW\n"
+    "       cairn inspect --stacks [--json] DIR|IMAGE\n"
     "       cairn inspect --core FILE [--json] DIR|IMAGE\n"
     "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
 
@@ -59,6 +61,28 @@ int show_differences(const options::variables_map& given) {
     print(given.count("json") != 0 ? schema::dump(inspect::as_json(found)) + "\n"
                                    : inspect::as_text(*older, *newer, found));
     return found.empty() ? 0 : static_cast<int>(ExitCode::failed);
+}
+
+int show_stacks(const options::variables_map& given) {
+    const auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
+    if (!checkpoint) return report(checkpoint.error());
+    const bool json = given.count("json") != 0;
+    int code = 0;
+    auto all = nlohmann::json::array();
+    for (const auto& process : checkpoint->processes) {
+        const auto stacks = inspect::stacks_of(*checkpoint, process);
+        if (!stacks) {
+            code = report(stacks.error());
+            continue;
+        }
+        if (json)
+            all.push_back(inspect::as_json(process, *stacks));
+        else
+            print(inspect::as_text(process, *stacks));
+    }
+    if (json) print(schema::dump({{"processes", std::move(all)}}) + "\n");
+    for (const Error& problem : checkpoint->problems) code = report(problem);
+    return code;
 }
 
 // One process into FILE, several into FILE.PID each.
@@ -124,6 +148,7 @@ int main(int argc, char** argv) {
         "threads,t", "threads and the calls they are in")("all,a", "all of these")(
         "verify,v", "read every page and check its checksum")("json,j", "everything, as JSON")(
         "diff", "what differs between two checkpoints; exit code 1 if anything does")(
+        "stacks", "what each thread is in, function by function")(
         "core", options::value<std::string>()->value_name("FILE"),
         "write an ELF core that gdb opens; of several processes FILE.PID each");
     options::options_description all(known);
@@ -153,5 +178,6 @@ int main(int argc, char** argv) {
         return static_cast<int>(ExitCode::usage);
     }
     if (two) return show_differences(given);
+    if (given.count("stacks") != 0) return show_stacks(given);
     return given.count("core") != 0 ? write_cores(given) : run(given);
 }

@@ -67,18 +67,6 @@ std::string pending_text(const std::vector<schema::Bytes>& list) {
     return text.empty() ? "-" : text;
 }
 
-// The system call that the thread was in, and how long it would still have slept.
-std::string doing(const schema::Thread& thread) {
-    if (thread.leader_dead) return "has exited";
-    user_regs_struct registers{};
-    if (thread.registers.size() != sizeof registers) return "?";
-    std::memcpy(&registers, thread.registers.data(), sizeof registers);
-    const auto call = static_cast<std::int64_t>(registers.orig_rax);
-    std::string text = call < 0 ? fmt::format("runs at {:#x}", registers.rip) : call_name(call);
-    if (thread.timeout_left >= 0) text += fmt::format(", {} left", human_time(thread.timeout_left));
-    return text;
-}
-
 std::string policy_name(std::int32_t policy) {
     switch (policy) {
         case 0:
@@ -169,6 +157,18 @@ std::string signals_text(const schema::Process& process) {
                    fmt::format("clock {}, {}, {} left, every {}", timer.clock, signal_name(timer.signal),
                                human_time(timer.left), human_time(timer.interval))});
     return table.text();
+}
+
+// The system call that the thread was in, and how long it would still have slept.
+std::string doing(const schema::Thread& thread) {
+    if (thread.leader_dead) return "has exited";
+    user_regs_struct registers{};
+    if (thread.registers.size() != sizeof registers) return "?";
+    std::memcpy(&registers, thread.registers.data(), sizeof registers);
+    const auto call = static_cast<std::int64_t>(registers.orig_rax);
+    std::string text = call < 0 ? fmt::format("runs at {:#x}", registers.rip) : call_name(call);
+    if (thread.timeout_left >= 0) text += fmt::format(", {} left", human_time(thread.timeout_left));
+    return text;
 }
 
 std::string threads_text(const schema::Process& process) {

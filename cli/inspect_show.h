@@ -25,6 +25,8 @@ struct Show {
 [[nodiscard]] std::string maps_text(const Checkpoint& checkpoint, const LoadedProcess& process);
 [[nodiscard]] std::string descriptors_text(const Checkpoint& checkpoint, const LoadedProcess& process);
 [[nodiscard]] std::string signals_text(const schema::Process& process);
+// The system call that a thread is in, or "running".
+[[nodiscard]] std::string doing(const schema::Thread& thread);
 [[nodiscard]] std::string threads_text(const schema::Process& process);
 
 // "pipe 3, read end, 12 bytes in it"

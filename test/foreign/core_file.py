@@ -1,43 +1,48 @@
-"""A checkpoint's processes as core files (`cairn inspect --core`): gdb shows the same stacks and variables in them as in the living programs, a threaded one in C and python3, before and after a restart."""
+"""A checkpoint's processes as core files (`cairn inspect --core`): gdb shows the same stacks and variables in them as in the living programs, a threaded one in C++ and python3, before and
+after a restart. `cairn inspect --stacks` names the same functions."""
 # ci: exact
 import difflib
+import json
 import os
 import re
 import shutil
 from cairn_test import check
 
-NEEDS = ["/usr/bin/gdb", "/usr/bin/cc"]
+NEEDS = ["/usr/bin/gdb", "/usr/bin/c++"]
 
-C_SOURCE = """#define _GNU_SOURCE
-#include <pthread.h>
+C_SOURCE = """#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 struct node { int value; struct node *next; };
 struct node *list;
 char *shared;
 double wide = 1.5;
 static int sink(int depth, double x) {
     if (depth == 0) {
-        register double kept asm("xmm7") = x;
         for (;;) {
-            asm volatile("" : "+x"(kept));
+            asm volatile("movsd %0, %%xmm7" : : "m"(x) : "xmm7");
             pause();
         }
     }
     return sink(depth - 1, x * 2) + depth;
 }
-static void *run(void *depth) { return (void *)(long)sink((int)(long)depth, wide); }
+namespace inner {
+template <class T>
+inline __attribute__((always_inline)) T twice(T x, int depth) { return sink(depth, x) + x; }
+}
+static void *run(void *depth) { return (void *)(long)inner::twice(wide, (int)(long)depth); }
 int main(void) {
     pthread_t threads[4];
     for (int i = 0; i < 5; ++i) {
-        struct node *fresh = malloc(sizeof *fresh);
+        auto *fresh = (struct node *)malloc(sizeof(struct node));
         fresh->value = i * i;
         fresh->next = list;
         list = fresh;
     }
-    shared = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = (char *)mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     snprintf(shared + 4096, 100, "in shared memory");
     for (long i = 0; i < 4; ++i)
         pthread_create(&threads[i], 0, run, (void *)(i + 3));
@@ -86,6 +91,34 @@ def core_of(t, name, image):
     return path
 
 
+def plain(function):
+    """Libc has several names for each of its functions; gdb says the whole name of what is inlined."""
+    name = re.sub(r"<.*", "", re.sub(r"\.(constprop|part|isra|cold)\.?\d*", "", function)).split("::")[-1]
+    return re.sub(r"^_*(GI_+|libc_|new_)?_*|_impl$", "", name)
+
+
+def compare_stacks(t, living):
+    """gdb makes frames for calls that were jumps as well, so its list has more."""
+    code, out, err = t.run([t.cairn, "inspect", "--stacks", "--json", t.latest()])
+    check(code == 0, f"inspect --stacks: {code} {err}")
+    ours = {each["tid"]: [plain(frame["function"] or "??") for frame in each["frames"]] for each in json.loads(out)["processes"][0]["threads"]}
+    seen = 0
+    for stack in living:
+        thread = re.search(r"LWP (\d+)", stack)
+        if thread is None:
+            continue
+        gdbs = [plain(name) for name in re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\S+)", stack, re.M)]
+        names = ours[int(thread[1])]
+        if "clone3" in names:  # behind it libdw finds the thread's first frame, or main's caller's
+            names = names[:names.index("clone3") + 1]
+        if "main" in names and gdbs[-1] == "main":
+            names = names[:names.index("main") + 1]
+        rest = iter(gdbs)
+        check(all(name in rest for name in names) and len(names) > len(gdbs) - 5, f"the stack of {thread[1]} is {names}, and gdb's {gdbs}")
+        seen += len(names)
+    check(seen > 10, f"stacks of {seen} functions in all")
+
+
 def compare(t, program, argv, asked):
     group = t.launch(argv)
     group.expect("READY")
@@ -94,6 +127,7 @@ def compare(t, program, argv, asked):
         living = seen_by_gdb(t, "-p", str(pid), asked=asked)
         check("\n".join(living).count("\n#") > 10, f"gdb sees little of the living one: {living}")
         t.checkpoint()
+        compare_stacks(t, living)
         core = core_of(t, f"core.{os.path.basename(program)}.{number}", t.latest())
         dead = seen_by_gdb(t, program, core, asked=asked)
         differ = "\n".join(difflib.unified_diff("\n".join(living).splitlines(), "\n".join(dead).splitlines(), "living", "core", lineterm="", n=0))
@@ -104,10 +138,10 @@ def compare(t, program, argv, asked):
 
 
 def test(t):
-    source, program = os.path.join(t.work, "program.c"), os.path.join(t.work, "program")
+    source, program = os.path.join(t.work, "program.cpp"), os.path.join(t.work, "program")
     with open(source, "w", encoding="utf-8") as file:
         file.write(C_SOURCE)
-    code, _, err = t.run(["cc", "-g", "-O1", "-pthread", "-o", program, source])
+    code, _, err = t.run(["c++", "-g", "-O1", "-pthread", "-o", program, source])
     check(code == 0, err)
     compare(t, program, [program], ASKED)
 
