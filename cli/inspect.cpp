@@ -9,6 +9,8 @@
 
 #include "cli/inspect_core.h"
 #include "cli/inspect_diff.h"
+#include "cli/inspect_graph.h"
+#include "cli/inspect_grep.h"
 #include "cli/inspect_show.h"
 #include "cli/inspect_stacks.h"
 #include "cli/inspect_text.h"
@@ -23,7 +25,9 @@ constexpr const char* usage =
     "usage: cairn inspect [--maps] [--fds] [--signals] [--threads] [--all] [--verify] [--json] DIR|IMAGE\n"
     "       cairn inspect --diff [--all] [--json] OLD NEW\n"
     "       cairn inspect --stacks [--json] DIR|IMAGE\n"
+    "       cairn inspect --grep BYTES [--json] DIR|IMAGE\n"
     "       cairn inspect --core FILE [--json] DIR|IMAGE\n"
+    "       cairn inspect --dot DIR\n"
     "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
 
 int report(const Error& error) {
@@ -81,6 +85,30 @@ int show_stacks(const options::variables_map& given) {
             print(inspect::as_text(process, *stacks));
     }
     if (json) print(schema::dump({{"processes", std::move(all)}}) + "\n");
+    for (const Error& problem : checkpoint->problems) code = report(problem);
+    return code;
+}
+
+// Exit code 1 if there are none, as grep(1) has it.
+int show_found(const options::variables_map& given) {
+    const auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
+    if (!checkpoint) return report(checkpoint.error());
+    const auto bytes = inspect::bytes_of(given["grep"].as<std::string>());
+    if (!bytes) return report(bytes.error());
+    const auto found = inspect::find_bytes(*checkpoint, *bytes);
+    if (!found) return report(found.error());
+    print(given.count("json") != 0 ? schema::dump(inspect::as_json(*found)) + "\n"
+                                   : inspect::as_text(*found));
+    int code = found->empty() ? static_cast<int>(ExitCode::failed) : 0;
+    for (const Error& problem : checkpoint->problems) code = report(problem);
+    return code;
+}
+
+int show_graph(const options::variables_map& given) {
+    const auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
+    if (!checkpoint) return report(checkpoint.error());
+    print(inspect::as_dot(*checkpoint));
+    int code = 0;
     for (const Error& problem : checkpoint->problems) code = report(problem);
     return code;
 }
@@ -148,6 +176,9 @@ int main(int argc, char** argv) {
         "threads,t", "threads and the calls they are in")("all,a", "all of these")(
         "verify,v", "read every page and check its checksum")("json,j", "everything, as JSON")(
         "diff", "what differs between two checkpoints; exit code 1 if anything does")(
+        "grep", options::value<std::string>()->value_name("BYTES"),
+        "where in memory these bytes are; \\n, \\0, \\xNN as in C. Exit code 1 if nowhere")(
+        "dot", "processes and what connects them as a graph for dot(1)")(
         "stacks", "what each thread is in, function by function")(
         "core", options::value<std::string>()->value_name("FILE"),
         "write an ELF core that gdb opens; of several processes FILE.PID each");
@@ -179,5 +210,7 @@ int main(int argc, char** argv) {
     }
     if (two) return show_differences(given);
     if (given.count("stacks") != 0) return show_stacks(given);
+    if (given.count("grep") != 0) return show_found(given);
+    if (given.count("dot") != 0) return show_graph(given);
     return given.count("core") != 0 ? write_cores(given) : run(given);
 }

@@ -130,7 +130,7 @@ Result<Pieces> ProcessMemory::pieces_of(const schema::Area& area) {
                             [&](Pieces& all, ProgramAddress at, std::uint64_t length) {
                                 const std::uint64_t offset = area.file_offset + (at - area.start);
                                 const std::uint64_t there = std::min(length, size - std::min(size, offset));
-                                if (there != 0) all.push_back({at, there, file, offset});
+                                if (there != 0) all.push_back({at, there, file, offset, true});
                                 if (file >= 0 && there < length) zeros(all, at + there, length - there);
                             });
         }

@@ -21,6 +21,7 @@ struct MemoryPiece {
     std::uint64_t length = 0;
     int fd = -1;               // -1: zeros. Of the ProcessMemory that says so
     std::uint64_t offset = 0;  // in that file
+    bool of_file = false;      // of a mapped file, which the process hasn't changed there
 };
 
 class ProcessMemory {

@@ -133,7 +133,7 @@ _cairn() {
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;
     witness) options='--looks --region --before --after --living --verify --rules --help' ;;
     doctor) options='--ckptdir --timeout --json --help' ;;
-    inspect) options='--maps --fds --signals --threads --all --verify --diff --stacks --core --json --help' ;;
+    inspect) options='--maps --fds --signals --threads --all --verify --diff --stacks --grep --dot --core --json --help' ;;
     slurm) options='--interval --ckptdir --name --keep --before --poll --signal --all-nodes --no-verify --help' ;;
     service) options='--system --user --json --help' ;;
     help) options=$verbs ;;
