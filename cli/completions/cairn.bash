@@ -80,7 +80,7 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
     fi
-    what='record replay trace break continue where check check-places pass'
+    what='record replay debug trace break continue where check check-places pass'
     if [[ $verb == mpi && COMP_CWORD -eq 2 && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
@@ -103,6 +103,7 @@ _cairn() {
         case ${COMP_WORDS[2]} in
         record) options+=' --out --force --contents --clock --mpi' ;;
         replay) options+=' --wait --trace --rank --gdb --mpi' ;;
+        debug) options+=' --back-within --checkpoints --every --json --mpi' ;;
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;
         continue) options+=' --rank --at --end --no-wait' ;;

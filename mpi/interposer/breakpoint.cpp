@@ -10,9 +10,8 @@
 #include "mpi/record/standing.h"
 
 namespace cairn::mpi {
-namespace {
 
-std::string stack() {
+std::string stack_of_program() {
     struct Walk {
         const void* own;
         std::string text;
@@ -35,6 +34,8 @@ std::string stack() {
         &walk);
     return walk.text;
 }
+
+namespace {
 
 void read_stops(const std::string& stops) {
     Session& s = *session;
@@ -68,7 +69,7 @@ void stop_here() {
         std::ofstream file(temporary);
         file << fmt::format("pid {}\nevent {}\nposition {}\ninside {}\nstop {}\n", ::getpid(), s.events,
                             s.tracer->events(), s.enter ? 1 : 0, s.stops)
-             << stack();
+             << stack_of_program();
     }
     if (::rename(temporary.c_str(), path.c_str()) != 0) say("can't write " + path);
     const std::string next = fmt::format("{}/stopped/next.{}", s.folder, s.stops);

@@ -17,6 +17,9 @@ void read_stop(const std::string& stops);
 // Sends that were copied: completed before MPI_Finalize, if their receivers take them.
 void finish_sends();
 
+// A line "frame PLACE" for each function of the program that is being executed, innermost first.
+[[nodiscard]] std::string stack_of_program();
+
 int send_aside(const void* buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm);
 // A request that is complete.
 int finished_request(MPI_Request* request);

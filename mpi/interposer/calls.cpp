@@ -178,6 +178,7 @@ void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
     Session& s = *session;
     const Call call{made.fn, caller(made), made.frame};
     ++s.events;
+    if (s.alone) s.last = {call.fn, call.at, made.frame, peer, comm, false};
     if (s.checking) check_before(call);
     if (s.tracer) s.tracer->begin(call, call.at);
     const std::uint32_t number = comm_number(comm);

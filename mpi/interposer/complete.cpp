@@ -62,6 +62,7 @@ int feed_one(MPI_Request* request, MPI_Status* status) {
     Posted* posted = known(*request);
     // Nothing, what never goes anywhere, and generalized requests.
     if (posted == nullptr) return real.Wait(request, status);
+    stand_within();
     if (posted->dead && !posted->cancel) record_ends();
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;

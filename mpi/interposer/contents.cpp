@@ -332,6 +332,7 @@ void fed_shadows() {
         const Posted posted = *s.requests.find(s.shadows[i]);
         MPI_Status status;
         static_cast<void>(fed_received(MPI_COMM_NULL, status, {posted.buffer, posted.count, posted.type}));
+        if (s.tracer) s.tracer->closed(posted.key, status);
         s.requests.erase(posted.key);
         real.Request_free(&s.shadows[i]);
     }
@@ -354,13 +355,49 @@ MPI_Message placeholder_message() {
     return message;
 }
 
+namespace {
+
+// 1 for all of the world in its order, else one more than their number, and each.
+void store_members(const std::vector<causality::Process>& members) {
+    bool world = members.size() == static_cast<std::size_t>(session->size) && members.size() > 1;
+    for (std::size_t i = 0; i < members.size(); ++i) world = world && members[i] == i;
+    store_number(world ? 0 : members.size() + 1);
+    for (std::size_t i = 0; i < members.size() && !world; ++i)
+        store_number(static_cast<std::uint32_t>(members[i] + 1));
+}
+
+std::vector<causality::Process> fed_list() {
+    const std::uint64_t count = fed_number();
+    std::vector<causality::Process> members;
+    if (count == 0)
+        for (int i = 0; i < session->size; ++i) members.push_back(static_cast<causality::Process>(i));
+    for (std::uint64_t i = 1; i < count; ++i)
+        members.push_back(static_cast<causality::Process>(fed_number() - 1));
+    return members;
+}
+
+Members fed_last;
+
+}  // namespace
+
 void store_made(MPI_Comm made) {
-    store_number(made == MPI_COMM_NULL ? 0 : 1);
+    if (made == MPI_COMM_NULL) return store_number(0);
+    const Members members = members_of(made);
+    store_number(members.inter ? 2 : 1);
+    store_members(members.own);
+    if (members.inter) store_members(members.remote);
+}
+
+const Members& fed_members() {
+    return fed_last;
 }
 
 MPI_Comm fed_made(MPI_Comm parent) {
     MPI_Comm made = MPI_COMM_NULL;
-    if (fed_number() == 0) return made;
+    const std::uint64_t kind = fed_number();
+    if (kind == 0) return made;
+    fed_last = {.own = fed_list(), .remote = {}, .inter = kind == 2};
+    if (fed_last.inter) fed_last.remote = fed_list();
     real.Comm_dup(session->own, &made);
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
     if (::PMPI_Comm_get_errhandler(parent, &handler) == MPI_SUCCESS) {

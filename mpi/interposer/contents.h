@@ -66,8 +66,11 @@ void fed_shadows();
 
 [[nodiscard]] MPI_Request placeholder();
 [[nodiscard]] MPI_Message placeholder_message();
+// A communicator, and who is in it: alone nobody else can say so.
 void store_made(MPI_Comm made);
 [[nodiscard]] MPI_Comm fed_made(MPI_Comm parent);
+// Of the last one.
+[[nodiscard]] const Members& fed_members();
 
 // A type that the program may free while its receive is open.
 [[nodiscard]] MPI_Datatype keep(MPI_Datatype type);

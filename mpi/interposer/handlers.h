@@ -103,6 +103,7 @@ int isend(Call call, F real_send, const void* buf, int count, MPI_Datatype type,
         if (recorded != MPI_SUCCESS) return recorded;
         *request = placeholder();
         session->requests.add(bits(*request)).send = true;
+        if (session->tracer) session->tracer->sends(comm, dest, tag, *request);
         return recorded;
     }
     int result = session->breaking ? send_aside(buf, count, type, dest, tag, comm)
@@ -141,6 +142,7 @@ int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype t
 class TracedCollective {
   public:
     TracedCollective(MPI_Comm comm, Shape shape, int root) : comm_(comm), shape_(shape), root_(root) {
+        session->last.collective = true;
         if (session->tracer && threaded()) session->tracer->enters(comm_, shape_, root_, this);
     }
     void returned(int result) {
@@ -161,12 +163,14 @@ template <class F>
 int coll(Call call, Shape shape, MPI_Comm comm, int root, const Output& output, const F& run) {
     const Inside guard;
     begin(call, root, comm);
+    TracedCollective traced(comm, shape, root);
     if (session->alone) {
+        stand_within();
         const int recorded = fed_result(comm);
         if (recorded == MPI_SUCCESS) fed_collective(output);
+        traced.returned(recorded);
         return recorded;
     }
-    TracedCollective traced(comm, shape, root);
     const int result = outside(run);
     if (session->storing) {
         store_result(result);
@@ -183,7 +187,10 @@ int icoll(Call call, Shape shape, MPI_Comm comm, int root, MPI_Request* request,
     begin(call, root, comm);
     if (session->alone) {
         const int recorded = fed_result(comm);
-        if (recorded == MPI_SUCCESS) fed_started(output, *request = placeholder());
+        if (recorded == MPI_SUCCESS) {
+            fed_started(output, *request = placeholder());
+            if (session->tracer) session->tracer->collective(comm, shape, root, *request);
+        }
         return recorded;
     }
     const int result = run();
@@ -199,6 +206,7 @@ int icoll(Call call, Shape shape, MPI_Comm comm, int root, MPI_Request* request,
 template <class F>
 int made_by(Fn fn, MPI_Comm parent, MPI_Comm* made, const F& run) {
     if (session->alone) {
+        stand_within();
         const int recorded = fed_result(parent);
         if (recorded != MPI_SUCCESS) return recorded;
         *made = fed_made(parent);

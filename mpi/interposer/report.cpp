@@ -32,7 +32,16 @@ bool traced() {
 
 }  // namespace
 
+void behind_alone() {
+    const Session& s = *session;
+    // What is behind the last event of a record that breaks off may be a crash.
+    if (s.tracer && !s.reader->closed() && s.events + 1 >= s.reader->begun()) s.tracer->flush();
+    if (standing_alone) stand_behind();
+}
+
 void stop_alone() {
+    if (session->tracer) session->tracer->flush();
+    if (standing_alone) stand_departed();
     if (traced()) ::raise(SIGTRAP);
     ::_exit(static_cast<int>(ExitCode::refused));
 }
@@ -50,6 +59,7 @@ void wait_here() {
 
 void say(const std::string& text) {
     const std::string line = fmt::format("cairn mpi: rank {}: {}\n", session->rank, text);
+    if (standing_alone) return tell_debugger(line);
     // One write, so that lines of several ranks don't mix.
     static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
 }
@@ -88,6 +98,7 @@ void record_ends() {
     if (s.reader->closed())
         depart("the end of the record", fmt::format("event {}, which it doesn't have", s.events));
     if (s.alone) {
+        if (standing_alone) stand_at_cut();
         say(fmt::format("its record ends here, at event {} of {}", s.events, s.reader->begun()));
         stop_alone();
     }

@@ -8,6 +8,7 @@
 
 #include "mpi/interposer/mpi_library.h"
 #include "mpi/interposer/requests.h"
+#include "mpi/interposer/stand.h"
 #include "mpi/interposer/trace.h"
 #include "mpi/record/matches.h"
 #include "mpi/record/predictor.h"
@@ -67,6 +68,16 @@ class Calls {
     std::vector<std::string> modules_;
 };
 
+// What a rank that runs alone is in, for those who look at it.
+struct LastCall {
+    Fn fn = Fn::count_;
+    void* at = nullptr;           // where the program makes it
+    const void* frame = nullptr;  // of the wrapper
+    int peer = MPI_PROC_NULL;     // to whom, or from whom
+    MPI_Comm comm = MPI_COMM_NULL;
+    bool collective = false;
+};
+
 struct Session {
     Job job = Job::nothing;
     bool contents = false;
@@ -75,6 +86,7 @@ struct Session {
     std::uint64_t told = 0;  // the bits of what it said last
     bool storing = false;    // recording with contents
     bool alone = false;      // replaying without the other ranks: contents.h
+    LastCall last;
     std::string folder;
     int rank = 0, size = 1;
 
@@ -128,6 +140,7 @@ inline Predictor& predictor() {
 }
 
 void stop_if_due();
+void behind_alone();
 void check_before(const Call& call);
 void check_behind();
 void stop_inside_if_due();
@@ -154,6 +167,7 @@ class Inside {
         }
         if (session->tracer) session->tracer->end();
         if (session->breaking) stop_if_due();
+        if (session->alone) behind_alone();
         if (session->checking) check_behind();
         if (session->job == Job::record) session->writer->end();
         if (session->threaded) leave();

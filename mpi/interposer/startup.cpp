@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "mpi/debug/wire.h"
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/check_place.h"
 #include "mpi/interposer/early.h"
@@ -181,6 +182,7 @@ void start_replay() {
     }
     ::PMPI_Comm_dup(MPI_COMM_SELF, &s.own);
     s.job = Job::replay;
+    if (std::getenv(debug::socket_variable) != nullptr) return;  // the debugger has said it
     for (const std::string& remark : s.reader->remarks()) say("the record: " + remark);
 }
 
@@ -188,6 +190,13 @@ void start_trace(const std::string& folder) {
     auto tracer = Tracer::create(fmt::format("{}/trace.{}", folder, session->rank));
     if (!tracer) say("not traced: " + tracer.error().what);
     if (everywhere(tracer.has_value())) session->tracer = std::move(*tracer);
+}
+
+// Under a debugger its events are counted, and with a trace written.
+void start_alone() {
+    if (session->job != Job::replay || !session->alone) return;
+    if (!session->tracer && std::getenv(debug::socket_variable) != nullptr)
+        if (auto counting = Tracer::create("")) session->tracer = std::move(*counting);
 }
 
 void forget_in_child() {
@@ -223,6 +232,7 @@ void finish_alone() {
     const std::uint64_t recorded = fed_number();
     if (recorded != s.order)
         depart(fmt::format("order {:016x}", recorded), fmt::format("order {:016x}", s.order));
+    if (standing_alone) return;
     std::fprintf(stderr, "cairn mpi: replayed rank %d of %d alone, %llu events; order %016llx, as recorded\n",
                  s.rank, s.size, static_cast<unsigned long long>(s.events),
                  static_cast<unsigned long long>(s.order));
@@ -266,19 +276,26 @@ void start(int level) {
         start_trace(s.folder + "/stopped");
         if (s.tracer) stop_if_due();
     }
-    --inside;
+    start_alone();
     static_cast<void>(comm_number(MPI_COMM_WORLD));
     static_cast<void>(comm_number(MPI_COMM_SELF));
     watch_early(MPI_COMM_WORLD);
     ::pthread_atfork(nullptr, nullptr, forget_in_child);
     live = s.job != Job::nothing || s.tracer;
     answering = s.storing || s.alone;
+    start_standing();
+    --inside;
 }
 
 void finish() {
     Session& s = *session;
     live = answering = false;
-    if (s.alone) return finish_alone();
+    if (s.alone) {
+        finish_alone();
+        if (s.tracer) s.tracer->close();
+        if (standing_alone) stand_at_end();
+        return;
+    }
     if (s.storing) store_number(s.order);
     if (s.breaking) finish_sends();
     if (s.checking) end_check();

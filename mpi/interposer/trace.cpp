@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -40,8 +41,26 @@ constexpr std::uint64_t of_message = std::uint64_t{1} << 63;
 
 }  // namespace
 
+Members members_of(MPI_Comm comm) {
+    Members members;
+    MPI_Group group = MPI_GROUP_NULL;
+    ::PMPI_Comm_group(comm, &group);
+    members.own = world_ranks(group);
+    ::PMPI_Group_free(&group);
+    int inter = 0;
+    ::PMPI_Comm_test_inter(comm, &inter);
+    if (inter == 0) return members;
+    members.inter = true;
+    ::PMPI_Comm_remote_group(comm, &group);
+    members.remote = world_ranks(group);
+    ::PMPI_Group_free(&group);
+    return members;
+}
+
 Result<std::unique_ptr<Tracer>> Tracer::create(const std::string& path) {
-    auto writer = TRY(causality::TraceWriter::create(path, static_cast<Process>(session->size)));
+    std::optional<causality::TraceWriter> writer;
+    if (!path.empty())
+        writer = TRY(causality::TraceWriter::create(path, static_cast<Process>(session->size)));
     std::unique_ptr<Tracer> tracer(new Tracer(std::move(writer)));
     tracer->rank_ = static_cast<std::uint32_t>(session->rank);
     Known world;
@@ -63,9 +82,10 @@ std::uint32_t Tracer::place(const Call& call, void* at) {
     const auto [found, is_new] = places_.try_emplace(
         mix(reinterpret_cast<std::uintptr_t>(at), static_cast<std::uint64_t>(call.fn)), 0);
     if (!is_new) return found->second;
+    if (!writer_) return 0;
     causality::Place where = locate(at);
     where.call = name(call.fn);
-    if (const auto number = writer_.place(where))
+    if (const auto number = writer_->place(where))
         found->second = *number;
     else
         failed(number.error());
@@ -74,7 +94,7 @@ std::uint32_t Tracer::place(const Call& call, void* at) {
 
 void Tracer::begin(const Call& call, void* at) {
     call_.place = place(call, at);
-    call_.time = now();
+    if (writer_) call_.time = now();
     call_.first = true;
     call_.chance = false;
     call_.alone = {};
@@ -84,14 +104,16 @@ void Tracer::emit(Event event) {
     if (event.kind == Kind::send) ++sent_[event.peer];
     if (event.kind == Kind::receive) ++received_[event.peer];
     if (stopped_) return;
+    stand_within();
     if (event.kind == Kind::collective) stop_inside_if_due();
     event.place = call_.place;
-    event.time = event.kind == Kind::send || event.kind == Kind::post ? call_.time : now();
+    if (writer_) event.time = event.kind == Kind::send || event.kind == Kind::post ? call_.time : now();
     if (!call_.first) event.flags |= Flag::joined;
     if (call_.chance) event.flags |= Flag::nondeterministic;
     call_.first = false;
     ++events_;
-    if (const auto done = writer_.append(rank_, event); !done) failed(done.error());
+    if (!writer_) return;
+    if (const auto done = writer_->append(rank_, event); !done) failed(done.error());
 }
 
 void Tracer::end() {
@@ -112,18 +134,15 @@ std::uint32_t Tracer::new_id(std::uint64_t key) {
 
 // The same number in all members: what it was made from, who is in it, and how often the like was made, which
 // all of them count alike.
-const Tracer::Known& Tracer::add(std::uint32_t parent, MPI_Comm comm) {
+const Tracer::Known& Tracer::add(std::uint32_t parent, MPI_Comm comm, bool fed) {
     Known known;
-    MPI_Group group = MPI_GROUP_NULL;
-    ::PMPI_Comm_group(comm, &group);
-    std::vector<Process> peers = known.members = world_ranks(group);
-    ::PMPI_Group_free(&group);
-    int inter = 0;
-    ::PMPI_Comm_test_inter(comm, &inter);
-    if (inter != 0) {
-        ::PMPI_Comm_remote_group(comm, &group);
-        peers = world_ranks(group);
-        ::PMPI_Group_free(&group);
+    // Alone the communicator is a copy of MPI_COMM_SELF.
+    Members members = !session->alone ? members_of(comm)
+                      : fed           ? fed_members()
+                                      : Members{.own = {rank_}, .remote = {}, .inter = false};
+    std::vector<Process> peers = known.members = members.own;
+    if (members.inter) {
+        peers = std::move(members.remote);
         known.members.insert(known.members.end(), peers.begin(), peers.end());
         known.inter = true;
         parent = 0;  // each side has its own
@@ -131,7 +150,7 @@ const Tracer::Known& Tracer::add(std::uint32_t parent, MPI_Comm comm) {
     known.peers = std::make_shared<const std::vector<Process>>(std::move(peers));
     std::sort(known.members.begin(), known.members.end());
     known.members.erase(std::unique(known.members.begin(), known.members.end()), known.members.end());
-    std::uint64_t key = mix(parent, inter != 0 ? 2 : 1);
+    std::uint64_t key = mix(parent, known.inter ? 2 : 1);
     for (const Process member : known.members) key = mix(key, member + std::uint64_t{1});
     known.id = new_id(key);
     define(known);
@@ -141,7 +160,8 @@ const Tracer::Known& Tracer::add(std::uint32_t parent, MPI_Comm comm) {
 void Tracer::define(const Known& known) {
     std::vector<Process> members = known.members;
     std::erase(members, causality::none);
-    if (const auto done = writer_.communicator({known.id, members}); !done) failed(done.error());
+    if (!writer_) return;
+    if (const auto done = writer_->communicator({known.id, members}); !done) failed(done.error());
 }
 
 const Tracer::Known& Tracer::known(MPI_Comm comm) {
@@ -150,7 +170,7 @@ const Tracer::Known& Tracer::known(MPI_Comm comm) {
 }
 
 void Tracer::made(MPI_Comm parent, MPI_Comm comm) {
-    add(known(parent).id, comm);
+    add(known(parent).id, comm, true);
 }
 
 void Tracer::duplicated(MPI_Comm parent, MPI_Comm comm) {
@@ -299,8 +319,13 @@ void Tracer::starts(MPI_Request request) {
 }
 
 void Tracer::close() {
-    if (stopped_) return;
-    if (const auto done = writer_.close(); !done) failed(done.error());
+    if (stopped_ || !writer_) return;
+    if (const auto done = writer_->close(); !done) failed(done.error());
+}
+
+void Tracer::flush() {
+    if (stopped_ || !writer_) return;
+    if (const auto done = writer_->flush(); !done) failed(done.error());
 }
 
 }  // namespace cairn::mpi

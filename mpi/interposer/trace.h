@@ -13,11 +13,18 @@
 
 namespace cairn::mpi {
 
+// Who is in a communicator, by rank in the world; of an intercommunicator both groups.
+struct Members {
+    std::vector<causality::Process> own, remote;
+    bool inter = false;
+};
+[[nodiscard]] Members members_of(MPI_Comm comm);
+
 // One process's. Each call of a wrapper is at least one event; further ones of the same call are joined to
 // the first.
 class Tracer {
   public:
-    // The file `path` must not exist.
+    // The file `path` must not exist. Without a path it only counts.
     [[nodiscard]] static Result<std::unique_ptr<Tracer>> create(const std::string& path);
 
     // What is known of the call that is under way.
@@ -55,6 +62,10 @@ class Tracer {
     void persistent(MPI_Request request, MPI_Comm comm, int peer, int tag, bool send);
     void starts(MPI_Request request);
 
+    // Of a communicator: its number, and the rank in the world of one that a message may go to.
+    [[nodiscard]] std::uint32_t number(MPI_Comm comm) { return known(comm).id; }
+    [[nodiscard]] const std::vector<causality::Process>& peers(MPI_Comm comm) { return *known(comm).peers; }
+
     // A communicator was made from this one, or from these two processes' groups.
     void made(MPI_Comm parent, MPI_Comm comm);
     void duplicated(MPI_Comm parent, MPI_Comm comm);
@@ -67,6 +78,8 @@ class Tracer {
     // Events so far.
     [[nodiscard]] std::uint64_t events() const { return events_; }
     void close();
+    // What has happened so far is in the file then.
+    void flush();
 
   private:
     struct Known {
@@ -88,9 +101,10 @@ class Tracer {
         int peer, tag;
         bool send;
     };
-    explicit Tracer(causality::TraceWriter writer) : writer_(std::move(writer)) {}
+    explicit Tracer(std::optional<causality::TraceWriter> writer) : writer_(std::move(writer)) {}
     const Known& known(MPI_Comm comm);
-    const Known& add(std::uint32_t parent, MPI_Comm comm);
+    // `fed`: alone, and the record has just said who is in it.
+    const Known& add(std::uint32_t parent, MPI_Comm comm, bool fed = false);
     std::uint32_t new_id(std::uint64_t key);
     void define(const Known& known);
     static causality::Process peer(const std::vector<causality::Process>& peers, int rank);
@@ -101,7 +115,7 @@ class Tracer {
     std::uint32_t place(const Call& call, void* at);
     void failed(const Error& error);
 
-    causality::TraceWriter writer_;
+    std::optional<causality::TraceWriter> writer_;
     std::uint32_t rank_ = 0;
     std::unordered_map<std::uint64_t, Known> communicators_;
     std::map<std::uint64_t, std::uint32_t> times_;  // how often a communicator like this was made

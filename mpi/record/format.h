@@ -13,7 +13,7 @@ namespace cairn::mpi {
 
 inline constexpr std::uint64_t record_magic = 0x524d4e5249414321;  // "!CAIRNMR"
 inline constexpr std::uint64_t tail_magic = 0x544d4e5249414321;
-inline constexpr std::uint32_t record_version = 6;
+inline constexpr std::uint32_t record_version = 7;
 inline constexpr std::uint32_t block_magic = 0x424d5243;  // "CRMB"
 
 // Each column is a row of numbers (LEB128) or bytes that is written and read on its own, in the order of the

@@ -13,6 +13,7 @@
 #include "mpi/record/reader.h"
 #include "mpi/record/standing.h"
 #include "mpi/tool/launch.h"
+#include "mpi/tool/probes.h"
 #include "mpi/tool/spot.h"
 
 namespace cairn::mpi::tool {
@@ -78,54 +79,6 @@ Result<Index> find(const Computation& c, Process rank, const std::string& at, ca
     return fail_code(ExitCode::refused,
                      "rank {} has no event {}{} in this record: {} calls, {} of them there", rank, at,
                      passed > 0 ? " behind this one" : "", calls, seen);
-}
-
-// The send of the message that this probe has found: the one that the next receive with its envelope got
-// that was posted behind it; of a probe that took the message away, its own.
-Index found_by(const Computation& c, Index probe) {
-    const Event& found = c.event(probe);
-    const Index end = c.first(c.process_of(probe)) + c.size(c.process_of(probe));
-    const auto closing = [&](Index opening) {
-        for (Index i = opening + 1; i < end; ++i)
-            if (c.event(i).closes() && c.event(i).request == c.event(opening).request) return i;
-        return causality::none;
-    };
-    const auto is_it = [&](Index i) {
-        const Event& e = c.event(i);
-        return e.kind == Kind::receive && e.peer == found.peer && e.communicator == found.communicator &&
-               e.tag == found.tag;
-    };
-    if (found.kind == Kind::post) {
-        const Index receive = closing(probe);
-        return receive != causality::none ? c.partner(receive) : causality::none;
-    }
-    for (Index i = probe + 1; i < end; ++i) {
-        Index receive = i;
-        if (c.event(i).kind == Kind::post) receive = closing(i);
-        if (c.event(i).kind == Kind::receive && c.event(i).request != 0) continue;
-        if (receive != causality::none && is_it(receive)) return c.partner(receive);
-    }
-    return causality::none;
-}
-
-// The earliest consistent cut that has all of this one and what its probes have found, which happened before
-// as well but isn't an order that messages make.
-Cut with_probes(const Computation& c, const causality::ClockTable& clocks, Cut cut) {
-    Cut looked_at(cut.size());
-    for (bool more = true; more;) {
-        more = false;
-        for (Process p = 0; p < c.processes(); ++p)
-            for (; looked_at[p] < cut[p]; ++looked_at[p]) {
-                const Index at = c.first(p) + looked_at[p];
-                const Event& e = c.event(at);
-                if (e.peer == causality::none || (e.kind != Kind::internal && e.kind != Kind::post)) continue;
-                const Index sent = found_by(c, at);
-                if (sent == causality::none || c.id(sent).position < cut[c.id(sent).process]) continue;
-                cut = causality::join(cut, earliest_after(c, clocks, sent));
-                more = true;
-            }
-    }
-    return cut;
 }
 
 // How far each process goes: N events, and with + into the next one, which is a collective that others have

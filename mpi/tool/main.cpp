@@ -10,6 +10,7 @@
 #include "common/human.h"
 #include "common/json_text.h"
 #include "common/verb_options.h"
+#include "mpi/debug/console.h"
 #include "mpi/record/heard.h"
 #include "mpi/record/predictor.h"
 #include "mpi/record/reader.h"
@@ -58,7 +59,7 @@ Result<> remove_record(const std::string& folder) {
             const long whose = std::strtol(number.c_str(), nullptr, 10);
             if (rank >= 0 && whose != rank && !(rank == 0 && size > 0 && whose >= size)) continue;
             std::filesystem::remove(each.path(), failed);
-        } else if (name == "stopped" && rank <= 0) {
+        } else if ((name == "stopped" || name == "debug") && rank <= 0) {
             std::filesystem::remove_all(each.path(), failed);
         }
         if (failed) return fail("removing {}: {}", each.path().string(), failed.message());
@@ -205,6 +206,7 @@ Result<> run_verb(std::span<char* const> words) {
     if (options.verb == "break") return break_at(options);
     if (options.verb == "continue") return go_on(options);
     if (options.verb == "where") return where(options);
+    if (options.verb == "debug") return debug::debug(options);
     if (options.verb == "check-places") return check_places(options);
     if (options.verb == "check") return check(options);
     return run(

@@ -33,6 +33,10 @@ constexpr Verb verbs[] = {
      "continue [[--rank R] --at EVENT|FILE:LINE[:COUNT]|FUNCTION[:COUNT] | --end] [--no-wait] DIR",
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
      "RaeN"},
+    {"debug",
+     "debug [--back-within S] [--checkpoints N] [--every N] [--json] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "a console that goes forward and back in a recorded run, along its messages; needs record --contents",
+     true, true, "BCEJm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -41,6 +45,30 @@ constexpr Verb verbs[] = {
     {"pass", "pass [--mpi M] PROGRAM [ARGUMENT...]",
      "run it with wrappers that do nothing: what the measurements are held against", false, true, "m"},
 };
+
+// Of `debug` alone.
+void add_debug_option(char letter, po::options_description& known, Options& into) {
+    auto add = known.add_options();
+    switch (letter) {
+        case 'B':
+            add("back-within,b", po::value(&into.back_within)->default_value(1),
+                "S: how many seconds a rank may have to run again for a step back");
+            break;
+        case 'C':
+            add("checkpoints,c", po::value(&into.checkpoints)->default_value(32),
+                "N: how many of each rank are kept at most, beside its beginning");
+            break;
+        case 'E':
+            add("every,e", po::value(&into.every)->default_value(0),
+                "N: a checkpoint whenever N events are behind the last one, beside those by time");
+            break;
+        case 'J':
+            add("json,j", po::bool_switch(&into.json), "answer each command with one line of JSON");
+            break;
+        default:
+            break;
+    }
+}
 
 po::options_description known_options(const Verb& verb, Options& into) {
     po::options_description known;
@@ -111,6 +139,7 @@ po::options_description known_options(const Verb& verb, Options& into) {
                 add("json,j", po::bool_switch(&into.json), "print one JSON object");
                 break;
             default:
+                add_debug_option(*letter, known, into);
                 break;
         }
     return known;
@@ -133,6 +162,7 @@ const char* lacks(const Options& options) {
     if (verb == "continue" && options.rank >= 0 && options.at.empty())
         return "--rank needs --at: which event?";
     if (verb == "continue" && options.end && !options.at.empty()) return "--end or --at?";
+    if (verb == "debug" && !(options.back_within > 0)) return "--back-within: more than 0 seconds";
     if (verb == "replay" && options.rank < 0 && options.gdb) return "--gdb: which --rank?";
     if (verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
         return "--rank goes with neither --wait nor --trace";

@@ -27,6 +27,8 @@ struct Options {
     bool no_wait = false;    // continue: don't wait until all stand again
     bool force = false;      // record: in place of the record that is there
     bool end = false;        // continue: to the end of the program
+    double back_within = 1;  // debug: seconds
+    unsigned checkpoints = 32, every = 0;
 };
 
 [[nodiscard]] Result<Options> read_options(std::span<char* const> words);

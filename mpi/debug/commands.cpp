@@ -1,0 +1,250 @@
+// Which command a line is, and the movements.
+#include "mpi/debug/commands.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace cairn::mpi::debug {
+namespace {
+
+std::string trimmed(const std::string& text) {
+    const std::size_t begin = text.find_first_not_of(" \t");
+    if (begin == std::string::npos) return "";
+    return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+bool all_digits(const std::string& text) {
+    return !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+Result<std::uint64_t> count_of(const std::string& words) {
+    if (words.empty()) return 1;
+    const std::uint64_t count = all_digits(words) ? std::strtoull(words.c_str(), nullptr, 10) : 0;
+    if (count == 0) return fail_code(ExitCode::usage, "'{}': how many events?", words);
+    return count;
+}
+
+}  // namespace
+
+const std::vector<Commands::Known>& Commands::known() {
+    static const std::vector<Known> all = {
+        {"help", "", "this", &Commands::help},
+        {"to", "[RANK:]EVENT|end|FILE:LINE[:PASS]|FUNCTION[:PASS]",
+         "the focus to right behind that call; everybody else to the first consistent state",
+         &Commands::go_to},
+        {"step", "[N]", "the focus N events on", &Commands::step},
+        {"reverse-step", "[N]", "and back", &Commands::reverse_step},
+        {"break", "FILE:LINE|FUNCTION", "a place for these two:", &Commands::break_at},
+        {"continue", "", "the focus to right behind the next call at a breakpoint, or to the end",
+         &Commands::go_on},
+        {"reverse-continue", "", "to the one before, or to the beginning", &Commands::reverse_go_on},
+        {"delete", "[N]", "the N-th breakpoint, or all, are no more", &Commands::remove_break},
+        {"forward", "",
+         "along the message that the focus has just sent, or sends next, to right behind its receipt",
+         &Commands::forward},
+        {"back", "",
+         "along the message that the focus has received last, to where its sender was made to send it",
+         &Commands::back},
+        {"focus", "RANK", "look at this rank; nobody moves", &Commands::look_at},
+        {"where", "[RANK]", "where each rank stands: event, call, place, stack", &Commands::where},
+        {"why", "[N]", "the messages that led here, the last N of them", &Commands::why},
+        {"print", "EXPRESSION", "its value in the focus, by gdb", &Commands::print},
+        {"watch", "EXPRESSION", "back to where its value in the focus changed last, by gdb",
+         &Commands::watch},
+        {"gdb", "[RANK]", "gdb in a copy of this rank", &Commands::gdb},
+        {"cut", "", "how many events of each rank have happened", &Commands::cut},
+        {"transit", "", "the messages that are sent and not received here", &Commands::in_transit},
+        {"checkpoints", "", "which there are of each rank", &Commands::checkpoints},
+        {"waits", "", "how the ranks' records end: in which call, for whom, and in which circle",
+         &Commands::waits},
+        {"verify", "", "whether each rank is what a straight run from its beginning to here makes of it",
+         &Commands::verify},
+        {"quit", "", "", &Commands::quit},
+    };
+    return all;
+}
+
+Result<const Commands::Known*> Commands::find(const std::string& name) {
+    const Known* found = nullptr;
+    std::string all;
+    for (const Known& each : known()) {
+        if (each.name == name) return &each;
+        if (!std::string_view(each.name).starts_with(name)) continue;
+        if (found != nullptr) all += fmt::format("{}{}", all.empty() ? found->name : "", ", ") + each.name;
+        found = &each;
+    }
+    if (found == nullptr) return fail_code(ExitCode::usage, "there is no command '{}': see help", name);
+    if (!all.empty()) return fail_code(ExitCode::usage, "'{}': which of {}?", name, all);
+    return found;
+}
+
+Result<Answer> Commands::execute(const std::string& line) {
+    const std::string words = trimmed(line);
+    const std::size_t space = words.find_first_of(" \t");
+    const Known* command = TRY(find(words.substr(0, space)));
+    const std::string rest = space == std::string::npos ? "" : trimmed(words.substr(space));
+    if (*command->arguments == 0 && !rest.empty())
+        return fail_code(ExitCode::usage, "{} takes nothing behind it", command->name);
+    auto answer = (this->*command->method)(rest);
+    if (answer) answer->json["command"] = command->name;
+    return answer;
+}
+
+Result<Answer> Commands::help(const std::string&) {
+    Answer answer;
+    for (const Known& each : known())
+        answer.text +=
+            fmt::format("  {:<22} {}\n", fmt::format("{} {}", each.name, each.arguments), each.text);
+    answer.text += "Commands may be shortened. An event is a call of the MPI, counted from 1 in each rank.\n";
+    return answer;
+}
+
+Result<Answer> Commands::quit(const std::string&) {
+    over_ = true;
+    return Answer();
+}
+
+Result<Process> Commands::rank_of(const std::string& word) const {
+    const std::uint64_t rank = all_digits(word) ? std::strtoull(word.c_str(), nullptr, 10) : world_.ranks();
+    if (rank >= world_.ranks())
+        return fail_code(ExitCode::usage, "'{}': the ranks are 0 to {}", word, world_.ranks() - 1);
+    return static_cast<Process>(rank);
+}
+
+std::string Commands::text_at(Process rank) const {
+    const Moves& moves = world_.moves();
+    const State state = world_.state(rank);
+    const std::uint64_t call = moves.call_at(state);
+    std::string text = fmt::format("rank {}, event {} of {}", rank, call, moves.calls(rank));
+    if (state.position == 0) return text + ": before the first";
+    const Index last = moves.computation().first(rank) + state.position - 1;
+    const std::string place = causality::describe(moves.computation().place(last));
+    const std::string event = causality::describe(moves.computation().event(last));
+    text += fmt::format(": {}{}", place, event.empty() || event == "internal" ? "" : ", " + event);
+    if (moves.behind(rank, call).position != state.position) text += ", in the call";
+    if (moves.within(world_.cut(), rank)) text += ", then in the next one, which others have left";
+    return text;
+}
+
+Answer Commands::place() const {
+    const Moves& moves = world_.moves();
+    const State state = here();
+    Answer answer;
+    answer.text = text_at(state.rank) + "\n";
+    answer.json = {{"focus", state.rank},
+                   {"event", moves.call_at(state)},
+                   {"position", state.position},
+                   {"cut", world_.cut()},
+                   {"place", text_at(state.rank)}};
+    return answer;
+}
+
+Result<Answer> Commands::go(State to, const std::string& said) {
+    CHECK_OK(world_.go(to));
+    Answer answer = place();
+    answer.text = said + answer.text;
+    if (!said.empty()) answer.json["said"] = said;
+    return answer;
+}
+
+Result<Answer> Commands::look_at(const std::string& words) {
+    const Process rank = TRY(rank_of(words));
+    world_.look_at(rank);
+    CHECK_OK(error_of(world_.standing(rank)));
+    return place();
+}
+
+Result<Answer> Commands::go_to(const std::string& words) {
+    if (words.empty()) return fail_code(ExitCode::usage, "to where? See help");
+    Process rank = world_.focus();
+    std::string at = words;
+    const std::size_t colon = words.find(':');
+    if (colon != std::string::npos && all_digits(words.substr(0, colon))) {
+        rank = TRY(rank_of(words.substr(0, colon)));
+        at = words.substr(colon + 1);
+    }
+    const State to = TRY(world_.moves().find(rank, at));
+    return go(to);
+}
+
+Result<Answer> Commands::step(const std::string& words) {
+    const std::uint64_t count = TRY(count_of(words));
+    const State to = world_.moves().step(here(), count);
+    return go(to, to == here() ? "this is its end\n" : "");
+}
+
+Result<Answer> Commands::reverse_step(const std::string& words) {
+    const std::uint64_t count = TRY(count_of(words));
+    return go(world_.moves().step_back(here(), count), here().position == 0 ? "this is its beginning\n" : "");
+}
+
+Result<Answer> Commands::break_at(const std::string& words) {
+    if (words.empty()) {
+        Answer answer;
+        for (const auto& [number, at] : breaks_) answer.text += fmt::format("{}: {}\n", number, at);
+        return answer;
+    }
+    // Whoever calls there may be in focus later.
+    Result<tool::Spot> spot = fail("no ranks");
+    for (Process rank = 0; rank < world_.ranks(); ++rank) {
+        const Process which = (world_.focus() + rank) % world_.ranks();
+        auto found = tool::read_spot(words, world_.moves().computation(), which);
+        if (!spot) spot = std::move(found);
+        if (spot) break;
+    }
+    if (!spot) return std::unexpected(spot.error());
+    if (spot->event != 0)
+        return fail_code(ExitCode::usage, "break FILE:LINE or FUNCTION; to an event: to {}", words);
+    breaks_[next_break_] = spot->name;
+    Answer answer;
+    answer.text = fmt::format("breakpoint {}: {}\n", next_break_, spot->name);
+    answer.json = {{"breakpoint", next_break_}};
+    ++next_break_;
+    return answer;
+}
+
+Result<Answer> Commands::remove_break(const std::string& words) {
+    if (words.empty()) {
+        breaks_.clear();
+        return Answer();
+    }
+    const std::uint64_t number = TRY(count_of(words));
+    if (breaks_.erase(static_cast<unsigned>(number)) == 0)
+        return fail_code(ExitCode::usage, "there is no breakpoint {}", words);
+    return Answer();
+}
+
+Result<std::set<std::uint32_t>> Commands::break_places() const {
+    std::set<std::uint32_t> places;
+    for (const auto& [number, at] : breaks_)
+        if (const auto spot = tool::read_spot(at, world_.moves().computation(), world_.focus()))
+            places.insert(spot->places.begin(), spot->places.end());
+    return places;
+}
+
+Result<Answer> Commands::go_on(const std::string&) {
+    const auto places = TRY(break_places());
+    if (const auto to = world_.moves().next(here(), places)) return go(*to);
+    return go(world_.moves().behind(world_.focus(), world_.moves().calls(world_.focus())),
+              breaks_.empty() ? "" : "no breakpoint comes behind this\n");
+}
+
+Result<Answer> Commands::reverse_go_on(const std::string&) {
+    const auto places = TRY(break_places());
+    if (const auto to = world_.moves().previous(here(), places)) return go(*to);
+    return go({world_.focus(), 0}, breaks_.empty() ? "" : "no breakpoint comes before this\n");
+}
+
+Result<Answer> Commands::forward(const std::string&) {
+    Index sent = causality::none;
+    const State to = TRY(world_.moves().forward(here(), sent));
+    return go(to, fmt::format("along {}\n", world_.moves().text(sent)));
+}
+
+Result<Answer> Commands::back(const std::string&) {
+    Index sent = causality::none;
+    const State to = TRY(world_.moves().back(here(), sent));
+    return go(to, fmt::format("along {}\n", world_.moves().text(sent)));
+}
+
+}  // namespace cairn::mpi::debug

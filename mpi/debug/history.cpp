@@ -1,0 +1,274 @@
+#include "mpi/debug/history.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+namespace cairn::mpi::debug {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+namespace {
+
+double clock_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// In the child: becomes the program.
+[[noreturn]] void become(const tool::Launch& launch, int socket, int out, int error, pid_t parent) {
+    ::setpgid(0, 0);  // an interrupt at the terminal is for the debugger
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (::getppid() != parent) ::_exit(0);
+    // Addresses are the same each time it is started, where that is allowed.
+    const int before = ::personality(0xffffffff);
+    if (before >= 0) ::personality(static_cast<unsigned long>(before) | ADDR_NO_RANDOMIZE);
+    const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ::dup2(nothing.get(), STDIN_FILENO);
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(error, STDERR_FILENO);
+    ::fcntl(socket, F_SETFD, 0);
+    ::setenv(socket_variable, std::to_string(socket).c_str(), 1);
+    // Of Fortran's output, too, each line is to be seen when it is written.
+    ::setenv("GFORTRAN_UNBUFFERED_PRECONNECTED", "y", 0);
+    const auto failed = tool::run(launch);
+    if (!failed) fmt::print(stderr, "cairn mpi: {}\n", failed.error().what);
+    ::_exit(static_cast<int>(ExitCode::failed));
+}
+
+}  // namespace
+
+Result<> History::start() {
+    int socket[2], out[2], error[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socket) != 0) return fail_errno("a socket");
+    Fd ours(socket[0]);
+    Fd theirs(socket[1]);
+    if (::pipe2(out, O_CLOEXEC) != 0) return fail_errno("a pipe");
+    output_[0].reset(out[0]);
+    const Fd its_out(out[1]);
+    if (::pipe2(error, O_CLOEXEC) != 0) return fail_errno("a pipe");
+    output_[1].reset(error[0]);
+    const Fd its_error(error[1]);
+    for (const Fd& each : output_) ::fcntl(each.get(), F_SETFL, O_NONBLOCK);
+    std::fflush(nullptr);
+    const pid_t self = ::getpid(), pid = ::fork();
+    if (pid < 0) return fail_errno("starting rank {}", rank_);
+    if (pid == 0) become(launch_, theirs.get(), its_out.get(), its_error.get(), self);
+    Checkpoint first{
+        .process = RankProcess(pid, std::move(ours)), .spot = {}, .report = {}, .at = 0, .written = {}};
+    // With only its own left, its end is seen.
+    theirs.reset();
+    auto message = TRY(hear(first));
+    first.report = message.report;
+    if (!message.text.empty()) show_(rank_, true, message.text);
+    checkpoints_.push_back(std::move(first));
+    return {};
+}
+
+void History::drain(Checkpoint& from) {
+    char text[16384];
+    for (int i = 0; i < 2; ++i)
+        for (ssize_t size = 0; (size = ::read(output_[i].get(), text, sizeof text)) > 0;) {
+            const auto bytes = static_cast<std::uint64_t>(size);
+            const auto which = static_cast<std::size_t>(i);
+            const std::uint64_t begin = from.written[which], end = begin + bytes;
+            from.written[which] = end;
+            if (end <= shown_[which]) continue;
+            const std::uint64_t skipped = shown_[which] > begin ? shown_[which] - begin : 0;
+            show_(rank_, i == 1, std::string(text + skipped, static_cast<std::size_t>(bytes - skipped)));
+            shown_[which] = end;
+        }
+}
+
+// Takes what it prints meanwhile, which could fill the pipe.
+Result<RankProcess::Message> History::hear(Checkpoint& from) {
+    for (;;) {
+        pollfd waiting[3] = {
+            {from.process.socket(), POLLIN, 0}, {output_[0].get(), POLLIN, 0}, {output_[1].get(), POLLIN, 0}};
+        // A pipe without writers is always ready.
+        const int ready = ::poll(waiting, 3, -1);
+        if (interrupted != 0) return fail("interrupted");
+        if (ready < 0 && errno != EINTR) return fail_errno("waiting for rank {}", rank_);
+        drain(from);
+        if ((waiting[0].revents & (POLLIN | POLLHUP)) == 0) continue;
+        auto message = from.process.hear();
+        if (message) return message;
+        const pid_t pid = from.process.pid();
+        const std::string how = from.process.how_it_ended();
+        drain(from);
+        return fail_code(ExitCode::refused, "rank {} {}, started behind event {} (process {})", rank_, how,
+                         from.report.event, pid);
+    }
+}
+
+Result<History::Checkpoint> History::fork(const Checkpoint& from) {
+    CHECK_OK(from.process.ask(Command{.ask = Ask::fork}));
+    auto message = TRY(from.process.hear());
+    if (message.report.pid <= 0)
+        return fail("rank {} can't be copied: no more processes, or no memory", rank_);
+    longest_fork_ = std::max(longest_fork_, static_cast<double>(message.report.fork_ns) * 1e-9);
+    Checkpoint copy{.process = RankProcess(message.report.pid, std::move(message.descriptor)),
+                    .spot = from.spot,
+                    .report = {},
+                    .at = from.at,
+                    .written = from.written};
+    auto first = TRY(copy.process.hear());
+    copy.report = first.report;
+    return copy;
+}
+
+Result<RankProcess> History::copy_of(const Checkpoint& checkpoint) {
+    auto copy = TRY(fork(checkpoint));
+    return std::move(copy.process);
+}
+
+Result<RankProcess> History::copy() {
+    return copy_of(live_);
+}
+
+Result<RankProcess> History::straight() {
+    Checkpoint first = TRY(fork(checkpoints_.front()));
+    if (live_.spot == first.spot) return std::move(first.process);
+    CHECK_OK(first.process.ask(
+        {.ask = Ask::run, .within = live_.spot.within ? 1U : 0U, .position = live_.spot.position}));
+    CHECK_OK(error_of(hear(first)));
+    return std::move(first.process);
+}
+
+Result<History::End> History::end(std::uint64_t events) {
+    if (checkpoints_.empty()) CHECK_OK(start());
+    const Checkpoint& last = last_before({events, true});
+    Checkpoint copy = TRY(fork(live_.process.there() && last.spot < live_.spot ? live_ : last));
+    CHECK_OK(copy.process.ask(Command{.ask = Ask::run, .within = 0, .position = ~std::uint64_t{0}}));
+    auto message = hear(copy);
+    if (!message) {
+        const std::string& what = message.error().what;
+        return End{Why::there, what.substr(0, what.rfind(", started"))};
+    }
+    return End{message->report.why, message->text};
+}
+
+Result<std::vector<std::string>> History::stack() {
+    auto copied = TRY(fork(live_));
+    CHECK_OK(copied.process.ask({.ask = Ask::stack}));
+    const auto message = TRY(copied.process.hear());
+    std::vector<std::string> frames;
+    for (std::size_t begin = 0; begin < message.text.size();) {
+        const std::size_t end = std::min(message.text.find('\n', begin), message.text.size());
+        const std::string line = message.text.substr(begin, end - begin);
+        if (line.starts_with("frame ")) frames.push_back(line.substr(6));
+        begin = end + 1;
+    }
+    return frames;
+}
+
+// So that a way back from anywhere takes at most what it may: half of it, since what is run again is run with
+// checkpoints and copies. What forks take stays below a twentieth.
+double History::interval() const {
+    return std::max(bounds_.back_within / 2, longest_fork_ * 20);
+}
+
+// There is always the initial state.
+const History::Checkpoint& History::last_before(const Spot& spot) const {
+    const Checkpoint* last = &checkpoints_.front();
+    for (const Checkpoint& each : checkpoints_)
+        if (each.spot <= spot) last = &each;
+    return *last;
+}
+
+void History::keep(Checkpoint checkpoint) {
+    const auto after =
+        std::upper_bound(checkpoints_.begin(), checkpoints_.end(), checkpoint.spot,
+                         [](const Spot& spot, const Checkpoint& each) { return spot < each.spot; });
+    if (after != checkpoints_.begin() && std::prev(after)->spot == checkpoint.spot) return;
+    checkpoints_.insert(after, std::move(checkpoint));
+    thin_out();
+}
+
+// Dense near where the rank stands, sparser the farther away: the one goes that leaves the smallest gap, held
+// against how far away it is.
+void History::thin_out() {
+    while (checkpoints_.size() > bounds_.checkpoints + std::size_t{1}) {
+        std::size_t worst = 0;
+        double least = 0;
+        for (std::size_t i = 1; i < checkpoints_.size(); ++i) {
+            const double next = i + 1 < checkpoints_.size() ? checkpoints_[i + 1].at : checkpoints_[i].at;
+            const double gap = next - checkpoints_[i - 1].at;
+            const double score = gap / (std::abs(live_.at - checkpoints_[i].at) + interval());
+            if (worst == 0 || score < least) {
+                worst = i;
+                least = score;
+            }
+        }
+        checkpoints_.erase(checkpoints_.begin() + static_cast<std::ptrdiff_t>(worst));
+    }
+}
+
+Result<> History::run(Spot to) {
+    const auto nanoseconds = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
+    const double began = clock_now(), at = live_.at;
+    const auto order = [&] {
+        const Checkpoint& last = last_before(live_.spot);
+        return Command{.ask = Ask::run,
+                       .within = to.within ? 1U : 0U,
+                       .position = to.position,
+                       .interval_ns = bounds_.checkpoints > 0 ? nanoseconds(interval()) : 0,
+                       .elapsed_ns = nanoseconds(std::max(live_.at - last.at, 0.0)),
+                       .every = bounds_.every,
+                       .last = last.report.event};
+    };
+    CHECK_OK(live_.process.ask(order()));
+    for (;;) {
+        auto message = TRY(hear(live_));
+        live_.at = at + clock_now() - began;
+        live_.spot = {message.report.position, message.report.within != 0};
+        if (message.report.says == Says::checkpoint) {
+            longest_fork_ = std::max(longest_fork_, static_cast<double>(message.report.fork_ns) * 1e-9);
+            if (message.report.pid > 0) {
+                Checkpoint taken{.process = RankProcess(message.report.pid, std::move(message.descriptor)),
+                                 .spot = live_.spot,
+                                 .report = {},
+                                 .at = live_.at,
+                                 .written = live_.written};
+                const auto first = TRY(taken.process.hear());
+                taken.report = first.report;
+                keep(std::move(taken));
+            }
+            CHECK_OK(live_.process.ask(order()));
+            continue;
+        }
+        live_.report = message.report;
+        if (!message.text.empty()) show_(rank_, true, message.text);
+        if (message.report.why == Why::departed)
+            return fail_code(ExitCode::refused, "rank {} can't go on alone behind event {}", rank_,
+                             message.report.event);
+        return {};
+    }
+}
+
+Result<> History::go(Spot to) {
+    if (checkpoints_.empty()) CHECK_OK(start());
+    if (live_.process.there() && live_.spot == to) return {};
+    const Checkpoint& nearest = last_before(to);
+    if (!live_.process.there() || to < live_.spot || live_.spot < nearest.spot) {
+        auto copy = TRY(fork(nearest));
+        std::swap(copy, live_);
+        // Where it was may be gone to again.
+        if (copy.process.there() && copy.report.other_threads == 0) {
+            const Checkpoint& last = last_before(copy.spot);
+            const bool many = bounds_.every != 0 && copy.report.event - last.report.event >= bounds_.every;
+            if (many || copy.at - last.at > interval() / 4) keep(std::move(copy));
+        }
+    }
+    if (live_.spot == to) return {};
+    return run(to);
+}
+
+}  // namespace cairn::mpi::debug

@@ -1,0 +1,98 @@
+// The history of one rank: it can be brought to any of its states, forward by running it alone, back by
+// running a copy of the nearest checkpoint before.
+#pragma once
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mpi/debug/process.h"
+#include "mpi/tool/launch.h"
+
+namespace cairn::mpi::debug {
+
+// A state of a rank: behind so many events of its trace; `within`: in the call that comes then, a collective
+// which others have left.
+struct Spot {
+    std::uint64_t position = 0;
+    bool within = false;
+    auto operator<=>(const Spot&) const = default;
+};
+
+struct Bounds {
+    double back_within = 1;     // seconds of running that a way back may take
+    unsigned checkpoints = 32;  // of each rank, beside the initial state
+    std::uint64_t every = 0;    // calls; 0: by time only
+};
+
+// What a program prints is shown once, however often it runs through that place.
+using Show = std::function<void(int rank, bool error, const std::string& text)>;
+
+// Set by a signal: whoever runs a process gives up.
+extern volatile std::sig_atomic_t interrupted;
+
+class History {
+  public:
+    History(int rank, tool::Launch launch, Bounds bounds, Show show)
+        : rank_(rank), launch_(std::move(launch)), bounds_(bounds), show_(std::move(show)) {}
+
+    // Starts the program, if it isn't yet, and brings it there. Code refused: it departs from its record, or
+    // ends before; it then stands as far as it came, or nowhere.
+    [[nodiscard]] Result<> go(Spot to);
+    [[nodiscard]] bool there() const { return live_.process.there(); }
+    [[nodiscard]] Spot spot() const { return live_.spot; }
+    [[nodiscard]] const Report& report() const { return live_.report; }
+    [[nodiscard]] pid_t pid() const { return live_.process.pid(); }
+    // A copy of it as it stands now, or as it stood at the nearest checkpoint before or at `at`.
+    [[nodiscard]] Result<RankProcess> copy();
+    // A copy of the initial state that has run to where it stands, without a stop.
+    [[nodiscard]] Result<RankProcess> straight();
+    // How it goes on behind its last event, where its record breaks off.
+    struct End {
+        Why why = Why::there;
+        std::string text;  // cut: what_is_waited_for(); there: how the process ended
+    };
+    [[nodiscard]] Result<End> end(std::uint64_t events);
+    // "frame PLACE" for each function, innermost first.
+    [[nodiscard]] Result<std::vector<std::string>> stack();
+
+    struct Checkpoint {
+        RankProcess process;
+        Spot spot;
+        Report report;
+        double at = 0;                           // seconds of running from the program's start
+        std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors before
+    };
+    // In their order; the first is the initial state.
+    [[nodiscard]] const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
+    // A copy of this one, which stands there.
+    [[nodiscard]] Result<RankProcess> copy_of(const Checkpoint& checkpoint);
+    // Seconds.
+    [[nodiscard]] double longest_fork() const { return longest_fork_; }
+
+  private:
+    [[nodiscard]] Result<> start();
+    [[nodiscard]] Result<> run(Spot to);
+    [[nodiscard]] Result<RankProcess::Message> hear(Checkpoint& from);
+    [[nodiscard]] Result<Checkpoint> fork(const Checkpoint& from);
+    void drain(Checkpoint& from);
+    void keep(Checkpoint checkpoint);
+    void thin_out();
+    [[nodiscard]] double interval() const;
+    [[nodiscard]] const Checkpoint& last_before(const Spot& spot) const;
+
+    int rank_;
+    tool::Launch launch_;
+    Bounds bounds_;
+    Show show_;
+    Fd output_[2];  // of all its processes, of which one runs at a time
+    std::array<std::uint64_t, 2> shown_{};
+    std::vector<Checkpoint> checkpoints_;
+    Checkpoint live_;
+    double longest_fork_ = 0;
+};
+
+}  // namespace cairn::mpi::debug

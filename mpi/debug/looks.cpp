@@ -1,0 +1,199 @@
+// The commands that look: where all stand and why, values, gdb.
+#include <cstdlib>
+#include <fstream>
+
+#include "mpi/debug/commands.h"
+#include "mpi/debug/gdb.h"
+#include "mpi/debug/verify.h"
+
+namespace cairn::mpi::debug {
+namespace {
+
+std::uint64_t resident_of(pid_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/smaps_rollup", pid));
+    std::uint64_t bytes = 0;
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("Pss:")) bytes = std::strtoull(line.c_str() + 4, nullptr, 10) * 1024;
+    return bytes;
+}
+
+}  // namespace
+
+Result<Answer> Commands::where(const std::string& words) {
+    Process first = 0, end = world_.ranks();
+    if (!words.empty()) {
+        first = TRY(rank_of(words));
+        end = first + 1;
+    }
+    Answer answer;
+    answer.json = {{"focus", world_.focus()}, {"ranks", nlohmann::json::array()}};
+    for (Process rank = first; rank < end; ++rank) {
+        History* history = TRY(world_.standing(rank));
+        const auto stack = TRY(history->stack());
+        answer.text += fmt::format("{} {}\n", rank == world_.focus() ? "*" : " ", text_at(rank));
+        for (const std::string& frame : stack) answer.text += fmt::format("      {}\n", frame);
+        answer.json["ranks"].push_back({{"rank", rank},
+                                        {"event", history->report().event},
+                                        {"position", history->report().position},
+                                        {"within", history->spot().within},
+                                        {"pid", history->pid()},
+                                        {"frame", history->report().frame},
+                                        {"place", text_at(rank)},
+                                        {"stack", stack}});
+    }
+    return answer;
+}
+
+Result<Answer> Commands::why(const std::string& words) {
+    std::uint64_t most = 10;
+    if (!words.empty()) {
+        most = std::strtoull(words.c_str(), nullptr, 10);
+        if (most == 0) return fail_code(ExitCode::usage, "'{}': how many messages?", words);
+    }
+    const Moves& moves = world_.moves();
+    Answer answer;
+    answer.json["chain"] = nlohmann::json::array();
+    State at = here();
+    for (; most > 0; --most) {
+        const auto cause = moves.cause(at);
+        if (!cause) {
+            answer.text += fmt::format("rank {} had received nothing before\n", at.rank);
+            break;
+        }
+        answer.text += moves.text(cause->receipt) + "\n";
+        const State receipt = moves.at(cause->receipt);
+        nlohmann::json link = {
+            {"rank", receipt.rank}, {"event", moves.call_at(receipt)}, {"text", moves.text(cause->receipt)}};
+        at = {receipt.rank, receipt.position - 1};
+        if (cause->sent != causality::none) {
+            const State sent = moves.at(cause->sent);
+            answer.text += fmt::format("  from {}\n", moves.text(cause->sent));
+            link["from"] = {
+                {"rank", sent.rank}, {"event", moves.call_at(sent)}, {"text", moves.text(cause->sent)}};
+            at = {sent.rank, sent.position - 1};
+        }
+        answer.json["chain"].push_back(link);
+    }
+    return answer;
+}
+
+Result<Answer> Commands::print(const std::string& words) {
+    if (words.empty()) return fail_code(ExitCode::usage, "print what?");
+    History* history = TRY(world_.standing(world_.focus()));
+    const auto copy = TRY(history->copy());
+    const std::string value = TRY(print_in(copy, words));
+    Answer answer;
+    answer.text = value + "\n";
+    answer.json["value"] = value;
+    return answer;
+}
+
+// From checkpoint to checkpoint, the last first: each is run up to the next under a watchpoint.
+Result<Answer> Commands::watch(const std::string& words) {
+    if (words.empty()) return fail_code(ExitCode::usage, "watch what?");
+    const Process rank = world_.focus();
+    History* history = TRY(world_.standing(rank));
+    const auto copy = TRY(history->copy());
+    const Watched watched = TRY(watched_in(copy, words));
+    Spot end = history->spot();
+    const auto& checkpoints = history->checkpoints();
+    for (std::size_t i = checkpoints.size(); i-- > 0;) {
+        if (!(checkpoints[i].spot < end)) continue;
+        auto runs = TRY(history->copy_of(checkpoints[i]));
+        const auto change = TRY(last_change(
+            runs, watched, {.ask = Ask::run, .within = end.within ? 1U : 0U, .position = end.position}));
+        end = checkpoints[i].spot;
+        if (!change) continue;
+        const State to{rank, static_cast<Position>(change->position)};
+        const std::uint64_t event = world_.moves().call_at(to);
+        auto answer =
+            TRY(go(to, fmt::format("{}: {} became {} at {}, between events {} and {}\n", words,
+                                   change->before, change->after, change->where, event, event + 1)));
+        answer.json.update({{"before", change->before},
+                            {"after", change->after},
+                            {"at", change->where},
+                            {"value", watched.value}});
+        return answer;
+    }
+    return fail_code(ExitCode::refused, "{} is {} from before the first event on", words, watched.value);
+}
+
+Result<Answer> Commands::gdb(const std::string& words) {
+    Process rank = world_.focus();
+    if (!words.empty()) rank = TRY(rank_of(words));
+    History* history = TRY(world_.standing(rank));
+    const auto copy = TRY(history->copy());
+    CHECK_OK(open_gdb(copy));
+    return place();
+}
+
+Result<Answer> Commands::cut(const std::string&) {
+    Answer answer = place();
+    answer.text.clear();
+    for (Process rank = 0; rank < world_.ranks(); ++rank)
+        answer.text += fmt::format("{} {}\n", rank == world_.focus() ? "*" : " ", text_at(rank));
+    return answer;
+}
+
+Result<Answer> Commands::in_transit(const std::string&) {
+    Answer answer;
+    answer.json["messages"] = nlohmann::json::array();
+    for (const Index sent : world_.moves().in_transit(world_.cut())) {
+        answer.text += world_.moves().text(sent) + "\n";
+        answer.json["messages"].push_back(world_.moves().text(sent));
+    }
+    if (answer.text.empty()) answer.text = "nothing\n";
+    return answer;
+}
+
+Result<Answer> Commands::checkpoints(const std::string&) {
+    Answer answer;
+    answer.json["ranks"] = nlohmann::json::array();
+    std::uint64_t all = 0;
+    for (Process rank = 0; rank < world_.ranks(); ++rank) {
+        const History& history = world_.history(rank);
+        std::string line = fmt::format("rank {}:", rank);
+        nlohmann::json events = nlohmann::json::array();
+        std::uint64_t bytes = history.there() ? resident_of(history.pid()) : 0;
+        for (const auto& each : history.checkpoints()) {
+            line += fmt::format(" {}", each.report.event);
+            events.push_back(each.report.event);
+            bytes += resident_of(each.process.pid());
+        }
+        all += bytes;
+        answer.json["ranks"].push_back(
+            {{"rank", rank}, {"events", events}, {"bytes", bytes}, {"fork", history.longest_fork()}});
+        answer.text += fmt::format("{}{}, {} MB\n", line, history.checkpoints().empty() ? " not started" : "",
+                                   bytes >> 20);
+    }
+    answer.json["bytes"] = all;
+    answer.text += fmt::format(
+        "{} MB in all; behind events, at least every {} s of running near where a rank "
+        "stands, {} of each at most\n",
+        all >> 20, bounds_.back_within / 2, bounds_.checkpoints);
+    return answer;
+}
+
+Result<Answer> Commands::verify(const std::string&) {
+    Answer answer;
+    std::uint64_t bytes = 0;
+    answer.json["differences"] = nlohmann::json::array();
+    for (Process rank = 0; rank < world_.ranks(); ++rank) {
+        History* history = TRY(world_.standing(rank));
+        const auto straight = TRY(history->straight());
+        const Report& report = history->report();
+        const auto compared = TRY(
+            compare(history->pid(), straight.pid(), report.position == 0 ? ~std::uint64_t{0} : report.frame));
+        bytes += compared.bytes;
+        for (const std::string& each : compared.differences) {
+            answer.text += fmt::format("rank {} differs: {}\n", rank, each);
+            answer.json["differences"].push_back({{"rank", rank}, {"where", each}});
+        }
+    }
+    answer.json["bytes"] = bytes;
+    answer.text +=
+        fmt::format("{} MB compared{}\n", bytes >> 20, answer.text.empty() ? ", all the same" : "");
+    return answer;
+}
+
+}  // namespace cairn::mpi::debug

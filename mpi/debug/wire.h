@@ -1,0 +1,58 @@
+// What `cairn mpi debug` and the interposer of a rank that runs under it say to each other, over one
+// SEQPACKET socket for each process of the rank: the one that runs, and each that stands still as a
+// checkpoint. A process that stands reads commands; one that runs reads nothing, and only reports.
+#pragma once
+
+#include <cstdint>
+
+namespace cairn::mpi::debug {
+
+// In the environment of a rank: the number of its socket's descriptor.
+inline constexpr const char* socket_variable = "CAIRN_MPI_DEBUG";
+
+enum class Ask : std::uint32_t {
+    run,    // to `position`, and stand there
+    fork,   // a copy that stands where this process stands: Says::forked, with the copy's socket
+    stack,  // Says::stack; uses memory of the process, so a copy is asked
+};
+
+struct Command {
+    Ask ask = Ask::run;
+    std::uint32_t within = 0;  // in the call behind `position`, a collective that others have left
+    std::uint64_t position = 0;
+    std::uint64_t interval_ns = 0;  // take a checkpoint whenever this much time has passed; 0: never
+    std::uint64_t elapsed_ns = 0;   // of it already
+    std::uint64_t every = 0;        // and whenever so many calls are behind the last; 0: by time only
+    std::uint64_t last = 0;         // the call behind which the last one is
+};
+
+enum class Says : std::uint32_t {
+    stands,      // and reads commands
+    forked,      // answers Ask::fork; one descriptor comes along
+    checkpoint,  // while it runs; one descriptor comes along, and it waits to be told to run on
+    stack,       // `text`: a line for each frame, innermost first
+};
+
+enum class Why : std::uint32_t {
+    there,     // where it was to stand
+    end,       // the program has called MPI_Finalize; there is nothing behind
+    cut,       // the record ends here, in a call that hasn't returned
+    departed,  // from the record; or it can't go on alone
+};
+
+struct Report {
+    Says says = Says::stands;
+    Why why = Why::there;
+    std::int32_t pid = 0;          // stands: of this process; else of the copy
+    std::uint32_t within = 0;      // it is in a call
+    std::uint64_t position = 0;    // events of the trace
+    std::uint64_t event = 0;       // calls
+    std::uint64_t frame = 0;       // stands: address of the called wrapper's frame; the program's are above
+    std::uint64_t fork_ns = 0;     // forked, checkpoint: what the fork took
+    std::uint32_t text_bytes = 0;  // behind this
+    std::uint32_t other_threads = 0;  // stands: threads that a copy would not have
+};
+
+inline constexpr unsigned most_text = 32U << 10;
+
+}  // namespace cairn::mpi::debug

@@ -1,0 +1,294 @@
+"""`cairn mpi debug`: movements at random; after each, every process is what a straight run to the same state makes of it (its own data, its
+heap, its stack), and the cut is the one that `cairn causality cuts` computes. --soak: more programs, 1,000 movements each."""
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+from cairn_test.mpi_job import expect
+
+PROGRAMS = {"farm": ["8", "40"], "heat": ["4", "16", "6"]}
+SOAK = {"farm": ["60", "400"], "heat": ["8", "32", "30"], "bitonic": ["60"], "race": ["20"], "fortran_f08": [], "fortran_mpi": [], "rows": ["each"]}
+
+
+PROBES = ("bitonic", "rows")  # `causality cuts` doesn't know that a probe comes behind its message's send
+BREAKS = {"fortran_f08": "MPI_Barrier", "fortran_mpi": "MPI_Barrier", "farm": "MPI_Recv", "race": "MPI_Recv", "heat": "exchange"}
+
+
+class Debugger:
+    """A console with answers in JSON; what the program prints is kept."""
+
+    def __init__(self, job, name, program, options=()):
+        self.printed, self.job = [], job
+        self.process = subprocess.Popen([job.cairn, "mpi", "debug", "--json", *options, name, *program], cwd=job.folder, env=job.env,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.hello = self.answer("the beginning")
+
+    def answer(self, to):
+        while True:
+            line = self.process.stdout.readline()
+            expect(line, f"the debugger ended at '{to}': {self.process.poll()} {self.process.stderr.read() if not line else ''}")
+            told = json.loads(line)
+            if "ok" in told:
+                return told
+            self.printed.append(told)
+
+    def ask(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self.answer(command)
+
+    def do(self, command):
+        told = self.ask(command)
+        expect(told["ok"], f"{command}: {told}")
+        return told
+
+    def lines(self, rank, stream="stdout"):
+        return [each["line"] for each in self.printed if each["rank"] == rank and each["stream"] == stream]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        finally:
+            self.process.kill()
+            self.process.stdout.close()
+            self.process.stderr.close()
+
+
+def where(debugger):
+    told = debugger.do("where")
+    return [{key: each[key] for key in ("rank", "event", "position", "within", "stack", "place")} for each in told["ranks"]], told["ranks"]
+
+
+class Straight:
+    """Where another debugger's ranks stand that have run from the beginning to there, without a checkpoint."""
+
+    def __init__(self, job, name, program):
+        self.debugger, self.known = Debugger(job, name, program, ["--checkpoints", "0"]), {}
+
+    def at(self, rank, event):
+        if (rank, event) not in self.known:
+            self.debugger.do(f"to {rank}:{event}")
+            self.known[rank, event] = where(self.debugger)[0]
+        return self.known[rank, event]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.debugger.__exit__(*error)
+
+
+def movement(chance, ranks, events):
+    kind = chance.choice(["to", "to", "step", "reverse-step", "forward", "back", "continue", "reverse-continue", "focus"])
+    if kind == "to":
+        rank = chance.randrange(ranks)
+        return f"to {rank}:{chance.randrange(events[rank] + 1)}"
+    if kind in ("step", "reverse-step"):
+        return f"{kind} {chance.choice([1, 1, 2, 7])}"
+    return f"focus {chance.randrange(ranks)}" if kind == "focus" else kind
+
+
+def at_random(job, name, program, ranks, count, seed):
+    chance = random.Random(seed)
+    refused = compared = cuts = 0
+    # With copies of copies.
+    with Debugger(job, name, program, ["--every", "2", "--checkpoints", "6"]) as debugger, Straight(job, name, program) as straight:
+        traces = [f"{name}/debug/trace.{rank}" for rank in range(ranks)]
+        events = [debugger.do(f"to {rank}:end")["event"] for rank in range(ranks)]
+        debugger.do(f"break {BREAKS.get(name, 'main')}")
+        for _ in range(count):
+            command = movement(chance, ranks, events)
+            what = f"{name}: {command}, seed {seed}"
+            told = debugger.ask(command)
+            refused += not told["ok"]
+            expect(told["ok"] or "rank" in told["error"], f"{what}: {told}")
+            place = debugger.do("cut")
+            moved = told["ok"] and not command.startswith("focus")  # else the others may stand for another one in focus
+            if name not in PROBES and moved and place["position"] > 0:
+                out, _ = job.run([job.cairn, "causality", "cuts", "--json", "--most", "1", "--after",
+                                  f"{place['focus']}:{place['position'] - 1}", *traces])
+                expect(json.loads(out)["earliest_after"] == place["cut"], f"{what}: {place['cut']}, but {out}")
+                cuts += 1
+            reached, _ = where(debugger)
+            expect([each["position"] for each in reached] == place["cut"], f"{what}: {place['cut']}, but it stands at {reached}")
+            memory = debugger.do("verify")
+            expect(memory["differences"] == [] and memory["bytes"] > ranks << 20, f"{what}: {memory}")
+            compared += memory["bytes"]
+            # In the middle of a call nobody is sent by its number.
+            again = straight.at(place["focus"], place["event"])
+            if moved and again[place["focus"]]["position"] == place["position"]:
+                expect(reached == again, f"{what}: {reached}, straight {again}")
+        kept = sum(len(each["events"]) for each in debugger.do("checkpoints")["ranks"])
+    print(f"{name}: {count} movements, {refused} of them nowhere, {cuts} cuts, {compared >> 20} MB compared, {kept} checkpoints at the end")
+    expect(refused < count / 2 and kept > ranks, "hardly anything was tried")
+
+
+def falsified(job, name, program):
+    """A state that isn't what it should be is seen."""
+    with Debugger(job, name, program) as debugger:
+        debugger.do("to 0:5")
+        _, full = where(debugger)
+        with open(f"/proc/{full[0]['pid']}/mem", "r+b", 0) as mem:
+            mem.seek(full[0]["frame"] + 256)
+            byte = mem.read(1)
+            mem.seek(full[0]["frame"] + 256)
+            mem.write(bytes([byte[0] ^ 1]))
+        differences = debugger.do("verify")["differences"]
+        expect([each["rank"] for each in differences] == [0] and "[stack]" in differences[0]["where"], differences)
+
+
+def same_trace(job, name, program, ranks):
+    """Alone they write the trace that all together write."""
+    job.replay(ranks, name, program, (0, 1), options=["--trace", f"{name}-together"])
+    told = []
+    for folder in (f"{name}/debug", f"{name}-together"):
+        out, _ = job.run([job.cairn, "causality", "convert", "--to", "lines", *[f"{folder}/trace.{rank}" for rank in range(ranks)], "-"])
+        events = [[] for _ in range(ranks)]
+        for line in out.splitlines():
+            event = json.loads(line)
+            event.pop("time", None)
+            # Sends that are complete at once share a handle in MPICH; alone each has its own.
+            if event.get("e") == "complete" or ("to" in event and "request" in event):
+                event.pop("request")
+            if "p" in event:
+                events[event["p"]].append(event)
+        told.append(events)
+    for rank, (alone, together) in enumerate(zip(*told)):
+        for i, (one, other) in enumerate(zip(alone, together)):
+            expect(one == other, f"{name}: rank {rank}, event {i} of the trace: alone {one}, together {other}")
+        expect(len(alone) == len(together) > 0, f"{name}: rank {rank}: {len(alone)} events alone, {len(together)} together")
+
+
+def answers(job, name, program, commands, code=0):
+    """A script of commands from a pipe: what each of them says."""
+    done = subprocess.run([job.cairn, "mpi", "debug", "--json", name, *program], cwd=job.folder, env=job.env, input="\n".join(commands) + "\n",
+                          text=True, capture_output=True, timeout=job.deadline, check=False)
+    expect(done.returncode == code, f"{name}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    said = [each for each in told if "ok" in each]
+    expect(code != 0 or len(said) == len(commands) + 1, f"{name}: {done.stdout}")
+    return said, done.stderr
+
+
+def planted(job):
+    """From the symptom to the line, by a script for each bug."""
+    program = [job.program("planted")]
+
+    def find(what, ranks, commands):
+        job.record(ranks, what, [*program, what], options=["--contents"])
+        said, _ = answers(job, what, [*program, what], commands)
+        return said
+
+    # Two senders: the result was made of rank 2's message first.
+    said = find("race", 3, ["to 0:end", "print result", "watch result", "watch result", "why"])
+    expect(said[2]["value"] == "21" and (said[3]["before"], said[3]["after"]) == ("20", "21"), said)
+    expect(said[4]["after"] == "20" and "planted.c" in said[4]["at"] and "(race)" in said[4]["at"] and said[4]["event"] == 1, said)
+    expect(said[5]["chain"][0]["from"]["rank"] == 2, said)
+    # A tag of another question: the answer came from where rank 1 had received question 3, and still had 2.
+    said = find("tag", 2, ["to 0:end", "watch answers[2]", "back", "print asked"])
+    expect((said[2]["before"], said[2]["after"]) == ("4", "9") and "(tag)" in said[2]["at"], said)
+    expect(said[3]["focus"] == 1 and "tag 3" in said[3]["place"] and said[4]["value"] == "2", said)
+    # A buffer that is still being sent.
+    said = find("buffer", 2, ["to 0:1", "back", "to 1:2", "watch buffer[5]"])
+    expect("MPI_Isend" in said[2]["said"] and (said[4]["before"], said[4]["after"]) == ("1", "0"), said)
+    expect("(overwrite)" in said[4]["at"] and said[4]["event"] == 1, said)
+    # Three messages upstream.
+    said = find("upstream", 4, ["to 0:end", "print result", "back", "back", "back", "print part", "watch part[1]"])
+    expect(said[2]["value"] == "103" and [each["focus"] for each in said[3:6]] == [3, 2, 1] and "100" in said[6]["value"], said)
+    expect(said[7]["after"] == "100" and re.search(r"planted.c:\d+ \((upstream|damage)\)", said[7]["at"]), said)
+    # The example of the paper: from M's receipt back to e, the others right behind their sends 3 and 4.
+    said = find("paper", 3, ["to 0:4", "back", "transit", "forward", "forward"])
+    expect(said[2]["focus"] == 1 and said[2]["cut"] == [3, 5, 4] and len(said[3]["messages"]) == 8, said)
+    expect(said[4]["focus"] == 0 and said[4]["event"] == 4 and said[5]["focus"] == 2, said)
+
+
+def killed(job):
+    """Records that break off: a deadlock, a crash."""
+    program = [job.program("planted"), "order"]
+    record = [*job.mpiexec(2), job.cairn, "mpi", "record", "--contents", "--out", "order", *program]
+    with subprocess.Popen(record, cwd=job.folder, env=job.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True) as running:
+        # Both are in their receive when the record says nothing new.
+        before, deadline = None, time.monotonic() + job.deadline
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            done = subprocess.run([job.cairn, "mpi", "check", "--json", "order"], cwd=job.folder, capture_output=True, text=True, check=False)
+            now = json.loads(done.stdout)["events"] if done.returncode == 0 else None
+            if now == before and now == 4:
+                break
+            before = now
+        os.killpg(running.pid, signal.SIGKILL)
+    said, _ = answers(job, "order", program, ["waits", "to 0:end", "where"])
+    expect(sorted(said[1]["circle"]) == [0, 1] and said[1]["ranks"][0]["for"] == [1] and "MPI_Recv" in said[1]["ranks"][0]["in"], said)
+    expect(said[2]["event"] == 1 and "MPI_Barrier" in said[2]["place"], said)
+    program = [job.program("planted"), "crash"]
+    job.run([*job.mpiexec(2), job.cairn, "mpi", "record", "--contents", "--out", "crash", *program], code=None)
+    said, _ = answers(job, "crash", program, ["waits", "to 1:end", "where", "back"])
+    expect("signal 11" in said[0]["notes"] and "signal 11" in said[1]["ranks"][1]["end"], said)
+    expect(said[2]["event"] == 1 and said[4]["focus"] == 0, said)
+
+
+def bad_input(job):
+    farm = [job.program("farm"), *PROGRAMS["farm"]]
+    job.record(3, "order-only", farm)
+    _, err = answers(job, "order-only", farm, [], code=3)
+    expect("record it with --contents" in err, err)
+    job.record(3, "small", farm, options=["--contents"])
+    _, err = answers(job, "small", [job.program("heat")], [], code=3)
+    expect("is a record of another program" in err and err.count("\n") == 1, err)
+    _, err = answers(job, "nowhere", farm, [], code=1)
+    expect("nowhere/rank.0" in err, err)
+    said, _ = answers(job, "small", farm, ["to 9:1", "to 0:1000", "nothing", "to 0:nosuch.c:4", "print nosuch", "step x", "focus 7", "back", "to 0:end", "forward"])
+    wrong = ("ranks are 0 to 2", "has 19 events", "no command 'nothing'", "no event nosuch.c:4", "No symbol", "how many", "ranks are 0 to 2",
+             "has received no message")
+    expect(all(not each["ok"] and text in each["error"] for each, text in zip(said[1:], wrong)), said)
+    expect(said[9]["ok"] and "has sent nothing" in said[10]["error"], said)
+    # Another path than recorded: it works up to there.
+    job.record(3, "other", farm, options=["--contents"])
+    said, _ = answers(job, "other", [job.program("farm"), "4", PROGRAMS["farm"][1]], ["to 0:end", "where", "reverse-step"])
+    expect("departs from its record" in said[0]["notes"] and said[1]["event"] > 4 and all(each["ok"] for each in said), said)
+    os.truncate(f"{job.folder}/small/rank.1", 900)
+    _, err = answers(job, "small", farm, [], code=4)
+    expect("rank.1" in err and ("cut off" in err or "damaged" in err), err)
+
+
+def nobody_stays(job, name, program):
+    """What prints is shown once; a killed debugger leaves nobody behind."""
+    debugger = Debugger(job, name, program, ["--every", "2"])
+    for command in ("to 0:end", "to 0:3", "to 0:end", "to 1:end", "reverse-step 3", "to 0:end"):
+        debugger.do(command)
+    expect([each["line"] for each in debugger.printed] == job.run([job.cairn, "mpi", "replay", "--rank", "0", name, *program])[0].splitlines(),
+           debugger.printed)
+    debugger.do("where")
+    with open(f"/proc/{debugger.process.pid}/task/{debugger.process.pid}/children", encoding="ascii") as file:
+        children = file.read().split()
+    expect(len(children) > 6, children)
+    debugger.process.kill()
+    debugger.__exit__()
+    deadline = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{pid}") for pid in children):
+        expect(time.monotonic() < deadline, f"{children} are still there")
+        time.sleep(0.02)
+
+
+def test(job, given):
+    seed = random.randrange(1 << 32)
+    for name, arguments in (SOAK if given.soak else PROGRAMS).items():
+        ranks = 4 if name in ("bitonic", "rows") else 3
+        program = [job.program(name), *arguments]
+        job.record(ranks, name, program, (0, 1), options=["--contents"])  # 1: the race's result is wrong
+        at_random(job, name, program, ranks, 1000 if given.soak else 15, seed)
+        same_trace(job, name, program, ranks)
+    falsified(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
+    nobody_stays(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
+    if job.mpi == "mpich" or given.soak:  # nothing in these depends on the MPI
+        planted(job)
+        killed(job)
+        bad_input(job)
