@@ -19,6 +19,13 @@ const char* name(Shape shape) {
     return at < shapes ? names[at] : "unknown";
 }
 
+const char* name(Leaked what) {
+    constexpr std::array<const char*, leaked_kinds> names = {"communicator", "group", "type", "operation",
+                                                             "request"};
+    const auto at = static_cast<unsigned>(what);
+    return at < leaked_kinds ? names[at] : "unknown";
+}
+
 std::string describe(const Place& place) {
     if (place.file.empty() && place.function.empty()) return place.call;
     std::string text = place.call.empty() ? "" : place.call + " at ";

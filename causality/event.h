@@ -13,6 +13,8 @@ using Position = std::uint32_t;  // place of an event in its process, from 0
 
 inline constexpr std::uint32_t none = 0xffffffff;
 inline constexpr Process most_processes = 1U << 20;
+inline constexpr std::uint32_t unknown_bytes = 0xffffffff;
+inline constexpr std::uint32_t most_bytes = 0xfffffffe;  // or more
 
 enum class Kind : std::uint8_t {
     internal = 0,    // seen by nobody else; with Flag::nondeterministic for instance a Test that answers no
@@ -43,7 +45,11 @@ struct Flag {
         forced = 4,            // a checkpoint that a protocol asked for
         cancelled = 8,         // complete: the posted receive will never match
         for_collective = 16,   // post: of a collective operation; otherwise of a receive
-        all = 31,
+        // Of a receive, of a probe that found a message, and of a post that `asks`: what it would take.
+        any_source = 32,
+        any_tag = 64,
+        asks = 128,  // post of a receive: peer and tag are what it asks for, not a message that was found
+        all = 255,
     };
 };
 
@@ -55,18 +61,28 @@ struct Event {
     Shape shape = Shape::alone;
     std::uint8_t flags = 0;
     Process peer = none;             // send: destination; receive: source; rooted collective: the root;
-                                     // internal, post: a probe that found a message: its source
+                                     // internal, post: a probe that found a message: its source;
+                                     // post that asks: the source asked for, none for any
     std::uint32_t communicator = 0;  // 0: everybody
     std::int32_t tag = 0;
     std::uint32_t request = 0;  // 0: none; a number may be used again once it is closed
     std::uint32_t place = 0;    // in the source; 0: not known
     std::uint64_t message = 0;  // unique among its sender's, from 1; 0: counted
     std::int64_t time = 0;      // ns of the process's own clock
+    // Of a send what it sends, of a receive (and its post) what it has room for: bytes, as far as they can be
+    // counted, and what they are made of (a number of TraceSource::types; 0: not known).
+    std::uint32_t bytes = unknown_bytes;
+    std::uint32_t type = 0;
 
     [[nodiscard]] bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
     [[nodiscard]] bool opens() const { return request != 0 && (kind == Kind::send || kind == Kind::post); }
     [[nodiscard]] bool closes() const {
         return request != 0 && (kind == Kind::receive || kind == Kind::collective || kind == Kind::complete);
+    }
+    // Whether an event of its kind may say how much and what.
+    [[nodiscard]] bool sized() const {
+        return kind == Kind::send || kind == Kind::receive ||
+               (kind == Kind::post && !has(Flag::for_collective));
     }
     bool operator==(const Event&) const = default;
 };
@@ -85,6 +101,27 @@ struct Place {
     auto operator<=>(const Place&) const = default;
 };
 
+// The call that a process was in when its trace ends: it hasn't returned. What it waits for is in `event`: a
+// receive's source (none: any) and tag, a send's destination, a collective's communicator, shape and root; of
+// a call that waits for requests (kind complete) they are in `requests`. Kind internal: that isn't known.
+struct Standing {
+    Event event;
+    std::vector<std::uint32_t> requests;
+    bool any = false;  // one of the requests is enough
+    bool operator==(const Standing&) const = default;
+};
+
+// What a process made and had not freed when it ended.
+enum class Leaked : std::uint8_t { communicator = 0, group = 1, type = 2, operation = 3, request = 4 };
+inline constexpr unsigned leaked_kinds = 5;
+struct Leak {
+    Process process = 0;
+    Leaked what = Leaked::communicator;
+    std::uint32_t place = 0;  // where it was made
+    std::uint64_t count = 1;
+    bool operator==(const Leak&) const = default;
+};
+
 struct Communicator {
     std::uint32_t id = 0;
     std::vector<Process> members;  // ascending
@@ -93,6 +130,7 @@ struct Communicator {
 
 [[nodiscard]] const char* name(Kind kind);
 [[nodiscard]] const char* name(Shape shape);
+[[nodiscard]] const char* name(Leaked what);
 // "MPI_Recv at solver.c:88 (relax)"; "" for one that isn't known.
 [[nodiscard]] std::string describe(const Place& place);
 // "receive from 3, tag 7": without process and position.

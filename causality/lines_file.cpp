@@ -55,6 +55,33 @@ Result<> LinesFile::scan() {
     return {};
 }
 
+Result<> LinesFile::note_other(TraceLine line, std::uint32_t number) {
+    if (line.what == TraceLine::What::communicator) {
+        if (!line.communicator.members.empty() && line.communicator.members.back() >= processes())
+            return refuse(number, "a member is no process of the trace");
+        for (const Communicator& known : communicators_)
+            if (known.id == line.communicator.id) {
+                if (known.members != line.communicator.members)
+                    return refuse(number, "the communicator has other members than before");
+                return {};
+            }
+        communicators_.push_back(std::move(line.communicator));
+        return {};
+    }
+    if (line.process >= processes()) return refuse(number, "the trace has no such process");
+    if (line.what == TraceLine::What::killed) {
+        readers_[line.process].ended = false;
+    } else if (line.what == TraceLine::What::standing) {
+        line.standing.event = line.event;
+        line.standing.event.place = place(line.place);
+        readers_[line.process].standing = std::move(line.standing);
+    } else {
+        line.leak.place = place(line.place);
+        leaks_.push_back(line.leak);
+    }
+    return {};
+}
+
 Result<> LinesFile::note_line(std::string_view text, std::uint64_t offset, std::uint32_t number) {
     if (is_blank(text)) return {};
     Process process = 0;
@@ -72,25 +99,10 @@ Result<> LinesFile::note_line(std::string_view text, std::uint64_t offset, std::
             readers_.resize(line->processes);
             return {};
         }
-        if (line->what == TraceLine::What::communicator) {
-            if (!line->communicator.members.empty() && line->communicator.members.back() >= processes())
-                return refuse(number, "a member is no process of the trace");
-            for (const Communicator& known : communicators_)
-                if (known.id == line->communicator.id) {
-                    if (known.members != line->communicator.members)
-                        return refuse(number, "the communicator has other members than before");
-                    return {};
-                }
-            communicators_.push_back(std::move(line->communicator));
-            return {};
-        }
+        if (!event) return note_other(std::move(*line), number);
     }
     if (process >= processes()) return refuse(number, "the trace has no such process");
     Reader& reader = readers_[process];
-    if (!event) {
-        reader.ended = false;
-        return {};
-    }
     ++lines_;
     if (!reader.runs.empty() && reader.runs.back().line + reader.runs.back().count == number) {
         ++reader.runs.back().count;
@@ -151,15 +163,26 @@ Result<bool> LinesFile::next(Process process, Event& event) {
     if (line->what != TraceLine::What::event || line->process != process)
         return refuse(number, "it says twice whose event it is");
     event = line->event;
-    const Place& place = line->place;
+    event.place = place(line->place);
+    event.type = type(line->type);
+    return true;
+}
+
+std::uint32_t LinesFile::place(const Place& place) {
     const auto [found, is_new] = numbers_.try_emplace(
         fmt::format("{}\n{}\n{}\n{}", place.call, place.function, place.file, place.line), 0);
     if (is_new && place != Place()) {
         found->second = static_cast<std::uint32_t>(places_.size());
         places_.push_back(place);
     }
-    event.place = found->second;
-    return true;
+    return found->second;
+}
+
+std::uint32_t LinesFile::type(const std::string& name) {
+    if (name.empty()) return 0;
+    const auto [found, is_new] = type_numbers_.try_emplace(name, static_cast<std::uint32_t>(types_.size()));
+    if (is_new) types_.push_back(name);
+    return found->second;
 }
 
 }  // namespace cairn::causality

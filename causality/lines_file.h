@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "causality/trace.h"
+#include "causality/trace_json.h"
 #include "common/fd.h"
 
 namespace cairn::causality {
@@ -27,6 +27,11 @@ class LinesFile final : public TraceSource {
     [[nodiscard]] const std::vector<Place>& places() const override { return places_; }
     [[nodiscard]] const std::vector<Communicator>& communicators() const override { return communicators_; }
     [[nodiscard]] const std::vector<std::string>& notes() const override { return notes_; }
+    [[nodiscard]] const std::vector<std::string>& types() const override { return types_; }
+    [[nodiscard]] const std::optional<Standing>& standing(Process process) const override {
+        return readers_[process].standing;
+    }
+    [[nodiscard]] const std::vector<Leak>& leaks() const override { return leaks_; }
 
   private:
     // Lines that follow each other in the file.
@@ -43,9 +48,14 @@ class LinesFile final : public TraceSource {
         std::string window;
         std::size_t at = 0;
         bool ended = true;
+        std::optional<Standing> standing;
     };
+    std::uint32_t place(const Place& place);
+    std::uint32_t type(const std::string& name);
     LinesFile() = default;
     Result<> scan();
+    // A line that is no event and no header.
+    Result<> note_other(TraceLine line, std::uint32_t number);
     Result<> note_line(std::string_view text, std::uint64_t offset, std::uint32_t number);
     Result<bool> next_line(Reader& reader, std::string_view& line);
     [[nodiscard]] std::unexpected<Error> refuse(std::uint32_t number, std::string_view why) const;
@@ -56,6 +66,9 @@ class LinesFile final : public TraceSource {
     std::vector<Reader> readers_;
     std::vector<Place> places_{1};
     std::unordered_map<std::string, std::uint32_t> numbers_;
+    std::vector<std::string> types_ = std::vector<std::string>(1);
+    std::unordered_map<std::string, std::uint32_t> type_numbers_;
+    std::vector<Leak> leaks_;
     std::vector<Communicator> communicators_;
     std::vector<std::string> notes_;
 };

@@ -90,6 +90,12 @@ Result<> write_lines(TraceSource& source, const std::string& path) {
             line.what = TraceLine::What::killed;
             put();
         }
+        if (const auto& standing = source.standing(line.process)) {
+            line.what = TraceLine::What::standing;
+            line.standing = *standing;
+            line.place = source.places()[standing->event.place];
+            put();
+        }
         line.what = TraceLine::What::event;
         for (;;) {
             const auto more = TRY(source.next(line.process, line.event));
@@ -98,8 +104,19 @@ Result<> write_lines(TraceSource& source, const std::string& path) {
                 return fail_code(ExitCode::damaged, "process {}: an event's place is not defined",
                                  line.process);
             line.place = source.places()[line.event.place];
+            if (line.event.type >= source.types().size())
+                return fail_code(ExitCode::damaged, "process {}: an event's type is not defined",
+                                 line.process);
+            line.type = source.types()[line.event.type];
             put();
         }
+    }
+    line.what = TraceLine::What::leak;
+    for (const Leak& each : source.leaks()) {
+        line.leak = each;
+        line.process = each.process;
+        line.place = source.places()[each.place];
+        put();
     }
     if (std::fflush(file) != 0 || std::ferror(file) != 0) return fail_errno("writing {}", path);
     return {};
@@ -108,7 +125,7 @@ Result<> write_lines(TraceSource& source, const std::string& path) {
 Result<> write_binary(TraceSource& source, const std::string& path) {
     auto writer = TRY(TraceWriter::create(path, source.processes()));
     for (const Communicator& each : source.communicators()) CHECK_OK(writer.communicator(each));
-    std::vector<std::uint32_t> places;
+    std::vector<std::uint32_t> places, types;
     for (Process process = 0; process < source.processes(); ++process) {
         Event event;
         for (;;) {
@@ -123,9 +140,27 @@ Result<> write_binary(TraceSource& source, const std::string& path) {
                 places.push_back(number);
             }
             event.place = places[event.place];
+            while (types.size() <= event.type) {
+                if (types.size() >= source.types().size())
+                    return fail_code(ExitCode::damaged, "process {}: an event's type is not defined",
+                                     process);
+                const auto number = TRY(writer.type(source.types()[types.size()]));
+                types.push_back(number);
+            }
+            event.type = types[event.type];
             CHECK_OK(writer.append(process, event));
         }
+        if (auto standing = source.standing(process)) {
+            const auto place = TRY(writer.place(source.places()[standing->event.place]));
+            standing->event.place = place;
+            CHECK_OK(writer.standing(process, *standing));
+        }
         CHECK_OK(source.ended(process) ? writer.end(process) : writer.flush());
+    }
+    for (Leak leak : source.leaks()) {
+        const auto place = TRY(writer.place(source.places()[leak.place]));
+        leak.place = place;
+        CHECK_OK(writer.leak(leak));
     }
     // A process that was killed has no end; the file has one.
     return writer.close_unended();

@@ -5,6 +5,10 @@
 
 namespace cairn::causality {
 
+const std::vector<std::string> TraceSource::no_types(1);
+const std::optional<Standing> TraceSource::no_standing;
+const std::vector<Leak> TraceSource::no_leaks;
+
 bool plausible(const Event& event, Process processes, std::size_t places, const char*& what) {
     const auto wrong = [&](const char* why) {
         what = why;
@@ -22,6 +26,12 @@ bool plausible(const Event& event, Process processes, std::size_t places, const 
     const bool probe = event.kind == Kind::internal || event.kind == Kind::post;
     if (!message && !rooted && event.peer != none && (!probe || event.peer >= processes))
         return wrong("an event of its kind has no peer");
+    const bool any = event.has(Flag::any_source | Flag::any_tag);
+    if (any && event.kind != Kind::receive && !probe) return wrong("an event of its kind asks for no source");
+    if (event.has(Flag::asks) && (event.kind != Kind::post || event.has(Flag::for_collective)))
+        return wrong("only the post of a receive asks");
+    if ((event.bytes != unknown_bytes || event.type != 0) && !event.sized())
+        return wrong("an event of its kind has neither bytes nor a type");
     if (event.message != 0 && !message) return wrong("an event of its kind has no message number");
     if (event.place >= places) return wrong("its place in the source is not defined");
     if ((event.kind == Kind::post || event.kind == Kind::complete) && event.request == 0)
@@ -29,6 +39,13 @@ bool plausible(const Event& event, Process processes, std::size_t places, const 
     if (event.request != 0 && !event.opens() && !event.closes())
         return wrong("an event of its kind has no request");
     return true;
+}
+
+std::uint32_t MemoryTrace::type(const std::string& name) {
+    const auto found = std::find(types_.begin(), types_.end(), name);
+    if (found != types_.end()) return static_cast<std::uint32_t>(found - types_.begin());
+    types_.push_back(name);
+    return static_cast<std::uint32_t>(types_.size() - 1);
 }
 
 std::uint32_t MemoryTrace::place(const Place& place) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,18 @@ class TraceSource {
     [[nodiscard]] virtual const std::vector<Communicator>& communicators() const = 0;
     // What a reader should know, such as "the last block of x was lost in a crash".
     [[nodiscard]] virtual const std::vector<std::string>& notes() const = 0;
+    // Whether its form could say what receives asked for and how long messages are, if its writer knew.
+    [[nodiscard]] virtual bool says_all() const { return true; }
+    // What messages are made of, by name; entry 0 is the unknown one.
+    [[nodiscard]] virtual const std::vector<std::string>& types() const { return no_types; }
+    // The call that the process was in at its end, if it was in one and that is known.
+    [[nodiscard]] virtual const std::optional<Standing>& standing(Process) const { return no_standing; }
+    [[nodiscard]] virtual const std::vector<Leak>& leaks() const { return no_leaks; }
+
+  private:
+    static const std::vector<std::string> no_types;
+    static const std::optional<Standing> no_standing;
+    static const std::vector<Leak> no_leaks;
 };
 
 // What of an event can be judged without the others: fields that its kind doesn't have, peers out of range.
@@ -40,10 +53,16 @@ class TraceSource {
 // A trace in memory. A source by itself: reading starts at the first event of each process.
 class MemoryTrace final : public TraceSource {
   public:
-    explicit MemoryTrace(Process processes) : events_(processes), read_(processes), ended_(processes, true) {}
+    explicit MemoryTrace(Process processes)
+        : events_(processes), read_(processes), ended_(processes, true), standing_(processes) {}
 
     Event& append(Process process, const Event& event) { return events_[process].emplace_back(event); }
     [[nodiscard]] std::uint32_t place(const Place& place);
+    // With the next number, whether there is an equal one or not.
+    void add_place(const Place& place) { places_.push_back(place); }
+    [[nodiscard]] std::uint32_t type(const std::string& name);
+    void set_standing(Process process, Standing standing) { standing_[process] = std::move(standing); }
+    void add_leak(const Leak& leak) { leaks_.push_back(leak); }
     // Replaces an earlier one of the same id.
     void communicator(Communicator communicator);
     void set_ended(Process process, bool ended) { ended_[process] = ended; }
@@ -59,12 +78,20 @@ class MemoryTrace final : public TraceSource {
     [[nodiscard]] const std::vector<Place>& places() const override { return places_; }
     [[nodiscard]] const std::vector<Communicator>& communicators() const override { return communicators_; }
     [[nodiscard]] const std::vector<std::string>& notes() const override { return notes_; }
+    [[nodiscard]] const std::vector<std::string>& types() const override { return types_; }
+    [[nodiscard]] const std::optional<Standing>& standing(Process process) const override {
+        return standing_[process];
+    }
+    [[nodiscard]] const std::vector<Leak>& leaks() const override { return leaks_; }
 
   private:
     std::vector<std::vector<Event>> events_;
     std::vector<Position> read_;
     std::vector<bool> ended_;
     std::vector<Place> places_ = std::vector<Place>(1);
+    std::vector<std::string> types_ = std::vector<std::string>(1);
+    std::vector<std::optional<Standing>> standing_;
+    std::vector<Leak> leaks_;
     std::vector<Communicator> communicators_;
     std::vector<std::string> notes_;
 };

@@ -31,7 +31,8 @@ constexpr std::uint8_t new_tag = 4;
 constexpr std::uint8_t new_place = 8;
 constexpr std::uint8_t next_message = 16;  // the number is the last one of this direction + 1
 constexpr std::uint8_t no_peer = 32;
-constexpr std::uint8_t all_bits = 63;
+constexpr std::uint8_t new_size = 64;  // bytes and type, of an event that may have them
+constexpr std::uint8_t all_bits = 127;
 
 }  // namespace
 
@@ -46,7 +47,7 @@ const char* problem_of(const BlockHeader& header) {
     if (header.magic != block_magic) return "no block begins here";
     if (header.checksum != checksum_of(header)) return "the checksum of a block's header is wrong";
     const auto type = static_cast<unsigned>(header.type);
-    if (type < 1 || type > 5) return "the type of a block is unknown";
+    if (type < 1 || type > block_types) return "the type of a block is unknown";
     if (header.bytes > most_block_bytes) return "a block is too large";
     if (header.type == BlockType::events && (header.count == 0 || header.count > most_block_events))
         return "the number of events in a block is out of range";
@@ -112,6 +113,7 @@ void EventCoder::encode(std::vector<std::uint8_t>& out, const Event& event) {
     if (event.tag != last_.tag) second |= new_tag;
     if (event.place != last_.place) second |= new_place;
     if (event.message != 0 && event.message == number + 1) second |= next_message;
+    if (event.sized() && (event.bytes != last_bytes_ || event.type != last_type_)) second |= new_size;
     out.push_back(first);
     out.push_back(second);
     if ((first & has_flags) != 0) out.push_back(event.flags);
@@ -123,6 +125,10 @@ void EventCoder::encode(std::vector<std::uint8_t>& out, const Event& event) {
     if ((first & has_message) != 0) {
         if ((second & next_message) == 0) put_varint(out, event.message);
         number = event.message;
+    }
+    if ((second & new_size) != 0) {
+        put_varint(out, last_bytes_ = event.bytes);
+        put_varint(out, last_type_ = event.type);
     }
     put_varint(out, zigzag(static_cast<std::uint64_t>(event.time) - static_cast<std::uint64_t>(last_.time)));
     const Process peer = event.peer == none ? last_.peer : event.peer;
@@ -148,17 +154,25 @@ bool EventCoder::decode(ByteReader& in, Event& event) {
         event.message = (second & next_message) != 0 ? number + 1 : in.varint();
         number = event.message;
     }
+    if ((second & new_size) != 0) {
+        last_bytes_ = in.varint32();
+        last_type_ = in.varint32();
+    }
+    event.bytes = event.sized() ? last_bytes_ : unknown_bytes;
+    event.type = event.sized() ? last_type_ : 0;
     event.time = static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.time) + unzigzag(in.varint()));
     last_ = event;
     last_.peer = peer;
     return in.ok() && (second & ~all_bits) == 0 && !((second & no_peer) != 0 && (second & new_peer) != 0);
 }
 
+void encode_text(std::vector<std::uint8_t>& out, const std::string& text) {
+    put_varint(out, text.size());
+    out.insert(out.end(), text.begin(), text.end());
+}
+
 void encode_place(std::vector<std::uint8_t>& out, const Place& place) {
-    for (const std::string* text : {&place.file, &place.function, &place.call}) {
-        put_varint(out, text->size());
-        out.insert(out.end(), text->begin(), text->end());
-    }
+    for (const std::string* text : {&place.file, &place.function, &place.call}) encode_text(out, *text);
     put_varint(out, place.line);
 }
 
@@ -169,6 +183,32 @@ bool decode_place(ByteReader& in, Place& place) {
     place.call = in.text(longest);
     place.line = in.varint32();
     return in.ok();
+}
+
+void encode_standing(std::vector<std::uint8_t>& out, const Standing& standing) {
+    EventCoder().encode(out, standing.event);
+    out.push_back(standing.any ? 1 : 0);
+    for (const std::uint32_t request : standing.requests) put_varint(out, request);
+}
+
+bool decode_standing(ByteReader& in, std::uint32_t count, Standing& standing) {
+    if (!EventCoder().decode(in, standing.event)) return false;
+    standing.any = in.byte() != 0;
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) standing.requests.push_back(in.varint32());
+    return in.ok();
+}
+
+void encode_leak(std::vector<std::uint8_t>& out, const Leak& leak) {
+    out.push_back(static_cast<std::uint8_t>(leak.what));
+    put_varint(out, leak.place);
+    put_varint(out, leak.count);
+}
+
+bool decode_leak(ByteReader& in, Leak& leak) {
+    leak.what = static_cast<Leaked>(in.byte());
+    leak.place = in.varint32();
+    leak.count = in.varint();
+    return in.ok() && static_cast<unsigned>(leak.what) < leaked_kinds;
 }
 
 void encode_communicator(std::vector<std::uint8_t>& out, const Communicator& communicator) {

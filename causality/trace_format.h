@@ -14,7 +14,8 @@
 namespace cairn::causality {
 
 inline constexpr std::uint64_t trace_magic = 0x4352544e52494143;  // "CAIRNTRC"
-inline constexpr std::uint32_t trace_version = 2;
+inline constexpr std::uint32_t trace_version = 3;
+inline constexpr std::uint32_t oldest_trace_version = 2;  // without the blocks 6 to 9, sizes and types
 inline constexpr std::uint32_t block_magic = 0x4b4c4243;  // "CBLK"
 inline constexpr std::uint32_t most_block_bytes = 16U << 20;
 inline constexpr std::uint32_t most_block_events = 1U << 20;
@@ -34,7 +35,30 @@ enum class BlockType : std::uint16_t {
     communicator = 3,  // `first` is its id
     ended = 4,         // of one process, `first` is the number of its events; no payload
     closed = 5,        // nothing follows; `first` is the number of blocks before it; no payload
+    standing = 6,      // the call that a process was in at its end; `count` is the number of requests
+    types = 7,         // names, as places; `first` is the number of the first of them in this file, from 1
+    tail = 8,          // the first of its file: where a process's events are that aren't in a block yet
+    leaks = 9,         // of one process
 };
+inline constexpr unsigned block_types = 9;
+
+// What the block of type `tail` holds; its payload changes while the program runs and has no checksum.
+// Written so that a process that is killed between any two instructions leaves it whole.
+struct TailState {
+    static constexpr std::uint32_t most_requests = 64;
+    std::uint64_t first = 0;   // position of the first event in it
+    std::uint64_t fill = 0;    // number of events in the upper half, their bytes in the lower
+    std::uint32_t stands = 0;  // 1: what follows is true
+    std::uint8_t kind = 0, shape = 0, flags = 0, any = 0;
+    std::uint32_t peer = 0, communicator = 0;
+    std::int32_t tag = 0;
+    std::uint32_t place = 0;
+    std::int64_t time = 0;
+    std::uint32_t requests = 0;
+    std::uint32_t unused = 0;
+    std::uint32_t request[most_requests] = {};
+};
+static_assert(sizeof(TailState) == 312);
 
 struct BlockHeader {
     std::uint32_t magic = block_magic;
@@ -94,12 +118,18 @@ class EventCoder {
 
   private:
     Event last_{.peer = 0};
+    std::uint32_t last_bytes_ = unknown_bytes, last_type_ = 0;
     std::uint64_t sent_ = 0;  // number of the last message that had one, for each direction
     std::uint64_t received_ = 0;
 };
 
 void encode_place(std::vector<std::uint8_t>& out, const Place& place);
 [[nodiscard]] bool decode_place(ByteReader& in, Place& place);
+void encode_standing(std::vector<std::uint8_t>& out, const Standing& standing);
+[[nodiscard]] bool decode_standing(ByteReader& in, std::uint32_t count, Standing& standing);
+void encode_leak(std::vector<std::uint8_t>& out, const Leak& leak);
+[[nodiscard]] bool decode_leak(ByteReader& in, Leak& leak);
+void encode_text(std::vector<std::uint8_t>& out, const std::string& text);
 void encode_communicator(std::vector<std::uint8_t>& out, const Communicator& communicator);
 [[nodiscard]] bool decode_communicator(ByteReader& in, std::uint32_t count, Communicator& communicator);
 

@@ -98,10 +98,10 @@ const char* peer_name(Kind kind) {
     return kind == Kind::send ? "to" : kind == Kind::collective ? "root" : "from";
 }
 
-void parse_event(Members& members, TraceLine& line) {
+void parse_event(Members& members, TraceLine& line, const char* whose = "p") {
     Event& event = line.event;
     std::string kind, shape, at;
-    members.number("p", line.process, 0, most_processes - 1);
+    members.number(whose, line.process, 0, most_processes - 1);
     members.text("e", kind);
     members.text("shape", shape);
     bool known = false;
@@ -130,10 +130,49 @@ void parse_event(Members& members, TraceLine& line) {
     members.flag("forced", event.flags, Flag::forced);
     members.flag("cancelled", event.flags, Flag::cancelled);
     members.flag("for_collective", event.flags, Flag::for_collective);
+    members.flag("any_source", event.flags, Flag::any_source);
+    members.flag("any_tag", event.flags, Flag::any_tag);
+    members.flag("asks", event.flags, Flag::asks);
+    members.number("bytes", event.bytes, 0, unknown_bytes);
+    members.text("type", line.type);
     members.text("at", at);
     members.text("call", line.place.call);
     if (!at.empty() && !parse_place(at, line.place))
         members.complain("at", "is not FILE:LINE or FUNCTION@FILE:LINE");
+}
+
+void parse_standing(Members& members, TraceLine& line) {
+    parse_event(members, line, "stands");
+    std::uint8_t any = 0;
+    members.flag("any", any, 1);
+    line.standing.any = any != 0;
+    const json* list = members.member("requests");
+    if (list == nullptr) return;
+    if (!list->is_array()) return members.complain("requests", "is no list");
+    for (const json& each : *list) {
+        if (!each.is_number_unsigned() || each.get<std::uint64_t>() > most32)
+            return members.complain("requests", "are not numbers of requests");
+        line.standing.requests.push_back(each.get<std::uint32_t>());
+    }
+}
+
+void parse_leak(Members& members, TraceLine& line) {
+    std::string what, at;
+    members.number("leak", line.process, 0, most_processes - 1);
+    members.text("what", what);
+    bool known = false;
+    for (unsigned i = 0; i < leaked_kinds; ++i)
+        if (what == name(static_cast<Leaked>(i))) {
+            line.leak.what = static_cast<Leaked>(i);
+            known = true;
+        }
+    if (!known) members.complain("what", "is nothing that is freed");
+    members.number("count", line.leak.count, 1, UINT64_MAX);
+    members.text("call", line.place.call);
+    members.text("at", at);
+    if (!at.empty() && !parse_place(at, line.place))
+        members.complain("at", "is not FILE:LINE or FUNCTION@FILE:LINE");
+    line.leak.process = line.process;
 }
 
 void parse_communicator(Members& members, TraceLine& line) {
@@ -173,6 +212,12 @@ Result<TraceLine> parse_trace_line(std::string_view text) {
     } else if (members.has("killed")) {
         line.what = TraceLine::What::killed;
         members.number("killed", line.process, 0, most_processes - 1);
+    } else if (members.has("stands")) {
+        line.what = TraceLine::What::standing;
+        parse_standing(members, line);
+    } else if (members.has("leak")) {
+        line.what = TraceLine::What::leak;
+        parse_leak(members, line);
     } else {
         line.what = TraceLine::What::event;
         if (!members.has("p")) members.complain("p", "says whose event it is, and is missing");
@@ -181,6 +226,17 @@ Result<TraceLine> parse_trace_line(std::string_view text) {
     if (std::string problem = members.problem(); !problem.empty()) return wrong(std::move(problem));
     return line;
 }
+
+namespace {
+
+void put_place(nlohmann::ordered_json& out, const Place& place) {
+    if (!place.call.empty()) out["call"] = place.call;
+    if (place.file.empty() && place.function.empty()) return;
+    out["at"] = place.function.empty() ? fmt::format("{}:{}", place.file, place.line)
+                                       : fmt::format("{}@{}:{}", place.function, place.file, place.line);
+}
+
+}  // namespace
 
 std::string trace_line(const TraceLine& line) {
     // ordered: as a person would write it
@@ -195,9 +251,16 @@ std::string trace_line(const TraceLine& line) {
         case TraceLine::What::killed:
             out = {{"killed", line.process}};
             break;
+        case TraceLine::What::leak:
+            out = {{"leak", line.process}, {"what", name(line.leak.what)}};
+            if (line.leak.count != 1) out["count"] = line.leak.count;
+            put_place(out, line.place);
+            break;
+        case TraceLine::What::standing:
         case TraceLine::What::event: {
-            const Event& event = line.event;
-            out = {{"p", line.process}, {"e", name(event.kind)}};
+            const bool stands = line.what == TraceLine::What::standing;
+            const Event& event = stands ? line.standing.event : line.event;
+            out = {{stands ? "stands" : "p", line.process}, {"e", name(event.kind)}};
             if (event.shape != Shape::alone) out["shape"] = name(event.shape);
             const char* peer = peer_name(event.kind);
             if (event.peer != none) out[peer] = event.peer;
@@ -211,12 +274,14 @@ std::string trace_line(const TraceLine& line) {
             if (event.has(Flag::forced)) out["forced"] = true;
             if (event.has(Flag::cancelled)) out["cancelled"] = true;
             if (event.has(Flag::for_collective)) out["for_collective"] = true;
-            if (!line.place.call.empty()) out["call"] = line.place.call;
-            if (!line.place.file.empty() || !line.place.function.empty())
-                out["at"] =
-                    line.place.function.empty()
-                        ? fmt::format("{}:{}", line.place.file, line.place.line)
-                        : fmt::format("{}@{}:{}", line.place.function, line.place.file, line.place.line);
+            if (event.has(Flag::any_source)) out["any_source"] = true;
+            if (event.has(Flag::any_tag)) out["any_tag"] = true;
+            if (event.has(Flag::asks)) out["asks"] = true;
+            if (event.bytes != unknown_bytes) out["bytes"] = event.bytes;
+            if (!line.type.empty()) out["type"] = line.type;
+            if (stands && line.standing.any) out["any"] = true;
+            if (stands && !line.standing.requests.empty()) out["requests"] = line.standing.requests;
+            put_place(out, line.place);
         }
     }
     // Names of files may be anything but UTF-8.
@@ -248,6 +313,8 @@ Result<> TraceLines::add(std::string_view text) {
             trace_->communicator(std::move(line->communicator));
             break;
         case TraceLine::What::killed:
+        case TraceLine::What::standing:
+        case TraceLine::What::leak:
         case TraceLine::What::event:
             if (line->process >= trace_->processes()) return refuse("the trace has no such process");
             if (line->what == TraceLine::What::killed) {
@@ -255,6 +322,17 @@ Result<> TraceLines::add(std::string_view text) {
                 break;
             }
             line->event.place = place(line->place);
+            line->event.type = type(line->type);
+            if (line->what == TraceLine::What::standing) {
+                line->standing.event = line->event;
+                trace_->set_standing(line->process, std::move(line->standing));
+                break;
+            }
+            if (line->what == TraceLine::What::leak) {
+                line->leak.place = line->event.place;
+                trace_->add_leak(line->leak);
+                break;
+            }
             trace_->append(line->process, line->event);
     }
     return {};
@@ -264,6 +342,13 @@ std::uint32_t TraceLines::place(const Place& place) {
     const auto [found, is_new] = places_.try_emplace(
         fmt::format("{}\n{}\n{}\n{}", place.call, place.function, place.file, place.line), 0);
     if (is_new) found->second = trace_->place(place);
+    return found->second;
+}
+
+std::uint32_t TraceLines::type(const std::string& name) {
+    if (name.empty()) return 0;
+    const auto [found, is_new] = types_.try_emplace(name, 0);
+    if (is_new) found->second = trace_->type(name);
     return found->second;
 }
 

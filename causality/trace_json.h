@@ -12,12 +12,15 @@ namespace cairn::causality {
 
 // One line of it.
 struct TraceLine {
-    enum class What { header, communicator, event, killed } what = What::header;
+    enum class What { header, communicator, event, killed, standing, leak } what = What::header;
     Process processes = 0;      // header
     Communicator communicator;  // communicator
     Process process = 0;        // event, killed
     Event event;                // event; its place is in `place`
     Place place;
+    std::string type;   // event: what its message is made of
+    Standing standing;  // standing; its event and place are those above
+    Leak leak;          // leak; its process and place are those above
 };
 
 // Code damaged: what is wrong with this line.
@@ -34,9 +37,11 @@ class TraceLines {
 
   private:
     std::uint32_t place(const Place& place);
+    std::uint32_t type(const std::string& name);
 
     std::string name_;
     std::unordered_map<std::string, std::uint32_t> places_;
+    std::unordered_map<std::string, std::uint32_t> types_;
     std::size_t number_ = 0;
     std::unique_ptr<MemoryTrace> trace_;
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "causality/trace_tail.h"
 #include "common/image/hash.h"
 
 namespace cairn::causality {
@@ -16,7 +17,11 @@ struct TraceReader::File {
     Fd fd;
     std::uint64_t size = 0;
     std::vector<std::uint32_t> places = {0};  // number in this file -> index in places_
+    std::vector<std::uint32_t> types = {0};   // the same
     bool closed = false;
+    std::uint64_t tail = 0;  // where the payload of the tail is; 0: it has none
+    std::uint32_t tail_bytes = 0;
+    Process tail_of = none;
     std::uint64_t content_bytes = sizeof(TraceHeader), content_blocks = 0;
     std::vector<Process> ended_last;  // ends of processes behind the content
 
@@ -82,7 +87,7 @@ Result<> TraceReader::add_file(const std::string& path) {
         if (!next) {
             notes_.push_back(
                 fmt::format("{}: the last block, at byte {}, was lost in a crash", path, offset));
-            return {};
+            return add_tail(file);
         }
         ++blocks;
         offset = next->end;
@@ -96,7 +101,7 @@ Result<> TraceReader::add_file(const std::string& path) {
     }
     if (!file.closed)
         notes_.push_back(fmt::format("{}: not closed; the program was killed, or still runs", path));
-    return {};
+    return file.closed ? Result<>() : add_tail(file);
 }
 
 Result<> TraceReader::read_header(const File& file) {
@@ -104,12 +109,13 @@ Result<> TraceReader::read_header(const File& file) {
     const bool whole = TRY(file.read(0, {reinterpret_cast<std::uint8_t*>(&header), sizeof header}));
     if (!whole) return file.damaged(0, "too short for a trace");
     if (header.magic != trace_magic) return file.damaged(0, "this is no cairn trace");
-    if (header.version != trace_version)
-        return file.damaged(0, "a trace of version {}; this cairn reads version {}", header.version,
-                            trace_version);
+    if (header.version < oldest_trace_version || header.version > trace_version)
+        return file.damaged(0, "a trace of version {}; this cairn reads versions {} to {}", header.version,
+                            oldest_trace_version, trace_version);
     if (header.checksum != checksum_of(header)) return file.damaged(0, "the checksum of the header is wrong");
     if (header.processes == 0 || header.processes > most_processes)
         return file.damaged(0, "a trace of {} processes", header.processes);
+    says_all_ = says_all_ && header.version == trace_version;
     if (streams_.empty())
         streams_.resize(header.processes);
     else if (streams_.size() != header.processes)
@@ -135,6 +141,14 @@ Result<std::optional<TraceReader::NextBlock>> TraceReader::read_block(File& file
     const std::uint64_t end = begin + block.bytes;
     if (end > file.size) return lost;
     // Event blocks are compared with their checksums when they are read; what is small, and the last, now.
+    if (block.type == BlockType::tail) {
+        if (offset != sizeof(TraceHeader) || block.process >= streams_.size())
+            return file.damaged(offset, "the tail of a process stands where none can be");
+        file.tail = begin;
+        file.tail_bytes = block.bytes;
+        file.tail_of = block.process;
+        return NextBlock{block.type, block.process, end};
+    }
     const bool last = end >= data_end;
     std::vector<std::uint8_t> payload;
     if (block.type != BlockType::events || last) {
@@ -153,6 +167,15 @@ Result<std::optional<TraceReader::NextBlock>> TraceReader::read_block(File& file
             break;
         case BlockType::places:
             CHECK_OK(read_places(file, block, offset, payload));
+            break;
+        case BlockType::types:
+            CHECK_OK(read_types(file, block, offset, payload));
+            break;
+        case BlockType::standing:
+            CHECK_OK(read_standing(file, block, offset, payload));
+            break;
+        case BlockType::leaks:
+            CHECK_OK(read_leaks(file, block, offset, payload));
             break;
         case BlockType::communicator:
             CHECK_OK(read_communicator(file, block, offset, payload));
@@ -178,6 +201,88 @@ Result<> TraceReader::read_places(File& file, const BlockHeader& block, std::uin
         if (found == places_.end()) places_.push_back(std::move(place));
     }
     if (!in.done()) return file.damaged(offset, "bytes are left over behind the places");
+    return {};
+}
+
+Result<> TraceReader::read_types(File& file, const BlockHeader& block, std::uint64_t offset,
+                                 std::span<const std::uint8_t> payload) {
+    constexpr std::size_t longest = 1U << 16;
+    ByteReader in(payload);
+    if (block.first != file.types.size())
+        return file.damaged(offset, "types are not numbered one after the other");
+    for (std::uint32_t i = 0; i < block.count; ++i) {
+        const std::string name = in.text(longest);
+        if (!in.ok()) return file.damaged(offset, "no type can be read");
+        const auto found = std::find(types_.begin(), types_.end(), name);
+        file.types.push_back(static_cast<std::uint32_t>(found - types_.begin()));
+        if (found == types_.end()) types_.push_back(name);
+    }
+    if (!in.done()) return file.damaged(offset, "bytes are left over behind the types");
+    return {};
+}
+
+Result<> TraceReader::read_standing(const File& file, const BlockHeader& block, std::uint64_t offset,
+                                    std::span<const std::uint8_t> payload) {
+    ByteReader in(payload);
+    Standing read;
+    if (block.process >= streams_.size() || !decode_standing(in, block.count, read) || !in.done() ||
+        read.event.place >= file.places.size())
+        return file.damaged(offset, "where a process stands can't be read");
+    read.event.place = file.places[read.event.place];
+    streams_[block.process].standing = std::move(read);
+    return {};
+}
+
+Result<> TraceReader::read_leaks(const File& file, const BlockHeader& block, std::uint64_t offset,
+                                 std::span<const std::uint8_t> payload) {
+    ByteReader in(payload);
+    for (std::uint32_t i = 0; i < block.count; ++i) {
+        Leak leak{.process = block.process};
+        if (block.process >= streams_.size() || !decode_leak(in, leak) || leak.place >= file.places.size())
+            return file.damaged(offset, "what a process hasn't freed can't be read");
+        leak.place = file.places[leak.place];
+        leaks_.push_back(leak);
+    }
+    if (!in.done()) return file.damaged(offset, "bytes are left over behind what wasn't freed");
+    return {};
+}
+
+// A tail that makes no sense is that of a machine that went down: what is in the blocks is good without it.
+Result<> TraceReader::add_tail(File& file) {
+    if (file.tail == 0) return {};
+    std::vector<std::uint8_t> payload(file.tail_bytes);
+    const auto whole = TRY(file.read(file.tail, payload));
+    auto content = whole ? read_tail(payload) : std::nullopt;
+    Stream& stream = streams_[file.tail_of];
+    const auto lost = [&]() -> Result<> {
+        notes_.push_back(
+            fmt::format("{}: the last events of process {} were lost in a crash", file.path, file.tail_of));
+        return {};
+    };
+    if (!content) return lost();
+    if (stream.ended) return {};
+    // Otherwise a block with the same events was written last.
+    if (content->first == stream.events && content->count > 0) {
+        const auto events = std::span(payload).subspan(content->offset, content->bytes);
+        ByteReader in(events);
+        EventCoder coder;
+        Event event;
+        for (std::uint32_t i = 0; i < content->count; ++i)
+            if (!coder.decode(in, event) || event.place >= file.places.size() ||
+                event.type >= file.types.size())
+                return lost();
+        if (!in.done()) return lost();
+        const std::uint32_t number = static_cast<std::uint32_t>(&file - files_.data());
+        stream.blocks.push_back(
+            {number, content->count, content->bytes, file.tail + content->offset, hash64(events)});
+        stream.events += content->count;
+    } else if (content->first > stream.events) {
+        return lost();
+    }
+    if (content->standing && content->standing->event.place < file.places.size()) {
+        content->standing->event.place = file.places[content->standing->event.place];
+        stream.standing = std::move(content->standing);
+    }
     return {};
 }
 
@@ -220,7 +325,11 @@ Result<> TraceReader::add_block(std::uint32_t file, const BlockHeader& header, s
 
 TraceReader::Content TraceReader::content() const {
     const File& file = files_.front();
-    Content content{.bytes = file.content_bytes, .blocks = file.content_blocks, .events = {}, .ended = {}};
+    Content content{.bytes = file.content_bytes,
+                    .blocks = file.content_blocks,
+                    .events = {},
+                    .ended = {},
+                    .has_tail = file.tail != 0};
     for (const Stream& stream : streams_) {
         content.events.push_back(stream.events);
         content.ended.push_back(stream.ended);
@@ -273,7 +382,11 @@ Result<bool> TraceReader::next(Process process, Event& event) {
     if (event.place >= file.places.size())
         return file.damaged(block.offset, "process {}, event {}: place {} is not defined", process,
                             stream.position, event.place);
+    if (event.type >= file.types.size())
+        return file.damaged(block.offset, "process {}, event {}: type {} is not defined", process,
+                            stream.position, event.type);
     event.place = file.places[event.place];
+    event.type = file.types[event.type];
     --stream.left;
     ++stream.position;
     return true;

@@ -25,6 +25,12 @@ class TraceReader final : public TraceSource {
     [[nodiscard]] const std::vector<Place>& places() const override { return places_; }
     [[nodiscard]] const std::vector<Communicator>& communicators() const override { return communicators_; }
     [[nodiscard]] const std::vector<std::string>& notes() const override { return notes_; }
+    [[nodiscard]] const std::vector<std::string>& types() const override { return types_; }
+    [[nodiscard]] const std::optional<Standing>& standing(Process process) const override {
+        return streams_[process].standing;
+    }
+    [[nodiscard]] const std::vector<Leak>& leaks() const override { return leaks_; }
+    [[nodiscard]] bool says_all() const override { return says_all_; }
     [[nodiscard]] std::uint64_t events() const;
     // What a writer needs that goes on with this file: where the last block ends that isn't the end of
     // something, how many there are up to there, and of each process the events and whether it ended before.
@@ -33,6 +39,7 @@ class TraceReader final : public TraceSource {
         std::uint64_t blocks = 0;
         std::vector<std::uint64_t> events;
         std::vector<bool> ended;
+        bool has_tail = false;
     };
     [[nodiscard]] Content content() const;  // of a trace of one file
     // Begins again with the first event of each process.
@@ -55,6 +62,7 @@ class TraceReader final : public TraceSource {
         std::vector<Block> blocks;
         std::uint64_t events = 0;
         bool ended = false;
+        std::optional<Standing> standing;
         std::size_t next_block = 0;
         // The block being read.
         std::vector<std::uint8_t> payload;
@@ -77,6 +85,14 @@ class TraceReader final : public TraceSource {
                                                 std::uint64_t blocks);
     Result<> read_places(File& file, const BlockHeader& block, std::uint64_t offset,
                          std::span<const std::uint8_t> payload);
+    Result<> read_types(File& file, const BlockHeader& block, std::uint64_t offset,
+                        std::span<const std::uint8_t> payload);
+    Result<> read_leaks(const File& file, const BlockHeader& block, std::uint64_t offset,
+                        std::span<const std::uint8_t> payload);
+    Result<> read_standing(const File& file, const BlockHeader& block, std::uint64_t offset,
+                           std::span<const std::uint8_t> payload);
+    // What is in the tail of a file that wasn't closed.
+    Result<> add_tail(File& file);
     Result<> read_communicator(const File& file, const BlockHeader& block, std::uint64_t offset,
                                std::span<const std::uint8_t> payload);
     Result<> add_block(std::uint32_t file, const BlockHeader& header, std::uint64_t offset);
@@ -85,6 +101,9 @@ class TraceReader final : public TraceSource {
     std::vector<File> files_;
     std::vector<Stream> streams_;
     std::vector<Place> places_ = std::vector<Place>(1);
+    std::vector<std::string> types_ = std::vector<std::string>(1);
+    std::vector<Leak> leaks_;
+    bool says_all_ = true;  // no file is of an earlier version
     std::vector<Communicator> communicators_;
     std::vector<std::string> notes_;
 };

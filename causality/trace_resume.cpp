@@ -11,6 +11,9 @@ Result<TraceWriter> TraceWriter::resume(const std::string& path, std::size_t blo
     const std::string paths[] = {path};
     const auto reader = TRY(TraceReader::open(paths));
     const TraceReader::Content content = reader->content();
+    if (content.has_tail)
+        return fail_code(ExitCode::refused,
+                         "{} was written by a program that it ends with; it can't be continued", path);
     Fd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
     if (!fd) return fail_errno("opening the trace {}", path);
     // A crash from here on leaves a trace that wasn't closed.
@@ -23,6 +26,8 @@ Result<TraceWriter> TraceWriter::resume(const std::string& path, std::size_t blo
         writer.buffers_[process].first = content.events[process];
         writer.buffers_[process].ended = content.ended[process];
     }
+    for (std::uint32_t number = 1; number < reader->types().size(); ++number)
+        writer.types_.try_emplace(reader->types()[number], number);
     const std::vector<Place>& places = reader->places();
     for (std::uint32_t number = 1; number < places.size(); ++number)
         writer.places_.try_emplace(places[number], number);

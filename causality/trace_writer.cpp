@@ -29,10 +29,11 @@ TraceWriter::TraceWriter(Fd fd, std::string path, Process processes, std::size_t
       block_bytes_(std::min<std::size_t>(block_bytes, most_block_bytes / 2)),
       buffers_(processes) {}
 
-Result<TraceWriter> TraceWriter::create(const std::string& path, Process processes, std::size_t block_bytes) {
+Result<TraceWriter> TraceWriter::create(const std::string& path, Process processes, std::size_t block_bytes,
+                                        Process tail_of) {
     if (processes == 0 || processes > most_processes)
         return fail("{}: a trace has 1 to {} processes, not {}", path, most_processes, processes);
-    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
     if (!fd) return fail_errno("creating the trace {}", path);
     TraceHeader header;
     header.processes = processes;
@@ -42,6 +43,15 @@ Result<TraceWriter> TraceWriter::create(const std::string& path, Process process
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(&header), sizeof header);
     CHECK_OK(write_all(writer.fd_.get(), bytes, path));
     writer.bytes_ = sizeof header;
+    if (tail_of == none) return writer;
+    // A block is written when an event has made it too large: there must be room for that one.
+    constexpr std::size_t largest_event = 128;
+    if (auto tail = TraceTail::create(writer.fd_.get(), tail_of, writer.block_bytes_ + largest_event)) {
+        writer.tail_of_ = tail_of;
+        writer.bytes_ += tail->bytes();
+        writer.blocks_ = 1;
+        writer.tail_.emplace(std::move(*tail));
+    }
     return writer;
 }
 
@@ -79,6 +89,39 @@ Result<std::uint32_t> TraceWriter::place(const Place& place) {
     return found->second;
 }
 
+Result<std::uint32_t> TraceWriter::type(const std::string& name) {
+    if (name.empty()) return 0;
+    const auto [found, is_new] = types_.try_emplace(name, static_cast<std::uint32_t>(types_.size() + 1));
+    if (!is_new) return found->second;
+    std::vector<std::uint8_t> payload;
+    encode_text(payload, name);
+    if (auto done = write_block({.type = BlockType::types, .count = 1, .first = found->second}, payload);
+        !done) {
+        types_.erase(found);
+        return std::unexpected(done.error());
+    }
+    return found->second;
+}
+
+Result<> TraceWriter::leak(const Leak& leak) {
+    std::vector<std::uint8_t> payload;
+    encode_leak(payload, leak);
+    return write_block({.type = BlockType::leaks, .process = leak.process, .count = 1}, payload);
+}
+
+Result<> TraceWriter::standing(Process process, const Standing& standing) {
+    if (process == tail_of_) {
+        tail_->enter(standing.event, standing.requests, standing.any);
+        return {};
+    }
+    std::vector<std::uint8_t> payload;
+    encode_standing(payload, standing);
+    return write_block({.type = BlockType::standing,
+                        .process = process,
+                        .count = static_cast<std::uint32_t>(standing.requests.size())},
+                       payload);
+}
+
 Result<> TraceWriter::communicator(const Communicator& communicator) {
     std::vector<std::uint8_t> payload;
     encode_communicator(payload, communicator);
@@ -92,8 +135,10 @@ Result<> TraceWriter::append(Process process, const Event& event) {
     if (process >= buffers_.size()) return fail("{}: the trace has no process {}", path_, process);
     Buffer& buffer = buffers_[process];
     if (buffer.ended) return fail("{}: process {} has ended", path_, process);
+    const std::size_t before = buffer.payload.size();
     buffer.coder.encode(buffer.payload, event);
     ++buffer.count;
+    if (process == tail_of_) tail_->append(std::span(buffer.payload).subspan(before));
     if (buffer.payload.size() >= block_bytes_ || buffer.count == most_block_events) return flush(process);
     return {};
 }
@@ -108,6 +153,8 @@ Result<> TraceWriter::flush(Process process) {
     buffer.count = 0;
     buffer.payload.clear();
     buffer.coder = {};
+    // A process that is killed before this has its events twice, which the reader sees by their position.
+    if (process == tail_of_) tail_->restart(buffer.first);
     return {};
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "causality/trace_format.h"
+#include "causality/trace_tail.h"
 #include "common/fd.h"
 
 namespace cairn::causality {
@@ -18,9 +20,11 @@ class TraceWriter {
   public:
     static constexpr std::size_t usual_block = 64U << 10;
 
-    // `path` must not exist. `block_bytes`: a block is written when it has grown to this.
+    // `path` must not exist. `block_bytes`: a block is written when it has grown to this. `tail_of`: what is
+    // in this process's buffer outlives the process (trace_tail.h).
     [[nodiscard]] static Result<TraceWriter> create(const std::string& path, Process processes,
-                                                    std::size_t block_bytes = usual_block);
+                                                    std::size_t block_bytes = usual_block,
+                                                    Process tail_of = none);
 
     // Goes on with a file that create() made, whether it was closed or its program was killed: behind its
     // last whole block. Ends of processes and of the file that stand there are taken back. Nobody else may be
@@ -34,6 +38,13 @@ class TraceWriter {
 
     // The number to use for this place; the same for an equal one.
     [[nodiscard]] Result<std::uint32_t> place(const Place& place);
+    // The number to use for this name of what messages are made of; the same for an equal one.
+    [[nodiscard]] Result<std::uint32_t> type(const std::string& name);
+    [[nodiscard]] Result<> leak(const Leak& leak);
+    // The call that the process was in when it ended. With a tail it is said there, and taken back when the
+    // process has left it; without it costs a block.
+    [[nodiscard]] Result<> standing(Process process, const Standing& standing);
+    [[nodiscard]] std::optional<TraceTail>& tail() { return tail_; }
     [[nodiscard]] Result<> communicator(const Communicator& communicator);
     // Not checked here but for the process: a wrong trace is found by its reader.
     [[nodiscard]] Result<> append(Process process, const Event& event);
@@ -67,6 +78,9 @@ class TraceWriter {
     std::size_t block_bytes_;
     std::vector<Buffer> buffers_;
     std::map<Place, std::uint32_t> places_;
+    std::map<std::string, std::uint32_t> types_;
+    std::optional<TraceTail> tail_;
+    Process tail_of_ = none;
     std::vector<std::uint8_t> scratch_;
     std::uint64_t bytes_ = 0;
     std::uint64_t blocks_ = 0;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "causality/lint/lint.h"
 #include "causality/tool/verbs.h"
 #include "common/printable.h"
 #include "common/verb_options.h"
@@ -22,6 +23,7 @@ Result<> run(std::span<char* const> words) {
     if (options.verb == "zigzag") done = zigzag(options);
     if (options.verb == "recovery-line") done = recovery_line(options);
     if (options.verb == "simulate") done = simulate(options);
+    if (options.verb == "lint") done = lint_and_print(options.files, options.json);
     if (options.verb == "convert") done = convert(options);
     if (options.verb == "view") done = view(options);
     if (std::fflush(stdout) != 0 && done) return fail_errno("writing to stdout");

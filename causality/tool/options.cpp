@@ -30,6 +30,9 @@ constexpr Verb verbs[] = {
     {"recovery-line", "recovery-line --failed P,... TRACE...",
      "the largest consistent global checkpoint after failures, and what can be thrown away", "f"},
     {"simulate", "simulate [OPTIONS] [TRACE...]", "protocols compared on made-up or recorded traffic", "s"},
+    {"lint", "lint TRACE...",
+     "deadlocks, races of messages, collectives that don't fit, what is never received, completed or freed",
+     ""},
     {"convert", "convert [--to lines|binary] TRACE... OUT", "between the binary form and JSON lines", "c"},
     {"view", "view [--failed P,...] [--by-time] [--most N] TRACE... OUT.html",
      "the space-time diagram, as one HTML file", "fmv"},
@@ -142,8 +145,8 @@ std::string help(const std::string& name) {
                "docs/trace-format.md.\n"
                "Events and checkpoints are P:N, the N-th of process P, from 0.\n"
                "Exit codes: 0 done, or yes; 1 failed; 2 wrong usage; 3 the answer to --is, --extends, --from "
-               "is no;\n"
-               "            4 the trace is damaged or contradicts itself.\n";
+               "is no,\n"
+               "            or lint has found something; 4 the trace is damaged or contradicts itself.\n";
     Options ignored;
     return help_of_verb(tool, *verb, known_options(*verb, ignored));
 }

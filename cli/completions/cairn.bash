@@ -75,12 +75,12 @@ _cairn() {
     --interval | -i | --timeout | -t | --wait | --keep | --linger | --listen | --host | --coordinator | -c | --part | -p) return ;;
     --key) mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
     esac
-    local options= what='check cuts places zigzag recovery-line simulate convert view'
+    local options= what='check cuts places zigzag recovery-line simulate lint convert view'
     if [[ $verb == causality && COMP_CWORD -eq 2 && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
     fi
-    what='record replay debug trace break continue where check check-places pass'
+    what='record replay debug trace lint break continue where check check-places pass'
     if [[ $verb == mpi && COMP_CWORD -eq 2 && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
@@ -107,7 +107,7 @@ _cairn() {
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;
         continue) options+=' --rank --at --end --no-wait' ;;
-        where | check) options+=' --json' ;;
+        where | check | lint) options+=' --json' ;;
         check-places) options+=' --out --at --before --wait --mpi' ;;
         pass) options+=' --mpi' ;;
         esac

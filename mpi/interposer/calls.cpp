@@ -180,7 +180,7 @@ void begin(const Call& made, int peer, MPI_Comm comm, int tag) {
     ++s.events;
     if (s.alone) s.last = {call.fn, call.at, made.frame, peer, comm, false};
     if (s.checking) check_before(call);
-    if (s.tracer) s.tracer->begin(call, call.at);
+    if (s.tracer) s.tracer->begin(call, call.at, peer, comm, tag);
     const std::uint32_t number = comm_number(comm);
     s.order = mix(s.order, static_cast<std::uint64_t>(call.fn) << 48 ^
                                static_cast<std::uint64_t>(static_cast<std::uint32_t>(peer)) << 16 ^ number);

@@ -244,6 +244,7 @@ bool any_through(int count, const MPI_Request* requests) {
 int on_Wait(Call call, MPI_Request* request, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
+    if (session->tracer) session->tracer->stands_at(1, request, false);
     if (threaded() && !replaying()) {
         MPI_Status own;
         MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
@@ -259,6 +260,7 @@ int on_Wait(Call call, MPI_Request* request, MPI_Status* status) {
 int on_Waitall(Call call, int count, MPI_Request* requests, MPI_Status* statuses) {
     const Inside guard;
     begin_completion(call);
+    if (session->tracer) session->tracer->stands_at(count, requests, false);
     if (threaded() && !replaying()) {
         Many many(count, requests, statuses);
         int through = 0;
@@ -325,6 +327,7 @@ int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Stat
     int only = 0;
     const int opened = open(count, requests, only);
     if (session->tracer && opened > 1) session->tracer->by_chance();
+    if (session->tracer) session->tracer->stands_at(count, requests, true);
     if (opened == 0) return real.Waitany(count, requests, index, status);
     if (replaying()) {
         next_step();
@@ -385,6 +388,7 @@ int on_Waitsome(Call call, int count, MPI_Request* requests, int* outcount, int*
     int only = 0;
     const int opened = open(count, requests, only);
     if (session->tracer && opened > 1) session->tracer->by_chance();
+    if (session->tracer) session->tracer->stands_at(count, requests, true);
     if (opened == 0) return real.Waitsome(count, requests, outcount, indices, statuses);
     if (replaying()) {
         next_step();

@@ -10,6 +10,7 @@
 
 namespace cairn::mpi {
 
+using causality::Leaked;
 using causality::Shape;
 
 // Start and end: startup.cpp.
@@ -80,7 +81,7 @@ int send(Call call, F real_send, const void* buf, int count, MPI_Datatype type, 
          MPI_Comm comm) {
     const Inside guard;
     begin(call, dest, comm, tag);
-    if (session->tracer) session->tracer->sends(comm, dest, tag);
+    if (session->tracer) session->tracer->sends(comm, dest, tag, {count, type});
     if (session->breaking) {
         const int result = send_aside(buf, count, type, dest, tag, comm);
         next_step();
@@ -103,14 +104,15 @@ int isend(Call call, F real_send, const void* buf, int count, MPI_Datatype type,
         if (recorded != MPI_SUCCESS) return recorded;
         *request = placeholder();
         session->requests.add(bits(*request)).send = true;
-        if (session->tracer) session->tracer->sends(comm, dest, tag, *request);
+        if (session->tracer) session->tracer->sends(comm, dest, tag, {count, type}, *request);
         return recorded;
     }
     int result = session->breaking ? send_aside(buf, count, type, dest, tag, comm)
                                    : real_send(buf, count, type, dest, tag, comm, request);
     if (session->breaking && result == MPI_SUCCESS) result = finished_request(request);
     if (session->storing) store_result(result);
-    if (session->tracer && result == MPI_SUCCESS) session->tracer->sends(comm, dest, tag, *request);
+    if (session->tracer && result == MPI_SUCCESS)
+        session->tracer->sends(comm, dest, tag, {count, type}, *request);
     return result;
 }
 
@@ -132,7 +134,7 @@ int init_send(Call call, F real_init, const void* buf, int count, MPI_Datatype t
         posted.tag = tag;
         posted.source = dest;
         posted.comm = comm;
-        if (session->tracer) session->tracer->persistent(*request, comm, dest, tag, true);
+        if (session->tracer) session->tracer->persistent(*request, comm, dest, tag, {count, type}, true);
     }
     return result;
 }
@@ -144,6 +146,7 @@ class TracedCollective {
     TracedCollective(MPI_Comm comm, Shape shape, int root) : comm_(comm), shape_(shape), root_(root) {
         session->last.collective = true;
         if (session->tracer && threaded()) session->tracer->enters(comm_, shape_, root_, this);
+        if (session->tracer && !threaded()) session->tracer->stands_in(comm_, shape_, root_);
     }
     void returned(int result) {
         if (!session->tracer) return;
@@ -253,6 +256,24 @@ int make_group_comm(Call call, MPI_Comm parent, MPI_Comm* made, const F& run) {
         session->tracer->collective(*made, Shape::all, MPI_PROC_NULL);
     }
     return result;
+}
+
+// What a call that is no event makes or frees, for the trace. Of several threads it isn't followed: their
+// calls have no order.
+template <class Handle, class F>
+int makes(const Call& call, causality::Leaked what, const Handle* made, const F& run) {
+    const Within guard;
+    const int result = run();
+    if (result == MPI_SUCCESS && session->tracer && !threaded())
+        session->tracer->made(call, what, bits(*made));
+    return result;
+}
+
+template <class Handle, class F>
+int frees(causality::Leaked what, const Handle* freed, const F& run) {
+    const Within guard;
+    if (session->tracer && !threaded()) session->tracer->freed(what, bits(*freed));
+    return run();
 }
 
 // It may wait for other threads' calls, and is no step.

@@ -94,7 +94,7 @@ int on_Probe(Call call, int source, int tag, MPI_Comm comm, MPI_Status* status) 
         return poll([&](int* flag) { return real.Iprobe(from, with, comm, flag, known); });
     });
     if (session->tracer && result == MPI_SUCCESS)
-        session->tracer->found(comm, seen->MPI_SOURCE, seen->MPI_TAG);
+        session->tracer->found(comm, {source, tag}, seen->MPI_SOURCE, seen->MPI_TAG);
     return result;
 }
 
@@ -108,7 +108,7 @@ int on_Iprobe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Stat
         [&](MPI_Status* known) { return real.Iprobe(source, tag, comm, flag, known); },
         [&](int from, int with, MPI_Status* known) { return probe(from, with, comm, known); });
     if (session->tracer && result == MPI_SUCCESS && *flag != 0)
-        session->tracer->found(comm, seen->MPI_SOURCE, seen->MPI_TAG);
+        session->tracer->found(comm, {source, tag}, seen->MPI_SOURCE, seen->MPI_TAG);
     return result;
 }
 
@@ -124,7 +124,7 @@ int on_Mprobe(Call call, int source, int tag, MPI_Comm comm, MPI_Message* messag
     });
     if (session->alone && result == MPI_SUCCESS && source != MPI_PROC_NULL) *message = placeholder_message();
     if (session->tracer && result == MPI_SUCCESS)
-        session->tracer->matched(comm, *message, seen->MPI_SOURCE, seen->MPI_TAG);
+        session->tracer->matched(comm, *message, {source, tag}, seen->MPI_SOURCE, seen->MPI_TAG);
     return result;
 }
 
@@ -143,14 +143,14 @@ int on_Improbe(Call call, int source, int tag, MPI_Comm comm, int* flag, MPI_Mes
     if (session->alone && result == MPI_SUCCESS && *flag != 0 && source != MPI_PROC_NULL)
         *message = placeholder_message();
     if (session->tracer && result == MPI_SUCCESS && *flag != 0)
-        session->tracer->matched(comm, *message, seen->MPI_SOURCE, seen->MPI_TAG);
+        session->tracer->matched(comm, *message, {source, tag}, seen->MPI_SOURCE, seen->MPI_TAG);
     return result;
 }
 
 int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* message, MPI_Status* status) {
     const Inside guard;
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
-    if (session->tracer) session->tracer->receives_matched(*message);
+    if (session->tracer) session->tracer->receives_matched(*message, {count, type});
     if (Early* taken = early_of(message)) {
         next_step();
         return receive_early(taken, buf, count, type, MPI_COMM_WORLD, status);
@@ -189,7 +189,8 @@ int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* m
             kept.truncated = true;
             kept.comm = MPI_COMM_WORLD;
         }
-        if (session->tracer && made == MPI_SUCCESS) session->tracer->receives_matched(matched, *request);
+        if (session->tracer && made == MPI_SUCCESS)
+            session->tracer->receives_matched(matched, *request, {count, type});
         return made;
     }
     if (session->alone && matched != MPI_MESSAGE_NO_PROC) {
@@ -207,7 +208,8 @@ int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* m
         posted.type = keep(type);
         posted.comm = MPI_COMM_WORLD;
     }
-    if (session->tracer && result == MPI_SUCCESS) session->tracer->receives_matched(matched, *request);
+    if (session->tracer && result == MPI_SUCCESS)
+        session->tracer->receives_matched(matched, *request, {count, type});
     return result;
 }
 

@@ -32,7 +32,8 @@ int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const Buffe
         if (kind != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE) return kind;
         complete_receive(posted, *known);
         if (session->tracer)
-            session->tracer->received(comm, known->MPI_SOURCE, known->MPI_TAG, posted.wild());
+            session->tracer->received(comm, {source, tag}, known->MPI_SOURCE, known->MPI_TAG,
+                                      {into.count, into.type});
         return kind;
     }
     if (posted.dead) {
@@ -46,7 +47,8 @@ int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const Buffe
     if (result == MPI_SUCCESS || truncated(result)) {
         complete_receive(posted, *known);
         if (session->tracer)
-            session->tracer->received(comm, known->MPI_SOURCE, known->MPI_TAG, posted.wild());
+            session->tracer->received(comm, {source, tag}, known->MPI_SOURCE, known->MPI_TAG,
+                                      {into.count, into.type});
     } else {
         failed_receive(posted);
     }
@@ -112,7 +114,8 @@ int receive_by_steps(MPI_Comm comm, int source, int tag, MPI_Status* status, con
     if (result == MPI_SUCCESS || truncated(result)) {
         complete_receive(posted, *known);
         if (session->tracer)
-            session->tracer->received(comm, known->MPI_SOURCE, known->MPI_TAG, posted.wild());
+            session->tracer->received(comm, {source, tag}, known->MPI_SOURCE, known->MPI_TAG,
+                                      {into.count, into.type});
     } else {
         failed_receive(posted);
     }
@@ -182,7 +185,8 @@ int on_Sendrecv(Call call, const void* sendbuf, int sendcount, MPI_Datatype send
                 MPI_Status* status) {
     const Inside guard;
     begin(call, dest, comm, sendtag);
-    if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    if (session->tracer) session->tracer->sends(comm, dest, sendtag, {sendcount, sendtype});
+    if (session->tracer) session->tracer->stands_at_receive(comm, source, recvtag);
     if (threaded() && !session->breaking)
         return receive_by_steps(
             comm, source, recvtag, status, {recvbuf, recvcount, recvtype}, [&](MPI_Request* request) {
@@ -213,7 +217,8 @@ int on_Sendrecv_replace(Call call, void* buf, int count, MPI_Datatype type, int 
                         int recvtag, MPI_Comm comm, MPI_Status* status) {
     const Inside guard;
     begin(call, dest, comm, sendtag);
-    if (session->tracer) session->tracer->sends(comm, dest, sendtag);
+    if (session->tracer) session->tracer->sends(comm, dest, sendtag, {count, type});
+    if (session->tracer) session->tracer->stands_at_receive(comm, source, recvtag);
     if (threaded() && !session->breaking) {
         const Packed packed(buf, count, type);
         return receive_by_steps(comm, source, recvtag, status, {buf, count, type}, [&](MPI_Request* request) {
@@ -277,7 +282,7 @@ int on_Irecv(Call call, void* buf, int count, MPI_Datatype type, int source, int
         failed_receive(posted);
         return result;
     }
-    if (session->tracer) session->tracer->posts_receive(comm, *request, posted.wild());
+    if (session->tracer) session->tracer->posts_receive(comm, *request, {source, tag}, {count, type});
     Posted& kept = session->requests.add(bits(*request));
     posted.key = kept.key;
     posted.used = true;
@@ -306,7 +311,7 @@ int on_Recv_init(Call call, void* buf, int count, MPI_Datatype type, int source,
     }
     if (session->storing) store_result(result);
     if (result != MPI_SUCCESS) return result;
-    if (session->tracer) session->tracer->persistent(*request, comm, source, tag, false);
+    if (session->tracer) session->tracer->persistent(*request, comm, source, tag, {count, type}, false);
     Posted& posted = session->requests.add(bits(*request));
     posted.persistent = true;
     posted.buffer = buf;
@@ -356,6 +361,8 @@ int on_Request_free(Call call, MPI_Request* request) {
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     Session& s = *session;
     Posted* posted = s.requests.find(*request);
+    if (s.tracer && posted != nullptr && posted->persistent) s.tracer->no_longer_persistent(*request);
+    if (s.tracer && (posted == nullptr || posted->send)) s.tracer->gave_up(*request);
     if (posted == nullptr) return real.Request_free(request);
     const bool asked_for = s.tracer || s.storing || s.alone || (recording() && posted->wild());
     if (asked_for && posted->open() && !posted->send && !posted->collective && !posted->dead &&

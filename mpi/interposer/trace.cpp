@@ -39,6 +39,9 @@ std::vector<Process> world_ranks(MPI_Group group) {
 // Messages and requests are different kinds of handles.
 constexpr std::uint64_t of_message = std::uint64_t{1} << 63;
 
+// What isn't in a block lies in a part of the file that is kept for it.
+constexpr std::size_t block_bytes = 16U << 10;
+
 }  // namespace
 
 Members members_of(MPI_Comm comm) {
@@ -60,7 +63,8 @@ Members members_of(MPI_Comm comm) {
 Result<std::unique_ptr<Tracer>> Tracer::create(const std::string& path) {
     std::optional<causality::TraceWriter> writer;
     if (!path.empty())
-        writer = TRY(causality::TraceWriter::create(path, static_cast<Process>(session->size)));
+        writer = TRY(causality::TraceWriter::create(path, static_cast<Process>(session->size), block_bytes,
+                                                    static_cast<Process>(session->rank)));
     std::unique_ptr<Tracer> tracer(new Tracer(std::move(writer)));
     tracer->rank_ = static_cast<std::uint32_t>(session->rank);
     Known world;
@@ -92,12 +96,99 @@ std::uint32_t Tracer::place(const Call& call, void* at) {
     return found->second;
 }
 
-void Tracer::begin(const Call& call, void* at) {
+void Tracer::begin(const Call& call, void* at, int to, MPI_Comm comm, int tag) {
     call_.place = place(call, at);
     if (writer_) call_.time = now();
     call_.first = true;
     call_.chance = false;
     call_.alone = {};
+    if (!writer_) return;
+    switch (call.fn) {
+        case Fn::Recv:
+        case Fn::Probe:
+        case Fn::Mprobe:
+            return stands_at_receive(comm, to, tag);
+        case Fn::Send:
+        case Fn::Ssend:
+        case Fn::Rsend: {
+            const Known& where = known(comm);
+            const Process whom = peer(where, to);
+            if (whom == causality::none) return stand({});
+            return stand({.kind = Kind::send, .peer = whom, .communicator = where.id, .tag = tag});
+        }
+        default:
+            return stand({});
+    }
+}
+
+void Tracer::stand(Event event, std::span<const std::uint32_t> requests, bool any) {
+    if (stopped_ || !writer_ || !writer_->tail() || session->threaded) return;
+    event.place = call_.place;
+    event.time = call_.time;
+    writer_->tail()->enter(event, requests, any);
+    stands_ = true;
+}
+
+void Tracer::leave() {
+    if (stands_) writer_->tail()->leave();
+    stands_ = false;
+}
+
+void Tracer::stands_at_receive(MPI_Comm comm, int source, int tag) {
+    if (!writer_) return;
+    const Known& where = known(comm);
+    const Asked asked{source, tag};
+    const Process from = peer(where, source);
+    if (from == causality::none && !asked.any_source()) return stand({});
+    stand({.kind = Kind::receive,
+           .flags = asked.flags(),
+           .peer = from,
+           .communicator = where.id,
+           .tag = asked.any_tag() ? 0 : tag});
+}
+
+void Tracer::stands_in(MPI_Comm comm, Shape shape, int root) {
+    if (!stands_) return;
+    const Known& where = known(comm);
+    const Process from = where.inter ? causality::none : peer(where, root);
+    stand({.kind = Kind::collective,
+           .shape = from == causality::none ? Shape::all : shape,
+           .peer = shape == Shape::all ? causality::none : from,
+           .communicator = where.id});
+}
+
+void Tracer::stands_at(int count, const MPI_Request* requests, bool any) {
+    if (!stands_) return;
+    waited_.clear();
+    for (int i = 0; i < count; ++i)
+        if (const auto found = open_.find(bits(requests[i])); found != open_.end())
+            waited_.push_back(found->second.back().request);
+    if (!waited_.empty()) stand({.kind = Kind::complete}, waited_, any);
+}
+
+void Tracer::size(Event& event, const Sized& what) {
+    if (what.type == MPI_DATATYPE_NULL || !writer_) return;
+    const TypeNames::Known& known = types_.of(what.type);
+    event.bytes = known.bytes_of(what.count);
+    if (stopped_) return;
+    if (const auto number = writer_->type(known.name))
+        event.type = *number;
+    else
+        failed(number.error());
+}
+
+void Tracer::made(const Call& call, causality::Leaked what, std::uint64_t key) {
+    objects_.made(what, key, place(call, caller(call)));
+}
+
+void Tracer::freed(causality::Leaked what, std::uint64_t key) {
+    if (what == causality::Leaked::type) types_.forget(key);
+    objects_.freed(what, key);
+}
+
+void Tracer::gone(MPI_Comm comm) {
+    communicators_.erase(bits(comm));
+    objects_.freed(causality::Leaked::communicator, bits(comm));
 }
 
 void Tracer::emit(Event event) {
@@ -112,18 +203,21 @@ void Tracer::emit(Event event) {
     if (call_.chance) event.flags |= Flag::nondeterministic;
     call_.first = false;
     ++events_;
+    // What it waited for has come, whatever else the call does.
+    if (event.kind == Kind::collective || event.kind == Kind::receive) leave();
     if (!writer_) return;
     if (const auto done = writer_->append(rank_, event); !done) failed(done.error());
 }
 
 void Tracer::end() {
     if (call_.first) emit(call_.alone);
+    leave();
 }
 
-void Tracer::found(MPI_Comm comm, int source, int tag) {
+void Tracer::found(MPI_Comm comm, const Asked& asked, int source, int tag) {
     const Known& where = known(comm);
     if (const Process from = peer(where, source); from != causality::none)
-        call_.alone = {.peer = from, .communicator = where.id, .tag = tag};
+        call_.alone = {.flags = asked.flags(), .peer = from, .communicator = where.id, .tag = tag};
 }
 
 std::uint32_t Tracer::new_id(std::uint64_t key) {
@@ -171,6 +265,7 @@ const Tracer::Known& Tracer::known(MPI_Comm comm) {
 
 void Tracer::made(MPI_Comm parent, MPI_Comm comm) {
     add(known(parent).id, comm, true);
+    objects_.made(causality::Leaked::communicator, bits(comm), call_.place);
 }
 
 void Tracer::duplicated(MPI_Comm parent, MPI_Comm comm) {
@@ -178,6 +273,7 @@ void Tracer::duplicated(MPI_Comm parent, MPI_Comm comm) {
     copy.id = new_id(mix(copy.id, 3));
     define(copy);
     communicators_.insert_or_assign(bits(comm), std::move(copy));
+    objects_.made(causality::Leaked::communicator, bits(comm), call_.place);
 }
 
 Process Tracer::peer(const std::vector<Process>& peers, int rank) {
@@ -187,44 +283,79 @@ Process Tracer::peer(const std::vector<Process>& peers, int rank) {
 
 std::uint32_t Tracer::open(std::uint64_t key, Open what) {
     what.request = ++next_request_;
-    open_.emplace(key, what);
+    open_[key].push_back(what);
+    ++open_requests_;
     return what.request;
 }
 
-void Tracer::sends(MPI_Comm comm, int dest, int tag) {
-    const Known& where = known(comm);
-    const Process to = peer(where, dest);
-    if (to == causality::none) return;
-    emit({.kind = Kind::send, .peer = to, .communicator = where.id, .tag = tag});
+std::optional<Tracer::Open> Tracer::take(std::uint64_t key) {
+    const auto found = open_.find(key);
+    if (found == open_.end()) return std::nullopt;
+    Open what = std::move(found->second.back());
+    found->second.pop_back();
+    if (found->second.empty()) open_.erase(found);
+    --open_requests_;
+    return what;
 }
 
-void Tracer::sends(MPI_Comm comm, int dest, int tag, MPI_Request request) {
+void Tracer::sends(MPI_Comm comm, int dest, int tag, Event event, const MPI_Request* request) {
     const Known& where = known(comm);
-    const Process to = peer(where, dest);
-    if (to == causality::none) return;
-    const std::uint32_t number = open(bits(request), {});
-    emit({.kind = Kind::send, .peer = to, .communicator = where.id, .tag = tag, .request = number});
+    event.peer = peer(where, dest);
+    if (event.peer == causality::none) return;
+    event.kind = Kind::send;
+    event.communicator = where.id;
+    event.tag = tag;
+    if (request != nullptr) event.request = open(bits(*request), {});
+    emit(event);
 }
 
-void Tracer::received(MPI_Comm comm, int source, int tag, bool wild) {
+void Tracer::sends(MPI_Comm comm, int dest, int tag, Sized what) {
+    Event event;
+    size(event, what);
+    sends(comm, dest, tag, event, nullptr);
+}
+
+void Tracer::sends(MPI_Comm comm, int dest, int tag, Sized what, MPI_Request request) {
+    Event event;
+    size(event, what);
+    sends(comm, dest, tag, event, &request);
+}
+
+void Tracer::received(MPI_Comm comm, const Asked& asked, int source, int tag, Sized room) {
     const Known& where = known(comm);
     const Process from = peer(where, source);
     if (from == causality::none) return;
-    if (wild) call_.chance = true;
-    emit({.kind = Kind::receive, .peer = from, .communicator = where.id, .tag = tag});
+    if (asked.flags() != 0) call_.chance = true;
+    Event event{
+        .kind = Kind::receive, .flags = asked.flags(), .peer = from, .communicator = where.id, .tag = tag};
+    size(event, room);
+    emit(event);
 }
 
-void Tracer::posts_receive(MPI_Comm comm, MPI_Request request, bool wild) {
+void Tracer::posts_receive(MPI_Comm comm, MPI_Request request, const Asked& asked, Sized room) {
+    Event event;
+    size(event, room);
+    posts_receive(comm, request, asked, event);
+}
+
+void Tracer::posts_receive(MPI_Comm comm, MPI_Request request, const Asked& asked, Event event) {
+    const Known& where = known(comm);
+    event.flags = asked.flags();
+    event.communicator = where.id;
     Open what;
     what.closes = Kind::receive;
-    what.peers = known(comm).peers;
-    if (wild) what.event.flags = Flag::nondeterministic;
-    what.event.communicator = known(comm).id;
-    const std::uint32_t number = open(bits(request), what);
-    emit({.kind = Kind::post, .communicator = what.event.communicator, .request = number});
+    what.peers = where.peers;
+    what.event = event;
+    if (asked.flags() != 0) what.event.flags |= Flag::nondeterministic;
+    event.kind = Kind::post;
+    event.flags |= Flag::asks;
+    event.peer = peer(where, asked.source);
+    event.tag = asked.any_tag() ? 0 : asked.tag;
+    event.request = open(bits(request), what);
+    emit(event);
 }
 
-void Tracer::matched(MPI_Comm comm, MPI_Message message, int source, int tag) {
+void Tracer::matched(MPI_Comm comm, MPI_Message message, const Asked& asked, int source, int tag) {
     const Known& where = known(comm);
     const Process from = peer(where, source);
     if (from == causality::none) return;
@@ -234,18 +365,26 @@ void Tracer::matched(MPI_Comm comm, MPI_Message message, int source, int tag) {
     what.event.tag = tag;
     what.event.communicator = where.id;
     const std::uint32_t number = open(bits(message) | of_message, what);
-    emit({.kind = Kind::post, .peer = from, .communicator = where.id, .tag = tag, .request = number});
+    emit({.kind = Kind::post,
+          .flags = asked.flags(),
+          .peer = from,
+          .communicator = where.id,
+          .tag = tag,
+          .request = number});
 }
 
-void Tracer::receives_matched(MPI_Message message) {
-    closed(bits(message) | of_message, MPI_Status());
+void Tracer::receives_matched(MPI_Message message, Sized room) {
+    const std::uint64_t key = bits(message) | of_message;
+    if (const auto found = open_.find(key); found != open_.end()) size(found->second.back().event, room);
+    closed(key, MPI_Status());
 }
 
-void Tracer::receives_matched(MPI_Message message, MPI_Request request) {
-    auto node = open_.extract(bits(message) | of_message);
-    if (node.empty()) return;
-    node.key() = bits(request);
-    open_.insert(std::move(node));
+void Tracer::receives_matched(MPI_Message message, MPI_Request request, Sized room) {
+    auto what = take(bits(message) | of_message);
+    if (!what) return;
+    size(what->event, room);
+    open_[bits(request)].push_back(std::move(*what));
+    ++open_requests_;
 }
 
 void Tracer::collective(MPI_Comm comm, Shape shape, int root) {
@@ -283,10 +422,9 @@ void Tracer::opens_collective(MPI_Comm comm, Shape shape, int root, std::uint64_
 }
 
 void Tracer::closed(std::uint64_t key, const MPI_Status& status) {
-    const auto found = open_.find(key);
-    if (found == open_.end()) return;
-    const Open what = found->second;
-    open_.erase(found);
+    const auto taken = take(key);
+    if (!taken) return;
+    const Open& what = *taken;
     Event event = what.event;
     event.kind = what.closes;
     event.request = what.request;
@@ -303,8 +441,15 @@ void Tracer::closed(std::uint64_t key, const MPI_Status& status) {
     emit(event);
 }
 
-void Tracer::persistent(MPI_Request request, MPI_Comm comm, int rank, int tag, bool send) {
-    persistent_.insert_or_assign(bits(request), Persistent{comm, rank, tag, send});
+void Tracer::persistent(MPI_Request request, MPI_Comm comm, int rank, int tag, Sized what, bool send) {
+    Event event;
+    size(event, what);
+    persistent_.insert_or_assign(bits(request), Persistent{comm, rank, tag, send, event.bytes, event.type});
+    objects_.made(causality::Leaked::request, bits(request), call_.place);
+}
+
+void Tracer::no_longer_persistent(MPI_Request request) {
+    objects_.freed(causality::Leaked::request, bits(request));
 }
 
 void Tracer::starts(MPI_Request request) {
@@ -312,14 +457,20 @@ void Tracer::starts(MPI_Request request) {
     if (found == persistent_.end()) return;
     const Persistent& what = found->second;
     if (what.peer == MPI_PROC_NULL) return;
+    const Event event{.bytes = what.bytes, .type = what.type};
     if (what.send)
-        sends(what.comm, what.peer, what.tag, request);
+        sends(what.comm, what.peer, what.tag, event, &request);
     else
-        posts_receive(what.comm, request, what.peer == MPI_ANY_SOURCE || what.tag == MPI_ANY_TAG);
+        posts_receive(what.comm, request, {what.peer, what.tag}, event);
 }
 
 void Tracer::close() {
     if (stopped_ || !writer_) return;
+    leave();
+    for (causality::Leak leak : objects_.left()) {
+        leak.process = rank_;
+        if (const auto done = writer_->leak(leak); !done) return failed(done.error());
+    }
     if (const auto done = writer_->close(); !done) failed(done.error());
 }
 

@@ -10,6 +10,7 @@
 
 #include "causality/trace_writer.h"
 #include "mpi/interposer/mpi_library.h"
+#include "mpi/interposer/objects.h"
 
 namespace cairn::mpi {
 
@@ -19,6 +20,23 @@ struct Members {
     bool inter = false;
 };
 [[nodiscard]] Members members_of(MPI_Comm comm);
+
+// Which messages a receive or a probe would take.
+struct Asked {
+    int source = 0, tag = 0;
+    [[nodiscard]] bool any_source() const { return source == MPI_ANY_SOURCE; }
+    [[nodiscard]] bool any_tag() const { return tag == MPI_ANY_TAG; }
+    [[nodiscard]] std::uint8_t flags() const {
+        return static_cast<std::uint8_t>((any_source() ? causality::Flag::any_source : 0) |
+                                         (any_tag() ? causality::Flag::any_tag : 0));
+    }
+};
+
+// What a call sends, or has room for.
+struct Sized {
+    int count = 0;
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+};
 
 // One process's. Each call of a wrapper is at least one event; further ones of the same call are joined to
 // the first.
@@ -37,20 +55,25 @@ class Tracer {
     [[nodiscard]] InCall& call() { return call_; }
 
     // Of each call: at its beginning and before it returns.
-    void begin(const Call& call, void* at);
+    void begin(const Call& call, void* at, int peer, MPI_Comm comm, int tag);
     void end();
+    // What the call that is under way waits for, where begin() can't know it. A process that is killed there
+    // leaves it in its trace. Of several threads it isn't said.
+    void stands_at_receive(MPI_Comm comm, int source, int tag);
+    void stands_in(MPI_Comm comm, causality::Shape shape, int root);
+    void stands_at(int count, const MPI_Request* requests, bool any);
     // Another run may have something else here.
     void by_chance() { call_.chance = true; }
     // It is a probe that found this message.
-    void found(MPI_Comm comm, int source, int tag);
+    void found(MPI_Comm comm, const Asked& asked, int source, int tag);
 
-    void sends(MPI_Comm comm, int dest, int tag);
-    void sends(MPI_Comm comm, int dest, int tag, MPI_Request request);
-    void received(MPI_Comm comm, int source, int tag, bool wild);
-    void posts_receive(MPI_Comm comm, MPI_Request request, bool wild);
-    void matched(MPI_Comm comm, MPI_Message message, int source, int tag);
-    void receives_matched(MPI_Message message);
-    void receives_matched(MPI_Message message, MPI_Request request);
+    void sends(MPI_Comm comm, int dest, int tag, Sized what);
+    void sends(MPI_Comm comm, int dest, int tag, Sized what, MPI_Request request);
+    void received(MPI_Comm comm, const Asked& asked, int source, int tag, Sized room);
+    void posts_receive(MPI_Comm comm, MPI_Request request, const Asked& asked, Sized room);
+    void matched(MPI_Comm comm, MPI_Message message, const Asked& asked, int source, int tag);
+    void receives_matched(MPI_Message message, Sized room);
+    void receives_matched(MPI_Message message, MPI_Request request, Sized room);
     void collective(MPI_Comm comm, causality::Shape shape, int root);
     void collective(MPI_Comm comm, causality::Shape shape, int root, MPI_Request request);
     // Of a process with several threads: others' calls may come between the two.
@@ -58,8 +81,11 @@ class Tracer {
     void returns(const void* key);
     // The MPI has completed what had this handle.
     void closed(std::uint64_t key, const MPI_Status& status);
+    // The program gives up a send's request.
+    void gave_up(MPI_Request request) { closed(bits(request), MPI_Status()); }
     // As begun by MPI_Start: what it was made for.
-    void persistent(MPI_Request request, MPI_Comm comm, int peer, int tag, bool send);
+    void persistent(MPI_Request request, MPI_Comm comm, int peer, int tag, Sized what, bool send);
+    void no_longer_persistent(MPI_Request request);
     void starts(MPI_Request request);
 
     // Of a communicator: its number, and the rank in the world of one that a message may go to.
@@ -69,12 +95,15 @@ class Tracer {
     // A communicator was made from this one, or from these two processes' groups.
     void made(MPI_Comm parent, MPI_Comm comm);
     void duplicated(MPI_Comm parent, MPI_Comm comm);
-    void gone(MPI_Comm comm) { communicators_.erase(bits(comm)); }
+    void gone(MPI_Comm comm);
+    // A call that is no event has made something that has to be freed, or freed it.
+    void made(const Call& call, causality::Leaked what, std::uint64_t key);
+    void freed(causality::Leaked what, std::uint64_t key);
 
     // How many messages went to each process and came from it, and what is open.
     [[nodiscard]] const std::vector<unsigned long long>& sent() const { return sent_; }
     [[nodiscard]] const std::vector<unsigned long long>& received() const { return received_; }
-    [[nodiscard]] std::size_t open_requests() const { return open_.size(); }
+    [[nodiscard]] std::size_t open_requests() const { return open_requests_; }
     // Events so far.
     [[nodiscard]] std::uint64_t events() const { return events_; }
     void close();
@@ -100,6 +129,7 @@ class Tracer {
         MPI_Comm comm;
         int peer, tag;
         bool send;
+        std::uint32_t bytes, type;
     };
     explicit Tracer(std::optional<causality::TraceWriter> writer) : writer_(std::move(writer)) {}
     const Known& known(MPI_Comm comm);
@@ -110,6 +140,12 @@ class Tracer {
     static causality::Process peer(const std::vector<causality::Process>& peers, int rank);
     static causality::Process peer(const Known& known, int rank) { return peer(*known.peers, rank); }
     void emit(causality::Event event);
+    void size(causality::Event& event, const Sized& what);
+    void stand(causality::Event event, std::span<const std::uint32_t> requests = {}, bool any = false);
+    void leave();
+    void sends(MPI_Comm comm, int dest, int tag, causality::Event event, const MPI_Request* request);
+    void posts_receive(MPI_Comm comm, MPI_Request request, const Asked& asked, causality::Event event);
+    std::optional<Open> take(std::uint64_t key);
     void opens_collective(MPI_Comm comm, causality::Shape shape, int root, std::uint64_t key);
     std::uint32_t open(std::uint64_t key, Open what);
     std::uint32_t place(const Call& call, void* at);
@@ -119,7 +155,14 @@ class Tracer {
     std::uint32_t rank_ = 0;
     std::unordered_map<std::uint64_t, Known> communicators_;
     std::map<std::uint64_t, std::uint32_t> times_;  // how often a communicator like this was made
-    std::unordered_multimap<std::uint64_t, Open> open_;
+    // Of requests with one handle (finished sends share one) the last is the first to be closed: who forgets
+    // one goes on with others.
+    std::unordered_map<std::uint64_t, std::vector<Open>> open_;
+    std::size_t open_requests_ = 0;
+    std::vector<std::uint32_t> waited_;
+    bool stands_ = false;
+    TypeNames types_;
+    Objects objects_;
     std::unordered_map<std::uint64_t, Persistent> persistent_;
     std::unordered_map<std::uint64_t, std::uint32_t> places_;  // by address and function
     std::uint32_t next_request_ = 0;

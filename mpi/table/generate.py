@@ -48,7 +48,7 @@ class Row:
         words = line.split()
         self.name, self.what = words[0], words[1]
         rest = words[2:]
-        self.detail = rest.pop(0) if self.what in ("coll", "icoll", "noted", "refused") else ""
+        self.detail = rest.pop(0) if self.what in ("coll", "icoll", "noted", "refused", "makes", "frees") else ""
         self.roles = [] if rest in (["-"], []) else rest
         self.given = bool(rest)
 
@@ -121,7 +121,14 @@ def body(row, name, parameters):
     if row.what in ("noted", "refused"):
         return f'return {row.what}({call}, "{row.detail}", [&] {{ return {real}({arguments}); }});'
     if row.what == "answer":
-        return answer(row, name, parameters, f"{real}({arguments})")
+        answered = answer(row, name, parameters, f"{real}({arguments})")
+        if made := row.argument(parameters, "newgroup"):
+            return f"if (!answering) return makes({call}, Leaked::group, {made}, [&] {{ return {real}({arguments}); }});\n    {answered}"
+        return answered
+    if row.what == "makes":
+        return f"return makes({call}, Leaked::{row.detail}, {parameters[-1][1]}, [&] {{ return {real}({arguments}); }});"
+    if row.what == "frees":
+        return f"return frees(Leaked::{row.detail}, {parameters[0][1]}, [&] {{ return {real}({arguments}); }});"
     comm = row.argument(parameters, "comm")
     root = row.argument(parameters, "root") or "MPI_PROC_NULL"
     if row.what in ("coll", "icoll"):
@@ -141,10 +148,10 @@ def main():
     table = read_table(table_path)
     functions = prototypes(compiler)
     missing = [r.name for r in table if "*" not in r.name and r.name not in functions and r.what != "noted"
-               and r.what != "refused" and r.what != "local"]
+               and r.what not in ("refused", "local", "makes", "frees")]
     if missing:
         raise SystemExit(f"mpi.h has no {', '.join(missing)}")
-    names, reals, wrappers = [], [], []
+    names, later_names, reals, wrappers = [], [], [], []
     for name, parameters in sorted(functions.items()):
         row = row_of(table, name)
         if row.what == "local":
@@ -153,17 +160,20 @@ def main():
             raise SystemExit(f"functions.txt: MPI_{name} has variable arguments and can't be wrapped")
         if row.roles and len(row.roles) != len(parameters):
             raise SystemExit(f"functions.txt: MPI_{name} has {len(parameters)} arguments, its line {len(row.roles)}")
-        names.append(f"FUNCTION({name})\n")
+        # A record has the numbers of these: those of no event come last, and move no other.
+        if row.what != "frees":
+            (later_names if row.what == "makes" else names).append(f"FUNCTION({name})\n")
         reals.append(f"REAL({name})\n")
         declared = ", ".join(f"{kind} {p}{suffix}" for kind, p, suffix in parameters) or "void"
         arguments = ", ".join(p[1] for p in parameters)
         always = name in ("Init", "Init_thread")
-        condition = "!answering" if row.what == "answer" else "!live"
+        tracked = row.argument(parameters, "newgroup") is not None
+        condition = "!answering" if row.what == "answer" and not tracked else "!live"
         # What doesn't wait is a new wait, under `cairn mpi pass` as well.
         first = "" if always else f"    if ({condition} || inside != 0) [[unlikely]] {{\n        idle = 0;\n        return real.{name}({arguments});\n    }}\n"
         wrappers.append(f"WRAPPER int MPI_{name}({declared}) {{\n{first}    {body(row, name, parameters)}\n}}\n"
                         f'WRAPPER int PMPI_{name}({declared}) __attribute__((alias("MPI_{name}")));\n')
-    for file, lines in (("functions.inc", names), ("real.inc", reals), ("wrappers.inc", wrappers)):
+    for file, lines in (("functions.inc", names + later_names), ("real.inc", reals), ("wrappers.inc", wrappers)):
         with open(f"{out}/{file}", "w", encoding="utf-8") as text:
             text.write("// Made by mpi/table/generate.py.\n" + "".join(lines))
 

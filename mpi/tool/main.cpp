@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "causality/lint/lint.h"
 #include "common/human.h"
 #include "common/json_text.h"
 #include "common/verb_options.h"
@@ -194,6 +195,22 @@ Result<> check(const Options& options) {
     return {};
 }
 
+Result<> lint(const Options& options) {
+    std::vector<std::string> traces;
+    for (;;) {
+        std::string next = fmt::format("{}/trace.{}", options.folder, traces.size());
+        if (::access(next.c_str(), F_OK) != 0) break;
+        traces.push_back(std::move(next));
+    }
+    if (traces.empty())
+        return fail_code(
+            ExitCode::usage,
+            "{} has no trace.0: `cairn mpi trace --out DIR PROGRAM` writes one, and of a record `cairn "
+            "mpi replay --trace DIR RECORD PROGRAM`",
+            options.folder);
+    return causality::lint_and_print(traces, options.json);
+}
+
 Result<> run_verb(std::span<char* const> words) {
     if (const auto verb = asks_help(words)) {
         std::fputs(help(*verb).c_str(), stdout);
@@ -209,6 +226,7 @@ Result<> run_verb(std::span<char* const> words) {
     if (options.verb == "debug") return debug::debug(options);
     if (options.verb == "check-places") return check_places(options);
     if (options.verb == "check") return check(options);
+    if (options.verb == "lint") return lint(options);
     return run(
         {.job = "nothing", .folder = "", .mpi = options.mpi, .variables = {}, .command = options.command});
 }

@@ -100,6 +100,7 @@ struct TraceShape {
     bool collectives = true;
     bool requests = false;  // Isend and Irecv with their completions
     bool nondeterministic = false;
+    bool sized = false;       // bytes, types, what receives ask for; calls that processes stand in; leaks
     bool unfinished = true;   // messages may stay in transit, operations be entered by some only
     std::uint32_t lines = 4;  // of source
 };
@@ -153,6 +154,14 @@ class RandomTrace {
 
     [[nodiscard]] bool pairs() const { return shape_.collectives && shape_.processes > 2; }
     void add(Process p, Event event) {
+        if (shape_.sized && event.sized() && random_.chance(80)) {
+            event.bytes = random_.below(3) * 1000;
+            event.type = trace_.type(random_.chance(50) ? "MPI_INT" : "{MPI_INT MPI_DOUBLE*2}");
+        }
+        if (shape_.sized && event.kind == Kind::receive && random_.chance(30)) {
+            if (random_.chance(50)) event.flags |= causality::Flag::any_source;
+            if (random_.chance(50)) event.flags |= causality::Flag::any_tag;
+        }
         event.time = now_ += 1 + random_.below(100);
         if (shape_.lines > 0)
             event.place = trace_.place(
@@ -218,7 +227,24 @@ class RandomTrace {
         transit_.erase(transit_.begin() + static_cast<std::ptrdiff_t>(at));
         receive(message);
     }
+    void add_ends() {
+        for (Process p = 0; p < shape_.processes; ++p) {
+            if (!random_.chance(50)) continue;
+            causality::Standing standing;
+            standing.event = {.kind = random_.chance(50) ? Kind::receive : Kind::complete, .tag = 3};
+            if (standing.event.kind == Kind::complete) standing.requests = {1, 300};
+            standing.any = random_.chance(50);
+            standing.event.place =
+                trace_.place({.file = "a.c", .line = 9, .function = "f", .call = "MPI_Recv"});
+            trace_.set_standing(p, standing);
+            trace_.add_leak({.process = p,
+                             .what = causality::Leaked::type,
+                             .place = standing.event.place,
+                             .count = 1 + p});
+        }
+    }
     void end() {
+        if (shape_.sized) add_ends();
         while (!shape_.unfinished && !transit_.empty()) {
             const Message message = transit_.front();
             transit_.pop_front();

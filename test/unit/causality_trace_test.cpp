@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <deque>
-#include <fstream>
 #include <map>
 #include <span>
 #include <sstream>
@@ -10,65 +9,17 @@
 #include "causality/computation.h"
 #include "causality/cuts.h"
 #include "causality/lines_file.h"
-#include "causality/trace_json.h"
 #include "causality/trace_reader.h"
-#include "causality/trace_writer.h"
-#include "test/causality/random.h"
+#include "test/causality/trace_text.h"
 #include "test/unit/folder.h"
 
 namespace {
 
 using namespace cairn;
 using namespace cairn::causality;
+using namespace cairn::test::traces;
 using cairn::test::Folder;
 using cairn::test::Random;
-
-MemoryTrace random_trace(std::uint64_t seed) {
-    Random random(seed);
-    return test::random_trace(random, {.processes = 2 + random.below(4),
-                                       .events = 10 + random.below(60),
-                                       .numbered = random.chance(50),
-                                       .requests = random.chance(50),
-                                       .nondeterministic = true});
-}
-
-void write(MemoryTrace& trace, TraceWriter& writer, Process only = none) {
-    for (const Communicator& each : trace.communicators()) ASSERT_TRUE(writer.communicator(each));
-    for (Process p = 0; p < trace.processes(); ++p) {
-        if (only != none && p != only) continue;
-        for (Event event : trace.events(p)) {
-            const auto place = writer.place(trace.places()[event.place]);
-            ASSERT_TRUE(place);
-            event.place = *place;
-            ASSERT_TRUE(writer.append(p, event));
-        }
-    }
-}
-
-// Everything that a source gives, with places by name.
-std::string text_of(TraceSource& source) {
-    std::string text;
-    for (const Communicator& each : source.communicators())
-        text += trace_line(
-                    {.what = TraceLine::What::communicator, .communicator = each, .event = {}, .place = {}}) +
-                "\n";
-    for (Process p = 0; p < source.processes(); ++p) {
-        Event event;
-        for (;;) {
-            const auto more = source.next(p, event);
-            if (!more) return "error: " + more.error().what;
-            if (!*more) break;
-            const Place place = source.places()[event.place];
-            text += trace_line({.what = TraceLine::What::event,
-                                .communicator = {},
-                                .process = p,
-                                .event = event,
-                                .place = place}) +
-                    "\n";
-        }
-    }
-    return text;
-}
 
 std::string damage(TraceSource& source) {
     const auto done = check_trace(source);
@@ -88,15 +39,6 @@ std::string problem(const std::string& lines) {
     return why;
 }
 
-std::string read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-void write_file(const std::string& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
-
-// The same lines, one of each process in turn.
 std::string mixed(const std::string& text) {
     std::istringstream lines(text);
     std::string others;
@@ -138,8 +80,9 @@ TEST(CausalityTrace, BothFormsGiveBackWhatWasWritten) {
             (*reader)->rewind();
             EXPECT_EQ(text_of(**reader), expected);
         }
-        std::string whole =
-            trace_line({.processes = trace.processes(), .communicator = {}, .event = {}, .place = {}});
+        TraceLine header;
+        header.processes = trace.processes();
+        std::string whole = trace_line(header);
         whole.append("\n").append(expected);
         auto lines = parse_trace_lines(whole, "t");
         ASSERT_TRUE(lines) << lines.error().what;
@@ -231,154 +174,8 @@ TEST(CausalityTrace, ExtremeNumbersSurvive) {
 }
 
 // A crash at any byte costs the last block, and nothing that was written before it.
-TEST(CausalityTrace, ACrashCostsTheLastBlockAtMost) {
-    const Folder folder;
-    Random random(9);
-    MemoryTrace trace = test::random_trace(random, {.events = 30, .requests = true});
-    const std::string path = folder / "t";
-    auto writer = TraceWriter::create(path, trace.processes(), 30);
-    ASSERT_TRUE(writer);
-    std::vector<std::size_t> ends{sizeof(TraceHeader)};
-    const auto note = [&] {
-        if (writer->bytes_written() != ends.back()) ends.push_back(writer->bytes_written());
-    };
-    for (Process p = 0; p < trace.processes(); ++p)
-        for (Event event : trace.events(p)) {
-            event.place = 0;
-            ASSERT_TRUE(writer->append(p, event));
-            note();
-        }
-    const std::string whole = read_file(path);
-    ASSERT_GT(ends.size(), 5U);
-    const std::string paths[] = {path};
-    const auto open = [&](std::size_t size, bool cut) {
-        auto reader = TraceReader::open(paths);
-        ASSERT_TRUE(reader) << size << ": " << reader.error().what;
-        ASSERT_EQ((*reader)->notes().size(), 1U);
-        EXPECT_EQ((*reader)->notes()[0].find("was lost") != std::string::npos, cut) << size;
-        EXPECT_EQ(text_of(**reader).find("error"), std::string::npos);
-    };
-    for (std::size_t size = whole.size(); size >= sizeof(TraceHeader); --size) {
-        std::filesystem::resize_file(path, size);
-        open(size, std::find(ends.begin(), ends.end(), size) == ends.end());
-        // Pages that the kernel hadn't written are zeros.
-        std::filesystem::resize_file(path, size + 100);
-        open(size, true);
-    }
-}
-
 // However often it was closed, or cut by a crash, and opened again: the same events.
-TEST(CausalityTrace, AFileIsContinued) {
-    for (std::uint64_t seed = 0; seed < 60; ++seed) {
-        const Folder folder;
-        MemoryTrace trace = random_trace(seed);
-        Random random(seed);
-        const std::string expected = text_of(trace), path = folder / "t";
-        const std::string paths[] = {path};
-        auto writer = TraceWriter::create(path, trace.processes(), 40);
-        ASSERT_TRUE(writer);
-        for (const Communicator& each : trace.communicators()) ASSERT_TRUE(writer->communicator(each));
-        std::vector<std::size_t> done(trace.processes());
-        for (bool more = true; more;) {
-            const Process p = random.below(trace.processes());
-            if (done[p] < trace.events(p).size()) {
-                Event event = trace.events(p)[done[p]++];
-                event.place = writer->place(trace.places()[event.place]).value();
-                const auto appended = writer->append(p, event);
-                ASSERT_TRUE(appended) << appended.error().what;
-            }
-            switch (random.below(6)) {
-                case 0:
-                    ASSERT_TRUE(writer->close());
-                    break;
-                case 1:
-                    ASSERT_TRUE(writer->close_unended());
-                    break;
-                case 2: {  // killed, in the middle of a block if there is one that was begun
-                    const std::uint64_t safe = writer->bytes_written();
-                    ASSERT_TRUE(writer->flush());
-                    const std::uint64_t whole = writer->bytes_written();
-                    if (whole > safe)
-                        std::filesystem::resize_file(
-                            path, safe + random.below(static_cast<std::uint32_t>(whole - safe)));
-                    break;
-                }
-                default:
-                    continue;
-            }
-            writer = TraceWriter::resume(path, 40);
-            ASSERT_TRUE(writer) << writer.error().what;
-            more = false;
-            for (Process q = 0; q < trace.processes(); ++q) {
-                // What was lost is written again.
-                ASSERT_LE(writer->events(q), done[q]);
-                done[q] = writer->events(q);
-                more = more || done[q] < trace.events(q).size();
-            }
-        }
-        ASSERT_TRUE(writer->close());
-        auto reader = TraceReader::open(paths);
-        ASSERT_TRUE(reader) << reader.error().what;
-        EXPECT_TRUE((*reader)->notes().empty());
-        EXPECT_EQ(text_of(**reader), expected) << "seed " << seed;
-        for (Process p = 0; p < trace.processes(); ++p) EXPECT_EQ((*reader)->ended(p), done[p] > 0);
-    }
-}
-
-TEST(CausalityTrace, WhatHasEndedBeforeOthersWroteStaysEnded) {
-    const Folder folder;
-    const std::string path = folder / "t";
-    auto writer = TraceWriter::create(path, 3);
-    ASSERT_TRUE(writer);
-    ASSERT_TRUE(writer->append(0, {.kind = Kind::checkpoint}));
-    ASSERT_TRUE(writer->end(0));
-    ASSERT_TRUE(writer->append(1, {.kind = Kind::checkpoint}));
-    ASSERT_TRUE(writer->close());
-    writer = TraceWriter::resume(path);
-    ASSERT_TRUE(writer);
-    EXPECT_FALSE(writer->append(0, {.kind = Kind::checkpoint}));
-    EXPECT_TRUE(writer->append(1, {.kind = Kind::checkpoint}));
-    EXPECT_EQ(writer->events(1), 2U);
-    EXPECT_EQ(writer->events(2), 0U);
-    EXPECT_FALSE(TraceWriter::resume(folder / "missing"));
-    write_file(folder / "else", "a file of somebody else's, which has to stay as it is\n");
-    EXPECT_FALSE(TraceWriter::resume(folder / "else"));
-    EXPECT_EQ(read_file(folder / "else").size(), 54U);
-}
-
-TEST(CausalityTrace, EveryChangedByteIsNoticed) {
-    const Folder folder;
-    Random random(11);
-    MemoryTrace trace = test::random_trace(random, {.events = 12, .requests = true});
-    const std::string path = folder / "t";
-    auto writer = TraceWriter::create(path, trace.processes(), 40);
-    ASSERT_TRUE(writer);
-    write(trace, *writer);
-    ASSERT_TRUE(writer->close());
-    const std::string whole = read_file(path);
-    const std::string paths[] = {path};
-    for (std::size_t at = 0; at < whole.size(); ++at) {
-        std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-        const auto put = [&](char byte) {
-            file.seekp(static_cast<std::streamoff>(at));
-            file.put(byte).flush();
-        };
-        put(static_cast<char>(whole[at] ^ 0x10));
-        auto reader = TraceReader::open(paths);
-        if (!reader) {
-            EXPECT_EQ(reader.error().code, ExitCode::damaged);
-            EXPECT_NE(reader.error().what.find(path), std::string::npos);
-            put(whole[at]);
-            continue;
-        }
-        // The very last block may be one that a crash cut: the trace then isn't closed, which is said.
-        const bool noticed =
-            text_of(**reader).find("error") != std::string::npos || !(*reader)->notes().empty();
-        EXPECT_TRUE(noticed) << at;
-        put(whole[at]);
-    }
-}
-
+// The events that aren't in a block yet, and where the process stands, are in the file when it is killed.
 TEST(CausalityTrace, WrongVersionsAndStrangersAreRefusedByName) {
     const Folder folder;
     const std::string path = folder / "t";
