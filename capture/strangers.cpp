@@ -73,6 +73,13 @@ bool is_in_another_session(pid_t pid, const std::string& region) {
            });
 }
 
+// It knows itself and others by other ids than we do, and doesn't join.
+bool is_in_other_pid_namespace(pid_t pid) {
+    const auto its = proc::read_link(fmt::format("/proc/{}/ns/pid", pid)),
+               ours = proc::read_link("/proc/self/ns/pid");
+    return its && ours && *its != *ours;
+}
+
 struct StrangerLook {
     std::map<pid_t, proc::Stat> stats;
 
@@ -168,6 +175,11 @@ struct StrangerSearch {
         }
         if (!without_place({pid}).empty() && expected == LibraryExpected::yes)
             why += fmt::format(", {}", no_place);
+        if (is_in_other_pid_namespace(pid))
+            why +=
+                ", in a pid namespace of its own, in which cairn has to be started (as in `bwrap "
+                "--unshare-pid ... "
+                "cairn launch PROGRAM`)";
         return Strangers::Stranger{pid, stat->start_time, std::move(why)};
     }
 

@@ -9,9 +9,9 @@ namespace cairn::coordinator {
 Claim judge(const Regions& regions, std::size_t number, pid_t pid, const ProcessInfo& info,
             const std::function<bool(pid_t)>& is_member) {
     const bool owners = number == 0;
-    // Who isn't root has one region only, which processes of his own alone write into, and nothing that he
-    // does to them could they not do themselves.
-    if (owners && regions.owner() != 0) return Claim::proved;
+    // Who isn't root has one region only, which processes of his own alone write into: kinship is enough. But
+    // one that has come into a pid namespace of its own unnoticed may speak of a stranger's number.
+    if (owners && regions.owner() != 0 && is_member(info.parent)) return Claim::proved;
     const auto ids = user_ids(pid);
     if (!ids) return Claim::unproved;
     if (!ids->belongs_to(regions.user(number), regions.owner())) return Claim::false_;

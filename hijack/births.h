@@ -24,7 +24,7 @@ void births_in_libc_child();
 // Calls a function that forks. It gives the child's pid to the parent, 0 to the child, -1 for an error.
 template <class Call>
 std::int32_t announced_birth(Call call) {
-    if (region() == nullptr) return call();
+    if (region() == nullptr || !speaks_by_its_own_ids()) return call();
     const Birth before = birth;  // a signal handler may fork while its thread is in fork
     const Birthplace place = claim_birth(*region(), raw::pid());
     birth = {.place = place, .announced = true, .registered = false};

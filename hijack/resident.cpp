@@ -58,7 +58,8 @@ std::uint64_t process_start_ns() {
     return ticks * 10'000'000U;
 }
 
-// Is the session's coordinator in the pid namespace that we are in? If neither says, it is taken to be.
+// Is the session's coordinator in the pid namespace that we are in? If it doesn't say, it is taken to be. If
+// nobody says so to us (there is no /proc), it is where somebody knows us or our parent by these ids.
 bool same_pid_namespace(const Region& region) {
     // Who has announced this exec, under this pid and with this parent, has been asked already. To ask again
     // would make the process's folder in /proc, and taking that away when it ends costs more than all the
@@ -73,7 +74,8 @@ bool same_pid_namespace(const Region& region) {
     char link[64];
     if (wanted == 0) return true;
     const long size = raw::call(SYS_readlink, "/proc/self/ns/pid", link, sizeof link - 1);
-    if (raw::failed(size)) return true;
+    if (raw::failed(size))
+        return find_slot(region, raw::pid()) != no_slot || find_slot(region, raw::parent_pid()) != no_slot;
     std::uint64_t inode = 0;
     for (long i = 0; i < size; ++i)
         if (link[i] >= '0' && link[i] <= '9') inode = inode * 10 + static_cast<std::uint64_t>(link[i] - '0');
@@ -96,6 +98,7 @@ ProgramId fill_slot(Region& region, std::int32_t index, KernelId pid, bool fresh
     name_slot(region, index, pid);
     const ProgramId name = name_process(region, index, pid);
     slot.state.store(SlotState::running, std::memory_order_release);
+    resident.pid.store(pid.number(), std::memory_order_relaxed);
     return name;
 }
 
@@ -256,6 +259,17 @@ bool elsewhere() {
            raw::call(SYS_geteuid) != static_cast<long>(region()->owner);
 }
 
+bool speaks_by_its_own_ids() {
+    const std::int32_t pid = raw::pid().number();
+    if (resident.pid.load(std::memory_order_relaxed) == pid) return true;
+    const bool here = same_pid_namespace(*resident.region);
+    if (here)
+        resident.pid.store(pid, std::memory_order_relaxed);
+    else
+        resident.region = nullptr;
+    return here;
+}
+
 std::int32_t own_slot() {
     return find_slot(*resident.region, raw::pid());
 }
@@ -264,6 +278,9 @@ std::int32_t own_slot_or_new() {
     const KernelId pid = raw::pid();
     const std::int32_t index = find_slot(*resident.region, pid);
     if (index != no_slot) return index;
+    // The memory may be the parent's, who stays a member: this one alone is none.
+    if (resident.pid.load(std::memory_order_relaxed) != pid.number() && !same_pid_namespace(*resident.region))
+        return no_slot;
     const std::int32_t claimed = claim_slot(*resident.region, raw::parent_pid());
     if (claimed != no_slot) fill_slot(*resident.region, claimed, pid, true);
     return claimed;

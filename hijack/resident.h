@@ -17,6 +17,7 @@ struct Resident {
     const char* library_path = "";
     std::atomic<bool> root_changed = false;  // chroot was called
     std::atomic<bool> yama = false;          // the kernel asks who may trace this process
+    std::atomic<std::int32_t> pid = 0;       // of who has been found to be in the coordinator's pid namespace
     char paths[8192] = {};                   // one after the other, so that both are on one page as a rule
 };
 extern constinit Resident resident;
@@ -38,6 +39,11 @@ bool elsewhere();
 // Waits for the coordinator then; a process that gets none there is no member any more, and its slot says so.
 // Keeps errno.
 void user_has_changed();
+
+// Whether this process may speak of births: a child of a raw clone has its parent's memory, and may be in a
+// pid namespace of its own (bubblewrap makes it so), where its ids, and those of its children, are other
+// processes' outside. It is no member then, and has no region any more.
+bool speaks_by_its_own_ids();
 
 // The slot of this process, or no_slot. Looked up by the pid, never remembered: a child of a raw clone has
 // the memory of its parent, and a restart may have given the process another slot.

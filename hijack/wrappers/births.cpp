@@ -78,7 +78,7 @@ CAIRN_EXPORT int clone(int (*function)(void*), void* stack, int flags, void* arg
     // Threads are found by the kernel's lists. A child that shares our memory must not write into it; it
     // registers when it execs.
     const bool shares = (flags & CLONE_VM) != 0;
-    if (region() == nullptr || shares) {
+    if (region() == nullptr || shares || !speaks_by_its_own_ids()) {
         const int answer = real(function, stack, flags, argument, parent_tid, tls, child_tid);
         return region() == nullptr || answer < 0 ? answer
                                                  : name_newcomer(region()->ids, KernelId(answer)).number();
@@ -93,7 +93,7 @@ CAIRN_EXPORT int __clone(int (*function)(void*), void* stack, int flags, void* a
 
 // Called by vfork.S.
 extern "C" __attribute__((visibility("hidden"))) Birthplace cairn_before_vfork() {
-    if (region() == nullptr) return {};
+    if (region() == nullptr || !speaks_by_its_own_ids()) return {};
     const Birthplace place = claim_birth(*region(), raw::pid());
     if (place.slot != no_slot)
         region()->slots[place.slot].flags.fetch_or(slot_vfork, std::memory_order_release);

@@ -65,7 +65,8 @@ CAIRN_EXPORT int posix_spawn(pid_t* pid, const char* path, const posix_spawn_fil
                              const posix_spawnattr_t* attributes, char* const arguments[],
                              char* const environment[]) noexcept {
     const auto real = next<"posix_spawn">(&::posix_spawn);
-    if (region() == nullptr) return real(pid, path, actions, attributes, arguments, environment);
+    if (region() == nullptr || !speaks_by_its_own_ids())
+        return real(pid, path, actions, attributes, arguments, environment);
     return guarded_spawn(check_program(AT_FDCWD, path), pid, environment,
                          [=](pid_t* child, char* const* changed) {
                              return real(child, path, actions, attributes, arguments, changed);
@@ -76,7 +77,8 @@ CAIRN_EXPORT int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_fi
                               const posix_spawnattr_t* attributes, char* const arguments[],
                               char* const environment[]) noexcept {
     const auto real = next<"posix_spawnp">(&::posix_spawnp);
-    if (region() == nullptr) return real(pid, file, actions, attributes, arguments, environment);
+    if (region() == nullptr || !speaks_by_its_own_ids())
+        return real(pid, file, actions, attributes, arguments, environment);
     return guarded_spawn(check_search(file), pid, environment, [=](pid_t* child, char* const* changed) {
         return real(child, file, actions, attributes, arguments, changed);
     });
