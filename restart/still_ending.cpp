@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds between_looks{50};
 constexpr std::chrono::seconds until_told{1}, patience{60};
+constexpr std::chrono::seconds silence{10};  // of the coordinator, as for other verbs (docs/cairn.1)
 
 // One that has been killed in a system call that can't be interrupted has the signal waiting, and nothing
 // else to do.
@@ -48,7 +49,7 @@ Result<std::vector<wire::Process>> members_of_session(CoordinatorClient& client)
         if (event.value("event", "") == wire::Process::name.value)
             members.push_back(wire::glean<wire::Process>(event));
     };
-    CHECK_OK(error_of(client.ask({{"verb", "list"}}, keep, patience)));
+    CHECK_OK(error_of(client.ask({{"verb", "list"}}, keep, silence)));
     return members;
 }
 
