@@ -169,6 +169,15 @@ Result<bool> LinesFile::next(Process process, Event& event) {
 }
 
 std::uint32_t LinesFile::place(const Place& place) {
+    // A loop has few.
+    for (const auto& [known, number] : recent_)
+        if (known == place) return number;
+    const std::uint32_t number = number_of(place);
+    recent_[next_recent_++ % recent_.size()] = {place, number};
+    return number;
+}
+
+std::uint32_t LinesFile::number_of(const Place& place) {
     const auto [found, is_new] = numbers_.try_emplace(
         fmt::format("{}\n{}\n{}\n{}", place.call, place.function, place.file, place.line), 0);
     if (is_new && place != Place()) {

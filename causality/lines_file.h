@@ -3,6 +3,7 @@
 // for each run of lines of one process.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -51,6 +52,7 @@ class LinesFile final : public TraceSource {
         std::optional<Standing> standing;
     };
     std::uint32_t place(const Place& place);
+    std::uint32_t number_of(const Place& place);
     std::uint32_t type(const std::string& name);
     LinesFile() = default;
     Result<> scan();
@@ -66,6 +68,8 @@ class LinesFile final : public TraceSource {
     std::vector<Reader> readers_;
     std::vector<Place> places_{1};
     std::unordered_map<std::string, std::uint32_t> numbers_;
+    std::array<std::pair<Place, std::uint32_t>, 4> recent_;
+    std::size_t next_recent_ = 0;
     std::vector<std::string> types_ = std::vector<std::string>(1);
     std::unordered_map<std::string, std::uint32_t> type_numbers_;
     std::vector<Leak> leaks_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "causality/lines_file.h"
+#include "causality/otf2/otf2.h"
 #include "causality/trace_json.h"
 #include "causality/trace_reader.h"
 #include "causality/trace_writer.h"
@@ -38,6 +39,12 @@ Result<std::string> read_all(const std::string& path, std::size_t most) {
 
 Result<std::unique_ptr<TraceSource>> open_trace(std::span<const std::string> paths) {
     if (paths.empty()) return fail_code(ExitCode::usage, "which trace?");
+    if (is_otf2(paths[0])) {
+        if (paths.size() != 1)
+            return fail_code(ExitCode::usage, "{}: an OTF2 trace is read by itself", paths[0]);
+        auto trace = TRY(read_otf2(paths[0]));
+        return trace;
+    }
     if (paths[0] != "-") {
         const auto begin = TRY(read_all(paths[0], sizeof trace_magic));
         if (begin.size() == sizeof trace_magic &&

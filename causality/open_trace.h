@@ -9,7 +9,7 @@
 
 namespace cairn::causality {
 
-// Binary files, or one file of JSON lines ("-": standard input).
+// Binary files, or one file of JSON lines ("-": standard input), or an OTF2 archive (otf2/otf2.h).
 [[nodiscard]] Result<std::unique_ptr<TraceSource>> open_trace(std::span<const std::string> paths);
 
 // Writes what `source` holds to a new file: JSON lines or the binary form. Of each process one block is in

@@ -62,6 +62,8 @@ class MemoryTrace final : public TraceSource {
     void add_place(const Place& place) { places_.push_back(place); }
     [[nodiscard]] std::uint32_t type(const std::string& name);
     void set_standing(Process process, Standing standing) { standing_[process] = std::move(standing); }
+    void set_says_all(bool says_all) { says_all_ = says_all; }
+    [[nodiscard]] bool says_all() const override { return says_all_; }
     void add_leak(const Leak& leak) { leaks_.push_back(leak); }
     // Replaces an earlier one of the same id.
     void communicator(Communicator communicator);
@@ -92,6 +94,7 @@ class MemoryTrace final : public TraceSource {
     std::vector<std::string> types_ = std::vector<std::string>(1);
     std::vector<std::optional<Standing>> standing_;
     std::vector<Leak> leaks_;
+    bool says_all_ = true;
     std::vector<Communicator> communicators_;
     std::vector<std::string> notes_;
 };

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "causality/json_fields.h"
 #include "common/json_text.h"
 
 namespace cairn::causality {
@@ -19,42 +20,46 @@ std::unexpected<Error> wrong(std::string text) {
 // Takes the members of a line one after the other; what is left over in the end has a wrong name.
 class Members {
   public:
-    explicit Members(const json& object) : object_(object) {}
+    explicit Members(std::vector<JsonField>& fields) : fields_(fields) {}
 
     template <class T>
     void number(const char* key, T& value, std::int64_t least, std::uint64_t most) {
-        const json* found = member(key);
+        const JsonField* found = member(key);
         if (found == nullptr) return;
-        if (!found->is_number_integer()) return complain(key, "is not a whole number");
-        if (found->is_number_unsigned()) {
-            const auto given = found->get<std::uint64_t>();
-            if (given > most) return complain(key, "is too large");
-            value = static_cast<T>(given);
+        if (found->what == JsonField::What::whole) {
+            if (found->whole > most) return complain(key, "is too large");
+            value = static_cast<T>(found->whole);
+        } else if (found->what == JsonField::What::negative) {
+            if (found->negative < least) return complain(key, "is too small");
+            value = static_cast<T>(found->negative);
         } else {
-            const auto given = found->get<std::int64_t>();
-            if (given < least) return complain(key, "is too small");
-            value = static_cast<T>(given);
+            complain(key, "is not a whole number");
         }
     }
     void flag(const char* key, std::uint8_t& flags, std::uint8_t bit) {
-        const json* found = member(key);
+        const JsonField* found = member(key);
         if (found == nullptr) return;
-        if (!found->is_boolean()) return complain(key, "is neither true nor false");
-        if (found->get<bool>()) flags |= bit;
+        if (found->what != JsonField::What::yes && found->what != JsonField::What::no)
+            return complain(key, "is neither true nor false");
+        if (found->what == JsonField::What::yes) flags |= bit;
     }
     void text(const char* key, std::string& value) {
-        const json* found = member(key);
-        if (found == nullptr) return;
-        if (!found->is_string()) return complain(key, "is no string");
-        value = found->get_ref<const std::string&>();
+        if (const std::string_view found = view(key); !found.empty()) value = found;
     }
-    const json* member(const char* key) {
-        const auto found = object_.find(key);
-        if (found == object_.end()) return nullptr;
-        taken_.emplace_back(key);
-        return &*found;
+    // Good as long as the line is.
+    std::string_view view(const char* key) {
+        const JsonField* found = member(key);
+        if (found == nullptr) return {};
+        if (found->what == JsonField::What::text) return found->text;
+        complain(key, "is no string");
+        return {};
     }
-    [[nodiscard]] bool has(const char* key) const { return object_.contains(key); }
+    const JsonField* member(const char* key) {
+        const JsonField* found = find_field(fields_, key);
+        if (found != nullptr) found->taken = true;
+        return found;
+    }
+    [[nodiscard]] bool has(const char* key) const { return find_field(fields_, key) != nullptr; }
     void complain(std::string_view key, std::string_view what) {
         if (problem_.empty()) problem_ = fmt::format("\"{}\" {}", key, what);
     }
@@ -62,15 +67,14 @@ class Members {
     [[nodiscard]] std::string problem() const {
         if (!problem_.empty()) return problem_;
         // By its name only: what it holds may be nested as deep as somebody likes.
-        for (const auto& [key, value] : object_.items())
-            if (std::find(taken_.begin(), taken_.end(), key) == taken_.end())
-                return fmt::format("it has a member that doesn't belong there: \"{}\"", key);
+        for (const JsonField& each : fields_)
+            if (!each.taken)
+                return fmt::format("it has a member that doesn't belong there: \"{}\"", each.key);
         return {};
     }
 
   private:
-    const json& object_;
-    std::vector<std::string_view> taken_;  // literals, and few
+    std::vector<JsonField>& fields_;
     std::string problem_;
 };
 
@@ -78,11 +82,11 @@ constexpr std::uint64_t most32 = 0xffffffffU;
 constexpr std::uint64_t most_id = most32 - 1;
 
 // "file:line", or "function@file:line".
-bool parse_place(const std::string& text, Place& place) {
+bool parse_place(std::string_view text, Place& place) {
     const std::size_t colon = text.rfind(':');
     if (colon == std::string::npos || colon + 1 == text.size() || text.size() - colon > 10) return false;
     std::uint32_t line = 0;
-    for (const char letter : std::string_view(text).substr(colon + 1)) {
+    for (const char letter : text.substr(colon + 1)) {
         if (letter < '0' || letter > '9') return false;
         line = line * 10 + static_cast<std::uint32_t>(letter - '0');
     }
@@ -100,10 +104,8 @@ const char* peer_name(Kind kind) {
 
 void parse_event(Members& members, TraceLine& line, const char* whose = "p") {
     Event& event = line.event;
-    std::string kind, shape, at;
     members.number(whose, line.process, 0, most_processes - 1);
-    members.text("e", kind);
-    members.text("shape", shape);
+    const std::string_view kind = members.view("e"), shape = members.view("shape");
     bool known = false;
     for (unsigned i = 0; i < kinds; ++i)
         if (kind == name(static_cast<Kind>(i))) {
@@ -135,7 +137,7 @@ void parse_event(Members& members, TraceLine& line, const char* whose = "p") {
     members.flag("asks", event.flags, Flag::asks);
     members.number("bytes", event.bytes, 0, unknown_bytes);
     members.text("type", line.type);
-    members.text("at", at);
+    const std::string_view at = members.view("at");
     members.text("call", line.place.call);
     if (!at.empty() && !parse_place(at, line.place))
         members.complain("at", "is not FILE:LINE or FUNCTION@FILE:LINE");
@@ -146,10 +148,10 @@ void parse_standing(Members& members, TraceLine& line) {
     std::uint8_t any = 0;
     members.flag("any", any, 1);
     line.standing.any = any != 0;
-    const json* list = members.member("requests");
+    const JsonField* list = members.member("requests");
     if (list == nullptr) return;
-    if (!list->is_array()) return members.complain("requests", "is no list");
-    for (const json& each : *list) {
+    if (list->what != JsonField::What::list) return members.complain("requests", "is no list");
+    for (const json& each : *list->list) {
         if (!each.is_number_unsigned() || each.get<std::uint64_t>() > most32)
             return members.complain("requests", "are not numbers of requests");
         line.standing.requests.push_back(each.get<std::uint32_t>());
@@ -157,9 +159,8 @@ void parse_standing(Members& members, TraceLine& line) {
 }
 
 void parse_leak(Members& members, TraceLine& line) {
-    std::string what, at;
     members.number("leak", line.process, 0, most_processes - 1);
-    members.text("what", what);
+    const std::string_view what = members.view("what");
     bool known = false;
     for (unsigned i = 0; i < leaked_kinds; ++i)
         if (what == name(static_cast<Leaked>(i))) {
@@ -169,7 +170,7 @@ void parse_leak(Members& members, TraceLine& line) {
     if (!known) members.complain("what", "is nothing that is freed");
     members.number("count", line.leak.count, 1, UINT64_MAX);
     members.text("call", line.place.call);
-    members.text("at", at);
+    const std::string_view at = members.view("at");
     if (!at.empty() && !parse_place(at, line.place))
         members.complain("at", "is not FILE:LINE or FUNCTION@FILE:LINE");
     line.leak.process = line.process;
@@ -178,9 +179,10 @@ void parse_leak(Members& members, TraceLine& line) {
 void parse_communicator(Members& members, TraceLine& line) {
     members.number("communicator", line.communicator.id, 1, most_id);
     if (line.communicator.id == 0) members.complain("communicator", "is 0, which is everybody");
-    const json* list = members.member("members");
-    if (list == nullptr || !list->is_array()) return members.complain("members", "is no list");
-    for (const json& each : *list) {
+    const JsonField* list = members.member("members");
+    if (list == nullptr || list->what != JsonField::What::list)
+        return members.complain("members", "is no list");
+    for (const json& each : *list->list) {
         if (!each.is_number_unsigned() || each.get<std::uint64_t>() >= most_processes)
             return members.complain("members", "are not processes");
         line.communicator.members.push_back(each.get<Process>());
@@ -194,9 +196,9 @@ void parse_communicator(Members& members, TraceLine& line) {
 }  // namespace
 
 Result<TraceLine> parse_trace_line(std::string_view text) {
-    const json object = json::parse(text, nullptr, false);
-    if (!object.is_object()) return wrong("this is no JSON object");
-    Members members(object);
+    JsonFields fields;
+    if (!fields.read(text)) return wrong("this is no JSON object");
+    Members members(fields.all());
     TraceLine line;
     if (members.has("cairn-trace")) {
         line.what = TraceLine::What::header;

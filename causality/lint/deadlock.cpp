@@ -140,7 +140,7 @@ Need AtTheEnd::collective(std::uint32_t communicator, std::uint64_t which, Proce
 
 Need AtTheEnd::request(std::uint32_t number, Process p) const {
     const State& state = of_[p];
-    const Need met{.whom = {}, .any = false, .met = true};
+    Need met{.whom = {}, .any = false, .met = true};
     const auto opened = state.open.find(number);
     if (opened == state.open.end()) return met;
     if (opened->second.kind == Kind::send) {

@@ -33,8 +33,9 @@ constexpr Verb verbs[] = {
     {"lint", "lint TRACE...",
      "deadlocks, races of messages, collectives that don't fit, what is never received, completed or freed",
      ""},
-    {"convert", "convert [--to lines|binary] TRACE... OUT", "between the binary form and JSON lines", "c"},
-    {"view", "view [--failed P,...] [--by-time] [--most N] TRACE... OUT.html",
+    {"convert", "convert [--to lines|binary|otf2|perfetto|shiviz] TRACE... OUT",
+     "between the binary form, JSON lines and OTF2; for Perfetto and ShiViz", "c"},
+    {"view", "view [--failed P,...] [--by-time] [--most N] [--around P:N] [--events N] TRACE... OUT.html",
      "the space-time diagram, as one HTML file", "fmv"},
 };
 
@@ -67,12 +68,17 @@ po::options_description known_options(const Verb& verb, Options& into) {
                     "P,...: processes that fail");
                 break;
             case 'v':
+                add("around", po::value(&into.around), "P:N: draw what is around event N of process P")(
+                    "events", po::value(&into.events)->default_value(200000),
+                    "how many events to draw; 0: all, about 30 bytes each");
                 add("by-time", po::bool_switch(&into.by_time),
                     "across: the processes' clocks, not the order of causes");
                 break;
             case 'c':
                 add("to", po::value(&into.form),
-                    "lines or binary; by default what OUT isn't: .jsonl and - are lines");
+                    "the form of OUT; by default .jsonl and - are lines, all else is binary. otf2: OUT is a "
+                    "folder, with "
+                    "traces.otf2 in it; perfetto: Chrome's JSON; shiviz: its log");
                 break;
             case 's':
                 add("protocol", po::value<std::string>()->default_value("all"),

@@ -1,10 +1,13 @@
 // zigzag, recovery-line, convert, view.
 #include <nlohmann/json.hpp>
 
+#include "causality/export.h"
 #include "causality/open_trace.h"
+#include "causality/otf2/otf2.h"
 #include "causality/pattern.h"
 #include "causality/tool/verbs.h"
 #include "causality/view/view.h"
+#include "causality/window.h"
 #include "common/human.h"
 
 namespace cairn::causality::tool {
@@ -168,19 +171,38 @@ Result<> convert(const Options& options) {
     std::string form = options.form;
     if (form.empty())
         form = out == "-" || out.ends_with(".jsonl") || out.ends_with(".json") ? "lines" : "binary";
-    if (form != "lines" && form != "binary")
-        return fail_code(ExitCode::usage, "--to is lines or binary, not '{}'", form);
-    return form == "lines" ? write_lines(*source, out) : write_binary(*source, out);
+    if (form == "lines") return write_lines(*source, out);
+    if (form == "binary") return write_binary(*source, out);
+    if (form == "otf2") return write_otf2(*source, out);
+    if (form != "perfetto" && form != "shiviz")
+        return fail_code(ExitCode::usage, "--to is lines, binary, otf2, perfetto or shiviz, not '{}'", form);
+    const auto computation = TRY(Computation::load(*source));
+    return form == "perfetto" ? write_perfetto(computation, out) : write_shiviz(computation, out);
 }
 
 Result<> view(const Options& options) {
-    const auto c = TRY(load(options));
+    auto c = TRY(load(options));
     for (const Process p : options.failed)
         if (p >= c.processes()) return fail_code(ExitCode::usage, "--failed: the trace has no process {}", p);
+    std::vector<Position> base;
+    Index around = none;
+    if (!options.around.empty()) {
+        const auto event = TRY(parse_event(c, options.around));
+        around = event;
+    }
+    const Index all = c.size();
+    if (options.events != 0 && all > options.events) {
+        auto window = TRY(window_of(c, options.events, around));
+        c = std::move(window.computation);
+        base = std::move(window.base);
+        fmt::print("drawn are {} of {} events, {}; --around P:N and --events N draw others, or more\n",
+                   c.size(), all, around == none ? "the first" : "those around " + options.around);
+    }
     const std::string& path = options.files.back();
     const std::string html = view_html(c, {.title = options.files[0],
                                            .failed = options.failed,
                                            .places = options.most,
+                                           .base = base,
                                            .by_time = options.by_time});
     std::FILE* file = std::fopen(path.c_str(), "wbe");
     if (file == nullptr) return fail_errno("creating {}", path);

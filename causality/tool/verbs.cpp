@@ -202,9 +202,20 @@ Result<> places(const Options& options) {
             text += fmt::format("{} after the first event: wait {}, {}\n", seconds(each.time - begun),
                                 seconds(each.wait), cut_text(each.cut));
         }
-        if (best.empty() && lines.empty()) text += "no place but before and behind everything\n";
+        // Where no times are known the best can't be told, and lines need the source.
+        json others = json::array();
+        if (best.empty() && lines.empty() && options.most > 0)
+            all.for_each([&](const Cut& cut) {
+                if (cut == all.first() || cut == all.last()) return true;
+                others.push_back(cut);
+                text += fmt::format("a place: {}\n", cut_text(cut));
+                return others.size() < options.most;
+            });
+        if (best.empty() && lines.empty() && others.empty())
+            text += "no place but before and behind everything\n";
         out = {{"lines", std::move(lines)},
                {"best", std::move(best)},
+               {"others", std::move(others)},
                {"first", timed(all.first())},
                {"last", timed(all.last())}};
     }

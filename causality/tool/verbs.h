@@ -21,9 +21,11 @@ struct Options {
     std::string after, before, is, from, to, extends;
     std::vector<Process> failed;
     std::uint64_t most = 10;
-    double interval = 0;  // seconds
+    double interval = 0;            // seconds
+    std::string around;             // view: P:N
+    std::uint64_t events = 200000;  // view: at most so many; 0: all
     bool by_time = false;
-    std::string form;  // convert: lines or binary
+    std::string form;  // convert: lines, binary, otf2, perfetto, shiviz
     // simulate
     std::vector<std::string> protocols, traffic;
     std::vector<double> checkpoint_every;

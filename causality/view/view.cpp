@@ -134,6 +134,7 @@ std::string view_html(const Computation& c, const ViewOptions& options) {
     json data = drawn_events(c, options);
     data["title"] = options.title;
     data["processes"] = c.processes();
+    data["base"] = options.base.empty() ? std::vector<Position>(c.processes(), 0) : options.base;
     draw_pattern(c, options, data);
     json drawn = json::array();
     if (options.places > 0)

@@ -12,6 +12,7 @@ struct ViewOptions {
     std::string title;
     std::vector<Process> failed;  // draws their recovery line
     std::size_t places = 10;      // how many places are drawn
+    std::vector<Position> base;   // of each process: the number of its first event; empty: 0
     bool by_time = false;         // across: the processes' clocks; otherwise the order of causes
 };
 

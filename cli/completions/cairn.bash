@@ -124,7 +124,7 @@ _cairn() {
             options+=' --failures --seed --svg --figure'
             ;;
         convert) options+=' --to' ;;
-        view) options+=' --failed --by-time --most' ;;
+        view) options+=' --failed --by-time --most --around --events' ;;
         esac
         ;;
     launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --files --with --plugin --coordinator --key --help' ;;

@@ -38,15 +38,14 @@ def kinds_of(job, folder):
     return {each["kind"] for each in json.loads(out.stdout)["findings"]} if out.returncode in (0, 3) else set()
 
 
-def trace_and_kill(job, name, folder):
-    """A trace can be looked at while the program hangs; then all are killed, with no chance to write anything."""
-    command = [*job.mpiexec(RANKS), job.cairn, "mpi", "trace", "--out", folder, job.program("faulty"), name]
+def run_and_kill(job, command, hangs):
+    """All are killed, with no chance to write anything, when hangs() says that they hang."""
     pids = [f"{job.folder}/pid.{rank}" for rank in range(RANKS)]
     with open(f"{job.folder}/output", "w", encoding="utf-8") as output:
         running = subprocess.Popen(command, cwd=job.folder, env=job.env, stdout=output, stderr=output)
         deadline = time.monotonic() + 30
-        while running.poll() is None and not (all(map(os.path.exists, pids)) and KINDS[name] & kinds_of(job, folder)):
-            expect(time.monotonic() < deadline, f"{name}: nothing is found while it hangs")
+        while running.poll() is None and not (all(map(os.path.exists, pids)) and hangs()):
+            expect(time.monotonic() < deadline, f"it doesn't hang: {command}")
             time.sleep(0.1)
         for path in pids:
             with open(path, encoding="utf-8") as file:
@@ -58,10 +57,22 @@ def trace_and_kill(job, name, folder):
 
 
 def trace(job, name, folder):
+    command = [*job.mpiexec(RANKS), job.cairn, "mpi", "trace", "--out", folder, job.program("faulty"), name]
     if name in HANG | MAY_HANG:
-        trace_and_kill(job, name, folder)
+        # A trace can be looked at while the program hangs.
+        run_and_kill(job, command, lambda: KINDS[name] & kinds_of(job, folder))
     else:
-        job.run([*job.mpiexec(RANKS), job.cairn, "mpi", "trace", "--out", folder, job.program("faulty"), name])
+        job.run(command)
+
+
+def check_record(job):
+    """A record of a job that hung and was killed: the trace of its replay says the same."""
+    program = [job.program("faulty"), "circle"]
+    until = time.monotonic() + 2
+    run_and_kill(job, [*job.mpiexec(RANKS), job.cairn, "mpi", "record", "--out", "record", *program], lambda: time.monotonic() > until)
+    job.replay(RANKS, "record", program, options=["--trace", "t-record"], code=None)
+    out, _ = job.run([job.cairn, "mpi", "lint", "t-record"], code=3)
+    expect(out.startswith("deadlock: a circle of 4: rank 0, MPI_Recv at faulty.c:"), out)
 
 
 def check_fault(job, name, folder, line):
@@ -89,6 +100,8 @@ def test(job, given):
     for name in KINDS:
         trace(job, name, f"t-{name}")
         first[name] = check_fault(job, name, f"t-{name}", lines.get(name))
+    if job.mpi == "mpich" or given.soak:
+        check_record(job)
     expect(first["circle"]["text"].startswith("a circle of 4") and len(first["circle"]["where"]) == 4, first["circle"]["text"])
     expect("waits for rank" in first["circle_ssend"]["text"], first["circle_ssend"]["text"])
     expect(first["race"]["count"] == 3 and len(first["race"]["where"]) == 3, f"3 + 2 + 1 pairs are possible: {first['race']}")
