@@ -20,7 +20,7 @@ struct Group {
     bool whole = false;  // every member of the communicator has its part in the trace
 };
 
-// 50 bytes for each event.
+// 58 bytes for each event.
 class Computation {
   public:
     // Reads all of the trace. At most 2^32 - 2 events.
