@@ -103,7 +103,7 @@ _cairn() {
         case ${COMP_WORDS[2]} in
         record) options+=' --out --force --contents --clock --mpi' ;;
         replay) options+=' --wait --trace --rank --gdb --mpi' ;;
-        debug) options+=' --back-within --checkpoints --every --json --mpi' ;;
+        debug) options+=' --back-within --checkpoints --every --memory --json --mpi' ;;
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;
         continue) options+=' --rank --at --end --no-wait' ;;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include "common/json_text.h"
@@ -64,6 +65,13 @@ class Output {
     bool json_;
     std::map<std::pair<int, bool>, std::string> open_;
 };
+
+std::uint64_t free_memory() {
+    std::ifstream file("/proc/meminfo");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("MemAvailable:")) return std::strtoull(line.c_str() + 13, nullptr, 10) * 1024;
+    return 0;
+}
 
 void on_interrupt(int) {
     interrupted = 1;
@@ -149,8 +157,11 @@ Result<> debug(const tool::Options& options) {
     struct sigaction action {};
     action.sa_handler = on_interrupt;  // without SA_RESTART: what waits comes back
     ::sigaction(SIGINT, &action, nullptr);
-    const Bounds bounds{
-        .back_within = options.back_within, .checkpoints = options.checkpoints, .every = options.every};
+    const std::uint64_t memory = options.memory > 0 ? std::uint64_t{options.memory} << 20 : free_memory() / 2;
+    const Bounds bounds{.back_within = options.back_within,
+                        .checkpoints = options.checkpoints,
+                        .every = options.every,
+                        .memory = memory / static_cast<std::uint64_t>(identity.size)};
     World world(computation, launch, bounds,
                 [&](int rank, bool error, const std::string& text) { output.show(rank, error, text); });
     if (!options.json)

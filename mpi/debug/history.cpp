@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 
 namespace cairn::mpi::debug {
 
@@ -20,6 +21,15 @@ namespace {
 
 double clock_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::uint64_t private_bytes(pid_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/smaps_rollup", pid));
+    std::uint64_t bytes = 0;
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with("Private_"))
+            bytes += std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10) * 1024;
+    return bytes;
 }
 
 // In the child: becomes the program.
@@ -188,14 +198,35 @@ void History::keep(Checkpoint checkpoint) {
         std::upper_bound(checkpoints_.begin(), checkpoints_.end(), checkpoint.spot,
                          [](const Spot& spot, const Checkpoint& each) { return spot < each.spot; });
     if (after != checkpoints_.begin() && std::prev(after)->spot == checkpoint.spot) return;
-    checkpoints_.insert(after, std::move(checkpoint));
+    const auto added = checkpoints_.insert(after, std::move(checkpoint));
+    // What has changed since the one before is what that one has for itself now.
+    if (bounds_.memory > 0) {
+        std::prev(added)->memory = private_bytes(std::prev(added)->process.pid());
+        added->memory = private_bytes(added->process.pid());
+    }
     thin_out();
+}
+
+bool History::too_many() const {
+    if (checkpoints_.size() > bounds_.checkpoints + std::size_t{1}) return true;
+    if (bounds_.memory == 0 || checkpoints_.size() <= 2) return false;
+    std::uint64_t memory = 0;
+    for (const Checkpoint& each : checkpoints_) memory += each.memory;
+    return memory > bounds_.memory;
+}
+
+// What it shared with the one before only, that one has for itself now.
+void History::remove(std::size_t checkpoint) {
+    checkpoints_.erase(checkpoints_.begin() + static_cast<std::ptrdiff_t>(checkpoint));
+    if (bounds_.memory == 0) return;
+    Checkpoint& before = checkpoints_[checkpoint - 1];
+    before.memory = private_bytes(before.process.pid());
 }
 
 // Dense near where the rank stands, sparser the farther away: the one goes that leaves the smallest gap, held
 // against how far away it is.
 void History::thin_out() {
-    while (checkpoints_.size() > bounds_.checkpoints + std::size_t{1}) {
+    while (too_many()) {
         std::size_t worst = 0;
         double least = 0;
         for (std::size_t i = 1; i < checkpoints_.size(); ++i) {
@@ -207,11 +238,18 @@ void History::thin_out() {
                 least = score;
             }
         }
-        checkpoints_.erase(checkpoints_.begin() + static_cast<std::ptrdiff_t>(worst));
+        remove(worst);
     }
 }
 
-Result<> History::run(Spot to) {
+// It stands still in the end, or is no more.
+Result<> History::run(Spot to, double between) {
+    auto done = run_with_checkpoints(to, between);
+    if (!done && live_.report.why != Why::departed) live_ = Checkpoint();
+    return done;
+}
+
+Result<> History::run_with_checkpoints(Spot to, double between) {
     const auto nanoseconds = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
     const double began = clock_now(), at = live_.at;
     const auto order = [&] {
@@ -219,7 +257,7 @@ Result<> History::run(Spot to) {
         return Command{.ask = Ask::run,
                        .within = to.within ? 1U : 0U,
                        .position = to.position,
-                       .interval_ns = bounds_.checkpoints > 0 ? nanoseconds(interval()) : 0,
+                       .interval_ns = bounds_.checkpoints > 0 ? nanoseconds(between) : 0,
                        .elapsed_ns = nanoseconds(std::max(live_.at - last.at, 0.0)),
                        .every = bounds_.every,
                        .last = last.report.event};
@@ -257,9 +295,13 @@ Result<> History::go(Spot to) {
     if (checkpoints_.empty()) CHECK_OK(start());
     if (live_.process.there() && live_.spot == to) return {};
     const Checkpoint& nearest = last_before(to);
+    double between = interval();
     if (!live_.process.there() || to < live_.spot || live_.spot < nearest.spot) {
         auto copy = TRY(fork(nearest));
         std::swap(copy, live_);
+        // Who goes back a little will go back a little more: the next time not as far.
+        if (copy.process.there() && to < copy.spot)
+            between = std::clamp((copy.at - live_.at) / 4, longest_fork_ * 10, between);
         // Where it was may be gone to again.
         if (copy.process.there() && copy.report.other_threads == 0) {
             const Checkpoint& last = last_before(copy.spot);
@@ -268,7 +310,7 @@ Result<> History::go(Spot to) {
         }
     }
     if (live_.spot == to) return {};
-    return run(to);
+    return run(to, between);
 }
 
 }  // namespace cairn::mpi::debug

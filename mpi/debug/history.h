@@ -26,6 +26,7 @@ struct Bounds {
     double back_within = 1;     // seconds of running that a way back may take
     unsigned checkpoints = 32;  // of each rank, beside the initial state
     std::uint64_t every = 0;    // calls; 0: by time only
+    std::uint64_t memory = 0;   // bytes that the checkpoints of a rank may have for themselves; 0: any
 };
 
 // What a program prints is shown once, however often it runs through that place.
@@ -65,6 +66,7 @@ class History {
         Report report;
         double at = 0;                           // seconds of running from the program's start
         std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors before
+        std::uint64_t memory = 0;                // bytes that it shares with nobody, when last looked at
     };
     // In their order; the first is the initial state.
     [[nodiscard]] const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
@@ -75,12 +77,15 @@ class History {
 
   private:
     [[nodiscard]] Result<> start();
-    [[nodiscard]] Result<> run(Spot to);
+    [[nodiscard]] Result<> run(Spot to, double between);
+    [[nodiscard]] Result<> run_with_checkpoints(Spot to, double between);
     [[nodiscard]] Result<RankProcess::Message> hear(Checkpoint& from);
     [[nodiscard]] Result<Checkpoint> fork(const Checkpoint& from);
     void drain(Checkpoint& from);
     void keep(Checkpoint checkpoint);
     void thin_out();
+    void remove(std::size_t checkpoint);
+    [[nodiscard]] bool too_many() const;
     [[nodiscard]] double interval() const;
     [[nodiscard]] const Checkpoint& last_before(const Spot& spot) const;
 

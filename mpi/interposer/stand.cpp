@@ -104,8 +104,8 @@ pid_t fork_sibling() {
 
 void follow_debugger() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    // Other programs than the debugger may look at it, where only parents may do so by default.
-    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    // Its gdb may look at it, where only parents may do so by default.
+    ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(debugger_pid), 0, 0, 0);
     if (::getppid() != debugger_pid) ::_exit(0);
 }
 

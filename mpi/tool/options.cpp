@@ -34,9 +34,10 @@ constexpr Verb verbs[] = {
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
      "RaeN"},
     {"debug",
-     "debug [--back-within S] [--checkpoints N] [--every N] [--json] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "debug [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--json] [--mpi M] DIR PROGRAM "
+     "[ARGUMENT...]",
      "a console that goes forward and back in a recorded run, along its messages; needs record --contents",
-     true, true, "BCEJm"},
+     true, true, "BCEMJm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -64,6 +65,11 @@ void add_debug_option(char letter, po::options_description& known, Options& into
         case 'E':
             add("every,e", po::value(&into.every)->default_value(0),
                 "N: a checkpoint whenever N events are behind the last one, beside those by time");
+            break;
+        case 'M':
+            add("memory,M", po::value(&into.memory),
+                "MB: what the checkpoints of all ranks may have for themselves; half of what is free, if it "
+                "isn't said");
             break;
         case 'J':
             add("json,j", po::bool_switch(&into.json), "answer each command with one line of JSON");

@@ -22,13 +22,13 @@ struct Options {
     bool contents = false;  // record what is received, too
     bool clock = false;     // and what MPI_Wtime says
     bool gdb = false;
-    bool before = false;     // check-places: before the call, not behind it
-    unsigned patience = 10;  // seconds
-    bool no_wait = false;    // continue: don't wait until all stand again
-    bool force = false;      // record: in place of the record that is there
-    bool end = false;        // continue: to the end of the program
-    double back_within = 1;  // debug: seconds
-    unsigned checkpoints = 32, every = 0;
+    bool before = false;                               // check-places: before the call, not behind it
+    unsigned patience = 10;                            // seconds
+    bool no_wait = false;                              // continue: don't wait until all stand again
+    bool force = false;                                // record: in place of the record that is there
+    bool end = false;                                  // continue: to the end of the program
+    double back_within = 1;                            // debug: seconds
+    unsigned checkpoints = 32, every = 0, memory = 0;  // MB; 0: half of what is free
 };
 
 [[nodiscard]] Result<Options> read_options(std::span<char* const> words);
