@@ -121,8 +121,10 @@ std::string Commands::text_at(Process rank) const {
     const std::string place = causality::describe(moves.computation().place(last));
     const std::string event = causality::describe(moves.computation().event(last));
     text += fmt::format(": {}{}", place, event.empty() || event == "internal" ? "" : ", " + event);
-    if (moves.behind(rank, call).position != state.position) text += ", in the call";
-    if (moves.within(world_.cut(), rank)) text += ", then in the next one, which others have left";
+    if (moves.behind(rank, call).position != state.position)
+        text += ", in the call";
+    else if (moves.within(world_.cut(), rank))
+        text += ", then in the next one, which others have left";
     return text;
 }
 

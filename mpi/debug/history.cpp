@@ -78,7 +78,10 @@ Result<> History::start() {
     auto message = TRY(hear(first));
     first.report = message.report;
     if (!message.text.empty()) show_(rank_, true, message.text);
-    checkpoints_.push_back(std::move(first));
+    // In the first process the MPI's own threads run on, and change now and then what a copy would have. One
+    // copy, in which there are none, is the beginning of all others.
+    auto copy = TRY(fork(first));
+    checkpoints_.push_back(std::move(copy));
     return {};
 }
 

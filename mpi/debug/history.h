@@ -14,8 +14,8 @@
 
 namespace cairn::mpi::debug {
 
-// A state of a rank: behind so many events of its trace; `within`: in the call that comes then, a collective
-// which others have left.
+// A state of a rank: behind so many events of its trace; `within`: in the call of the next one
+// (Moves::within).
 struct Spot {
     std::uint64_t position = 0;
     bool within = false;

@@ -28,6 +28,7 @@ Cut Moves::all(State focus) const {
 bool Moves::within(const Cut& cut, Process rank) const {
     if (cut[rank] >= c_.size(rank)) return false;
     const Index next = c_.first(rank) + cut[rank];
+    if (c_.event(next).has(Flag::joined)) return true;
     if (c_.event(next).kind != Kind::collective) return false;
     const auto& group = c_.group(next);
     return group.shape == Shape::all &&

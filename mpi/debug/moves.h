@@ -36,7 +36,8 @@ class Moves {
     // The first state of all that is consistent with this one. A probe that has found a message comes behind
     // its send.
     [[nodiscard]] Cut all(State focus) const;
-    // Others have left the collective that this process's next event is, so that it has entered it.
+    // It stands in the call of its next event: that is the call of its last one, or a collective that others
+    // have left, so that it has entered it.
     [[nodiscard]] bool within(const Cut& cut, Process rank) const;
 
     // Calls are counted from 1; their events are in one piece.

@@ -53,6 +53,12 @@ Result<> read(pid_t pid, std::uint64_t at, std::vector<char>& into) {
     return {};
 }
 
+std::uint64_t word(const std::vector<char>& bytes, std::size_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, &bytes[at], sizeof value);
+    return value;
+}
+
 }  // namespace
 
 Result<Compared> compare(pid_t one, pid_t other, std::uint64_t frame) {
@@ -78,7 +84,9 @@ Result<Compared> compare(pid_t one, pid_t other, std::uint64_t frame) {
             if (std::memcmp(mine.data(), its.data(), mine.size()) == 0) continue;
             for (std::size_t i = 0; i + 8 <= mine.size(); i += 8)
                 if (std::memcmp(&mine[i], &its[i], 8) != 0 && compared.differences.size() < most)
-                    compared.differences.push_back(fmt::format("{} {:#x}", part.name, at + i));
+                    compared.differences.push_back(fmt::format("{} {:#x}: {:016x}, straight {:016x}",
+                                                               part.name, at + i, word(mine, i),
+                                                               word(its, i)));
         }
     return compared;
 }

@@ -14,7 +14,7 @@ namespace cairn::mpi::debug {
 
 struct Compared {
     std::uint64_t bytes = 0;
-    std::vector<std::string> differences;  // "[heap] 0x55555555a2c0"; no more than 16
+    std::vector<std::string> differences;  // "[heap] 0x55555555a2c0: 1, straight 2"; no more than 16
 };
 
 // Two copies of one process: the program's own data, the heap and other memory of its own, the stack from

@@ -18,7 +18,9 @@ enum class Ask : std::uint32_t {
 
 struct Command {
     Ask ask = Ask::run;
-    std::uint32_t within = 0;  // in the call behind `position`, a collective that others have left
+    // Not behind the call of the last event, but in the call of the next one, before it happens: that is the
+    // same call, or a collective that others have left.
+    std::uint32_t within = 0;
     std::uint64_t position = 0;
     std::uint64_t interval_ns = 0;  // take a checkpoint whenever this much time has passed; 0: never
     std::uint64_t elapsed_ns = 0;   // of it already

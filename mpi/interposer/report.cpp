@@ -109,6 +109,7 @@ void record_ends() {
 
 void let_others_run() {
     Session& s = *session;
+    if (s.alone) return;
     // The MPI moves other messages only while it is called.
     if (s.job == Job::replay && (++s.polls & 15) == 0) {
         int flag = 0;

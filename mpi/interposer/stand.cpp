@@ -231,7 +231,7 @@ void stand_behind() {
 void stand_within_call() {
     far_below([] {
         stands_within = true;
-        while (session->tracer->events() >= order.position) stand(Why::there);
+        while (order.within != 0 && session->tracer->events() >= order.position) stand(Why::there);
     });
 }
 
