@@ -3,9 +3,12 @@
 #include <otf2/otf2.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <ranges>
+#include <string_view>
 #include <unordered_map>
 
 #include "causality/otf2/attributes.h"
@@ -398,10 +401,24 @@ void Otf2Events::register_others(OTF2_EvtReaderCallbacks* to) {
         });
 }
 
+// Behind the beginning of a chunk and the order of bytes an anchor file says what it is.
+bool begins_as_otf2(const std::string& path) {
+    constexpr std::string_view name = "OTF2";
+    constexpr std::size_t name_at = 2;
+    std::ifstream file(path, std::ios::binary);
+    std::array<char, name_at + name.size()> begin{};
+    return file.read(begin.data(), begin.size()) &&
+           std::string_view(begin.data() + name_at, name.size()) == name;
+}
+
 class Otf2Reader {
   public:
     explicit Otf2Reader(std::string path) : path_(std::move(path)) {}
     Result<std::unique_ptr<MemoryTrace>> read() {
+        // The library keeps what it has taken for a file that is none.
+        if (!begins_as_otf2(path_))
+            return fail_code(ExitCode::damaged, "{}: no OTF2 trace can be read: it doesn't begin as one",
+                             path_);
         reader_.reset(OTF2_Reader_Open(path_.c_str()));
         if (!reader_) return failed();
         took(OTF2_Reader_SetSerialCollectiveCallbacks(reader_.get()));
