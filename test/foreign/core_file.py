@@ -154,6 +154,7 @@ def test(t):
     with open(script, "w", encoding="utf-8") as file:
         file.write(PY_SOURCE)
     python = os.path.realpath(shutil.which("python3", path="/usr/bin"))
+    t.rounds = 1
     compare(t, python, [python, script], ["thread apply all bt"])
 
     group = t.launch(["/bin/sh", "-c", "sleep 100 & sleep 100 & echo READY; wait"])
