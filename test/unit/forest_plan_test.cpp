@@ -56,14 +56,14 @@ struct Histories : testing::TestWithParam<Manner> {};
 
 // Nothing is made here that a sanitizer would find in the last history and not in the first ones.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::uint32_t histories = 500;
+constexpr std::uint32_t planned_histories = 500;
 #else
-constexpr std::uint32_t histories = 2'500;
+constexpr std::uint32_t planned_histories = 2'500;
 #endif
 
 TEST_P(Histories, comeBackAsTheyWere) {
     std::size_t processes = 0, zombies = 0, orphans = 0, failures = 0;
-    for (std::uint32_t seed = 0; seed < histories; ++seed) {
+    for (std::uint32_t seed = 0; seed < planned_histories; ++seed) {
         Manner manner = GetParam();
         manner.steps = 20 + static_cast<int>(seed % 130);
         const std::vector<Node> nodes = History(seed, manner).nodes();
