@@ -56,7 +56,7 @@ struct Histories : testing::TestWithParam<Manner> {};
 
 // Nothing is made here that a sanitizer would find in the last history and not in the first ones.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::uint32_t planned_histories = 500;
+constexpr std::uint32_t planned_histories = 1'000;
 #else
 constexpr std::uint32_t planned_histories = 2'500;
 #endif
