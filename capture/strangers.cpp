@@ -177,9 +177,8 @@ struct StrangerSearch {
             why += fmt::format(", {}", no_place);
         if (is_in_other_pid_namespace(pid))
             why +=
-                ", in a pid namespace of its own, in which cairn has to be started (as in `bwrap "
-                "--unshare-pid ... "
-                "cairn launch PROGRAM`)";
+                ", in a pid namespace of its own, in which cairn has to be started "
+                "(as in `bwrap --unshare-pid ... cairn launch PROGRAM`)";
         return Strangers::Stranger{pid, stat->start_time, std::move(why)};
     }
 

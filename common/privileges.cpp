@@ -42,7 +42,8 @@ bool Privileges::same_as(const schema::Process& process) const {
 }
 
 std::uint64_t Privileges::bounding_of(const schema::Process& process) const {
-    constexpr unsigned setpcap = 8;  // CAP_SETPCAP
+    if (process.namespaces) return process.cap_bounding;  // entering them gives the right to lower it
+    constexpr unsigned setpcap = 8;                       // CAP_SETPCAP
     const bool may_take = (effective >> setpcap & 1) != 0;
     return process.cap_bounding | (may_take ? 0 : bounding);
 }

@@ -48,6 +48,7 @@ class Builder {
         // mount later can't be changed by its path.
         const bool any_receives = std::ranges::any_of(wanted_, &schema::Mount::receives);
         CHECK_OK(mount(nullptr, "/", nullptr, MS_REC | (any_receives ? MS_SLAVE : MS_PRIVATE), nullptr, "/"));
+        terminal_ = own_terminal();
         const auto text = TRY(proc::read_file("/proc/self/mountinfo"));
         for (const auto& line : schema::parse_mounts(text)) outside_.push_back(line.point);
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
@@ -76,6 +77,20 @@ class Builder {
     }
 
     [[nodiscard]] std::string inside(const std::string& point) const { return schema::joined(new_, point); }
+
+    // The terminal that the tool was started at, which the programs' is replaced by; without one nothing.
+    static std::string own_terminal() {
+        for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+            if (::isatty(fd) == 1)
+                return proc::read_link(fmt::format("/proc/self/fd/{}", fd)).value_or("/dev/null");
+        return "/dev/null";
+    }
+
+    // A terminal is bound as /dev/console by sandboxes. The one of that number has gone with its window, or
+    // is somebody else's by now.
+    [[nodiscard]] const std::string& outside_now(const std::string& outside) const {
+        return outside.starts_with("/dev/pts/") && outside != "/dev/pts/ptmx" ? terminal_ : outside;
+    }
 
     Result<> prepare_root() {
         CHECK_OK(mount("cairn", stage, "tmpfs", 0, "mode=0755", stage));
@@ -118,7 +133,7 @@ class Builder {
             there_.push_back({mount.point, "", true});
             return fill(mount, at);
         }
-        const std::string from = schema::joined(old_, mount.outside);
+        const std::string from = schema::joined(old_, outside_now(mount.outside));
         CHECK_OK(Builder::mount(from.c_str(), at, nullptr, MS_BIND | MS_REC, nullptr, mount.point));
         there_.push_back({mount.point, mount.outside, true});
         for (const auto& point : outside_)
@@ -216,7 +231,7 @@ class Builder {
     const std::vector<schema::Mount>& wanted_;
     std::vector<std::string> outside_;
     std::vector<There> there_;
-    std::string new_, old_;
+    std::string new_, old_, terminal_;
 };
 
 }  // namespace

@@ -116,7 +116,7 @@ void add_credentials(ParameterBlock& block, const schema::Process& process) {
     wanted.set_groups = own.groups == process.groups ? 0 : 1;
     wanted.groups = groups_at.value();
     wanted.group_count = process.groups.size();
-    wanted.cap_bounding = in_own ? process.cap_bounding : own.bounding_of(process);
+    wanted.cap_bounding = own.bounding_of(process);
 }
 
 void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc) {

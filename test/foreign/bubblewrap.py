@@ -1,6 +1,7 @@
 """A script in a sandbox of bubblewrap's: a root folder in memory in which some of the machine's folders are mounted, read-only or under another name, a user namespace and others of its own."""
 # ci: exact user
 import os
+from cairn_test import check
 
 NEEDS = ["/usr/bin/bwrap"]
 
@@ -12,7 +13,7 @@ while [ $i -lt 60 ]; do
     sleep 0.03
 done
 touch /usr/of-mine 2>/dev/null && echo may write
-test "$(wc -l < /tmp/lines)" = 60 && test "$(cat input)" = "from outside" && echo the end
+test "$(wc -l < /tmp/lines)" = 60 && test "$(cat input)" = "from outside" && test "$(stat -c %t /dev/console)" = 88 && echo the end
 exit 7
 """
 
@@ -23,12 +24,17 @@ def test(t):
     for name, text in (("script.sh", SCRIPT), ("input", "from outside\n")):
         with open(os.path.join(project, name), "w") as file:
             file.write(text)
+    spare = os.openpty()
     program = t.launch(["bwrap", "--unshare-user", "--unshare-uts", "--unshare-ipc", "--unshare-net", "--unshare-cgroup-try", "--hostname", "boxed",
                         "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
                         "--dev", "/dev", "--tmpfs", "/tmp", "--ro-bind", t.build, t.build, "--bind", t.folder, t.folder, "--bind", project, "/home/box",
                         "--chdir", "/home/box", "/bin/bash", "script.sh"])
     for number in range(t.rounds):
         program.expect(rf"line {5 + 15 * number} of boxed in /home/box: (\S+ )*bin (\S+ )*dev (\S+ )*home (\S+ )*lib lib64 (\S+ )*tmp (\S+ )*usr ")
+        if number == 0:  # a terminal of another number comes, and /dev/console is bound to the program's
+            for end in spare:
+                os.close(end)
         program, _ = t.cycle(program, number, at_once=True)
+        check("bounding set" not in t.text_of(program), f"the sandbox gives what a note says is lost: {t.text_of(program)}")
     program.expect(r"line 60 of boxed in /home/box:[^\n]*\r?\nthe end", 60)
     program.expect_exit(7)
