@@ -87,6 +87,19 @@ Result<Checkpoint> load_single(const std::string& path) {
     return checkpoint;
 }
 
+// By the file that has them. A child of a fork may name what its parent has there: that is checked with the
+// parent's.
+std::map<std::string, std::vector<schema::PageRun>> pages_of_earlier(const schema::Process& process) {
+    std::map<std::string, std::vector<schema::PageRun>> all;
+    for (const auto& area : process.areas)
+        for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>())) {
+            if (!part.file || part.from != process.pid) continue;
+            auto& runs = all[*part.file];
+            runs.insert(runs.end(), part.pages.begin(), part.pages.end());
+        }
+    return all;
+}
+
 }  // namespace
 
 std::uint64_t LoadedProcess::mapped() const {
@@ -167,6 +180,13 @@ std::uint64_t verify(Checkpoint& checkpoint) {
         for (const auto& area : each.process.areas)
             runs.insert(runs.end(), area.pages.begin(), area.pages.end());
         check(each.reader, runs);
+        for (const auto& [file, its] : pages_of_earlier(each.process)) {
+            auto reader = ImageReader::open(fs::path(each.path).parent_path() / file);
+            if (reader)
+                check(*reader, its);
+            else
+                checkpoint.problems.push_back(std::move(reader).error());
+        }
     }
     for (const LoadedObjects& each : checkpoint.objects) {
         std::vector<schema::ObjectRun> runs;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/schema/image_name.h"
 #include "resources/file/schema_identity.h"
 
 namespace cairn::inspect {
@@ -46,14 +47,14 @@ std::uint64_t size_of(int fd) {
 
 }  // namespace
 
-Result<const ImageReader*> ProcessMemory::borrowed_from(ProgramId pid) {
+Result<const ImageReader*> ProcessMemory::borrowed_from(const schema::Borrowed& part) {
     for (const auto& each : checkpoint_.processes)
-        if (each.process.pid == pid && each.part == process_.part) return &each.reader;
-    auto& known = others_[pid];
-    if (!known) {
-        const auto folder = std::filesystem::path(process_.path).parent_path();
-        known = std::make_unique<ImageReader>(TRY(ImageReader::open(folder / fmt::format("p{}.image", pid))));
-    }
+        if (!part.file && each.process.pid == part.from && each.part == process_.part) return &each.reader;
+    const auto name = schema::image_name(part);
+    auto& known = others_[name];
+    if (!known)
+        known = std::make_unique<ImageReader>(
+            TRY(ImageReader::open(std::filesystem::path(process_.path).parent_path() / name)));
     return known.get();
 }
 
@@ -63,7 +64,7 @@ Result<Pieces> ProcessMemory::stored_pages(const schema::Area& area) {
     add_runs(pieces, process_.reader.fd(), area.pages);
     if (area.borrowed)
         for (const auto& each : *area.borrowed) {
-            const ImageReader* const other = TRY(borrowed_from(each.from));
+            const ImageReader* const other = TRY(borrowed_from(each));
             CHECK_OK(verify_pages(*other, each.pages));
             add_runs(pieces, other->fd(), each.pages);
         }

@@ -39,7 +39,7 @@ class ProcessMemory {
     [[nodiscard]] const std::vector<std::string>& unknown_files() const { return unknown_files_; }
 
   private:
-    [[nodiscard]] Result<const ImageReader*> borrowed_from(ProgramId pid);
+    [[nodiscard]] Result<const ImageReader*> borrowed_from(const schema::Borrowed& part);
     [[nodiscard]] Result<std::vector<MemoryPiece>> stored_pages(const schema::Area& area);
     [[nodiscard]] Result<std::vector<MemoryPiece>> shared_pages(const schema::Area& area) const;
     // -1: unknown.
@@ -47,9 +47,9 @@ class ProcessMemory {
 
     const Checkpoint& checkpoint_;
     const LoadedProcess& process_;
-    std::map<ProgramId, std::unique_ptr<ImageReader>> others_;
-    std::map<std::int64_t, Fd> files_;                          // by object; without a descriptor: unknown
-    std::map<ProgramAddress, std::vector<MemoryPiece>> known_;  // by start of the area
+    std::map<std::string, std::unique_ptr<ImageReader>> others_;  // by the file's name
+    std::map<std::int64_t, Fd> files_;                            // by object; without a descriptor: unknown
+    std::map<ProgramAddress, std::vector<MemoryPiece>> known_;    // by start of the area
     std::vector<std::string> unknown_files_;
 };
 

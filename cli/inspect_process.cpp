@@ -42,7 +42,8 @@ std::string area_words(const schema::Area& area) {
     for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>())) {
         std::uint64_t bytes = 0;
         for (const auto& run : part.pages) bytes += run.length;
-        add(true, fmt::format("{} of {}'s", human_size(bytes), part.from));
+        add(true, part.file ? fmt::format("{} as in {}", human_size(bytes), *part.file)
+                            : fmt::format("{} of {}'s", human_size(bytes), part.from));
     }
     add(!area.guards.empty(), fmt::format("{} guards", area.guards.size()));
     return words;

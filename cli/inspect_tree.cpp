@@ -8,6 +8,7 @@
 
 #include "cli/inspect_show.h"
 #include "cli/inspect_text.h"
+#include "common/human.h"
 
 namespace cairn::inspect {
 namespace {
@@ -47,6 +48,13 @@ std::string heading(const schema::Manifest& manifest, const std::string& folder)
                                     printable(manifest.host), printable(manifest.kernel))});
     table.row({"cost", fmt::format("{}, pause {}, {} in all", human_size(manifest.bytes),
                                    human_time(manifest.pause_ns), human_time(manifest.total_ns))});
+    std::uint64_t earlier = 0;
+    for (const auto& image : manifest.earlier) earlier += image.bytes;
+    if (earlier != 0)
+        table.row(
+            {"earlier", fmt::format("{} in {}, which have pages of this generation too", human_size(earlier),
+                                    human_count(manifest.earlier.size(), "image of an earlier generation",
+                                                "images of earlier generations"))});
     for (const schema::ManifestPart& part : manifest.parts)
         table.row({fmt::format("part {}", part.number),
                    fmt::format("{} process{} on {}, {}", part.pids.size(), part.pids.size() == 1 ? "" : "es",

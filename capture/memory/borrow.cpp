@@ -53,10 +53,10 @@ std::optional<Stored> stored_at(const Lender& lender, ProgramAddress address) {
         const auto run = find_run(runs, address);
         return run != runs.end() && run->at <= address ? std::optional(*run) : std::nullopt;
     };
-    if (const auto own = within(lender.area->pages)) return Stored{lender.id, *own};
+    if (const auto own = within(lender.area->pages)) return Stored{lender.id, {}, *own};
     if (!lender.area->borrowed) return {};
     for (const auto& part : *lender.area->borrowed)
-        if (const auto other = within(part.pages)) return Stored{part.from, *other};
+        if (const auto other = within(part.pages)) return Stored{part.from, part.file, *other};
     return {};
 }
 
@@ -70,7 +70,7 @@ std::vector<Piece> compare_pages(const Lender& lender, ProgramRange range, std::
         if (!pieces.empty()) {
             auto& last = pieces.back();
             const bool same_run = stored && last.stored && stored->from == last.stored->from &&
-                                  stored->run.at == last.stored->run.at;
+                                  stored->file == last.stored->file && stored->run.at == last.stored->run.at;
             if (same_run || (!stored && !last.stored)) {
                 last.range.end = at + image_page;
                 continue;
@@ -84,14 +84,16 @@ std::vector<Piece> compare_pages(const Lender& lender, ProgramRange range, std::
     return pieces;
 }
 
-void add_borrowed(schema::Area& area, ProgramId from, const schema::PageRun& run) {
+void add_borrowed(schema::Area& area, const Stored& stored) {
     if (!area.borrowed) area.borrowed.emplace();
-    auto part = std::ranges::find(*area.borrowed, from, &schema::Borrowed::from);
+    auto part = std::ranges::find_if(*area.borrowed, [&](const schema::Borrowed& each) {
+        return each.from == stored.from && each.file == stored.file;
+    });
     if (part == area.borrowed->end()) {
-        area.borrowed->push_back({from, {}});
+        area.borrowed->push_back({stored.from, stored.file, {}});
         part = std::prev(area.borrowed->end());
     }
-    part->pages.push_back(run);
+    part->pages.push_back(stored.run);
 }
 
 std::optional<std::vector<Stored>> same_pages(const Lender& lender, pid_t borrower, ProgramRange range) {
@@ -104,15 +106,16 @@ std::optional<std::vector<Stored>> same_pages(const Lender& lender, pid_t borrow
             return {};
     std::vector<Stored> all;
     bool inside = true;
-    const auto add = [&](ProgramId from, const std::vector<schema::PageRun>& runs) {
+    const auto add = [&](ProgramId from, const std::optional<std::string>& file,
+                         const std::vector<schema::PageRun>& runs) {
         for (auto run = find_run(runs, range.start); run != runs.end() && run->at < range.end; ++run) {
             inside = inside && range.start <= run->at && run->at + run->length <= range.end;
-            all.push_back({from, *run});
+            all.push_back({from, file, *run});
         }
     };
-    add(lender.id, lender.area->pages);
+    add(lender.id, {}, lender.area->pages);
     if (lender.area->borrowed)
-        for (const auto& part : *lender.area->borrowed) add(part.from, part.pages);
+        for (const auto& part : *lender.area->borrowed) add(part.from, part.file, part.pages);
     if (!inside) return {};
     return all;
 }

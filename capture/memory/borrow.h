@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "capture/memory/areas.h"
@@ -33,7 +34,8 @@ struct Lender {
 // Where the lender's page at an address is stored: in its own image, or in one that it has borrowed from.
 struct Stored {
     ProgramId from;
-    schema::PageRun run;  // that contains it
+    std::optional<std::string> file;  // schema::Borrowed::file
+    schema::PageRun run;              // that contains it
 };
 [[nodiscard]] std::optional<Stored> stored_at(const Lender& lender, ProgramAddress address);
 
@@ -49,8 +51,8 @@ struct Piece {
                                                std::span<const std::uint8_t> mine,
                                                std::span<const std::uint8_t> theirs);
 
-// Adds a run to what the area has borrowed of `from`.
-void add_borrowed(schema::Area& area, ProgramId from, const schema::PageRun& run);
+// Adds stored.run to what the area has borrowed of that image.
+void add_borrowed(schema::Area& area, const Stored& stored);
 
 // All of the lender's runs in the range, if the page maps of both processes say that every page in it is the
 // very same one. Nothing if they aren't, or if nobody may know (CAP_SYS_ADMIN), or a run goes beyond the

@@ -63,7 +63,7 @@ class Store {
         if (job.lender)
             if (const auto all = same_pages(*job.lender, job.source, job.range)) {
                 const std::scoped_lock lock(mutex_);
-                for (const auto& each : *all) add_borrowed(*job.area, each.from, each.run);
+                for (const auto& each : *all) add_borrowed(*job.area, each);
                 return {};
             }
         const auto bytes = std::span(buffer).first(job.range.length());
@@ -81,32 +81,87 @@ class Store {
             const auto& run = piece.stored->run;
             const auto hash = piece.whole ? run.hash : hash64(part);
             const std::scoped_lock lock(mutex_);
-            add_borrowed(*job.area, piece.stored->from,
-                         {piece.range.start, part.size(), run.offset + (piece.range.start - run.at), hash});
+            add_borrowed(*job.area,
+                         {piece.stored->from,
+                          piece.stored->file,
+                          {piece.range.start, part.size(), run.offset + (piece.range.start - run.at), hash}});
         }
         return {};
     }
 
+    // What no other process has: but for zeros, and for what an earlier generation has.
     Result<> store_own(const StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes) {
+        const auto pages = look_at(job, start, bytes);
+        for (std::size_t first = 0; first < pages.size();) {
+            const auto& page = pages[first];
+            std::size_t end = first + 1;
+            while (end < pages.size() && pages[end].follows(page, end - first)) ++end;
+            const auto part = bytes.subspan(first * image_page, (end - first) * image_page);
+            const auto at = start + first * image_page;
+            if (page.where == Where::here) {
+                CHECK_OK(write_run(job, at, part, std::span(pages).subspan(first, end - first)));
+            } else if (page.where == Where::earlier) {
+                job.earlier->use(page.earlier.image);
+                const auto hash = hash64(part);
+                const std::scoped_lock lock(mutex_);
+                add_borrowed(*job.area, {job.process,
+                                         job.earlier->name(page.earlier.image),
+                                         {at, part.size(), page.earlier.offset, hash}});
+            }
+            first = end;
+        }
+        return {};
+    }
+
+    enum class Where { nowhere, here, earlier };
+    // Where a page is to be found, and its page_hash().
+    struct Seen {
+        Where where = Where::here;
+        EarlierImages::Page earlier{};
+        std::uint64_t hash = 0;
+
+        // Whether this one lies where the page `distance` pages before it lies, as far behind it.
+        [[nodiscard]] bool follows(const Seen& first, std::size_t distance) const {
+            return where == first.where && (where != Where::earlier ||
+                                            (earlier.image == first.earlier.image &&
+                                             earlier.offset == first.earlier.offset + distance * image_page));
+        }
+    };
+
+    static std::vector<Seen> look_at(const StoreJob& job, ProgramAddress start,
+                                     std::span<const std::uint8_t> bytes) {
         const bool keep_zeros = job.area->kind == schema::AreaKind::file_private;
-        for (std::size_t begin = 0; begin < bytes.size();) {
-            if (!keep_zeros && all_zero(&bytes[begin])) {
-                begin += image_page;
+        std::vector<Seen> pages(bytes.size() / image_page);
+        for (std::size_t i = 0; i < pages.size(); ++i) {
+            const auto page = bytes.subspan(i * image_page, image_page);
+            if (!keep_zeros && all_zero(page.data())) {
+                pages[i].where = Where::nowhere;
                 continue;
             }
-            std::size_t end = begin + image_page;
-            while (end < bytes.size() && (keep_zeros || !all_zero(&bytes[end]))) end += image_page;
-            const auto part = bytes.subspan(begin, end - begin);
-            schema::PageRun run;
-            run.at = start + begin;
-            run.length = part.size();
-            run.offset = job.writer->reserve(part.size());
-            run.hash = hash64(part);
-            CHECK_OK(job.writer->write_at(run.offset, part));
-            const std::scoped_lock lock(mutex_);
-            job.area->pages.push_back(run);
-            begin = end;
+            if (job.hashes == nullptr) continue;
+            pages[i].hash = page_hash(page);
+            if (job.earlier == nullptr) continue;
+            if (const auto found = job.earlier->find(start + i * image_page, pages[i].hash))
+                pages[i] = {Where::earlier, *found, pages[i].hash};
         }
+        return pages;
+    }
+
+    Result<> write_run(const StoreJob& job, ProgramAddress at, std::span<const std::uint8_t> part,
+                       std::span<const Seen> pages) {
+        schema::PageRun run;
+        run.at = at;
+        run.length = part.size();
+        run.offset = job.writer->reserve(part.size());
+        run.hash = hash64(part);
+        CHECK_OK(job.writer->write_at(run.offset, part));
+        if (job.hashes != nullptr) {
+            std::vector<std::uint64_t> hashes;
+            for (const auto& page : pages) hashes.push_back(page.hash);
+            job.hashes->put(run.offset, hashes);
+        }
+        const std::scoped_lock lock(mutex_);
+        job.area->pages.push_back(run);
         return {};
     }
 

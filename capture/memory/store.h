@@ -11,6 +11,7 @@
 
 #include "capture/memory/areas.h"
 #include "capture/memory/borrow.h"
+#include "capture/memory/earlier.h"
 #include "capture/report.h"
 #include "common/image/writer.h"
 
@@ -21,8 +22,11 @@ struct StoreJob {
     ImageWriter* writer = nullptr;
     schema::Area* area = nullptr;  // its pages are filled in
     ProgramRange range;
-    std::string label;               // for progress
-    std::optional<Lender> lender{};  // pages that are the same there are not stored again
+    std::string label;                 // for progress
+    std::optional<Lender> lender{};    // pages that are the same there are not stored again
+    EarlierImages* earlier = nullptr;  // nor those that are what they were; null: no earlier generation
+    PageHashes* hashes = nullptr;      // of the pages that are stored are put here
+    ProgramId process{};               // whose pages, as images call it
 };
 
 // Stores all jobs with two threads. Pages of zeros in anonymous memory are left out. Reports progress. The

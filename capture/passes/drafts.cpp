@@ -73,8 +73,13 @@ Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<St
     if (!ranges) return std::unexpected(std::move(ranges.error()).in(proc::label(member.process->pid)));
     if (area.huge_pages) area.huge_pages->present = joined(*ranges);
     for (const auto& range : *ranges)
-        jobs.push_back({source, draft.writer.get(), &area, range,
-                        fmt::format("{} ({})", member.image.pid, member.image.name)});
+        jobs.push_back({.source = source,
+                        .writer = draft.writer.get(),
+                        .area = &area,
+                        .range = range,
+                        .label = fmt::format("{} ({})", member.image.pid, member.image.name),
+                        .hashes = draft.hashes.get(),
+                        .process = member.image.pid});
     return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
+#include "common/schema/image_name.h"
 
 namespace cairn::capture {
 namespace {
@@ -67,7 +68,7 @@ Result<Draft> begin_draft(const Ahead& ahead, Member& member, const StillMap& ma
     Draft draft;
     draft.member = &member;
     draft.map = &map;
-    draft.file = fmt::format("p{}.image", member.image.pid);
+    draft.file = schema::image_name(member.image.pid);
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), draft.file, ImageKind::process));
     draft.writer = std::make_unique<ImageWriter>(std::move(writer));
     draft.writer->park();

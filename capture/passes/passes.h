@@ -15,12 +15,14 @@
 #include "capture/collect/collect.h"
 #include "capture/loan.h"
 #include "capture/memory/areas.h"
+#include "capture/memory/earlier.h"
 #include "capture/memory/policies.h"
 #include "capture/outsiders.h"
 #include "capture/participants.h"
 #include "capture/snapshot.h"
 #include "capture/stop/stop.h"
 #include "common/cpu_level.h"
+#include "common/image/page_hashes.h"
 #include "resources/capture/objects.h"
 #include "resources/saved/capture_store.h"
 #include "resources/saved/schema.h"
@@ -110,6 +112,8 @@ struct Draft {
         uncopied;  // memory that the copy-on-write child hasn't at all (MADV_DONTFORK), with its flags
     std::map<ProgramAddress, MemoryPolicy> policies;  // of that; empty if there is none
     std::unique_ptr<Snapshot> snapshot;               // none: all was stored while the process stood still
+    std::unique_ptr<EarlierImages> earlier;           // none: everything is stored
+    std::unique_ptr<PageHashes> hashes = std::make_unique<PageHashes>();
 };
 
 using Drafts = std::list<Draft>;

@@ -4,12 +4,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
 
+#include "capture/generations.h"
 #include "common/files_policy.h"
 #include "common/proc.h"
 #include "resources/saved/capture.h"
@@ -38,37 +38,6 @@ bool is_written(const schema::Object& object) {
            (object.flags & O_PATH) == 0 && !is_elsewhere(object.path);
 }
 
-// The images' folder is D/CID/N.partial, or, of one of several hosts, D/CID/N.partial/HOST.
-struct ImagesFolder {
-    std::string all;       // D
-    std::string previous;  // of the newest generation that is whole; "": none
-};
-
-ImagesFolder find_images(const std::string& directory, const std::string& host) {
-    namespace fs = std::filesystem;
-    fs::path generation = directory;
-    fs::path inner;
-    if (!host.empty() && generation.filename().string().starts_with("host-")) {
-        inner = generation.filename();
-        generation = generation.parent_path();
-    }
-    const fs::path computation = generation.parent_path();
-    ImagesFolder found{computation.parent_path().string(), {}};
-    std::uint32_t newest = 0;
-    std::error_code problem;
-    for (const auto& entry : fs::directory_iterator(computation, problem)) {
-        const auto name = entry.path().filename().string();
-        std::uint32_t number = 0;
-        const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), number);
-        if (wrong != std::errc() || end != name.data() + name.size() || number <= newest) continue;
-        const auto folder = inner.empty() ? entry.path() : entry.path() / inner;
-        if (!fs::exists(folder / "files.image", problem)) continue;
-        newest = number;
-        found.previous = folder.string();
-    }
-    return found;
-}
-
 // FOLDER:FOLDER...
 std::vector<std::string> folders_named(const std::string& with) {
     std::vector<std::string> folders;
@@ -83,7 +52,7 @@ SavedFilesWanted wanted_of(const Request& request) {
             .files = {},
             .mapped = {},
             .folders = folders_named(request.with),
-            .images = find_images(request.directory, request.host).all};
+            .images = find_images(request.directory, request.host, saved_list).all};
 }
 
 // What /proc shows while the programs run, to be copied ahead. Nothing depends on it but time: what counts is
@@ -156,7 +125,7 @@ Result<bool> cross(const Setting& setting, Ahead& ahead, SavedFilesWanted& wante
 Result<> copy_files_ahead(const Setting& setting, Ahead& ahead) {
     const auto& request = setting.request;
     if (request.files != files_save) return {};
-    const auto images = find_images(request.directory, request.host);
+    const auto images = find_images(request.directory, request.host, saved_list);
     ahead.saved.emplace(TRY(SavedStore::make(ahead.directory.get(), images.previous)));
     // Those of several hosts are stopped together, and none for its own sake.
     if (request.joint) return {};

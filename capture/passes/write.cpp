@@ -3,18 +3,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "capture/cpu_use.h"
+#include "capture/generations.h"
 #include "capture/parts.h"
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
 #include "capture/restartable.h"
 #include "common/condense.h"
 #include "common/human.h"
+#include "common/image/manifest.h"
 #include "common/schema/json.h"
 #include "resources/saved/capture.h"
 #include "resources/schema/demands.h"
@@ -83,6 +87,8 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
         if (early || !stored_in_image(area)) continue;
         const auto before = jobs.size();
         CHECK_OK(add_jobs(draft, draft.snapshot->pid(), area, jobs));
+        if (draft.earlier && can_be_borrowed(area))
+            for (auto i = before; i < jobs.size(); ++i) jobs[i].earlier = draft.earlier.get();
         const auto* lent = parent == nullptr ? nullptr : same_area(parent->member->image.areas, area);
         if (lent == nullptr) continue;
         for (auto i = before; i < jobs.size(); ++i)
@@ -91,10 +97,27 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
     return jobs;
 }
 
+// For who wants each generation to stand alone: CAIRN_FULL=1 in the coordinator's environment.
+bool asks_for_everything() {
+    const char* value = std::getenv("CAIRN_FULL");
+    return value != nullptr && std::string_view(value) == "1";
+}
+
+void find_earlier(const Request& request, const Ahead& ahead, Draft& draft) {
+    if (asks_for_everything()) return;
+    const auto previous = find_images(request.directory, request.host, manifest_file).previous;
+    draft.earlier = std::make_unique<EarlierImages>(ahead.directory.get(), previous, draft.member->image.pid);
+    if (draft.earlier->empty()) draft.earlier.reset();
+}
+
 // Parents come before their children, which name pages that their parents have stored.
-Result<> store_memory(Drafts& drafts, Reporter& reporter) {
-    for (auto& draft : drafts)
-        if (draft.snapshot != nullptr) CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
+Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
+    Reporter& reporter = setting.reporter;
+    for (auto& draft : drafts) {
+        if (draft.snapshot == nullptr) continue;
+        CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
+        find_earlier(setting.request, ahead, draft);
+    }
     const Family family(drafts);
     std::map<std::size_t, std::vector<StoreJob>> rounds;
     Amount amount;
@@ -140,8 +163,11 @@ Result<std::vector<schema::Process>> finish_processes(const Ahead& ahead, Member
                                                       schema::Manifest& manifest) {
     std::vector<schema::Process> processes;
     for (auto& draft : drafts) {
+        if (!draft.hashes->empty())
+            draft.writer->add_section(SectionType::page_hashes, draft.hashes->to_section());
         CHECK_OK(finish_image(*draft.writer, draft.member->image, draft.file, manifest));
         draft.writer.reset();
+        if (draft.earlier) std::ranges::move(draft.earlier->finish(), std::back_inserter(manifest.earlier));
         processes.push_back(std::move(draft.member->image));
     }
     for (auto& zombie : members.zombies) {
@@ -187,7 +213,7 @@ Result<schema::Manifest> pass::write(const Setting& setting, Ahead& ahead, const
                                      Members& members, FoundObjects& objects, Drafts& drafts,
                                      const Clocks& clocks) {
     setting.reporter.phase("write");
-    if (auto stored = store_memory(drafts, setting.reporter); !stored)
+    if (auto stored = store_memory(setting, ahead, drafts); !stored)
         return std::unexpected(name_killed_copy(drafts, std::move(stored.error())));
     CHECK_OK(objects.table.finish());
     setting.reporter.phase("sync");

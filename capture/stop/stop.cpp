@@ -141,6 +141,7 @@ Result<StoppedGroup> stop_group(const std::vector<pid_t>& members, const Session
         }
     }
     CHECK_OK(check_shared_memory(group));
+    CHECK_OK(refuse_untold_ends(group));
     return std::move(group).hand_on();
 }
 }  // namespace cairn::capture

@@ -99,6 +99,9 @@ enum class Traced { let_go, later, by_others };
 // An error that passes: a process that isn't ready stands in a stop, or waits for one that does, which its
 // tracer, who stands still, has to end.
 [[nodiscard]] Result<> refuse_waiting_for_tracer(Stopping& group);
+// An error that passes: the end of a process is told twice, to its tracer, and when that has waited for it to
+// its parent. No restart can have it told again, so a tracer that hasn't waited yet is to go on until it has.
+[[nodiscard]] Result<> refuse_untold_ends(const Stopping& group);
 // Of a thread whose tracer has let go of it, the registers that its tracer saw. False: it isn't one.
 bool as_its_tracer_sees(const Stopping& group, StoppedThread& thread);
 

@@ -125,4 +125,18 @@ bool as_its_tracer_sees(const Stopping& group, StoppedThread& thread) {
     return true;
 }
 
+Result<> refuse_untold_ends(const Stopping& group) {
+    for (const auto& [pid, tracked] : group.processes) {
+        const pid_t thread = tracked.stage == Stage::ended ? tracer_of(pid, pid) : 0;
+        const pid_t tracing = thread == 0 ? 0 : process_of(thread);
+        if (tracing == 0 || tracing == tracked.stat.ppid) continue;
+        auto error =
+            fail_code(ExitCode::refused, "{} has ended, and {}, which traces it, hasn't waited for it yet",
+                      proc::label(pid), proc::label(tracing));
+        error.error().passing = true;
+        return error;
+    }
+    return {};
+}
+
 }  // namespace cairn::capture

@@ -1,5 +1,6 @@
 // Decoded contents of an image, checked for what the rest of cairn relies on.
 #include "common/image/reader.h"
+#include "common/schema/image_name.h"
 #include "common/schema/json.h"
 
 namespace cairn {
@@ -29,6 +30,11 @@ namespace {
 // Whether the other image has them is seen when they are read.
 Result<> check_borrowed(const ImageReader& reader, const schema::Area& area) {
     for (const auto& part : *area.borrowed) {
+        if (part.file && !schema::is_plain_name(*part.file))
+            return fail_code(
+                ExitCode::damaged,
+                "image {}: pages of process {} are said to be in '{}', which is no file in its folder",
+                reader.path(), part.from, *part.file);
         ProgramAddress at = area.start;
         for (const auto& run : part.pages) {
             if (run.at < at || run.at > area.end || run.length > area.end - run.at || run.length == 0 ||

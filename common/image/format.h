@@ -37,8 +37,9 @@ constexpr std::uint32_t four_letters(const char (&letters)[5]) {
 
 // Numbers, not a closed list: a reader ignores sections that it doesn't know.
 enum class SectionType : std::uint32_t {
-    meta = four_letters("META"),     // kind process: MessagePack of schema::Process
-    objects = four_letters("OBJS"),  // kind objects: MessagePack of schema::Objects
+    meta = four_letters("META"),         // kind process: MessagePack of schema::Process
+    objects = four_letters("OBJS"),      // kind objects: MessagePack of schema::Objects
+    page_hashes = four_letters("PGHS"),  // kind process: PageHashes
 };
 
 struct ImageHeader {

@@ -11,6 +11,7 @@
 #include "common/fd.h"
 #include "common/image/hash.h"
 #include "common/open_exactly.h"
+#include "common/schema/image_name.h"
 #include "common/schema/json.h"
 
 namespace cairn {
@@ -52,43 +53,45 @@ Result<std::string> read_text(const std::string& directory) {
     }
 }
 
-// A name in the folder, and no way out of it.
-bool is_plain_name(const std::string& name) {
-    return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-           name.find('\0') == std::string::npos;
+// One image of the folder. `whose`: for messages.
+Result<> check_image(const std::string& directory, const std::string& file, std::uint64_t bytes,
+                     const std::string& whose) {
+    if (!schema::is_plain_name(file))
+        return fail_code(ExitCode::damaged, "{}/{} names an image '{}' outside of its folder", directory,
+                         manifest_file, file);
+    const std::string path = directory + "/" + file;
+    struct stat status {};
+    auto there = open_beneath(directory, file, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+    if (!there && there.error().code == ExitCode::damaged) return std::unexpected(std::move(there.error()));
+    if (!there || ::fstat(there->get(), &status) != 0) {
+        const int number = there ? errno : there.error().number;
+        return std::unexpected(
+            Error{fmt::format("image {}{}: {}: take another generation", path, whose, std::strerror(number)),
+                  number, ExitCode::damaged});
+    }
+    if (!S_ISREG(status.st_mode))
+        return fail_code(ExitCode::damaged, "{} is not a cairn image: it is no regular file", path);
+    if (static_cast<std::uint64_t>(status.st_size) != bytes)
+        return fail_code(ExitCode::damaged,
+                         "image {} has {} bytes, the manifest says {}: it was cut or replaced; take "
+                         "another generation",
+                         path, status.st_size, bytes);
+    return {};
 }
 
 Result<> check_images(const std::string& directory, const schema::Manifest& manifest) {
     for (const schema::ManifestHost& host : manifest.hosts)
-        if (!is_plain_name(host.folder))
+        if (!schema::is_plain_name(host.folder))
             return fail_code(ExitCode::damaged,
                              "{}/{} says that host {} has written '{}', which is no folder in it", directory,
                              manifest_file, host.name, host.folder);
-    for (const schema::ManifestImage& image : manifest.images) {
-        if (!is_plain_name(image.file))
-            return fail_code(ExitCode::damaged, "{}/{} names an image '{}' outside of its folder", directory,
-                             manifest_file, image.file);
-        const std::string path = directory + "/" + image.file;
-        struct stat status {};
-        auto there = open_beneath(directory, image.file, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-        if (!there && there.error().code == ExitCode::damaged)
-            return std::unexpected(std::move(there.error()));
-        if (!there || ::fstat(there->get(), &status) != 0) {
-            const int number = there ? errno : there.error().number;
-            const std::string whose =
-                image.uid.empty() ? "" : fmt::format(" of process {} ({})", image.pid, image.name);
-            return std::unexpected(Error{
-                fmt::format("image {}{}: {}: take another generation", path, whose, std::strerror(number)),
-                number, ExitCode::damaged});
-        }
-        if (!S_ISREG(status.st_mode))
-            return fail_code(ExitCode::damaged, "{} is not a cairn image: it is no regular file", path);
-        if (static_cast<std::uint64_t>(status.st_size) != image.bytes)
-            return fail_code(ExitCode::damaged,
-                             "image {} has {} bytes, the manifest says {}: it was cut or replaced; take "
-                             "another generation",
-                             path, status.st_size, image.bytes);
-    }
+    for (const schema::ManifestImage& image : manifest.images)
+        CHECK_OK(
+            check_image(directory, image.file, image.bytes,
+                        image.uid.empty() ? "" : fmt::format(" of process {} ({})", image.pid, image.name)));
+    for (const schema::ManifestEarlier& image : manifest.earlier)
+        CHECK_OK(check_image(directory, image.file, image.bytes,
+                             fmt::format(", pages of process {} from an earlier generation", image.pid)));
     return {};
 }
 

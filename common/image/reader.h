@@ -44,6 +44,7 @@ class ImageReader {
     [[nodiscard]] Result<Fd> open_again() const;
     [[nodiscard]] const std::string& path() const { return path_; }
     [[nodiscard]] ImageKind kind() const { return header_.kind; }
+    [[nodiscard]] std::uint64_t id() const { return header_.id; }  // random
     [[nodiscard]] std::uint64_t file_size() const { return footer_.file_size; }
     [[nodiscard]] std::uint64_t data_end() const { return footer_.data_end; }
     [[nodiscard]] const std::vector<Section>& sections() const { return sections_; }

@@ -101,6 +101,7 @@ void fields(S& s, F&& f) {
 template <Struct<Borrowed> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(from);
+    CAIRN_FIELD(file);
     CAIRN_FIELD(pages);
 }
 
@@ -285,6 +286,13 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(part);
 }
 
+template <Struct<ManifestEarlier> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(file);
+    CAIRN_FIELD(pid);
+    CAIRN_FIELD(bytes);
+}
+
 template <Struct<ManifestPart> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(number);
@@ -333,6 +341,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(parts);
     CAIRN_FIELD(hosts);
     CAIRN_FIELD(images);
+    CAIRN_FIELD(earlier);
     CAIRN_FIELD(saved_files);
     CAIRN_FIELD(notes);
 }

@@ -20,6 +20,15 @@ struct ManifestImage {
     std::int32_t part = 0;
 };
 
+// An image of an earlier generation, some of whose pages this one has as well. The file is here by a link of
+// its own: that generation may be removed.
+struct ManifestEarlier {
+    static constexpr bool lenient = true;
+    std::string file;  // name in the folder
+    ProgramId pid;     // whose
+    std::uint64_t bytes = 0;
+};
+
 // One restart process rebuilds one part: what was started on one terminal of one host.
 struct ManifestPart {
     static constexpr bool lenient = true;
@@ -69,6 +78,7 @@ struct Manifest {
     std::vector<ManifestPart> parts;
     std::vector<ManifestHost> hosts;  // empty: one host, whose images are in this folder
     std::vector<ManifestImage> images;
+    std::vector<ManifestEarlier> earlier;
     std::vector<std::string> notes;  // what could not be saved exactly, in words
 };
 

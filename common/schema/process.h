@@ -126,10 +126,12 @@ struct RunOf {
 using PageRun = RunOf<ProgramAddress>;
 using ObjectRun = RunOf<std::uint64_t>;  // of an object that has contents: the offset in it
 
-// Pages that a process has in common with another one since a fork: that one's image has them.
+// Pages that a process has in common with another one since a fork, or with itself as an earlier generation
+// of the checkpoint has stored it: that image has them.
 struct Borrowed {
-    ProgramId from;              // whose image, pFROM.image in the same folder
-    std::vector<PageRun> pages;  // at the same addresses as there
+    ProgramId from;                   // whose pages; they are in pFROM.image of the same folder
+    std::optional<std::string> file;  // or in this one there, an image of an earlier generation
+    std::vector<PageRun> pages;       // at the same addresses as there
 };
 
 // Private memory of hugetlb pages.

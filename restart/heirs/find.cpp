@@ -33,7 +33,7 @@ std::uint64_t borrowed_of(const schema::Process& process) {
     for (const auto& area : process.areas)
         if (area.borrowed)
             for (const auto& part : *area.borrowed)
-                for (const auto& run : part.pages) bytes += run.length;
+                for (const auto& run : part.pages) bytes += part.from == process.pid ? 0 : run.length;
     return bytes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -27,32 +28,33 @@ bool same_mapping(const schema::Area& heir, const schema::Area& parent) {
 
 struct Place {
     ProgramId from;
+    std::optional<std::string> file;  // schema::Borrowed::file
     schema::PageRun run;
 };
 
 // All pages of an area, by address, whoever's image has them.
 std::vector<Place> places_of(const schema::Area& area, ProgramId own) {
     std::vector<Place> places;
-    for (const auto& run : area.pages) places.push_back({own, run});
+    for (const auto& run : area.pages) places.push_back({own, {}, run});
     if (area.borrowed)
         for (const auto& part : *area.borrowed)
-            for (const auto& run : part.pages) places.push_back({part.from, run});
+            for (const auto& run : part.pages) places.push_back({part.from, part.file, run});
     std::ranges::sort(places, {}, [](const Place& place) { return place.run.at; });
     return places;
 }
 
 // Whether the parent has the very same bytes there, by what the images say.
-bool is_theirs(const std::vector<Place>& theirs, ProgramId from, const schema::PageRun& run) {
+bool is_theirs(const std::vector<Place>& theirs, const schema::Borrowed& part, const schema::PageRun& run) {
     auto next = std::ranges::upper_bound(theirs, run.at, {}, [](const Place& place) { return place.run.at; });
     if (next == theirs.begin()) return false;
-    const auto& [owner, whole] = *std::prev(next);
-    return owner == from && run.at + run.length <= whole.at + whole.length &&
+    const auto& [owner, file, whole] = *std::prev(next);
+    return owner == part.from && file == part.file && run.at + run.length <= whole.at + whole.length &&
            run.offset == whole.offset + (run.at - whole.at);
 }
 
 std::vector<ProgramRange> ranges_of(const std::vector<Place>& places) {
     std::vector<ProgramRange> ranges;
-    for (const auto& [from, run] : places) {
+    for (const auto& [from, file, run] : places) {
         if (!ranges.empty() && ranges.back().end == run.at)
             ranges.back().end = run.at + run.length;
         else
@@ -83,7 +85,7 @@ std::optional<InheritedArea> inherit(const schema::Process& heir, const schema::
     const auto theirs = places_of(other, parent.pid);
     for (const auto& part : *area.borrowed)
         for (const auto& run : part.pages)
-            if (!is_theirs(theirs, part.from, run)) return {};
+            if (part.from != heir.pid && !is_theirs(theirs, part, run)) return {};
     return InheritedArea{&area, without(ranges_of(theirs), ranges_of(places_of(area, heir.pid)))};
 }
 

@@ -282,19 +282,19 @@ class Server {
         loaded_ = nullptr;
         const auto& run = process.runs[index];
         for (std::uint64_t done = 0; done < run.length;) {
-            const ssize_t got = ::pread(process.image_fd, buffer_.data() + done, run.length - done,
-                                        static_cast<off_t>(run.offset + done));
+            const ssize_t got = ::pread(process.image_fds[run.image], buffer_.data() + done,
+                                        run.length - done, static_cast<off_t>(run.offset + done));
             if (got < 0 && errno == EINTR) continue;
             if (got <= 0)
-                give_up(fmt::format("{} can't be read at byte {}: {}", process.image, run.offset + done,
-                                    got == 0 ? "it was cut" : std::strerror(errno)));
+                give_up(fmt::format("{} can't be read at byte {}: {}", process.images[run.image],
+                                    run.offset + done, got == 0 ? "it was cut" : std::strerror(errno)));
             done += static_cast<std::uint64_t>(got);
         }
         if (hash64(std::span(buffer_).first(run.length)) != run.hash)
             give_up(fmt::format(
                 "{} is damaged (checksum of the pages for {:#x}, {} bytes at byte {}): take another "
                 "generation",
-                process.image, run.address, run.length, run.offset));
+                process.images[run.image], run.address, run.length, run.offset));
         loaded_ = &process;
         loaded_run_ = index;
     }

@@ -15,8 +15,8 @@ namespace cairn::restart::pages {
 
 class Service {
   public:
-    // `work`: image_fd of each process is duplicated here. `lock`: the session's file that says to a capture
-    // that pages are still missing.
+    // `work`: image_fds of each process are duplicated here. `lock`: the session's file that says to a
+    // capture that pages are still missing.
     [[nodiscard]] static Result<std::unique_ptr<Service>> start(Work work, const std::string& lock);
     Service(const Service&) = delete;
     Service& operator=(const Service&) = delete;

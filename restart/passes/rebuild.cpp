@@ -1,5 +1,6 @@
 #include "restart/passes/rebuild.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 
@@ -78,6 +79,7 @@ void tell_of_heirs(const Heirs& heirs, std::vector<Rebuilding>& all) {
 Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const Heirs& heirs,
                                           const Spaces& spaces, bool lazy, const Forest& forest) {
     const auto wishes = memory_wishes_here(lazy);
+    std::size_t more_images = 256;  // of earlier generations, for the page server
     std::vector<Rebuilding> all;
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
@@ -92,6 +94,13 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         auto its_wishes = wishes;
         if (is_watched(computation.objects.objects, process)) its_wishes.lazy = false;
         one.memory = plan_memory_of(computation, heirs, process, its_wishes);
+        // The page server keeps each open.
+        if (!one.memory.lazy_runs.empty() && one.memory.others.size() > more_images) {
+            its_wishes.lazy = false;
+            one.memory = plan_memory_of(computation, heirs, process, its_wishes);
+        } else if (!one.memory.lazy_runs.empty()) {
+            more_images -= one.memory.others.size();
+        }
         one.told_children = stopped_children(computation, forest, process, true);
         one.untold_child = !stopped_children(computation, forest, process, false).empty();
         all.push_back(std::move(one));
@@ -111,10 +120,16 @@ Result<std::unique_ptr<pages::Service>> start_page_server(const Computation& com
     for (std::size_t i = 0; i < processes.size(); ++i) {
         auto& one = processes[i];
         if (one.memory.lazy_runs.empty()) continue;
-        auto opened = TRY(computation.images[computation.living[i]].open_again());
-        images.push_back(std::move(opened));
-        work.processes.push_back(
-            {one.pid, one.process->name, one.image_path, images.back().get(), one.memory.lazy_runs});
+        pages::Served its{one.pid, one.process->name, {one.image_path}, {}, one.memory.lazy_runs};
+        images.push_back(TRY(computation.images[computation.living[i]].open_again()));
+        its.image_fds.push_back(images.back().get());
+        for (const auto& other : one.memory.others) {
+            its.images.push_back(one.folder + "/" + other);
+            images.emplace_back(::open(its.images.back().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+            if (!images.back()) return fail_errno("image {}", its.images.back());
+            its.image_fds.push_back(images.back().get());
+        }
+        work.processes.push_back(std::move(its));
         served.push_back(&one);
     }
     if (served.empty()) return std::unique_ptr<pages::Service>();

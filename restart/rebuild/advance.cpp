@@ -63,7 +63,7 @@ std::string detail_words(pid_t pid, const StepWords& words, std::uint64_t detail
 std::string image_name(const Rebuilding& rebuilding, std::uint32_t image) {
     const auto& others = rebuilding.memory.others;
     return image == 0 || image > others.size() ? rebuilding.image_path
-                                               : image_of(rebuilding.folder, others[image - 1]);
+                                               : rebuilding.folder + "/" + others[image - 1];
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
+
+#include "common/schema/image_name.h"
 
 namespace cairn::restart {
 namespace {
@@ -39,10 +42,18 @@ std::uint32_t huge_page_at(const std::vector<schema::PageRun>& runs, std::size_t
     return 0;
 }
 
+// Pages that another process has as well, who may be a parent that hands them on.
+bool is_shared_by_fork(const schema::Area& area, ProgramId own) {
+    return area.borrowed && std::ranges::any_of(*area.borrowed, [own](const schema::Borrowed& part) {
+               return part.from != own;
+           });
+}
+
 // Others are small, or have to be there: locked memory is, a stack grows, a child of a fork would find zeros.
-bool can_be_lazy(const schema::Area& area) {
+bool can_be_lazy(const schema::Area& area, ProgramId own) {
     return area.kind == schema::AreaKind::anonymous && !area.huge_pages && !area.locked && !area.grows_down &&
-           !area.wipe_on_fork && area.guards.empty() && !area.borrowed && filled(area) >= worth_watching;
+           !area.wipe_on_fork && area.guards.empty() && !is_shared_by_fork(area, own) &&
+           filled(area) >= worth_watching;
 }
 
 // How the pages of an area come.
@@ -76,20 +87,31 @@ void add_units(const std::vector<schema::PageRun>& runs, const Manner& how, Memo
 }
 
 // From 1 on.
-std::uint32_t number_of(ProgramId other, MemoryPlan& plan) {
-    auto found = std::ranges::find(plan.others, other);
-    if (found == plan.others.end()) found = plan.others.insert(found, other);
+std::uint32_t number_of(const schema::Borrowed& part, MemoryPlan& plan) {
+    auto name = schema::image_name(part);
+    auto found = std::ranges::find(plan.others, name);
+    if (found == plan.others.end()) found = plan.others.insert(found, std::move(name));
     return static_cast<std::uint32_t>(found - plan.others.begin() + 1);
 }
 
+void add_lazy(const std::vector<schema::PageRun>& runs, std::uint32_t image, MemoryPlan& plan) {
+    for (const auto& run : runs)
+        plan.lazy_runs.push_back({{run.at.value(), run.length, run.offset, run.hash}, image});
+}
+
 // What is there by birth is changed in place.
-std::uint64_t add_inherited(const InheritedArea& inherited, MemoryPlan& plan) {
+std::uint64_t add_inherited(const InheritedArea& inherited, ProgramId own, MemoryPlan& plan) {
     const auto& area = *inherited.area;
     plan.inherited.push_back({area.start, area.end});
     for (const auto& drop : inherited.drops) plan.drops.push_back({drop.start.value(), drop.length()});
     add_units(area.pages, {}, plan);
     std::uint64_t bytes = 0;
     for (const auto& run : area.pages) bytes += run.length;
+    for (const auto& part : *area.borrowed) {
+        if (part.from != own) continue;
+        add_units(part.pages, {false, false, number_of(part, plan)}, plan);
+        for (const auto& run : part.pages) bytes += run.length;
+    }
     return bytes;
 }
 
@@ -123,13 +145,14 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
         if (size == 0 || area.kind == schema::AreaKind::vdso) continue;  // the running kernel's has the same
         const auto kept = std::ranges::find(inherited, &area, &InheritedArea::area);
         if (kept != inherited.end()) {
-            bytes += add_inherited(*kept, plan);
+            bytes += add_inherited(*kept, process.pid, plan);
             continue;
         }
-        if (wishes.lazy && can_be_lazy(area) && !handed_on.contains(area.start)) {
+        if (wishes.lazy && can_be_lazy(area, process.pid) && !handed_on.contains(area.start)) {
             plan.lazy_areas.push_back({area.start.value(), area.end - area.start});
-            for (const auto& run : area.pages)
-                plan.lazy_runs.push_back({run.at.value(), run.length, run.offset, run.hash});
+            add_lazy(area.pages, 0, plan);
+            for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>()))
+                add_lazy(part.pages, number_of(part, plan), plan);
             continue;
         }
         bytes += size;
@@ -140,7 +163,7 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
         add_units(area.pages, {watched, huge}, plan);
         if (!area.borrowed) continue;
         for (const auto& part : *area.borrowed)
-            add_units(part.pages, {watched, huge, number_of(part.from, plan)}, plan);
+            add_units(part.pages, {watched, huge, number_of(part, plan)}, plan);
     }
     const auto useful = std::min<std::uint64_t>(1 + bytes / bytes_per_reader, restorer::max_readers);
     plan.readers = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wishes.processors, 1, useful));
@@ -150,7 +173,7 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
 std::uint64_t lazy_bytes(const schema::Process& process) {
     std::uint64_t bytes = 0;
     for (const auto& area : process.areas)
-        if (can_be_lazy(area)) bytes += filled(area);
+        if (can_be_lazy(area, process.pid)) bytes += filled(area);
     return bytes;
 }
 

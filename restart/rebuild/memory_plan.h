@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "common/schema/process.h"
@@ -11,15 +12,20 @@
 
 namespace cairn::restart {
 
+// A run that comes lazily, and which image has it, as restorer::Unit::image says it.
+struct LazyRun : restorer::Run {
+    std::uint32_t image = 0;
+};
+
 struct MemoryPlan {
     std::vector<restorer::Run> runs;
     std::vector<restorer::Unit> units;
     std::vector<restorer::Span> watched, guards;
     std::vector<restorer::Span> populated;  // hugetlb pages
     std::uint32_t readers = 1;
-    std::vector<restorer::Run> lazy_runs;    // that the page server brings
+    std::vector<LazyRun> lazy_runs;          // that the page server brings
     std::vector<restorer::Span> lazy_areas;  // they lie in
-    std::vector<ProgramId> others;           // whose images have pages of ours as well
+    std::vector<std::string> others;         // images in the folder that have pages of ours as well
     // In an heir: what is there already, and what of it isn't ours.
     std::vector<ProgramRange> inherited;
     std::vector<restorer::Span> drops;

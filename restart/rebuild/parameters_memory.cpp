@@ -121,8 +121,8 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
     block.add(memory.guards, &Params::guards, &Params::guard_count);
     block.add(memory.lazy_areas, &Params::lazy, &Params::lazy_count);
     std::vector<restorer::OtherImage> others;
-    for (const auto other : memory.others)
-        others.push_back({block.add(image_of(rebuilding.folder, other)).value(), -1, 0});
+    for (const auto& other : memory.others)
+        others.push_back({block.add(rebuilding.folder + "/" + other).value(), -1, 0});
     block.add(others, &Params::others, &Params::other_count);
     block.add(memory.drops, &Params::drops, &Params::drop_count);
     auto& params = block.params();

@@ -61,11 +61,6 @@ struct HeirStandIn {
     std::vector<int> held;
 };
 
-// The image of a process.
-[[nodiscard]] inline std::string image_of(const std::string& folder, ProgramId process) {
-    return fmt::format("{}/p{}.image", folder, process);
-}
-
 struct ThreadIds {
     ProgramId image;
     KernelId now;

@@ -1,6 +1,7 @@
 // Which pages a child's image borrows from its parent's, and what an heir keeps of its parent's memory.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "capture/memory/borrow.h"
@@ -52,7 +53,7 @@ TEST(BorrowedPages, PiecesFollowTheLendersRuns) {
 
 TEST(BorrowedPages, WhatTheLenderHasBorrowedIsItsLenders) {
     auto area = area_of(4, {pages_at(0, 1, 10)});
-    capture::add_borrowed(area, ProgramId(2), pages_at(1, 2, 70));
+    capture::add_borrowed(area, {ProgramId(2), {}, pages_at(1, 2, 70)});
     const capture::Lender lender{ProgramId(5), 0, &area};
     const auto stored = capture::stored_at(lender, start + 2 * page);
     ASSERT_TRUE(stored);
@@ -80,8 +81,8 @@ schema::Process process_of(int pid, schema::Area area) {
 TEST(InheritedAreas, GivesUpWhatOnlyTheParentHas) {
     const auto parent = process_of(5, area_of(8, {pages_at(0, 4, 10), pages_at(6, 2, 50)}));
     auto own = area_of(8, {pages_at(1, 1, 20)});
-    capture::add_borrowed(own, ProgramId(5), pages_at(0, 1, 10));
-    capture::add_borrowed(own, ProgramId(5), pages_at(6, 1, 50));
+    capture::add_borrowed(own, {ProgramId(5), {}, pages_at(0, 1, 10)});
+    capture::add_borrowed(own, {ProgramId(5), {}, pages_at(6, 1, 50)});
     const auto heir = process_of(9, own);
     const auto kept = restart::inherited_areas(heir, parent);
     ASSERT_EQ(kept.size(), 1U);
@@ -98,10 +99,10 @@ TEST(InheritedAreas, GivesUpWhatOnlyTheParentHas) {
 TEST(InheritedAreas, WhatTheParentHasNotIsNotInherited) {
     const auto parent = process_of(5, area_of(8, {pages_at(0, 4, 10)}));
     auto own = area_of(8, {});
-    capture::add_borrowed(own, ProgramId(5), pages_at(2, 1, 10));  // the parent has another page there
+    capture::add_borrowed(own, {ProgramId(5), {}, pages_at(2, 1, 10)});  // the parent has another page there
     EXPECT_TRUE(restart::inherited_areas(process_of(9, own), parent).empty());
     own.borrowed.reset();
-    capture::add_borrowed(own, ProgramId(5), pages_at(2, 1, 12));
+    capture::add_borrowed(own, {ProgramId(5), {}, pages_at(2, 1, 12)});
     EXPECT_EQ(restart::inherited_areas(process_of(9, own), parent).size(), 1U);
     own.prot = 1;
     EXPECT_TRUE(restart::inherited_areas(process_of(9, own), parent).empty());
@@ -110,14 +111,37 @@ TEST(InheritedAreas, WhatTheParentHasNotIsNotInherited) {
     EXPECT_EQ(plan.units.at(0).image, 1U);
 }
 
+// What an heir has in an image of an earlier generation is its own; what its parent has there is not.
+TEST(InheritedAreas, OwnPagesOfAnEarlierGenerationAreRead) {
+    auto parents = area_of(8, {});
+    capture::add_borrowed(parents, {ProgramId(5), "first", pages_at(0, 4, 10)});
+    auto own = area_of(8, {});
+    capture::add_borrowed(own, {ProgramId(5), "first", pages_at(0, 2, 10)});
+    capture::add_borrowed(own, {ProgramId(9), "second", pages_at(2, 1, 10)});
+    const auto heir = process_of(9, own);
+    const auto kept = restart::inherited_areas(heir, process_of(5, parents));
+    ASSERT_EQ(kept.size(), 1U);
+    EXPECT_EQ(kept[0].drops, (std::vector<ProgramRange>{{start + 3 * page, start + 4 * page}}));
+    const auto plan = restart::plan_memory(heir, {}, kept);
+    ASSERT_EQ(plan.units.size(), 1U);
+    EXPECT_EQ(plan.others, (std::vector<std::string>{"second"}));
+    EXPECT_EQ(plan.units[0].image, 1U);
+    // Another file, or the parent's own image, has other pages at this place.
+    auto others = own;
+    others.borrowed->front().file = "second";
+    EXPECT_TRUE(restart::inherited_areas(process_of(9, others), process_of(5, parents)).empty());
+    others.borrowed->front().file.reset();
+    EXPECT_TRUE(restart::inherited_areas(process_of(9, others), process_of(5, parents)).empty());
+}
+
 class FindHeirs : public testing::Test {
   protected:
     // With 5 MiB of its parent's, unless it has none.
     schema::Process& add(int pid, int ppid, int pgid) {
         auto process = process_of(pid, area_of(2048, {}));
         for (std::uint64_t part = 0; part < 5 && ppid != 1; ++part)
-            capture::add_borrowed(process.areas[0], ProgramId(100),
-                                  pages_at(part * 256, 256, 10 + part * 256));
+            capture::add_borrowed(process.areas[0],
+                                  {ProgramId(100), {}, pages_at(part * 256, 256, 10 + part * 256)});
         process.ppid = ProgramId(ppid);
         process.pgid = ProgramId(pgid);
         process.sid = ProgramId(100);
@@ -152,6 +176,15 @@ TEST_F(FindHeirs, NobodyWhomTheForestNeeds) {
     add(105, 100, 100).sid = ProgramId(105);
     add(106, 100, 100).run = schema::Run::stopped;
     add(107, 100, 100).areas[0].borrowed.reset();
+    EXPECT_TRUE(found().empty());
+}
+
+TEST_F(FindHeirs, NobodyForWhatItHasOfItsOwn) {
+    add(100, 1, 100);
+    for (auto& part : *add(101, 100, 100).areas[0].borrowed) {
+        part.from = ProgramId(101);
+        part.file = "first";
+    }
     EXPECT_TRUE(found().empty());
 }
 

@@ -1,0 +1,94 @@
+#include "capture/memory/earlier.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/fd.h"
+#include "common/schema/image_name.h"
+
+namespace cairn::capture {
+namespace {
+
+// Each image has a link for each that it needs: not worth it for what is written in a moment.
+constexpr std::uint64_t worth_linking = std::uint64_t{1} << 20;
+// Of an image at least so much has to be needed still, or what is needed of it is stored anew: a generation
+// takes twice what it would take alone, at most.
+constexpr std::uint64_t least_needed = 2;  // 1 / 2
+// Beside the newest. What is needed of more, those that have the least, is stored anew.
+constexpr std::size_t most_older = 15;
+
+}  // namespace
+
+EarlierImages::EarlierImages(int directory, const std::string& previous, ProgramId process)
+    : directory_(directory), process_(process) {
+    if (previous.empty()) return;
+    const auto own = schema::image_name(process);
+    auto image = open_process_image(previous + "/" + own);
+    if (!image || image->process.pid != process) return;
+    std::uint64_t stored = 0;
+    Candidate newest{own, 0, {}};
+    std::map<std::string, Candidate> older;
+    for (const auto& area : image->process.areas) {
+        newest.runs.insert(newest.runs.end(), area.pages.begin(), area.pages.end());
+        for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>())) {
+            if (part.from != process || !part.file) continue;
+            auto& candidate = older[*part.file];
+            candidate.file = *part.file;
+            candidate.runs.insert(candidate.runs.end(), part.pages.begin(), part.pages.end());
+            for (const auto& run : part.pages) candidate.needed += run.length;
+        }
+    }
+    for (const auto& run : newest.runs) newest.needed += run.length;
+    std::vector<Candidate> chosen;
+    for (auto& [file, candidate] : older) chosen.push_back(std::move(candidate));
+    std::ranges::sort(chosen, std::ranges::greater(), &Candidate::needed);
+    if (chosen.size() > most_older) chosen.resize(most_older);
+    stored = newest.needed;
+    for (const auto& candidate : chosen) stored += candidate.needed;
+    if (stored < worth_linking) return;
+    add(previous, newest, true);
+    for (const auto& candidate : chosen) add(previous, candidate, false);
+    std::ranges::sort(runs_, {}, &Run::at);
+}
+
+void EarlierImages::add(const std::string& previous, const Candidate& candidate, bool newest) {
+    auto reader = ImageReader::open(previous + "/" + candidate.file);
+    if (!reader || !reader->expect(ImageKind::process)) return;
+    if (!newest && candidate.needed * least_needed < reader->data_end() - image_page) return;
+    const auto hashes = reader->section(SectionType::page_hashes);
+    if (!hashes) return;
+    const auto name = schema::earlier_image_name(reader->id());
+    const Fd from(::open(previous.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!from || ::linkat(from.get(), candidate.file.c_str(), directory_, name.c_str(), 0) != 0) return;
+    const auto number = images_.size();
+    auto& image = images_.emplace_back();
+    image.name = name;
+    image.bytes = reader->file_size();
+    image.hashes.replace_by(*hashes);
+    for (const auto& run : candidate.runs) runs_.push_back({run.at, run.length, run.offset, number});
+}
+
+std::optional<EarlierImages::Page> EarlierImages::find(ProgramAddress address, std::uint64_t hash) const {
+    auto run = std::ranges::upper_bound(runs_, address, {}, &Run::at);
+    if (run == runs_.begin()) return {};
+    --run;
+    if (address >= run->at + run->length) return {};
+    const auto offset = run->offset + (address - run->at);
+    if (images_[run->image].hashes.at(offset) != hash) return {};
+    return Page{run->image, offset};
+}
+
+std::vector<schema::ManifestEarlier> EarlierImages::finish() {
+    std::vector<schema::ManifestEarlier> all;
+    for (const auto& image : images_)
+        if (image.used)
+            all.push_back({image.name, process_, image.bytes});
+        else
+            ::unlinkat(directory_, image.name.c_str(), 0);
+    return all;
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,43 @@
+"""A program that changes its memory at random in every way, and knows what is to be in it: checkpoints at random moments, each
+of which stores only what has changed, and restarts from random generations, those whose predecessors are gone too."""
+# ci: exact user
+import json
+import os
+import random
+from cairn_test import check
+from cairn_test.serving import ask, begin, finish
+
+
+def manifest_of(folder):
+    with open(os.path.join(folder, "manifest.json")) as file:
+        return json.load(file)
+
+
+def test(t):
+    chance = random.Random(t.arguments.seed)
+    # Children have own images beside; some generations are kept, and older ones are removed while later ones need their pages.
+    program = begin(t, "memory_model", str(t.arguments.seed), options=["--keep", "6"])
+    rounds = 2000 if t.soak else 25
+    linked = stored = 0
+    for number in range(rounds):
+        t.sleep(chance.random() * 0.1)
+        folder = t.checkpoint()
+        manifest = manifest_of(folder)
+        manifest = manifest.get("manifest", manifest)
+        linked += len(manifest.get("earlier", []))
+        stored += manifest["bytes"]
+        if chance.random() < 0.5:
+            continue
+        generations = sorted((int(name) for name in os.listdir(os.path.dirname(folder)) if name.isdigit()), reverse=True)
+        chosen = os.path.join(os.path.dirname(folder), str(chance.choice(generations)))
+        if chance.random() < 0.2:
+            code, out, err = t.command("inspect", "--verify", chosen)
+            check(code == 0, f"{chosen}: {out}{err}")
+        t.pull_the_plug(spare_coordinator=chance.random() < 0.5)
+        how = ["--eager"] if chance.random() < 0.3 else []
+        program = t.restart(*how, script=os.path.join(chosen, "restart.sh"),
+                            name=f"restart {number} from {os.path.basename(chosen)}")
+        ask(t, program, number)
+    check(linked > rounds / 2, f"{rounds} checkpoints needed only {linked} images of earlier ones")
+    t.say(f"{stored / rounds / 1e6:.1f} MB for a checkpoint, {linked / rounds:.1f} earlier images")
+    finish(t, program)
