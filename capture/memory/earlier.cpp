@@ -28,7 +28,6 @@ EarlierImages::EarlierImages(int directory, const std::string& previous, Program
     const auto own = schema::image_name(process);
     auto image = open_process_image(previous + "/" + own);
     if (!image || image->process.pid != process) return;
-    std::uint64_t stored = 0;
     Candidate newest{own, 0, {}};
     std::map<std::string, Candidate> older;
     for (const auto& area : image->process.areas) {
@@ -46,7 +45,7 @@ EarlierImages::EarlierImages(int directory, const std::string& previous, Program
     for (auto& [file, candidate] : older) chosen.push_back(std::move(candidate));
     std::ranges::sort(chosen, std::ranges::greater(), &Candidate::needed);
     if (chosen.size() > most_older) chosen.resize(most_older);
-    stored = newest.needed;
+    auto stored = newest.needed;
     for (const auto& candidate : chosen) stored += candidate.needed;
     if (stored < worth_linking) return;
     add(previous, newest, true);

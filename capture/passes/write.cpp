@@ -103,20 +103,22 @@ bool asks_for_everything() {
     return value != nullptr && std::string_view(value) == "1";
 }
 
-void find_earlier(const Request& request, const Ahead& ahead, Draft& draft) {
-    if (asks_for_everything()) return;
-    const auto previous = find_images(request.directory, request.host, manifest_file).previous;
-    draft.earlier = std::make_unique<EarlierImages>(ahead.directory.get(), previous, draft.member->image.pid);
-    if (draft.earlier->empty()) draft.earlier.reset();
+// Where the generation before is; "": there is none, or it isn't to be used.
+std::string folder_before(const Request& request) {
+    if (asks_for_everything()) return "";
+    return find_images(request.directory, request.host, manifest_file).previous;
 }
 
 // Parents come before their children, which name pages that their parents have stored.
 Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
     Reporter& reporter = setting.reporter;
+    const auto before = folder_before(setting.request);
     for (auto& draft : drafts) {
         if (draft.snapshot == nullptr) continue;
         CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
-        find_earlier(setting.request, ahead, draft);
+        auto earlier =
+            std::make_unique<EarlierImages>(ahead.directory.get(), before, draft.member->image.pid);
+        if (!earlier->empty()) draft.earlier = std::move(earlier);
     }
     const Family family(drafts);
     std::map<std::size_t, std::vector<StoreJob>> rounds;
