@@ -26,7 +26,7 @@ class ObjectsRelay : public ::testing::Test {
         const Fd ours(slave);
         tool = ::fork();
         if (tool == 0) {
-            ::alarm(20);
+            ::alarm(200);
             ::setsid();
             person.reset();
             CHILD_CHECK(::ioctl(slave, TIOCSCTTY, 0) == 0);
@@ -59,7 +59,7 @@ class ObjectsRelay : public ::testing::Test {
     std::string screen_until(const std::string& text) {
         std::string screen;
         pollfd polled{person.get(), POLLIN, 0};
-        while (screen.find(text) == std::string::npos && ::poll(&polled, 1, 5000) > 0) {
+        while (screen.find(text) == std::string::npos && ::poll(&polled, 1, 60000) > 0) {
             char piece[512];
             const ssize_t got = ::read(person.get(), piece, sizeof piece);
             if (got <= 0) break;
@@ -155,7 +155,7 @@ TEST_F(ObjectsRelay, EndOfAPipeIsTypedAsEof) {
     ::close(input[1]);
     tool = ::fork();
     if (tool == 0) {
-        ::alarm(20);
+        ::alarm(200);
         ::setsid();
         auto relay = Relay::create(input[0], output[1], {}, {});
         CHILD_CHECK(relay);
