@@ -362,6 +362,8 @@ Result<int> Run::main() {
         ::setenv("CAIRN_RUNDIR", first.substr(0, first.find(':')).c_str(), 0);
     }
     if (settings_.sync) ::setenv("CAIRN_SYNC", "1", 1);
+    // What a service falls back to may not be damaged together with the newest checkpoint.
+    if (settings_.full) ::setenv("CAIRN_FULL", "1", 1);
     if (!settings_.working.empty() && ::chdir(settings_.working.c_str()) != 0)
         return fail_errno("{}, which {} names", settings_.working, settings_.file);
     CHECK_OK(job::make_own_folder(settings_.folder));

@@ -60,6 +60,7 @@ bool take_setting(const std::string& name, const std::string& value, Settings& s
     if (name == "keep") return job::take_number(value, settings.keep) && settings.keep > 0;
     if (name == "verify") return take_yes(value, settings.verify);
     if (name == "sync") return take_yes(value, settings.sync);
+    if (name == "full") return take_yes(value, settings.full);
     if (name == "fresh") {
         settings.fresh = value == "if-needed" ? Fresh::if_needed : Fresh::first;
         return is_one_of(value, {"first", "if-needed"});

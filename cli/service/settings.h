@@ -30,6 +30,7 @@ struct Settings {
     Fresh fresh = Fresh::first;
     bool verify = true;              // read a checkpoint through before it is taken for good
     bool sync = true;                // CAIRN_SYNC
+    bool full = true;                // CAIRN_FULL
     std::string external = "reset";  // as of `cairn launch`
     std::string files = "auto";      // as of `cairn restart`
     std::string ids = "auto";        // as of `cairn restart`

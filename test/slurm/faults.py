@@ -7,9 +7,9 @@ from cairn_test.slurm import Cluster
 
 
 def damage(t, job):
-    """One byte in the middle of the newest checkpoint's largest image."""
+    """One byte in the middle of the newest checkpoint's largest image that no other checkpoint needs."""
     folder = os.path.realpath(f"{t.work}/cairn-{job}/latest")
-    largest = max(glob.glob(folder + "/*"), key=os.path.getsize)
+    largest = max((path for path in glob.glob(folder + "/*.image") if os.stat(path).st_nlink == 1), key=os.path.getsize)
     with open(largest, "r+b") as file:
         file.seek(os.path.getsize(largest) // 2)
         byte = file.read(1)

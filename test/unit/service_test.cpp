@@ -18,11 +18,11 @@ TEST(Service, WordsOfACommand) {
 TEST(Service, File) {
     Settings settings;
     settings.name = "shop";
-    ASSERT_TRUE(
-        read_lines("# ours\n\n program = a --color '#fff'\nprogram=b\ninterval = 1.5\nkeep=2\nckptdir=/ck\n"
-                   "fresh=if-needed\nsync=no\nverify=no\nfiles=truncate\nids=virtual\nexternal=refuse\n"
-                   "directory=/srv\n",
-                   "f", settings));
+    ASSERT_TRUE(read_lines(
+        "# ours\n\n program = a --color '#fff'\nprogram=b\ninterval = 1.5\nkeep=2\nckptdir=/ck\n"
+        "fresh=if-needed\nsync=no\nfull=no\nverify=no\nfiles=truncate\nids=virtual\nexternal=refuse\n"
+        "directory=/srv\n",
+        "f", settings));
     const std::vector<job::Words> programs{{"a", "--color", "#fff"}, {"b"}};
     EXPECT_EQ(settings.programs, programs);
     EXPECT_EQ(settings.interval, 1.5);
@@ -31,6 +31,7 @@ TEST(Service, File) {
     EXPECT_EQ(settings.working, "/srv");
     EXPECT_EQ(settings.fresh, Fresh::if_needed);
     EXPECT_FALSE(settings.sync);
+    EXPECT_FALSE(settings.full);
     EXPECT_FALSE(settings.verify);
     EXPECT_EQ(settings.files, "truncate");
     for (const char* wrong : {"program=", "program='a", "interval=-1", "keep=0", "ckptdir=ck", "fresh=yes",
