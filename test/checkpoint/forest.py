@@ -41,7 +41,8 @@ def tree(t, kind):
     for number in range(t.rounds):
         shell, _ = t.cycle(shell, number)
         t.wait_members(len(before))
-        t.sleep(0.1)
+        # The group runs when the first is let go; the last may still stand still, traced by the restart.
+        t.wait_until(lambda: all(line[6][0] != "t" for line in shown(t)), "the restart to let everybody go", 10)
         after = shown(t)
         check(after == before, f"({kind}) ps axjf shows\n" + "\n".join(map(str, after)) + "\nafter\n" + "\n".join(map(str, before)))
         check(b"FAILED" not in shell.terminal.text, shell.terminal.tail())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -251,7 +252,11 @@ class Session:
         def running():
             status = processes.status_of(program.pid)
             if status is not None and os.waitstatus_to_exitcode(status) != 0:
-                raise Failure(f"{program.name}: {processes.describe_status(status)}" + self.text_of(program))
+                said = self.text_of(program)
+                # A port that the kernel had chosen: between a kill and the restart it may choose it for another test.
+                if re.search(r"this (TCP|UDP) port is taken by", said):
+                    raise Again(f"another program has taken a port: {said}")
+                raise Failure(f"{program.name}: {processes.describe_status(status)}" + said)
             if status is not None:
                 return True
             found = self.status()
