@@ -23,7 +23,6 @@ def test(t):
         t.sleep(chance.random() * 0.1)
         folder = t.checkpoint()
         manifest = manifest_of(folder)
-        manifest = manifest.get("manifest", manifest)
         linked += len(manifest.get("earlier", []))
         stored += manifest["bytes"]
         if chance.random() < 0.5:
