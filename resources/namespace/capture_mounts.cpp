@@ -114,7 +114,8 @@ class Walk {
     std::string problem_;
 };
 
-// The root of what is mounted at a point, unless something else is mounted on it: then 0.
+// The root of what is mounted at a point, unless something else is mounted on it or a folder above it is
+// closed to us: then 0.
 std::uint64_t root_inode(const MountLine& line) {
     struct stat status {};
     if (::fstatat(AT_FDCWD, line.point.c_str(), &status, AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW) != 0)
@@ -160,8 +161,17 @@ bool leads_to(const std::string& path, const MountLine& line, std::uint64_t inod
     return status.st_ino == inode && (device == line.device || line.type == "btrfs" || path == line.point);
 }
 
-// "": nowhere. `inode`: of the root of what is mounted; 0: something else is mounted on it.
+// The namespace began with it, and still has it where it was.
+bool is_inherited(const std::vector<MountLine>& outside, const MountLine& line) {
+    return std::ranges::any_of(outside, [&](const MountLine& other) {
+        return other.point == line.point && other.device == line.device && other.root == line.root;
+    });
+}
+
+// "": nowhere. `inode`: of the root of what is mounted; 0: something else is mounted on it, or whoever made
+// the namespace can't reach it (what is mounted in another user's /run/user/UID), and no path tells of it.
 std::string outside_of(const std::vector<MountLine>& outside, const MountLine& line, std::uint64_t inode) {
+    if (inode == 0 && is_inherited(outside, line)) return line.point;
     for (const auto& other : outside) {
         if (other.device != line.device || !schema::is_below(line.root, other.root)) continue;
         const auto path =
@@ -266,6 +276,7 @@ Result<FoundMounts> find_mounts(int owner, int space) {
         mount.receives = line.receives || is_shared_with(outside, line);
         mount.bindable = line.bindable;
         mount.outside = outside_of(outside, line, inode);
+        mount.inherited = mount.outside == line.point && is_inherited(outside, line);
         read_files(seen, mount);
         Told told{inode == 0, std::strtoull(seen.next().c_str(), nullptr, 10), {}};
         told.problem = seen.next();

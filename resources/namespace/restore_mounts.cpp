@@ -41,7 +41,7 @@ unsigned long flags_of(const std::string& options) {
 
 class Builder {
   public:
-    explicit Builder(const std::vector<schema::Mount>& wanted) : wanted_(wanted) {}
+    explicit Builder(std::vector<schema::Mount> wanted) : wanted_(std::move(wanted)) {}
 
     Result<> run() {
         // What is mounted here must not be mounted where the copy is from. Whatever is covered by another
@@ -51,6 +51,10 @@ class Builder {
         terminal_ = own_terminal();
         const auto text = TRY(proc::read_file("/proc/self/mountinfo"));
         for (const auto& line : schema::parse_mounts(text)) outside_.push_back(line.point);
+        // As for whoever is outside: a file system that has been taken out of the machine since isn't here.
+        std::erase_if(wanted_, [&](const schema::Mount& each) {
+            return each.inherited && std::ranges::find(outside_, each.point) == outside_.end();
+        });
         if (wanted_.empty() || wanted_.front().point != "/") return fail("a mount namespace without a root");
         const bool changes_root = wanted_.front().outside != "/";
         if (changes_root)
@@ -202,7 +206,10 @@ class Builder {
         if (std::ranges::any_of(wanted_, covering)) return {};
         constexpr unsigned long shown =
             MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME | MS_RELATIME;
-        const bool same = ::statfs(at.c_str(), &now) == 0 && shown_flags(now) == (flags & shown);
+        const bool reached = ::statfs(at.c_str(), &now) == 0;
+        // The copy that we began with is as it was, where we can't get to as little as the programs can.
+        if (!reached && each.inherited) return {};
+        const bool same = reached && shown_flags(now) == (flags & shown);
         if (!same)
             CHECK_OK(mount(nullptr, at, nullptr, MS_REMOUNT | MS_BIND | flags, nullptr,
                            each.point + " (" + each.options + ")"));
@@ -228,7 +235,7 @@ class Builder {
         return result;
     }
 
-    const std::vector<schema::Mount>& wanted_;
+    std::vector<schema::Mount> wanted_;
     std::vector<std::string> outside_;
     std::vector<There> there_;
     std::string new_, old_, terminal_;

@@ -86,7 +86,8 @@ class CleanRoot(Root):
         self.name, self.path = name, pathlib.Path(path)
         wanted = [f"--include={','.join(packages)}"] if packages else []
         # With apt's lists, so that packages can be installed without another update.
-        done = subprocess.run(["mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--skip=cleanup/apt/lists", *wanted, name, self.path, ARCHIVE],
+        # In a mount namespace of its own: mmdebstrap mounts in the root while it makes it, and if it is killed meanwhile nothing of that stays.
+        done = subprocess.run(["unshare", "--mount", "mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--skip=cleanup/apt/lists", *wanted, name, self.path, ARCHIVE],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"mmdebstrap {name}: {done.stdout[-3000:]}")
