@@ -9,6 +9,7 @@
 
 #include "capture/report.h"
 #include "capture/session_regions.h"
+#include "common/compression.h"
 #include "common/external_policy.h"
 #include "common/schema/manifest.h"
 
@@ -23,6 +24,7 @@ struct Request {
     bool self_contained = false;
     ExternalPolicy external = ExternalPolicy::reset;
     std::string files, with;  // common/files_policy.h
+    Compression compression;  // of images
     bool hold = false;  // the processes stand still until the coordinator closes its end: it kills them first
     std::vector<pid_t> members;
     std::string host;                // "" or what this host is called in the computation

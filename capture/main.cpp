@@ -52,6 +52,7 @@ Request request_of(const wire::CaptureRequest& asked) {
                     .external = external_policy(asked.external).value_or(ExternalPolicy::reset),
                     .files = asked.files,
                     .with = asked.with,
+                    .compression = compression_named(asked.compress).value_or(Compression()),
                     .hold = asked.hold,
                     .members = {},
                     .host = asked.host,

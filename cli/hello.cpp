@@ -177,6 +177,10 @@ std::string hello_message(const Wishes& wishes) {
         message += ",\"with\":";
         append_quoted(message, wishes.with);
     }
+    if (!wishes.compress.empty()) {
+        message += ",\"compress\":";
+        append_quoted(message, wishes.compress);
+    }
     return message + "}";
 }
 

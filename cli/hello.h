@@ -25,6 +25,7 @@ struct Wishes {
     std::string coordinator = {};       // HOST:PORT of the root that the session must belong to, or ""
     std::string external = {};          // common/external_policy.h, or ""
     std::string files = {}, with = {};  // common/files_policy.h, or ""
+    std::string compress = {};          // common/compression.h, or ""
 };
 
 // Waits 10 s at most.

@@ -179,16 +179,14 @@ class CoreWriter {
     // Zeros are a hole.
     Result<> copy(const Segment& segment, const MemoryPiece& piece) {
         const std::uint64_t from = piece.at - segment.area->start;
-        if (piece.fd < 0 || from >= segment.length) return {};
+        if (piece.source == nullptr || from >= segment.length) return {};
         const std::uint64_t length = std::min(piece.length, segment.length - from);
-        std::array<char, 1 << 16> buffer;
+        std::string buffer(std::size_t{1} << 18, '\0');
         for (std::uint64_t done = 0; done < length;) {
-            const ssize_t got =
-                ::pread(piece.fd, buffer.data(), std::min<std::uint64_t>(buffer.size(), length - done),
-                        static_cast<off_t>(piece.offset + done));
-            if (got <= 0) return fail_errno("reading memory at {}", piece.at + done);
-            CHECK_OK(put({buffer.data(), static_cast<std::size_t>(got)}, segment.offset + from + done));
-            done += static_cast<std::uint64_t>(got);
+            const auto some = std::min<std::uint64_t>(buffer.size(), length - done);
+            CHECK_OK(piece.source->read(piece.offset + done, writable(buffer).first(some)));
+            CHECK_OK(put({buffer.data(), some}, segment.offset + from + done));
+            done += some;
         }
         return {};
     }

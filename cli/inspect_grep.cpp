@@ -1,7 +1,5 @@
 #include "cli/inspect_grep.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -32,8 +30,8 @@ class Search {
         for (const auto& area : process_.process.areas) {
             rest_.clear();
             for (const auto& piece : TRY(memory_.pieces_of(area))) {
-                if (piece.fd < 0 || piece.of_file || piece.at != next_) rest_.clear();
-                if (piece.fd >= 0 && !piece.of_file) CHECK_OK(look_at(area, piece));
+                if (piece.source == nullptr || piece.of_file || piece.at != next_) rest_.clear();
+                if (piece.source != nullptr && !piece.of_file) CHECK_OK(look_at(area, piece));
             }
         }
         return {};
@@ -43,9 +41,7 @@ class Search {
     // Bytes may stand over the border of two pieces: the end of one is kept for the next.
     Result<> look_at(const schema::Area& area, const MemoryPiece& piece) {
         std::string text(piece.length, '\0');
-        if (::pread(piece.fd, text.data(), text.size(), static_cast<off_t>(piece.offset)) !=
-            static_cast<ssize_t>(text.size()))
-            return fail_errno("reading memory at {}", piece.at);
+        CHECK_OK(piece.source->read(piece.offset, writable(text)));
         next_ = piece.at + piece.length;
         const std::string all = rest_ + text;
         const ProgramAddress begin = piece.at - rest_.size();

@@ -141,15 +141,14 @@ std::optional<std::string> read_memory(const LoadedProcess& process, ProgramAddr
                                        std::size_t length) {
     std::string result(length, '\0');
     std::size_t done = 0;
+    PageReader pages(process.reader);
     for (const auto& area : process.process.areas)
         for (const auto& run : area.pages) {
             const ProgramAddress at = address + done;
             if (done == length || at < run.at || at >= run.at + run.length) continue;
             const std::size_t some = std::min<std::uint64_t>(length - done, run.at + run.length - at);
-            const auto offset = static_cast<off_t>(run.offset + (at - run.at));
-            if (::pread(process.reader.fd(), result.data() + done, some, offset) !=
-                static_cast<ssize_t>(some))
-                return std::nullopt;
+            const std::span to(reinterpret_cast<std::uint8_t*>(result.data()) + done, some);
+            if (!pages.read(run.offset + (at - run.at), to)) return std::nullopt;
             done += some;
         }
     if (done < length) return std::nullopt;

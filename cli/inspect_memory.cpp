@@ -15,8 +15,8 @@ namespace {
 
 using Pieces = std::vector<MemoryPiece>;
 
-void add_runs(Pieces& pieces, int fd, const std::vector<schema::PageRun>& runs) {
-    for (const auto& run : runs) pieces.push_back({run.at, run.length, fd, run.offset});
+void add_runs(Pieces& pieces, PageReader* source, const std::vector<schema::PageRun>& runs) {
+    for (const auto& run : runs) pieces.push_back({run.at, run.length, source, run.offset});
 }
 
 // What `pieces` leave out between these addresses is what `filler` gives for a stretch.
@@ -37,7 +37,7 @@ Pieces filled(const Pieces& pieces, ProgramAddress start, ProgramAddress end, co
 }
 
 void zeros(Pieces& all, ProgramAddress at, std::uint64_t length) {
-    all.push_back({at, length, -1, 0});
+    all.push_back({at, length, nullptr, 0});
 }
 
 std::uint64_t size_of(int fd) {
@@ -46,6 +46,10 @@ std::uint64_t size_of(int fd) {
 }
 
 }  // namespace
+
+PageReader* ProcessMemory::source_of(const PageData& data) {
+    return &sources_.try_emplace(data.fd, data).first->second;
+}
 
 Result<const ImageReader*> ProcessMemory::borrowed_from(const schema::Borrowed& part) {
     for (const auto& each : checkpoint_.processes)
@@ -61,18 +65,18 @@ Result<const ImageReader*> ProcessMemory::borrowed_from(const schema::Borrowed& 
 Result<Pieces> ProcessMemory::stored_pages(const schema::Area& area) {
     Pieces pieces;
     CHECK_OK(verify_pages(process_.reader, area.pages));
-    add_runs(pieces, process_.reader.fd(), area.pages);
+    add_runs(pieces, source_of(process_.reader.page_data()), area.pages);
     if (area.borrowed)
         for (const auto& each : *area.borrowed) {
             const ImageReader* const other = TRY(borrowed_from(each));
             CHECK_OK(verify_pages(*other, each.pages));
-            add_runs(pieces, other->fd(), each.pages);
+            add_runs(pieces, source_of(other->page_data()), each.pages);
         }
     std::ranges::sort(pieces, {}, &MemoryPiece::at);
     return pieces;
 }
 
-Result<Pieces> ProcessMemory::shared_pages(const schema::Area& area) const {
+Result<Pieces> ProcessMemory::shared_pages(const schema::Area& area) {
     Pieces pieces;
     const schema::Object* object = checkpoint_.object(process_.part, area.object);
     if (object != nullptr && object->backing >= 0)
@@ -89,19 +93,20 @@ Result<Pieces> ProcessMemory::shared_pages(const schema::Area& area) const {
         for (const auto& run : memory->pages) {
             const std::uint64_t begin = std::max(run.at, from), end = std::min(run.at + run.length, to);
             if (begin < end)
-                pieces.push_back({area.start + (begin - from), end - begin, image.reader.fd(),
-                                  run.offset + (begin - run.at)});
+                pieces.push_back({area.start + (begin - from), end - begin,
+                                  source_of(image.reader.page_data()), run.offset + (begin - run.at)});
         }
         break;
     }
     return filled(pieces, area.start, area.end, zeros);
 }
 
-int ProcessMemory::file_of(const schema::Area& area) {
+const Fd* ProcessMemory::file_of(const schema::Area& area) {
     const auto [place, is_new] = files_.try_emplace(area.object);
-    if (!is_new) return place->second.get();
+    const auto known = [&] { return place->second ? &place->second : nullptr; };
+    if (!is_new) return known();
     const schema::Object* const object = checkpoint_.object(process_.part, area.object);
-    if (object == nullptr || !object->is<schema::File>()) return -1;
+    if (object == nullptr || !object->is<schema::File>()) return nullptr;
     Fd file(::open(object->path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status {};
     const bool same = file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -111,7 +116,7 @@ int ProcessMemory::file_of(const schema::Area& area) {
         place->second = std::move(file);
     else
         unknown_files_.push_back(object->path);
-    return place->second.get();
+    return known();
 }
 
 Result<Pieces> ProcessMemory::pieces_of(const schema::Area& area) {
@@ -124,15 +129,16 @@ Result<Pieces> ProcessMemory::pieces_of(const schema::Area& area) {
         pieces = TRY(stored_pages(area));
         if (area.kind == Kind::anonymous) pieces = filled(pieces, area.start, area.end, zeros);
         if (area.kind == Kind::file_private || area.kind == Kind::file_shared) {
-            const int file = file_of(area);
-            const std::uint64_t size = file < 0 ? 0 : size_of(file);
+            const Fd* const file = file_of(area);
+            const std::uint64_t size = file == nullptr ? 0 : size_of(file->get());
+            auto* const source = file == nullptr ? nullptr : source_of({file->get(), area.name, nullptr});
             // Behind the end of the file there is nothing but the rest of its last page.
             pieces = filled(pieces, area.start, area.end,
                             [&](Pieces& all, ProgramAddress at, std::uint64_t length) {
                                 const std::uint64_t offset = area.file_offset + (at - area.start);
                                 const std::uint64_t there = std::min(length, size - std::min(size, offset));
-                                if (there != 0) all.push_back({at, there, file, offset, true});
-                                if (file >= 0 && there < length) zeros(all, at + there, length - there);
+                                if (there != 0) all.push_back({at, there, source, offset, true});
+                                if (file != nullptr && there < length) zeros(all, at + there, length - there);
                             });
         }
     }
@@ -150,10 +156,8 @@ Result<std::string> ProcessMemory::read(ProgramAddress address, std::size_t leng
             const std::size_t some = std::min<std::uint64_t>(length - bytes.size(), piece.length - skipped);
             const std::size_t before = bytes.size();
             bytes.resize(before + some);
-            if (piece.fd >= 0 &&
-                ::pread(piece.fd, bytes.data() + before, some, static_cast<off_t>(piece.offset + skipped)) !=
-                    static_cast<ssize_t>(some))
-                return fail_errno("reading memory at {}", at);
+            if (piece.source != nullptr)
+                CHECK_OK(piece.source->read(piece.offset + skipped, writable(bytes).subspan(before)));
         }
         if (bytes.size() == length) break;
     }

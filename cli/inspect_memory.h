@@ -14,14 +14,18 @@
 
 namespace cairn::inspect {
 
+[[nodiscard]] inline std::span<std::uint8_t> writable(std::string& text) {
+    return {reinterpret_cast<std::uint8_t*>(text.data()), text.size()};
+}
+
 // Where the bytes of a stretch of memory are. What no piece has isn't known: the kernel's own pages, a mapped
 // file that has changed since.
 struct MemoryPiece {
     ProgramAddress at;
     std::uint64_t length = 0;
-    int fd = -1;               // -1: zeros. Of the ProcessMemory that says so
-    std::uint64_t offset = 0;  // in that file
-    bool of_file = false;      // of a mapped file, which the process hasn't changed there
+    PageReader* source = nullptr;  // null: zeros. Of the ProcessMemory that says so
+    std::uint64_t offset = 0;      // there
+    bool of_file = false;          // of a mapped file, which the process hasn't changed there
 };
 
 class ProcessMemory {
@@ -41,13 +45,15 @@ class ProcessMemory {
   private:
     [[nodiscard]] Result<const ImageReader*> borrowed_from(const schema::Borrowed& part);
     [[nodiscard]] Result<std::vector<MemoryPiece>> stored_pages(const schema::Area& area);
-    [[nodiscard]] Result<std::vector<MemoryPiece>> shared_pages(const schema::Area& area) const;
-    // -1: unknown.
-    [[nodiscard]] int file_of(const schema::Area& area);
+    [[nodiscard]] Result<std::vector<MemoryPiece>> shared_pages(const schema::Area& area);
+    // Null: unknown.
+    [[nodiscard]] const Fd* file_of(const schema::Area& area);
+    [[nodiscard]] PageReader* source_of(const PageData& data);
 
     const Checkpoint& checkpoint_;
     const LoadedProcess& process_;
     std::map<std::string, std::unique_ptr<ImageReader>> others_;  // by the file's name
+    std::map<int, PageReader> sources_;                           // by the descriptor
     std::map<std::int64_t, Fd> files_;                            // by object; without a descriptor: unknown
     std::map<ProgramAddress, std::vector<MemoryPiece>> known_;    // by start of the area
     std::vector<std::string> unknown_files_;

@@ -20,6 +20,7 @@
 #include "cli/place.h"
 #include "cli/plugin.h"
 #include "cli/say.h"
+#include "common/compression.h"
 #include "common/elf_check.h"
 #include "common/external_policy.h"
 #include "common/files_policy.h"
@@ -91,6 +92,9 @@ int check_values(const Options& options) {
     if (!wishes.files.empty() && !is_files_policy(wishes.files))
         return wrong_usage("launch: --files: save (with each checkpoint) or leave, not '" + wishes.files +
                            "'");
+    if (!wishes.compress.empty() && !compression_named(wishes.compress))
+        return wrong_usage(std::string("launch: --compress: ") + compression_words + ", not '" +
+                           wishes.compress + "'");
     if (!options.io_uring.empty() && options.io_uring != io_uring_enosys && options.io_uring != "refuse")
         return wrong_usage(
             "launch: --io-uring: refuse (at the checkpoint) or enosys (the program is told that there is "
@@ -105,6 +109,34 @@ int check_values(const Options& options) {
     return exit_ok;
 }
 
+constexpr option known_options[] = {{"session", required_argument, nullptr, 's'},
+                                    {"ckptdir", required_argument, nullptr, 'd'},
+                                    {"interval", required_argument, nullptr, 'i'},
+                                    {"coordinator", required_argument, nullptr, 'c'},
+                                    {"keep", required_argument, nullptr, 'k'},
+                                    {"key", required_argument, nullptr, 'K'},
+                                    {"self-contained", no_argument, nullptr, 'C'},
+                                    {"external", required_argument, nullptr, 'E'},
+                                    {"files", required_argument, nullptr, 'F'},
+                                    {"with", required_argument, nullptr, 'W'},
+                                    {"plugin", required_argument, nullptr, 'L'},
+                                    {"io-uring", required_argument, nullptr, 'U'},
+                                    {"cpu", required_argument, nullptr, 'P'},
+                                    {"compress", required_argument, nullptr, 'Z'},
+                                    {nullptr, 0, nullptr, 0}};
+
+Wishes wishes_of_environment() {
+    return {environment("CAIRN_CKPTDIR"),
+            environment("CAIRN_INTERVAL"),
+            environment("CAIRN_KEEP"),
+            is_yes(environment("CAIRN_SELF_CONTAINED")),
+            {},
+            environment("CAIRN_EXTERNAL"),
+            environment("CAIRN_FILES"),
+            environment("CAIRN_WITH"),
+            environment("CAIRN_COMPRESS")};
+}
+
 // 0, or an exit code.
 int read_options(int argc, char** argv, Options& options) {
     Wishes& wishes = options.wishes;
@@ -112,25 +144,10 @@ int read_options(int argc, char** argv, Options& options) {
     options.coordinator = environment("CAIRN_COORDINATOR");
     options.io_uring = environment(env_io_uring);
     options.cpu = environment(env_cpu);
-    wishes = {environment("CAIRN_CKPTDIR"),
-              environment("CAIRN_INTERVAL"),
-              environment("CAIRN_KEEP"),
-              is_yes(environment("CAIRN_SELF_CONTAINED")),
-              {},
-              environment("CAIRN_EXTERNAL"),
-              environment("CAIRN_FILES"),
-              environment("CAIRN_WITH")};
-    static const option known[] = {
-        {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
-        {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
-        {"keep", required_argument, nullptr, 'k'},     {"key", required_argument, nullptr, 'K'},
-        {"self-contained", no_argument, nullptr, 'C'}, {"external", required_argument, nullptr, 'E'},
-        {"files", required_argument, nullptr, 'F'},    {"with", required_argument, nullptr, 'W'},
-        {"plugin", required_argument, nullptr, 'L'},   {"io-uring", required_argument, nullptr, 'U'},
-        {"cpu", required_argument, nullptr, 'P'},      {nullptr, 0, nullptr, 0}};
+    wishes = wishes_of_environment();
     opterr = 0;
     // '+': stop at the program's name; what follows is the program's.
-    for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known, nullptr)) != -1;) {
+    for (int given = 0; (given = ::getopt_long(argc, argv, "+:s:d:i:c:k:", known_options, nullptr)) != -1;) {
         switch (given) {
             case 's':
                 options.session = optarg;
@@ -158,6 +175,9 @@ int read_options(int argc, char** argv, Options& options) {
                 break;
             case 'F':
                 wishes.files = optarg;
+                break;
+            case 'Z':
+                wishes.compress = optarg;
                 break;
             case 'L':
                 options.plugins.emplace_back(whole_path(optarg));
@@ -344,18 +364,20 @@ std::string folder_problem(std::string folder) {
     return "";
 }
 
+// 0, or an exit code.
+int check_folder(const std::string& folder) {
+    const std::string problem = folder.empty() ? "" : folder_problem(folder);
+    if (problem.empty()) return exit_ok;
+    complain("launch: no checkpoint can be written to " + folder + ": " + problem);
+    return exit_usage;
+}
+
 }  // namespace
 
 int launch(int argc, char** argv) {
     Options options;
     if (const int code = read_options(argc, argv, options); code != exit_ok) return code;
-    if (const std::string problem =
-            options.wishes.checkpoint_folder.empty() ? "" : folder_problem(options.wishes.checkpoint_folder);
-        !problem.empty()) {
-        complain("launch: no checkpoint can be written to " + options.wishes.checkpoint_folder + ": " +
-                 problem);
-        return exit_usage;
-    }
+    if (const int code = check_folder(options.wishes.checkpoint_folder); code != exit_ok) return code;
     const Found found = find_program(options.program[0]);
     if (is_cairn_mpi(found, options)) return go_behind_mpi(found, argv, options.program);
     leave_first_process();

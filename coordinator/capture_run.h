@@ -45,6 +45,7 @@ struct CheckpointOrder {
     bool without_strangers = false;                    // who isn't registered is left out
     std::string external;                              // common/external_policy.h
     std::string files, with;                           // common/files_policy.h
+    std::string compress;                              // common/compression.h
     std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint
 
     bool operator==(const CheckpointOrder&) const = default;
@@ -63,6 +64,7 @@ struct CaptureOrder {
     bool joint = false;              // other hosts take their parts at the same time
     std::string external;            // common/external_policy.h
     std::string files, with;         // common/files_policy.h
+    std::string compress;            // common/compression.h
     std::string host;                // what this one is called in the manifest; "": as it calls itself
     std::chrono::milliseconds standing{0};
     std::optional<std::chrono::milliseconds> timeout;  // of the whole checkpoint, which began at

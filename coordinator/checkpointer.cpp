@@ -186,6 +186,7 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_alone(Job& job)
     order.external = job.order.external;
     order.files = job.order.files;
     order.with = job.order.with;
+    order.compress = job.order.compress;
     order.timeout = job.order.timeout;
     order.begun = job.begun;
     order.standing = job.order.at_most(limits_.for_all(s_.registry.members().size()));

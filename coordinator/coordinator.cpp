@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/compression.h"
 #include "common/files_policy.h"
 #include "common/human.h"
 #include "common/ipc_map.h"
@@ -250,6 +251,7 @@ void Coordinator::load_state() {
     if (!settings_.keep_given) settings_.keep = state.keep.value_or(settings_.keep);
     if (!settings_.self_contained_given) settings_.self_contained = state.self_contained;
     if (!settings_.external_given && external_policy(state.external)) settings_.external = state.external;
+    if (!settings_.compress_given && compression_named(state.compress)) settings_.compress = state.compress;
     if (!settings_.files_given) {
         if (is_files_policy(state.files)) settings_.files = state.files;
         settings_.with = state.with;
@@ -264,6 +266,7 @@ void Coordinator::save_state() {
                                                      .ckptdir = settings_.ckptdir,
                                                      .files = settings_.files,
                                                      .with = settings_.with,
+                                                     .compress = settings_.compress,
                                                      .interval_ms = settings_.interval.count(),
                                                      .keep = settings_.keep,
                                                      .self_contained = settings_.self_contained,

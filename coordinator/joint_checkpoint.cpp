@@ -259,6 +259,7 @@ asio::awaitable<Result<>> JointCheckpoint::capture() {
                                      .external = order_.asked.external,
                                      .files = order_.asked.files,
                                      .with = order_.asked.with,
+                                     .compress = order_.asked.compress,
                                      .without_strangers = order_.asked.without_strangers,
                                      .self_contained = order_.asked.self_contained,
                                      .hold = order_.asked.kill,

@@ -150,6 +150,7 @@ asio::awaitable<Result<>> PartCheckpoint::capture(Part& part) {
     order.external = said->external;
     order.files = said->files;
     order.with = said->with;
+    order.compress = said->compress;
     order.host = s_.host;
     order.joint = true;
     order.standing = std::chrono::milliseconds(said->deadline_ms);

@@ -140,6 +140,7 @@ CheckpointOrder Root::session_order() const {
             .external = s_.settings.external,
             .files = s_.settings.files,
             .with = s_.settings.with,
+            .compress = s_.settings.compress,
             .timeout = {}};
 }
 

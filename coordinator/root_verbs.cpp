@@ -1,6 +1,7 @@
 // What a computation's root may be asked: docs/protocol.md.
 #include <unistd.h>
 
+#include "common/compression.h"
 #include "common/files_policy.h"
 #include "common/human.h"
 #include "common/region_ops.h"
@@ -94,6 +95,7 @@ Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
     if (wishes.self_contained) settings.self_contained = true;
     if (external_policy(wishes.external)) settings.external = wishes.external;
     if (is_files_policy(wishes.files)) settings.files = wishes.files;
+    if (compression_named(wishes.compress)) settings.compress = wishes.compress;
     settings.with = joined_folders(settings.with, wishes.with);
     s_.save_state();
     return Json{{"event", "done"},
@@ -137,6 +139,7 @@ wire::Status Root::status() const {
     status.external = settings.external;
     status.files = settings.files;
     status.with = settings.with;
+    status.compress = settings.compress;
     status.processes = registry_.members().size() + hosts_.members();
     status.births = registry_.births();
     status.last = last_;
@@ -211,6 +214,7 @@ void Root::checkpoint(const Json& request, const Sink& sink) {
                           .external = asked->external.empty() ? settings.external : asked->external,
                           .files = asked->files.empty() ? settings.files : asked->files,
                           .with = joined_folders(settings.with, asked->with),
+                          .compress = asked->compress.empty() ? settings.compress : asked->compress,
                           .timeout = {}};
     if (!asked->files.empty() && !is_files_policy(asked->files))
         return sink(failed(ExitCode::usage, fmt::format("files: save or leave, not {}", asked->files)),
@@ -220,6 +224,10 @@ void Root::checkpoint(const Json& request, const Sink& sink) {
             failed(ExitCode::usage, fmt::format("ckptdir must be an absolute path: {}", asked->ckptdir)),
             false);
     if (order.ckptdir_asked_for) order.ckptdir = absolute_path(asked->ckptdir);
+    if (!compression_named(order.compress))
+        return sink(
+            failed(ExitCode::usage, fmt::format("compress: {}, not {}", compression_words, order.compress)),
+            false);
     if (!external_policy(order.external))
         return sink(failed(ExitCode::usage, fmt::format("external: not a policy: {}", order.external)),
                     false);

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "common/compression.h"
 #include "common/files_policy.h"
 #include "common/uid.h"
 #include "coordinator/network.h"
@@ -60,6 +61,7 @@ po::options_description describe(Numbers& numbers) {
         ("linger", po::value<double>(&numbers.linger), "with --auto: seconds to wait for another process; 10 if not given")
         ("self-contained", "images hold the unmodified parts of mapped files too [CAIRN_SELF_CONTAINED=1]")
         ("external", po::value<std::string>(), "connections to the outside: reset (by a restart), refuse (the checkpoint), keep-listening [CAIRN_EXTERNAL]")
+        ("compress", po::value<std::string>(), "how images are compressed: none, lz4, zstd or zstd:LEVEL (1 to 19) [CAIRN_COMPRESS]")
         ("listen", po::value<std::string>(), "HOST:PORT (or :PORT) for coordinators of other hosts, which have to know the key [CAIRN_LISTEN]")
         ("coordinator", po::value<std::string>(), "HOST:PORT of the first host's coordinator: this one keeps this host's programs for it [CAIRN_COORDINATOR]")
         ("key", po::value<std::string>(), "file with the key that coordinators prove to each other [CAIRN_KEY_FILE; CAIRN_KEY is the key itself]")
@@ -74,7 +76,8 @@ std::string option_of(const std::string& variable) {
     static const std::map<std::string, std::string> options = {
         {"CAIRN_SESSION", "session"},   {"CAIRN_CKPTDIR", "ckptdir"}, {"CAIRN_INTERVAL", "interval"},
         {"CAIRN_KEEP", "keep"},         {"CAIRN_LISTEN", "listen"},   {"CAIRN_COORDINATOR", "coordinator"},
-        {"CAIRN_EXTERNAL", "external"}, {"CAIRN_KEY_FILE", "key"},    {"CAIRN_HOST", "host"}};
+        {"CAIRN_EXTERNAL", "external"}, {"CAIRN_KEY_FILE", "key"},    {"CAIRN_HOST", "host"},
+        {"CAIRN_COMPRESS", "compress"}};
     const auto found = options.find(variable);
     const char* value = std::getenv(variable.c_str());
     return found == options.end() || value == nullptr || *value == '\0' ? "" : found->second;
@@ -115,6 +118,8 @@ Result<> check(const Settings& settings, const Numbers& numbers) {
         return fail_code(usage, "--listen is for the root, --coordinator for the others: one of them");
     if (const auto files = variable("CAIRN_FILES"); !files.empty() && !is_files_policy(files))
         return fail_code(usage, "CAIRN_FILES: save or leave, not '{}'", files);
+    if (!compression_named(settings.compress))
+        return fail_code(usage, "--compress: {}, not '{}'", compression_words, settings.compress);
     if (!external_policy(settings.external))
         return fail_code(usage, "--external: reset, refuse or keep-listening, not '{}'", settings.external);
     return {};
@@ -144,11 +149,13 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.key_file = text("key").empty() ? "" : absolute_path(text("key"));
     settings.host = text("host").empty() ? host_name() : text("host");
     settings.external = text("external", settings.external);
+    settings.compress = text("compress", settings.compress);
     CHECK_OK(check(settings, numbers));
     settings.ckptdir_given = given.contains("ckptdir");
     settings.interval_given = given.contains("interval");
     settings.keep_given = given.contains("keep");
     settings.external_given = given.contains("external");
+    settings.compress_given = given.contains("compress");
     // Of `cairn launch`, or of a restart, whose coordinator this is.
     settings.files = variable("CAIRN_FILES");
     settings.with = variable("CAIRN_WITH");

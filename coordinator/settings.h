@@ -22,6 +22,7 @@ struct Settings {
     bool self_contained = false;     // images hold unmodified pages of files too
     std::string external = "reset";  // common/external_policy.h
     std::string files, with;         // common/files_policy.h
+    std::string compress = "none";   // common/compression.h
     std::string listen;              // HOST:PORT for relays of other hosts; "": none
     std::string coordinator;         // HOST:PORT of the root, whose relay this one is; "": this is the root
     std::string key_file;            // "": the session's own
@@ -30,7 +31,7 @@ struct Settings {
     // Given on the command line or in the environment: stronger than what an earlier coordinator of the
     // session used.
     bool ckptdir_given = false, interval_given = false, keep_given = false, self_contained_given = false,
-         external_given = false, files_given = false;
+         external_given = false, files_given = false, compress_given = false;
 };
 
 // Nothing: help was asked for and has been printed. Errors: ExitCode::usage.

@@ -62,13 +62,13 @@ Error stuck(const schema::Process& process, const schema::Thread& thread, const 
             0, ExitCode::refused};
 }
 
-Result<> check_threads(const schema::Process& process, const schema::Area& vdso, int image,
+Result<> check_threads(const schema::Process& process, const schema::Area& vdso, PageReader& pages,
                        const std::string& kernel) {
     for (const auto& thread : process.threads) {
         const auto registers = registers_of(thread);
         if (!registers) continue;
         if (within(vdso, registers->rip)) return std::unexpected(stuck(process, thread, kernel));
-        const bool will_return = TRY(on_stack(process, thread, image, [&](auto bytes, std::size_t first) {
+        const bool will_return = TRY(on_stack(process, thread, pages, [&](auto bytes, std::size_t first) {
             return returns_into(vdso, bytes, first);
         }));
         if (will_return) return std::unexpected(stuck(process, thread, kernel));
@@ -101,19 +101,6 @@ Result<> check_kernel(const schema::Process& process, const std::string& kernel)
         process.pid, kernel, running.release);
 }
 
-// Its bytes are not needed where the running kernel's are the same, but an image is good only as a whole.
-Result<> check_vdso(const schema::Process& process, const schema::PageRun& run, const ImageReader& reader,
-                    int image) {
-    std::vector<std::uint8_t> bytes(run.length);
-    const auto got = ::pread(image, bytes.data(), bytes.size(), static_cast<off_t>(run.offset));
-    if (got == static_cast<ssize_t>(bytes.size()) && hash64(bytes) == run.hash) return {};
-    return fail_code(
-        ExitCode::damaged,
-        "image {}: pages for address {:#x} (process {}'s vdso) are damaged (checksum): take another "
-        "generation, or a copy of this file",
-        reader.path(), run.at, process.pid);
-}
-
 Result<> keep_old_vdso(schema::Process& process, const ImageReader& reader, const std::string& kernel) {
     static const bool forced = std::getenv("CAIRN_OLD_VDSO") != nullptr;
     const auto vdso = std::ranges::find(process.areas, schema::AreaKind::vdso, &schema::Area::kind);
@@ -123,9 +110,13 @@ Result<> keep_old_vdso(schema::Process& process, const ImageReader& reader, cons
     }
     if (vdso->pages.empty()) return check_kernel(process, kernel);
     const Fd image = TRY(reader.open_again());
-    if (same_as_running(*vdso) && !forced)
-        return check_vdso(process, vdso->pages.front(), reader, image.get());
-    CHECK_OK(check_threads(process, *vdso, image.get(), kernel));
+    PageReader pages(reader.page_data(image.get()));
+    if (same_as_running(*vdso) && !forced) {
+        // Its bytes are not needed here, but an image is good only as a whole.
+        schema::Bytes bytes(vdso->pages.front().length);
+        return pages.read_run(vdso->pages.front(), bytes);
+    }
+    CHECK_OK(check_threads(process, *vdso, pages, kernel));
     keep_special(process);
     return {};
 }

@@ -90,10 +90,10 @@ bool returns_well(const StateBytes& area, std::span<const StateComponent> from, 
     });
 }
 
-Result<> check_signal_frames(const schema::Process& process, const schema::Thread& thread, int image,
+Result<> check_signal_frames(const schema::Process& process, const schema::Thread& thread, PageReader& pages,
                              std::span<const StateComponent> from, const Cpu& here) {
     const bool stuck =
-        TRY(on_stack(process, thread, image, [&](std::span<const std::byte> bytes, std::size_t first) {
+        TRY(on_stack(process, thread, pages, [&](std::span<const std::byte> bytes, std::size_t first) {
             for (auto at =
                      (first + signal_state_alignment - 1) / signal_state_alignment * signal_state_alignment;
                  at < bytes.size(); at += signal_state_alignment)
@@ -114,6 +114,7 @@ Result<> check_signal_frames(const schema::Process& process, const schema::Threa
 Result<> fit_process(schema::Process& process, const ImageReader& reader, const schema::Manifest& manifest,
                      const Cpu& here) {
     const Fd image = TRY(reader.open_again());
+    PageReader pages(reader.page_data(image.get()));
     for (auto& thread : process.threads) {
         if (thread.leader_dead) continue;
         auto fitted = lay_out_state(thread.xstate, manifest.cpu_state, here.state);
@@ -122,7 +123,7 @@ Result<> fit_process(schema::Process& process, const ImageReader& reader, const 
                 process, thread,
                 fmt::format("has {} in use, which this CPU hasn't got", state_name(fitted.error()))));
         thread.xstate = std::move(*fitted);
-        CHECK_OK(check_signal_frames(process, thread, image.get(), manifest.cpu_state, here));
+        CHECK_OK(check_signal_frames(process, thread, pages, manifest.cpu_state, here));
     }
     return {};
 }

@@ -1,7 +1,5 @@
 #include "restart/stacks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -15,7 +13,7 @@ std::optional<ptrace::Registers> registers_of(const schema::Thread& thread) {
     return registers;
 }
 
-Result<bool> on_stack(const schema::Process& process, const schema::Thread& thread, int image,
+Result<bool> on_stack(const schema::Process& process, const schema::Thread& thread, PageReader& pages,
                       const LookAtStack& look) {
     const auto registers = registers_of(thread);
     if (!registers) return false;
@@ -26,12 +24,10 @@ Result<bool> on_stack(const schema::Process& process, const schema::Thread& thre
     if (stack == process.areas.end()) return false;
     for (const auto& run : stack->pages) {
         if (run.at + run.length <= from) continue;
-        std::vector<std::byte> bytes(run.length);
-        if (::pread(image, bytes.data(), bytes.size(), static_cast<off_t>(run.offset)) !=
-            static_cast<ssize_t>(bytes.size()))
-            return fail_errno("reading the stack at {:#x}", run.at);
+        schema::Bytes bytes(run.length);
+        CHECK_OK(pages.read(run.offset, bytes));
         const std::size_t first = from > run.at ? from - run.at : 0;
-        if (look(bytes, first)) return true;
+        if (look(std::as_bytes(std::span(bytes)), first)) return true;
     }
     return false;
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "common/error.h"
+#include "common/image/page_reader.h"
 #include "common/ptrace/thread.h"
 #include "common/schema/process.h"
 
@@ -18,9 +19,9 @@ namespace cairn::restart {
 // A run of pages, and where in it the stack in use begins. The run begins at a page's start.
 using LookAtStack = std::function<bool(std::span<const std::byte> bytes, std::size_t first)>;
 
-// Does `look` find something from the thread's stack pointer up, in the memory that has it? `image`: the
-// process's image, open.
-[[nodiscard]] Result<bool> on_stack(const schema::Process& process, const schema::Thread& thread, int image,
-                                    const LookAtStack& look);
+// Does `look` find something from the thread's stack pointer up, in the memory that has it? `pages`: of the
+// process's image.
+[[nodiscard]] Result<bool> on_stack(const schema::Process& process, const schema::Thread& thread,
+                                    PageReader& pages, const LookAtStack& look);
 
 }  // namespace cairn::restart

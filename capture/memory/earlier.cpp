@@ -56,7 +56,7 @@ EarlierImages::EarlierImages(int directory, const std::string& previous, Program
 void EarlierImages::add(const std::string& previous, const Candidate& candidate, bool newest) {
     auto reader = ImageReader::open(previous + "/" + candidate.file);
     if (!reader || !reader->expect(ImageKind::process)) return;
-    if (!newest && candidate.needed * least_needed < reader->data_end() - image_page) return;
+    if (!newest && candidate.needed * least_needed < reader->page_bytes()) return;
     const auto hashes = reader->section(SectionType::page_hashes);
     if (!hashes) return;
     const auto name = schema::earlier_image_name(reader->id());

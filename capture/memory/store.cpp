@@ -92,6 +92,7 @@ class Store {
     // What no other process has: but for zeros, and for what an earlier generation has.
     Result<> store_own(const StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes) {
         const auto pages = look_at(job, start, bytes);
+        std::vector<OwnRun> own;
         for (std::size_t first = 0; first < pages.size();) {
             const auto& page = pages[first];
             std::size_t end = first + 1;
@@ -99,7 +100,7 @@ class Store {
             const auto part = bytes.subspan(first * image_page, (end - first) * image_page);
             const auto at = start + first * image_page;
             if (page.where == Where::here) {
-                CHECK_OK(write_run(job, at, part, std::span(pages).subspan(first, end - first)));
+                own.push_back({at, part, std::span(pages).subspan(first, end - first)});
             } else if (page.where == Where::earlier) {
                 job.earlier->use(page.earlier.image);
                 const auto hash = hash64(part);
@@ -110,7 +111,7 @@ class Store {
             }
             first = end;
         }
-        return {};
+        return write_runs(job, own);
     }
 
     enum class Where { nowhere, here, earlier };
@@ -147,21 +148,36 @@ class Store {
         return pages;
     }
 
-    Result<> write_run(const StoreJob& job, ProgramAddress at, std::span<const std::uint8_t> part,
-                       std::span<const Seen> pages) {
-        schema::PageRun run;
-        run.at = at;
-        run.length = part.size();
-        run.offset = job.writer->reserve(part.size());
-        run.hash = hash64(part);
-        CHECK_OK(job.writer->write_at(run.offset, part));
-        if (job.hashes != nullptr) {
-            std::vector<std::uint64_t> hashes;
-            for (const auto& page : pages) hashes.push_back(page.hash);
-            job.hashes->put(run.offset, hashes);
+    struct OwnRun {
+        ProgramAddress at;
+        std::span<const std::uint8_t> bytes;
+        std::span<const Seen> pages;
+    };
+
+    // Side by side in the image, by one call.
+    Result<> write_runs(const StoreJob& job, const std::vector<OwnRun>& runs) {
+        std::uint64_t all = 0;
+        for (const auto& run : runs) all += run.bytes.size();
+        if (all == 0) return {};
+        const auto begin = job.writer->reserve(all);
+        auto offset = begin;
+        std::vector<schema::PageRun> stored;
+        std::vector<iovec> parts;
+        for (const auto& run : runs) {
+            stored.push_back({run.at, run.bytes.size(), offset, hash64(run.bytes)});
+            // writev(2) changes nothing of it.
+            parts.push_back({const_cast<std::uint8_t*>(run.bytes.data()), run.bytes.size()});
+            if (job.hashes != nullptr) {
+                std::vector<std::uint64_t> hashes;
+                for (const auto& page : run.pages) hashes.push_back(page.hash);
+                job.hashes->put(offset, hashes);
+            }
+            offset += run.bytes.size();
         }
+        CHECK_OK(job.writer->write_at(begin, parts));
         const std::scoped_lock lock(mutex_);
-        job.area->pages.push_back(run);
+        auto& pages = job.area->pages;
+        pages.insert(pages.end(), stored.begin(), stored.end());
         return {};
     }
 

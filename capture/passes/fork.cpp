@@ -64,12 +64,13 @@ bool tells_of_forks(const ObjectTable& objects, ProgramId pid) {
     return std::ranges::any_of(objects.all(), tells);
 }
 
-Result<Draft> begin_draft(const Ahead& ahead, Member& member, const StillMap& map) {
+Result<Draft> begin_draft(const Setting& setting, const Ahead& ahead, Member& member, const StillMap& map) {
     Draft draft;
     draft.member = &member;
     draft.map = &map;
     draft.file = schema::image_name(member.image.pid);
-    auto writer = TRY(ImageWriter::create(ahead.directory.get(), draft.file, ImageKind::process));
+    auto writer = TRY(ImageWriter::create(ahead.directory.get(), draft.file, ImageKind::process,
+                                          setting.request.compression));
     draft.writer = std::make_unique<ImageWriter>(std::move(writer));
     draft.writer->park();
     return draft;
@@ -155,7 +156,7 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
     std::vector<bool> forks;
     auto map = objects.maps.begin();
     for (auto& member : members.all) {
-        auto draft = TRY(begin_draft(ahead, member, *map));
+        auto draft = TRY(begin_draft(setting, ahead, member, *map));
         const auto spans =
             tells_of_forks(objects.table, member.image.pid) ? std::nullopt : to_detach(*map, objects.table);
         ++map;

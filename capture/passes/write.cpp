@@ -116,6 +116,7 @@ Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts
     for (auto& draft : drafts) {
         if (draft.snapshot == nullptr) continue;
         CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
+        draft.writer->compress_from_now();  // the programs run again
         auto earlier =
             std::make_unique<EarlierImages>(ahead.directory.get(), before, draft.member->image.pid);
         if (!earlier->empty()) draft.earlier = std::move(earlier);

@@ -31,7 +31,7 @@ _cairn() {
         # Behind the program's name its own completion goes on.
         for ((i = 2; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
-            --session | --ckptdir | --interval | --coordinator | --key | --keep | --files | --with | --plugin | --cpu | --io-uring | --external | -s | -d | -i | -c | -k) ((i++)) ;;
+            --session | --ckptdir | --interval | --coordinator | --key | --keep | --files | --with | --plugin | --cpu | --io-uring | --external | --compress | -s | -d | -i | -c | -k) ((i++)) ;;
             --) ;;
             -*) ;;
             *)
@@ -62,6 +62,10 @@ _cairn() {
         local ways='save leave'
         [[ $verb == restart ]] && ways='auto restore refuse use truncate make'
         mapfile -t COMPREPLY < <(compgen -W "$ways" -- "$word")
+        return
+        ;;
+    --compress)
+        mapfile -t COMPREPLY < <(compgen -W 'none lz4 zstd' -- "$word")
         return
         ;;
     --plugin)
@@ -127,11 +131,11 @@ _cairn() {
         view) options+=' --failed --by-time --most --around --events' ;;
         esac
         ;;
-    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --files --with --plugin --coordinator --key --help' ;;
-    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --files --with --witness --json --quiet --help' ;;
+    launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --compress --files --with --plugin --coordinator --key --help' ;;
+    checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --compress --files --with --witness --json --quiet --help' ;;
     list | status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
-    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --listen --coordinator --key --host --help' ;;
+    coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --compress --listen --coordinator --key --host --help' ;;
     witness) options='--looks --region --before --after --living --verify --rules --help' ;;
     doctor) options='--ckptdir --timeout --json --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --diff --stacks --grep --dot --core --json --help' ;;

@@ -88,6 +88,7 @@ Result<> checkpoint(CoordinatorClient& coordinator, const Session& session, cons
                                       .ckptdir = options.checkpoint_folder,
                                       .external = options.external,
                                       .files = options.files,
+                                      .compress = options.compress,
                                       .with = options.with,
                                       .timeout = options.timeout};
     std::string looks;

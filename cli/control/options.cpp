@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/compression.h"
 #include "common/external_policy.h"
 #include "common/files_policy.h"
 
@@ -20,9 +21,10 @@ po::options_description known_options(const std::string& verb) {
     if (verb == "checkpoint")
         known.add_options()("kill,k", po::bool_switch())("timeout,t", po::value<double>())(
             "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch())(
-            "external", po::value<std::string>())("files", po::value<std::string>())(
-            "with", po::value<std::vector<std::string>>()->composing())("self-contained", po::bool_switch())(
-            "witness", po::bool_switch())("without-strangers", po::bool_switch());
+            "external", po::value<std::string>())("compress", po::value<std::string>())(
+            "files", po::value<std::string>())("with", po::value<std::vector<std::string>>()->composing())(
+            "self-contained", po::bool_switch())("witness", po::bool_switch())("without-strangers",
+                                                                               po::bool_switch());
     if (verb == "interval") known.add_options()("seconds", po::value<double>());
     return known;
 }
@@ -101,6 +103,9 @@ Result<Options> read_options(std::span<char* const> words) {
     options.external = text(given, "external");
     if (!options.external.empty() && !external_policy(options.external))
         return usage("--external is reset, refuse or keep-listening");
+    options.compress = text(given, "compress");
+    if (!options.compress.empty() && !compression_named(options.compress))
+        return usage(std::string("--compress is ") + compression_words);
     CHECK_OK(read_files(given, options));
     if (options.verb == "interval" && !options.seconds) return usage("how many seconds?");
     constexpr double most = 1e9;

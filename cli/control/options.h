@@ -20,6 +20,7 @@ struct Options {
     bool kill = false, json = false, quiet = false, self_contained = false, without_strangers = false;
     bool witness = false;
     std::string external;  // common/external_policy.h, or ""
+    std::string compress;  // common/compression.h, or ""
 };
 
 // `words`: the verb and what follows it. Errors are ExitCode::usage.

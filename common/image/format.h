@@ -16,6 +16,8 @@
 namespace cairn {
 
 inline constexpr std::uint32_t image_version = 4;
+// Of an image whose page data is compressed: readers that know nothing of that refuse it by its version.
+inline constexpr std::uint32_t image_version_compressed = 5;
 inline constexpr std::uint64_t image_page = 4096;
 inline constexpr std::uint64_t image_max_run = std::uint64_t{1} << 20;      // bytes of one page run
 inline constexpr std::uint64_t image_max_section = std::uint64_t{1} << 30;  // bytes of one section
@@ -40,6 +42,7 @@ enum class SectionType : std::uint32_t {
     meta = four_letters("META"),         // kind process: MessagePack of schema::Process
     objects = four_letters("OBJS"),      // kind objects: MessagePack of schema::Objects
     page_hashes = four_letters("PGHS"),  // kind process: PageHashes
+    chunks = four_letters("CHNK"),       // version 5: ChunkTable
 };
 
 struct ImageHeader {

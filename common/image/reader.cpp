@@ -45,7 +45,15 @@ Result<ImageReader> ImageReader::open(const std::string& path) {
     CHECK_OK(reader.read_header(size));
     CHECK_OK(reader.read_footer(size));
     CHECK_OK(reader.read_sections());
+    if (reader.header_.version == image_version_compressed) CHECK_OK(reader.read_chunks());
     return reader;
+}
+
+bool says_compressed(const std::string& path) {
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    ImageHeader header;
+    return fd && ::pread(fd.get(), &header, sizeof header, 0) == sizeof header &&
+           header.magic == image_magic && header.version == image_version_compressed;
 }
 
 Result<Fd> ImageReader::open_again() const {
@@ -90,11 +98,11 @@ Result<> ImageReader::read_header(std::uint64_t size) {
     if (!checksum_right(header_))
         return fail_code(ExitCode::damaged, "image {}: the header is damaged (checksum): {}", path_,
                          use_another);
-    if (header_.version != image_version)
-        return fail_code(
-            ExitCode::damaged,
-            "image {} has format version {}, this cairn reads version {}: use the cairn that wrote it", path_,
-            header_.version, image_version);
+    if (header_.version != image_version && header_.version != image_version_compressed)
+        return fail_code(ExitCode::damaged,
+                         "image {} has format version {}, this cairn reads versions {} and {}: use the cairn "
+                         "that wrote it",
+                         path_, header_.version, image_version, image_version_compressed);
     if (header_.byte_order != byte_order_mark || header_.architecture != architecture_x86_64)
         return fail_code(
             ExitCode::damaged,
@@ -165,6 +173,15 @@ Result<> ImageReader::read_sections() {
     return {};
 }
 
+Result<> ImageReader::read_chunks() {
+    auto table = ChunkTable::parse(TRY(section(SectionType::chunks)), footer_.data_end);
+    if (!table)
+        return fail_code(ExitCode::damaged, "image {}: section {}: {}: {}", path_,
+                         section_name(SectionType::chunks), table.error().what, use_another);
+    chunks_ = std::make_shared<const ChunkTable>(*std::move(table));
+    return {};
+}
+
 Result<> ImageReader::expect(ImageKind kind) const {
     if (header_.kind == kind) return {};
     return fail_code(ExitCode::damaged, "image {} is of kind '{}', '{}' was expected", path_,
@@ -182,7 +199,7 @@ template <class Place>
 Result<> ImageReader::check_run(const schema::RunOf<Place>& run) const {
     const bool aligned = run.at % image_page == 0 && (run.length | run.offset) % image_page == 0;
     if (!aligned || run.length == 0 || run.length > image_max_run || run.offset < image_page ||
-        run.offset > footer_.data_end || run.length > footer_.data_end - run.offset)
+        run.offset > pages_end() || run.length > pages_end() - run.offset)
         return fail_code(ExitCode::damaged,
                          "image {}: pages at {:#x} (offset {}, {} bytes) lie outside of the page data", path_,
                          run.at, run.offset, run.length);

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/image/format.h"
+#include "common/image/page_reader.h"
 #include "common/schema/process.h"
 
 namespace cairn {
@@ -37,7 +38,10 @@ class ImageReader {
     template <class Place>
     [[nodiscard]] Result<> check_run(const schema::RunOf<Place>& run) const;
 
-    [[nodiscard]] int fd() const { return fd_.get(); }  // page data: pread at PageRun::offset
+    // For a PageReader, as long as this one isn't parked; or by a descriptor from open_again().
+    [[nodiscard]] PageData page_data() const { return page_data(fd_.get()); }
+    [[nodiscard]] PageData page_data(int opened_again) const { return {opened_again, path_, chunks_}; }
+    [[nodiscard]] bool compressed() const { return chunks_ != nullptr; }
     // Gives the descriptor back: for who has more images than descriptors.
     void park() { fd_.reset(); }
     // The file once more. An error if it is another one by now, or was changed.
@@ -46,7 +50,8 @@ class ImageReader {
     [[nodiscard]] ImageKind kind() const { return header_.kind; }
     [[nodiscard]] std::uint64_t id() const { return header_.id; }  // random
     [[nodiscard]] std::uint64_t file_size() const { return footer_.file_size; }
-    [[nodiscard]] std::uint64_t data_end() const { return footer_.data_end; }
+    // Of page data, when it isn't compressed.
+    [[nodiscard]] std::uint64_t page_bytes() const { return pages_end() - image_page; }
     [[nodiscard]] const std::vector<Section>& sections() const { return sections_; }
 
   private:
@@ -55,6 +60,9 @@ class ImageReader {
     [[nodiscard]] Result<> read_header(std::uint64_t size);
     [[nodiscard]] Result<> read_footer(std::uint64_t size);
     [[nodiscard]] Result<> read_sections();
+    [[nodiscard]] Result<> read_chunks();
+    // Behind the last page, as page runs count.
+    [[nodiscard]] std::uint64_t pages_end() const { return chunks_ ? chunks_->end() : footer_.data_end; }
 
     Fd fd_;
     std::string path_;
@@ -63,7 +71,11 @@ class ImageReader {
     ImageHeader header_;
     ImageFooter footer_;
     std::vector<Section> sections_;
+    std::shared_ptr<const ChunkTable> chunks_;  // null: the pages are plain
 };
+
+// By its header alone; false as well for what is no image, which shows when it is read.
+[[nodiscard]] bool says_compressed(const std::string& path);
 
 // Reads every run and compares its checksum, `threads` at a time. 1 GiB in the page cache: see
 // docs/image-format.md. Errors: ExitCode::damaged naming file, offset and address.

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -47,15 +48,17 @@ const char* kind_name(ImageKind kind) {
     return "unknown";
 }
 
-Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, ImageKind kind) {
+Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, ImageKind kind,
+                                        Compression compression) {
     Fd fd(::openat(dirfd, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return fail_errno("creating image {}", name);
     ImageHeader header;
     header.kind = kind;
+    if (compression.codec != Codec::none) header.version = image_version_compressed;
     if (::getrandom(&header.id, sizeof header.id, 0) != sizeof header.id) return fail_errno("getrandom");
     header.checksum = checksum_of(header);
-    ImageWriter writer(dirfd, std::move(fd), name, header.id);
-    CHECK_OK(writer.write_at(0, bytes_of(header)));
+    ImageWriter writer(dirfd, std::move(fd), name, header.id, compression);
+    CHECK_OK(writer.write_plain(0, bytes_of(header)));
     return writer;
 }
 
@@ -64,8 +67,12 @@ ImageWriter::ImageWriter(ImageWriter&& other) noexcept
       fd_(std::move(other.fd_)),
       name_(std::move(other.name_)),
       id_(other.id_),
+      compression_(other.compression_),
+      compressing_(other.compressing_),
       end_(other.end_.load()),
       written_(other.written_.load()),
+      place_(other.place_.load()),
+      chunks_(std::move(other.chunks_)),
       sections_(std::move(other.sections_)) {}
 
 Result<> ImageWriter::unpark() {
@@ -88,27 +95,27 @@ void ImageWriter::start_writeback(std::uint64_t bytes) {
     if (before / step != (before + bytes) / step) ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const std::uint8_t> data) {
+Result<> ImageWriter::write_plain(std::uint64_t at, std::span<const std::uint8_t> data) {
     const std::uint64_t all = data.size();
     while (!data.empty()) {
-        const ssize_t count = ::pwrite(fd_.get(), data.data(), data.size(), static_cast<off_t>(offset));
+        const ssize_t count = ::pwrite(fd_.get(), data.data(), data.size(), static_cast<off_t>(at));
         if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return fail_errno("writing image {} at byte {}", name_, offset);
+        if (count < 0) return fail_errno("writing image {} at byte {}", name_, at);
         data = data.subspan(static_cast<std::size_t>(count));
-        offset += static_cast<std::uint64_t>(count);
+        at += static_cast<std::uint64_t>(count);
     }
     start_writeback(all);
     return {};
 }
 
-Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const iovec> parts) {
+Result<> ImageWriter::write_plain(std::uint64_t at, std::span<const iovec> parts) {
     while (!parts.empty()) {
         const std::size_t some = std::min<std::size_t>(parts.size(), IOV_MAX);
         ssize_t count;
-        do count = ::pwritev(fd_.get(), parts.data(), static_cast<int>(some), static_cast<off_t>(offset));
+        do count = ::pwritev(fd_.get(), parts.data(), static_cast<int>(some), static_cast<off_t>(at));
         while (count < 0 && errno == EINTR);
-        if (count < 0) return fail_errno("writing image {} at byte {}", name_, offset);
-        offset += static_cast<std::uint64_t>(count);
+        if (count < 0) return fail_errno("writing image {} at byte {}", name_, at);
+        at += static_cast<std::uint64_t>(count);
         start_writeback(static_cast<std::uint64_t>(count));
         auto left = static_cast<std::size_t>(count);
         while (!parts.empty() && left >= parts.front().iov_len) {
@@ -118,12 +125,47 @@ Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const iovec> part
         if (left > 0) {  // the file system took only part of this one
             const std::span rest(static_cast<const std::uint8_t*>(parts.front().iov_base),
                                  parts.front().iov_len);
-            CHECK_OK(write_at(offset, rest.subspan(left)));
-            offset += rest.size() - left;
+            CHECK_OK(write_plain(at, rest.subspan(left)));
+            at += rest.size() - left;
             parts = parts.subspan(1);
         }
     }
     return {};
+}
+
+// Each chunk lies behind the one that was done before it, by whichever thread.
+Result<> ImageWriter::write_chunks(std::uint64_t offset, std::span<const std::uint8_t> data) {
+    while (!data.empty()) {
+        const auto plain = data.first(std::min<std::size_t>(data.size(), image_max_chunk));
+        const auto [codec, bytes] = compress(plain, compressing_ ? compression_ : Compression());
+        const ImageChunk chunk{.offset = offset,
+                               .at = place_.fetch_add(bytes.size(), std::memory_order_relaxed),
+                               .length = static_cast<std::uint32_t>(plain.size()),
+                               .stored = static_cast<std::uint32_t>(bytes.size()),
+                               .codec = codec};
+        CHECK_OK(write_plain(chunk.at, bytes));
+        {
+            const std::scoped_lock lock(chunks_mutex_);
+            chunks_.push_back(chunk);
+        }
+        data = data.subspan(plain.size());
+        offset += plain.size();
+    }
+    return {};
+}
+
+Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const std::uint8_t> data) {
+    return has_chunks() ? write_chunks(offset, data) : write_plain(offset, data);
+}
+
+Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const iovec> parts) {
+    if (!has_chunks()) return write_plain(offset, parts);
+    schema::Bytes all;
+    for (const auto& part : parts) {
+        const auto* begin = static_cast<const std::uint8_t*>(part.iov_base);
+        all.insert(all.end(), begin, begin + part.iov_len);
+    }
+    return write_chunks(offset, all);
 }
 
 void ImageWriter::add_section(SectionType type, schema::Bytes data) {
@@ -131,10 +173,11 @@ void ImageWriter::add_section(SectionType type, schema::Bytes data) {
 }
 
 Result<std::uint64_t> ImageWriter::finish(Durable durable) {
-    if (sections_.size() > image_max_sections) return fail("image {}: {} sections", name_, sections_.size());
     ImageFooter footer;
     footer.id = id_;
-    footer.data_end = end_.load();
+    footer.data_end = has_chunks() ? round_up(place_.load(), image_page) : end_.load();
+    if (has_chunks()) add_section(SectionType::chunks, ChunkTable::to_section(std::move(chunks_)));
+    if (sections_.size() > image_max_sections) return fail("image {}: {} sections", name_, sections_.size());
     std::uint64_t at = footer.data_end;
     std::vector<SectionEntry> table;
     for (const Pending& section : sections_) {
@@ -142,7 +185,7 @@ Result<std::uint64_t> ImageWriter::finish(Durable durable) {
             return fail("image {}: section {} has {} bytes, {} are possible", name_,
                         section_name(section.type), section.data.size(), image_max_section);
         table.push_back({section.type, 0, at, section.data.size(), hash64(section.data)});
-        CHECK_OK(write_at(at, section.data));
+        CHECK_OK(write_plain(at, section.data));
         at = round_up(at + section.data.size(), 8);
     }
     const std::span<const std::uint8_t> table_bytes(reinterpret_cast<const std::uint8_t*>(table.data()),
@@ -152,8 +195,8 @@ Result<std::uint64_t> ImageWriter::finish(Durable durable) {
     footer.table_checksum = hash64(table_bytes);
     footer.file_size = at + table_bytes.size() + sizeof footer;
     footer.checksum = checksum_of(footer);
-    CHECK_OK(write_at(at, table_bytes));
-    CHECK_OK(write_at(at + table_bytes.size(), bytes_of(footer)));
+    CHECK_OK(write_plain(at, table_bytes));
+    CHECK_OK(write_plain(at + table_bytes.size(), bytes_of(footer)));
     if (durable == Durable::yes && ::fsync(fd_.get()) != 0) return fail_errno("syncing image {}", name_);
     return footer.file_size;
 }

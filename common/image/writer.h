@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/image/chunks.h"
 #include "common/image/format.h"
 #include "common/schema/process.h"
 
@@ -22,26 +24,29 @@ class ImageWriter {
   public:
     // A new file, mode 0600; one that exists already is an error (EEXIST). `name` is what messages say too.
     // A file that is never finished stays as it is: it has no footer, so nobody takes it for an image.
-    [[nodiscard]] static Result<ImageWriter> create(int dirfd, const std::string& name, ImageKind kind);
+    [[nodiscard]] static Result<ImageWriter> create(int dirfd, const std::string& name, ImageKind kind,
+                                                    Compression compression = {});
 
     ImageWriter(ImageWriter&& other) noexcept;
     ImageWriter& operator=(ImageWriter&&) = delete;
 
-    // Sets aside room for page data: an offset in the file, a multiple of 4096. `bytes` is rounded up to
-    // pages; what is never written of it is a hole. Thread-safe.
+    // Until this is called pages of a compressed image are stored as they are: for who has no time yet.
+    void compress_from_now() { compressing_ = true; }
+
+    // Sets aside room for page data: an offset by which page runs name it, a multiple of 4096 (in the file,
+    // unless that is compressed). `bytes` is rounded up to pages; what is never written of it is a hole.
+    // Thread-safe.
     [[nodiscard]] std::uint64_t reserve(std::uint64_t bytes);
 
-    // Writes all of it. Thread-safe. Errors: errno of pwrite(2), ENOSPC among them.
+    // Writes all of it, whole pages, each once. Thread-safe. Errors: errno of pwrite(2), ENOSPC among them.
     [[nodiscard]] Result<> write_at(std::uint64_t offset, std::span<const std::uint8_t> data);
+    // The same of what lies in several places: together it is compressed better than by itself.
     [[nodiscard]] Result<> write_at(std::uint64_t offset, std::span<const iovec> parts);
 
     // Gives the descriptor back until unpark(): for who has more images than descriptors. Nothing may be
     // written meanwhile, and `dirfd` of create() has to stay open.
     void park() { fd_.reset(); }
     [[nodiscard]] Result<> unpark();
-
-    // For who copies into the file himself (splice, copy_file_range). Stays the writer's.
-    [[nodiscard]] int fd() const { return fd_.get(); }
 
     // Kept in memory until finish(). At most image_max_section bytes, image_max_sections sections.
     void add_section(SectionType type, schema::Bytes data);
@@ -51,8 +56,13 @@ class ImageWriter {
     [[nodiscard]] Result<std::uint64_t> finish(Durable durable);
 
   private:
-    ImageWriter(int dirfd, Fd fd, std::string name, std::uint64_t id)
-        : dirfd_(dirfd), fd_(std::move(fd)), name_(std::move(name)), id_(id) {}
+    ImageWriter(int dirfd, Fd fd, std::string name, std::uint64_t id, Compression compression)
+        : dirfd_(dirfd), fd_(std::move(fd)), name_(std::move(name)), id_(id), compression_(compression) {}
+
+    [[nodiscard]] bool has_chunks() const { return compression_.codec != Codec::none; }
+    [[nodiscard]] Result<> write_plain(std::uint64_t at, std::span<const std::uint8_t> data);
+    [[nodiscard]] Result<> write_plain(std::uint64_t at, std::span<const iovec> parts);
+    [[nodiscard]] Result<> write_chunks(std::uint64_t offset, std::span<const std::uint8_t> data);
 
     void start_writeback(std::uint64_t bytes);
 
@@ -64,8 +74,13 @@ class ImageWriter {
     Fd fd_;
     std::string name_;
     std::uint64_t id_;
-    std::atomic<std::uint64_t> end_ = image_page;  // where the next reservation begins
-    std::atomic<std::uint64_t> written_ = 0;       // bytes
+    Compression compression_;
+    bool compressing_ = false;
+    std::atomic<std::uint64_t> end_ = image_page;    // where the next reservation begins
+    std::atomic<std::uint64_t> written_ = 0;         // bytes
+    std::atomic<std::uint64_t> place_ = image_page;  // where in the file the next chunk begins
+    std::mutex chunks_mutex_;
+    std::vector<ImageChunk> chunks_;
     std::vector<Pending> sections_;
 };
 

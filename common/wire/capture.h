@@ -36,7 +36,8 @@ void fields(S& s, F&& f) {
 
 struct CaptureRequest {
     static constexpr Name name{"", ""};  // the first message, and the only one of its kind
-    std::string region{}, directory{}, cid{}, session{}, host{}, external = "reset", files{}, with{};
+    std::string region{}, directory{}, cid{}, session{}, host{}, external = "reset", files{}, with{},
+                                                                 compress{};  // common/compression.h
     std::vector<RegionAt> regions{};
     std::vector<CapturedMember> members{};
     std::int32_t generation = 0;
@@ -59,6 +60,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(external);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
+    CAIRN_FIELD_OR(compress);
     CAIRN_FIELD_OR(hold);
     CAIRN_FIELD_OR(host);
     CAIRN_FIELD_OR(joint);

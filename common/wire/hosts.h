@@ -195,7 +195,7 @@ void fields(S& s, F&& f) {
 struct CapturePart {
     static constexpr Name name{"do", "capture"};
     std::uint32_t generation = 0;
-    std::string external = "reset", files{}, with{};
+    std::string external = "reset", files{}, with{}, compress{};
     bool without_strangers = false, self_contained = false, hold = false;
     std::int64_t deadline_ms = 0;  // so long may the programs stand still
 };
@@ -205,6 +205,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(external);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
+    CAIRN_FIELD_OR(compress);
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(self_contained);
     CAIRN_FIELD_OR(hold);

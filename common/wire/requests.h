@@ -18,7 +18,7 @@ inline constexpr std::int64_t longest_s = 100'000'000;
 
 struct Hello {
     static constexpr Name name{"verb", "hello"};
-    std::string ckptdir{}, external{}, coordinator{}, files{}, with{};  // "": not given
+    std::string ckptdir{}, external{}, coordinator{}, files{}, with{}, compress{};  // "": not given
     std::optional<double> interval{};
     std::optional<std::uint32_t> keep{};
     bool self_contained = false;
@@ -30,6 +30,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(coordinator);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
+    CAIRN_FIELD_OR(compress);
     CAIRN_FIELD_WITHIN(interval, 0, longest_s);
     CAIRN_FIELD_WITHIN(keep, 0, 1'000'000);
     CAIRN_FIELD_OR(self_contained);
@@ -47,8 +48,8 @@ void fields(S& s, F&& f) {
 struct AskCheckpoint {
     static constexpr Name name{"verb", "checkpoint"};
     bool kill = false, self_contained = false, without_strangers = false;
-    std::string ckptdir{}, external{}, files{};  // "": the session's
-    std::string with{};                          // beside the session's
+    std::string ckptdir{}, external{}, files{}, compress{};  // "": the session's
+    std::string with{};                                      // beside the session's
     std::optional<double> timeout{};
 };
 template <Struct<AskCheckpoint> S, class F>
@@ -60,6 +61,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(external);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
+    CAIRN_FIELD_OR(compress);
     CAIRN_FIELD(timeout);
 }
 

@@ -12,7 +12,7 @@ namespace cairn::wire {
 
 struct SavedState {
     static constexpr Name name{"", ""};
-    std::string cid = "?", external{}, ckptdir{}, files{}, with{};
+    std::string cid = "?", external{}, ckptdir{}, files{}, with{}, compress{};
     std::int64_t interval_ms = 0;
     std::optional<std::uint32_t> keep{};
     bool self_contained = false;
@@ -28,6 +28,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(files);
     CAIRN_FIELD_OR(with);
+    CAIRN_FIELD_OR(compress);
     CAIRN_FIELD_OR(last);
 }
 

@@ -46,21 +46,6 @@ class Mapped {
     std::uint64_t size_;
 };
 
-Result<std::uint64_t> read_run(const ImageReader& image, const schema::ObjectRun& run, std::uint8_t* to) {
-    std::uint64_t done = 0;
-    while (done < run.length) {
-        const ssize_t got =
-            ::pread(image.fd(), to + done, run.length - done, static_cast<off_t>(run.offset + done));
-        if (got < 0) return fail_errno("{}", image.path());
-        if (got == 0) return fail_code(ExitCode::damaged, "{} is cut at {}", image.path(), run.offset + done);
-        done += static_cast<std::uint64_t>(got);
-    }
-    if (hash64({to, run.length}) != run.hash)
-        return fail_code(ExitCode::damaged, "{}: pages at {} are damaged (wrong checksum)", image.path(),
-                         run.offset);
-    return done;
-}
-
 // Those that have contents: where the pool is empty this fails, and writing to them would be SIGBUS. Whoever
 // has been killed a moment ago may still be giving its pages back. (UCX, and so MPICH, takes what is in the
 // pool for its buffers: it isn't only ours.)
@@ -129,6 +114,7 @@ Result<> fill(const ImageReader& image, const schema::Object& object, int fd, bo
             return fail_errno("{}: {} bytes of huge pages", object.path, saved.size);
         if (!fresh) clear_between(mapped->data(), saved.pages, saved.size, fd);
     }
+    PageReader pages(image);
     for (const schema::ObjectRun& run : saved.pages) {
         CHECK_OK(image.check_run(run));
         if (run.at >= saved.size)
@@ -136,7 +122,8 @@ Result<> fill(const ImageReader& image, const schema::Object& object, int fd, bo
         const std::uint64_t length = std::min(run.length, saved.size - run.at);
         if (huge && length < run.length)
             return fail_code(ExitCode::damaged, "{}: {} ends within a page", image.path(), object.path);
-        CHECK_OK(read_run(image, run, huge ? mapped->data() + run.at : piece.data()));
+        CHECK_OK(
+            pages.read_run(run, huge ? std::span(mapped->data() + run.at, run.length) : std::span(piece)));
         std::uint64_t written = huge ? length : 0;
         while (written < length) {
             const ssize_t wrote =

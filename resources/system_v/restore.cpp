@@ -70,21 +70,6 @@ void set_owner(const schema::IpcPermissions& wanted, About& about, ipc_perm& per
     (void)control(IPC_SET, about);
 }
 
-Result<schema::Bytes> read_run(const ImageReader& image, const schema::ObjectRun& run) {
-    schema::Bytes piece(run.length);
-    for (std::uint64_t done = 0; done < run.length;) {
-        const ssize_t got = ::pread(image.fd(), piece.data() + done, run.length - done,
-                                    static_cast<off_t>(run.offset + done));
-        if (got < 0) return fail_errno("{}", image.path());
-        if (got == 0) return fail_code(ExitCode::damaged, "{} is cut", image.path());
-        done += static_cast<std::uint64_t>(got);
-    }
-    if (hash64(piece) != run.hash)
-        return fail_code(ExitCode::damaged, "{}: pages at {} are damaged (wrong checksum)", image.path(),
-                         run.offset);
-    return piece;
-}
-
 // Pages that are zero already stay untouched.
 void clear(std::uint8_t* begin, std::uint64_t from, std::uint64_t to) {
     constexpr std::uint64_t page = image_page;
@@ -101,12 +86,14 @@ Result<> fill_attached(const ImageReader& image, const schema::Object& object, s
     auto runs = saved.pages;
     std::ranges::sort(runs, {}, &schema::ObjectRun::at);
     std::uint64_t end = 0;
+    PageReader pages(image);
+    schema::Bytes piece(image_max_run);
     for (const schema::ObjectRun& run : runs) {
         CHECK_OK(image.check_run(run));
         if (run.at >= saved.size || run.at < end)
             return fail_code(ExitCode::damaged, "{}: {} has pages beyond its end", image.path(), object.path);
         if (!fresh) clear(begin, end, run.at);
-        auto piece = TRY(read_run(image, run));
+        CHECK_OK(pages.read_run(run, piece));
         std::memcpy(begin + run.at, piece.data(), std::min(run.length, saved.size - run.at));
         end = run.at + run.length;
     }

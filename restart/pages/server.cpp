@@ -12,12 +12,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "common/fd.h"
 #include "common/image/format.h"
-#include "common/image/hash.h"
+#include "common/image/page_reader.h"
 #include "restart/pages/changes.h"
 #include "restart/pages/hold.h"
 #include "restart/pages/user_fault.h"
@@ -281,20 +282,12 @@ class Server {
         if (loaded_ == &process && loaded_run_ == index) return;
         loaded_ = nullptr;
         const auto& run = process.runs[index];
-        for (std::uint64_t done = 0; done < run.length;) {
-            const ssize_t got = ::pread(process.image_fds[run.image], buffer_.data() + done,
-                                        run.length - done, static_cast<off_t>(run.offset + done));
-            if (got < 0 && errno == EINTR) continue;
-            if (got <= 0)
-                give_up(fmt::format("{} can't be read at byte {}: {}", process.images[run.image],
-                                    run.offset + done, got == 0 ? "it was cut" : std::strerror(errno)));
-            done += static_cast<std::uint64_t>(got);
+        if (reader_of_ != &process.images[run.image]) {
+            reader_of_ = &process.images[run.image];
+            reader_.emplace(*reader_of_);
         }
-        if (hash64(std::span(buffer_).first(run.length)) != run.hash)
-            give_up(fmt::format(
-                "{} is damaged (checksum of the pages for {:#x}, {} bytes at byte {}): take another "
-                "generation",
-                process.images[run.image], run.address, run.length, run.offset));
+        const schema::PageRun wanted{ProgramAddress(run.address), run.length, run.offset, run.hash};
+        if (auto got = reader_->read_run(wanted, buffer_); !got) give_up(got.error().what);
         loaded_ = &process;
         loaded_run_ = index;
     }
@@ -368,6 +361,8 @@ class Server {
     std::vector<Fault> faults_;
     Hold hold_;
     schema::Bytes buffer_;
+    std::optional<PageReader> reader_;
+    const PageData* reader_of_ = nullptr;
     const Served* loaded_ = nullptr;
     std::uint32_t loaded_run_ = 0;
     std::uint64_t steps_ = 0;

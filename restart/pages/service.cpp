@@ -19,10 +19,10 @@ Result<std::unique_ptr<Service>> Service::start(Work work, const std::string& lo
     std::unique_ptr<Service> service(new Service(std::move(work), std::move(shared), std::move(fd)));
     // The tool closes its own when the programs go; the table of descriptors is the server's as well.
     for (auto& process : service->work_.processes)
-        for (auto& image : process.image_fds) {
-            service->images_.emplace_back(::fcntl(image, F_DUPFD_CLOEXEC, 3));
-            if (!service->images_.back()) return fail_errno("descriptors for {}", process.images.front());
-            image = service->images_.back().get();
+        for (auto& image : process.images) {
+            service->images_.emplace_back(::fcntl(image.fd, F_DUPFD_CLOEXEC, 3));
+            if (!service->images_.back()) return fail_errno("descriptors for {}", image.path);
+            image.fd = service->images_.back().get();
         }
     service->work_.tool = ::getpid();
     service->work_.lock = service->lock_.get();

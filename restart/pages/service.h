@@ -15,7 +15,7 @@ namespace cairn::restart::pages {
 
 class Service {
   public:
-    // `work`: image_fds of each process are duplicated here. `lock`: the session's file that says to a
+    // `work`: the descriptors of the images are duplicated here. `lock`: the session's file that says to a
     // capture that pages are still missing.
     [[nodiscard]] static Result<std::unique_ptr<Service>> start(Work work, const std::string& lock);
     Service(const Service&) = delete;

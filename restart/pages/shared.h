@@ -19,12 +19,11 @@
 
 namespace cairn::restart::pages {
 
-struct Served {                       // a process whose pages come lazily
-    pid_t pid = 0;                    // the kernel's
-    std::string name;                 // for messages
-    std::vector<std::string> images;  // paths, for messages: as LazyRun::image numbers them
-    std::vector<int> image_fds;
-    std::vector<LazyRun> runs;
+struct Served {                    // a process whose pages come lazily
+    pid_t pid = 0;                 // the kernel's
+    std::string name;              // for messages
+    std::vector<PageData> images;  // as ServedRun::image numbers them
+    std::vector<ServedRun> runs;
 };
 
 struct ServedRegion {

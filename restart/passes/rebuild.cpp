@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
@@ -18,6 +17,7 @@
 #include "restart/rebuild/advance.h"
 #include "restart/rebuild/enter.h"
 #include "restart/rebuild/memory_plan.h"
+#include "restart/rebuild/page_sources.h"
 #include "restart/rebuild/tracee.h"
 
 namespace cairn::restart::pass {
@@ -51,21 +51,19 @@ Result<pid_t> seize(const schema::Process& process, const Forest& forest) {
     return pid;
 }
 
-// What an heir has by its birth is there, and with its parent what its heirs are to have. An heir's own
-// memory comes eagerly: nobody knows it when the page server begins.
+// What an heir has by its birth is there. Neither its memory comes lazily, because nobody knows it when the
+// page server begins, nor that of who bears it: the server has to tell in which order memory changes and
+// children are born, and can't look at a process that the tool traces.
 MemoryPlan plan_memory_of(const Computation& computation, const Heirs& heirs, const schema::Process& process,
                           MemoryWishes wishes) {
     const auto process_of = [&](ProgramId id) -> const schema::Process& {
         return *std::ranges::find(computation.processes, id, &schema::Process::pid);
     };
-    std::set<ProgramAddress> handed_on;
-    for (const auto& [heir, parent] : heirs)
-        if (parent == process.pid)
-            for (const auto& kept : inherited_areas(process_of(heir), process))
-                handed_on.insert(kept.area->start);
     const auto heir = heirs.find(process.pid);
-    if (heir == heirs.end()) return plan_memory(process, wishes, {}, handed_on);
-    wishes.lazy = false;
+    const bool bears =
+        std::ranges::any_of(heirs, [&](const auto& each) { return each.second == process.pid; });
+    wishes.lazy = wishes.lazy && !bears && heir == heirs.end();
+    if (heir == heirs.end()) return plan_memory(process, wishes);
     return plan_memory(process, wishes, inherited_areas(process, process_of(heir->second)));
 }
 
@@ -81,6 +79,7 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
     const auto wishes = memory_wishes_here(lazy);
     std::size_t more_images = 256;  // of earlier generations, for the page server
     std::vector<Rebuilding> all;
+    OtherImages other_images(computation);
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
         Rebuilding one;
@@ -101,6 +100,7 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         } else if (!one.memory.lazy_runs.empty()) {
             more_images -= one.memory.others.size();
         }
+        CHECK_OK(find_page_sources(computation.images[i], other_images, one));
         one.told_children = stopped_children(computation, forest, process, true);
         one.untold_child = !stopped_children(computation, forest, process, false).empty();
         all.push_back(std::move(one));
@@ -110,24 +110,19 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
 }
 
 // Before anybody needs it: the restorer itself touches memory that isn't there yet. Null: nobody does.
-Result<std::unique_ptr<pages::Service>> start_page_server(const Computation& computation,
-                                                          const Spaces& spaces, const std::string& lock,
+Result<std::unique_ptr<pages::Service>> start_page_server(const Spaces& spaces, const std::string& lock,
                                                           std::vector<Rebuilding>& processes) {
     pages::Work work;
     std::vector<Fd> images;
     std::vector<Rebuilding*> served;
     for (const auto& each : spaces.regions.all()) work.regions.push_back({each.region, each.key});
-    for (std::size_t i = 0; i < processes.size(); ++i) {
-        auto& one = processes[i];
+    for (auto& one : processes) {
         if (one.memory.lazy_runs.empty()) continue;
-        pages::Served its{one.pid, one.process->name, {one.image_path}, {}, one.memory.lazy_runs};
-        images.push_back(TRY(computation.images[computation.living[i]].open_again()));
-        its.image_fds.push_back(images.back().get());
-        for (const auto& other : one.memory.others) {
-            its.images.push_back(one.folder + "/" + other);
-            images.emplace_back(::open(its.images.back().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-            if (!images.back()) return fail_errno("image {}", its.images.back());
-            its.image_fds.push_back(images.back().get());
+        pages::Served its{one.pid, one.process->name, {}, one.memory.lazy_runs};
+        for (std::uint32_t image = 0; image < one.page_sources.size(); ++image) {
+            auto opened = TRY(open_pages(one, image));
+            images.push_back(std::move(opened.file));
+            its.images.push_back(std::move(opened.data));
         }
         work.processes.push_back(std::move(its));
         served.push_back(&one);
@@ -288,7 +283,7 @@ Result<Rebuilt> rebuild(const Computation& computation, const Plan& plan, const 
     Rebuilt rebuilt{nullptr, std::move(forest), {}};
     CHECK_OK(objects.set.open_processes(spaces.to_kernel));
     rebuilt.processes = TRY(seize_all(computation, plan.heirs, spaces, objects.lazy, rebuilt.forest));
-    rebuilt.pages = TRY(start_page_server(computation, spaces, meeting.session().pages(), rebuilt.processes));
+    rebuilt.pages = TRY(start_page_server(spaces, meeting.session().pages(), rebuilt.processes));
     for (const auto i : computation.living) rebuilt.forest.stage.release(i);
     CHECK_OK(Rebuilder(computation, plan, spaces, objects, rebuilt).run());
     return rebuilt;

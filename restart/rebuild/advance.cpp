@@ -9,6 +9,7 @@
 #include <span>
 
 #include "common/ptrace/thread.h"
+#include "restart/rebuild/page_sources.h"
 #include "restart/restorer/params.h"
 
 namespace cairn::restart {
@@ -104,6 +105,12 @@ Result<> check_restorer(const Rebuilding& rebuilding) {
 Result<bool> trapped(Rebuilding& rebuilding) {
     const pid_t pid = rebuilding.pid;
     CHECK_OK(check_restorer(rebuilding));
+    if (!rebuilding.memory.written_runs.empty() && !rebuilding.filled) {
+        rebuilding.filled = true;
+        CHECK_OK(write_pages(rebuilding));
+        CHECK_OK(ptrace::resume(pid, 0));
+        return false;
+    }
     if (!rebuilding.memory.lazy_areas.empty() && !rebuilding.handed_over) {
         rebuilding.handed_over = true;
         const auto there = TRY(ptrace::read_object<std::int32_t>(

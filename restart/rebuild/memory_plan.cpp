@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -132,8 +133,7 @@ bool machine_has_huge_pages() {
 }  // namespace
 
 MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishes,
-                       const std::vector<InheritedArea>& inherited,
-                       const std::set<ProgramAddress>& handed_on) {
+                       const std::vector<InheritedArea>& inherited) {
     MemoryPlan plan;
     std::uint64_t bytes = 0;
     for (const auto& area : process.areas) {
@@ -148,7 +148,7 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
             bytes += add_inherited(*kept, process.pid, plan);
             continue;
         }
-        if (wishes.lazy && can_be_lazy(area, process.pid) && !handed_on.contains(area.start)) {
+        if (wishes.lazy && can_be_lazy(area, process.pid)) {
             plan.lazy_areas.push_back({area.start.value(), area.end - area.start});
             add_lazy(area.pages, 0, plan);
             for (const auto& part : area.borrowed.value_or(std::vector<schema::Borrowed>()))
@@ -168,6 +168,26 @@ MemoryPlan plan_memory(const schema::Process& process, const MemoryWishes& wishe
     const auto useful = std::min<std::uint64_t>(1 + bytes / bytes_per_reader, restorer::max_readers);
     plan.readers = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wishes.processors, 1, useful));
     return plan;
+}
+
+void leave_to_tool(const std::vector<PageData>& images, MemoryPlan& plan) {
+    if (std::ranges::none_of(images, [](const PageData& image) { return image.chunks != nullptr; })) return;
+    std::vector<restorer::Run> runs;
+    std::vector<restorer::Unit> units;
+    for (auto unit : plan.units) {
+        const auto its = std::span(plan.runs).subspan(unit.first_run, unit.run_count);
+        if (images[unit.image].chunks) {
+            for (const auto& run : its) plan.written_runs.push_back({run, unit.image});
+            continue;
+        }
+        unit.first_run = runs.size();
+        runs.insert(runs.end(), its.begin(), its.end());
+        units.push_back(unit);
+    }
+    plan.runs = std::move(runs);
+    plan.units = std::move(units);
+    plan.writers = plan.readers;
+    if (plan.units.empty()) plan.readers = 1;
 }
 
 std::uint64_t lazy_bytes(const schema::Process& process) {

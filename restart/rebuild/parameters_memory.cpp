@@ -127,6 +127,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
     block.add(memory.drops, &Params::drops, &Params::drop_count);
     auto& params = block.params();
     params.lazy_features = lazy_memory_features;
+    params.filled_by_tool = memory.written_runs.empty() ? 0 : 1;
     params.readers = memory.readers;
     params.wide_hash = __builtin_cpu_supports("avx2") != 0 ? 1 : 0;
     params.image_fd = inherited.image_fd;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/image/page_reader.h"
 #include "common/ipc_map.h"
 #include "common/schema/process.h"
 #include "resources/restore/objects.h"
@@ -81,10 +82,13 @@ struct Rebuilding {
     bool is_heir = false;
     HeirStandIn stand_in{};  // of an heir, once it is born
     std::string folder;      // of the images
+    // Its own image, then MemoryPlan::others, none of them open (page_sources.h).
+    std::vector<PageData> page_sources{};
     // Takes the process's userfaultfd for the page server, `there` being its number there.
     std::function<Result<>(ProgramFd there)> take_user_fault;
 
     Placement placement{};                // enter()
+    bool filled = false;                  // MemoryPlan::written_runs are there
     bool handed_over = false;             // the userfaultfd was taken
     std::size_t ready = 0;                // threads that the restorer has made
     std::vector<ThreadIds> thread_ids{};  // once all are made

@@ -374,6 +374,11 @@ void read_memory(Params* params) {
     if (params->user_fault >= 0) call(SYS_close, params->user_fault);
 }
 
+// Pages of compressed images: the tool decompresses them.
+void wait_for_tool(const Params* params) {
+    if (params->filled_by_tool != 0) asm volatile("int3" : : : "memory");
+}
+
 void open_other_images(Params* params) {
     auto* others = at<OtherImage>(params->others);
     for (std::uint64_t i = 0; i < params->other_count; ++i) {
@@ -460,6 +465,7 @@ void restore_memory(Params* params) {
     drop_pages(params);
     open_other_images(params);
     populate(params);
+    wait_for_tool(params);
     read_memory(params);
     close_other_images(params);
     finish_areas(params);

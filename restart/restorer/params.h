@@ -244,7 +244,9 @@ struct Params {
     std::uint32_t own_group;         // we lead a group that nobody else is in
     std::uint64_t lazy, lazy_count;  // Span: served later
     std::uint64_t lazy_features;     // of the userfaultfd for these
-    std::int32_t lazy_fault;         // the blob's: that userfaultfd, for the tool to take when it traps
+    std::uint32_t filled_by_tool;  // 1: it traps when the memory is mapped, and the tool writes pages into it
+    std::uint32_t filled_pad;
+    std::int32_t lazy_fault;  // the blob's: that userfaultfd, for the tool to take when it traps
     std::uint32_t pad;
     std::int32_t user_fault;  // the blob's: userfaultfd while it reads, -1: none
 

@@ -1,5 +1,5 @@
 """A program that changes its memory at random in every way, and knows what is to be in it: checkpoints at random moments, each
-of which stores only what has changed, and restarts from random generations, those whose predecessors are gone too."""
+of which stores only what has changed, compressed or not, and restarts from random generations, those whose predecessors are gone too."""
 # ci: exact user
 import json
 import os
@@ -21,7 +21,8 @@ def test(t):
     linked = stored = 0
     for number in range(rounds):
         t.sleep(chance.random() * 0.1)
-        folder = t.checkpoint()
+        # Compressed or not, by turns: a generation needs images of both kinds.
+        folder = t.checkpoint("--compress", chance.choice(["none", "lz4", "zstd", "zstd:7"]))
         manifest = manifest_of(folder)
         linked += len(manifest.get("earlier", []))
         stored += manifest["bytes"]
@@ -34,7 +35,7 @@ def test(t):
             check(code == 0, f"{chosen}: {out}{err}")
         t.pull_the_plug(spare_coordinator=chance.random() < 0.5)
         # The file with the test's orders may have been open, and is replaced by the next one.
-        how = ["--files=use", *(["--eager"] if chance.random() < 0.3 else [])]
+        how = ["--files=use", *(["--lazy"] if t.mode == "exact" and chance.random() < 0.4 else [])]
         program = t.restart(*how, script=os.path.join(chosen, "restart.sh"),
                             name=f"restart {number} from {os.path.basename(chosen)}")
         ask(t, program, number)
