@@ -85,6 +85,24 @@ constexpr std::array table = {
          "run a session's coordinator, with a console on a terminal", ""},
     Verb{"inspect", "cairn-inspect", false, "inspect [--json] DIR|IMAGE",
          "show what a checkpoint holds, or what differs between two", ""},
+    Verb{"verify", "cairn-generations", true, "verify [--json] [DIR...]",
+         "read checkpoints through, and say which are whole",
+         "  -j, --json       print one JSON object\n"
+         "\n"
+         "DIR is a folder of checkpoints, of one computation or of one generation (default: $CAIRN_CKPTDIR,\n"
+         "else the current folder). Every byte that a restart would read is compared with its checksum: of\n"
+         "manifests, images, those of earlier generations that are needed, and saved files. Exit code 4:\n"
+         "something is damaged; the newest whole generation is named.\n"},
+    Verb{"prune", "cairn-generations", true, "prune --keep N|--older AGE|--damaged [OPTIONS] [DIR...]",
+         "remove old or damaged checkpoints",
+         "  -k, --keep N     the newest N generations of each computation stay\n"
+         "  -o, --older AGE  only those that were taken longer ago: 90s, 15m, 12h, 7d, 4w\n"
+         "      --damaged    those that aren't whole (see `cairn help verify`), and no others\n"
+         "  -n, --dry-run    only say what would go\n"
+         "  -j, --json       print one JSON object\n"
+         "\n"
+         "DIR is as for `cairn verify`. The newest generation of a computation stays, unless it is damaged.\n"
+         "What later generations need of earlier ones stays with them.\n"},
     Verb{"witness", "cairn-witness", false, "witness [OPTIONS] PID...",
          "write down what the kernel shows of programs, and compare", ""},
     Verb{
