@@ -56,7 +56,8 @@ constexpr std::array table = {
          "  --witness        look at the programs first; a restart can verify then\n"
          "  -j, --json       print one JSON object\n"
          "  -q, --quiet      print nothing but errors\n"},
-    Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR", "bring a checkpoint back to life", ""},
+    Verb{"restart", "cairn-restart", false, "restart [OPTIONS] DIR|FILE", "bring a checkpoint back to life",
+         ""},
     Verb{"outside", "", false, "outside [--] PROGRAM [ARGUMENT...]",
          "start a program that is no part of the session",
          "\n"
@@ -103,6 +104,21 @@ constexpr std::array table = {
          "\n"
          "DIR is as for `cairn verify`. The newest generation of a computation stays, unless it is damaged.\n"
          "What later generations need of earlier ones stays with them.\n"},
+    Verb{
+        "export", "cairn-generations", true, "export [--json] FILE [DIR]",
+        "one checkpoint as one file, to carry away",
+        "  -j, --json       print one JSON object\n"
+        "\n"
+        "Writes the checkpoint in DIR, or the newest in it (default: $CAIRN_CKPTDIR, else the current "
+        "folder),\n"
+        "with all that it needs of earlier ones, as a tar archive; compressed, if FILE ends in .zst or .gz.\n"
+        "FILE - is standard output. A damaged one is refused. `cairn restart FILE` brings it back.\n"},
+    Verb{"import", "cairn-generations", true, "import [--json] FILE [DIR]",
+         "unpack what `cairn export` has written",
+         "  -j, --json       print one JSON object\n"
+         "\n"
+         "Unpacks FILE (-: standard input) below DIR (default: $CAIRN_CKPTDIR, else the current folder) and\n"
+         "prints the checkpoint's folder, for `cairn restart` and all else. What is there already stays.\n"},
     Verb{"witness", "cairn-witness", false, "witness [OPTIONS] PID...",
          "write down what the kernel shows of programs, and compare", ""},
     Verb{

@@ -10,6 +10,7 @@
 #include "common/image/manifest.h"
 #include "common/printable.h"
 #include "common/uid.h"
+#include "restart/archive.h"
 #include "restart/check_hosts.h"
 #include "restart/computation.h"
 #include "restart/restart.h"
@@ -201,8 +202,10 @@ int run(int count, char** arguments) {
     }
     if (given.contains("help") || !given.contains("directory")) {
         std::cout
-            << "Usage: cairn restart [options] DIR\n"
-               "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it).\n\n"
+            << "Usage: cairn restart [options] DIR|FILE\n"
+               "Brings back the checkpoint in DIR (a generation's folder, or one with `latest` in it), or "
+               "that in\n"
+               "FILE, which `cairn export` has written: it is unpacked below $CAIRN_CKPTDIR, or here.\n\n"
             << shown;
         return given.contains("help") ? 0 : static_cast<int>(ExitCode::usage);
     }
@@ -213,6 +216,12 @@ int run(int count, char** arguments) {
         std::error_code error;
         const auto path = std::filesystem::absolute(given["key"].as<std::string>(), error);
         ::setenv("CAIRN_KEY_FILE", path.c_str(), 1);
+    }
+    if (auto folder = unpacked(given["directory"].as<std::string>())) {
+        given.at("directory").value() = *folder;
+    } else {
+        tell("cairn restart: {}\n", printable(folder.error().what));
+        return static_cast<int>(folder.error().code);
     }
     if (given.contains("list")) return list_parts(given["directory"].as<std::string>());
     auto options = read_options(given);

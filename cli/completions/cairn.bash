@@ -20,7 +20,7 @@ _cairn_services() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status outside interval kill quit coordinator inspect verify prune witness doctor causality mpi slurm service help --version'
+    local verbs='launch checkpoint restart list status outside interval kill quit coordinator inspect verify prune export import witness doctor causality mpi slurm service help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -138,6 +138,7 @@ _cairn() {
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --compress --listen --coordinator --key --host --help' ;;
     witness) options='--looks --region --before --after --living --verify --rules --help' ;;
     doctor) options='--ckptdir --timeout --json --help' ;;
+    export | import) options='--json --help' ;;
     verify) options='--json --help' ;;
     prune) options='--keep --older --damaged --dry-run --json --help' ;;
     inspect) options='--maps --fds --signals --threads --all --verify --diff --stacks --grep --dot --core --json --help' ;;
@@ -152,7 +153,7 @@ _cairn() {
     case $verb in
     launch | outside | slurm) mapfile -t COMPREPLY < <(compgen -c -- "$word") ;;
     restart | verify | prune) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
-    inspect | causality | mpi) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+    inspect | export | import | causality | mpi) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     esac
 }
 

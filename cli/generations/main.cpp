@@ -1,4 +1,4 @@
-// cairn verify and cairn prune: what is to be done with generations of checkpoints as a whole.
+// cairn verify, prune, export and import: what is to be done with generations of checkpoints as a whole.
 #include <fmt/format.h>
 
 #include <boost/program_options.hpp>
@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "cli/generations/archive.h"
 #include "cli/generations/prune.h"
 #include "cli/generations/verify.h"
 #include "common/human.h"
@@ -20,6 +21,7 @@ namespace options = boost::program_options;
 using nlohmann::json;
 
 struct Given {
+    std::string file;  // of export and import
     std::vector<std::string> folders;
     generations::PruneWishes wishes;
     bool json = false, dry = false;
@@ -38,7 +40,12 @@ Result<Given> read(const std::string& verb, std::span<char* const> words) {
             "older,o", options::value<std::string>())("damaged", options::bool_switch())(
             "dry-run,n", options::bool_switch());
     options::positional_options_description positional;
-    positional.add("dir", -1);
+    const bool of_file = verb == "export" || verb == "import";
+    if (of_file) {
+        known.add_options()("file", options::value<std::string>());
+        positional.add("file", 1);
+    }
+    positional.add("dir", of_file ? 1 : -1);
     options::variables_map given;
     try {
         const std::vector<std::string> rest(words.begin(), words.end());
@@ -52,6 +59,9 @@ Result<Given> read(const std::string& verb, std::span<char* const> words) {
         result.folders = given["dir"].as<std::vector<std::string>>();
     else
         result.folders = {generations::usual_folder()};
+    if (of_file && !given.contains("file"))
+        return fail_code(ExitCode::usage, "which file? See `cairn help {}`", verb);
+    if (of_file) result.file = given["file"].as<std::string>();
     if (verb != "prune") return result;
     result.dry = given["dry-run"].as<bool>();
     result.wishes.damaged = given["damaged"].as<bool>();
@@ -151,6 +161,35 @@ Result<int> prune_all(const Given& given) {
     return code;
 }
 
+// The newest of the folder: `latest`, if it is one of checkpoints.
+Result<generations::Generation> newest_in(const std::string& folder) {
+    if (auto latest = generations::find(folder + "/latest"); latest) return latest->back();
+    auto all = TRY(generations::find(folder));
+    return all.back();
+}
+
+Result<int> export_one(const Given& given) {
+    const auto generation = TRY(newest_in(given.folders.front()));
+    const auto bytes = TRY(generations::export_to(given.file, generation));
+    if (given.file == "-") return 0;
+    if (given.json)
+        fmt::print("{}\n",
+                   schema::dump({{"folder", generation.folder}, {"file", given.file}, {"bytes", bytes}}));
+    else
+        fmt::print("{} is in {} ({}); `cairn restart {}` brings it back\n", printable(generation.folder),
+                   printable(given.file), human_bytes(bytes), printable(given.file));
+    return 0;
+}
+
+Result<int> import_one(const Given& given) {
+    const auto folder = TRY(generations::import_from(given.file, given.folders.front()));
+    if (given.json)
+        fmt::print("{}\n", schema::dump({{"folder", folder}}));
+    else
+        fmt::print("{}\n", printable(folder));
+    return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -158,6 +197,9 @@ int main(int argc, char** argv) {
     const std::span<char* const> words(argv, static_cast<std::size_t>(argc));
     const auto given = read(verb, words.subspan(std::min<std::size_t>(2, words.size())));
     if (!given) return report(verb, given.error());
-    const auto code = verb == "prune" ? prune_all(*given) : verify_all(*given);
+    const auto code = verb == "prune"    ? prune_all(*given)
+                      : verb == "export" ? export_one(*given)
+                      : verb == "import" ? import_one(*given)
+                                         : verify_all(*given);
     return code ? *code : report(verb, code.error());
 }

@@ -55,3 +55,33 @@ rm count
 "$WORK/ckpt/restart.sh" >"$WORK/restart.out" 2>&1 &
 soon test -s count
 exits 0 cairn kill
+wait
+# One file of it, compressed or not, that goes on elsewhere.
+exits 0 cairn export "$WORK/job.tar.zst" "$WORK/ckpt"
+says "brings it back" "$out"
+holds test ! -e "$WORK/job.tar.zst.partial"
+exits 0 cairn export "$WORK/job.tar" "$WORK/ckpt"
+exits 0 tar tf "$WORK/job.tar"
+says "/manifest.json" "$out"
+rm -rf "$WORK/ckpt" count
+export CAIRN_CKPTDIR=$WORK/elsewhere
+cairn restart "$WORK/job.tar.zst" >"$WORK/restart.out" 2>&1 &
+soon test -s count
+exits 0 cairn verify
+says "all of 1 generation is whole" "$out"
+exits 0 cairn checkpoint
+exits 0 cairn kill
+wait
+exits 0 cairn import "$WORK/job.tar"
+says "$WORK/elsewhere/" "$out"
+exits 0 cairn import "$WORK/job.tar" "$WORK/third"
+head -c 20000 "$WORK/job.tar" >"$WORK/cut.tar"
+exits 4 cairn import "$WORK/cut.tar" "$WORK/fourth"
+exits 4 cairn restart "$WORK/program.py"
+says "is no checkpoint's folder" "$err"
+holds test -z "$(ls -A "$WORK/fourth")"
+# What isn't cairn's is taken from no archive.
+mkdir -p bad/1234/1 && ln -s /etc/passwd bad/1234/1/manifest.json && tar cf "$WORK/bad.tar" -C bad 1234
+exits 4 cairn import "$WORK/bad.tar" "$WORK/fourth"
+says "is no archive of" "$err"
+exits 0 cairn quit
