@@ -141,6 +141,17 @@ Result<int> check_others(const po::variables_map& given, const std::vector<std::
     return check_hosts(given["on"].as<std::string>(), options, directory.lexically_normal().string());
 }
 
+// For the coordinator that may have to be started.
+void set_variables(const po::variables_map& given) {
+    if (given.contains("coordinator"))
+        ::setenv("CAIRN_COORDINATOR", given["coordinator"].as<std::string>().c_str(), 1);
+    if (given.contains("key")) {
+        std::error_code error;
+        const auto path = std::filesystem::absolute(given["key"].as<std::string>(), error);
+        ::setenv("CAIRN_KEY_FILE", path.c_str(), 1);
+    }
+}
+
 int run(int count, char** arguments) {
     const char* session = std::getenv("CAIRN_RESTART_SESSION");
     po::options_description shown("Options");
@@ -209,14 +220,7 @@ int run(int count, char** arguments) {
             << shown;
         return given.contains("help") ? 0 : static_cast<int>(ExitCode::usage);
     }
-    // For the coordinator that may have to be started.
-    if (given.contains("coordinator"))
-        ::setenv("CAIRN_COORDINATOR", given["coordinator"].as<std::string>().c_str(), 1);
-    if (given.contains("key")) {
-        std::error_code error;
-        const auto path = std::filesystem::absolute(given["key"].as<std::string>(), error);
-        ::setenv("CAIRN_KEY_FILE", path.c_str(), 1);
-    }
+    set_variables(given);
     if (auto folder = unpacked(given["directory"].as<std::string>())) {
         given.at("directory").value() = *folder;
     } else {
