@@ -152,8 +152,7 @@ void set_variables(const po::variables_map& given) {
     }
 }
 
-int run(int count, char** arguments) {
-    const char* session = std::getenv("CAIRN_RESTART_SESSION");
+po::options_description shown_options() {
     po::options_description shown("Options");
     auto add = shown.add_options();
     add("help,h", "this text");
@@ -195,6 +194,12 @@ int run(int count, char** arguments) {
         "root only");
     add("quiet,q", "say nothing but errors");
     add("verbose,v", "print every note, also where many are alike");
+    return shown;
+}
+
+int run(int count, char** arguments) {
+    const char* session = std::getenv("CAIRN_RESTART_SESSION");
+    const auto shown = shown_options();
     po::options_description all;
     all.add(shown);
     all.add_options()("directory", po::value<std::string>());
