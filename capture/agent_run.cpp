@@ -57,7 +57,8 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     agent.door = process_->door.value();
     agent.leader = leader ? 1 : 0;
     agent.ask_keys = ask_keys_ ? 1 : 0;
-    agent.tracer = ::getpid();
+    // Where we have no id, anybody may trace the copy (PR_SET_PTRACER_ANY).
+    agent.tracer = process_->has_inner_children() ? -1 : ::getpid();
     agent.traced_by = thread.traced_by;
     agent.no_variables = process_->simulates ? 1 : 0;
     return agent;
@@ -257,7 +258,9 @@ Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
 Result<SnapshotChild> AgentRun::wait_snapshot(const Reporter& reporter) const {
     for (;;) {
         const pid_t pid = talk_->snapshot.load(std::memory_order_acquire);
-        if (pid != 0) return confirm_snapshot(pid);
+        if (pid != 0 && !process_->has_inner_children()) return confirm_snapshot(pid);
+        if (pid != 0)
+            if (const auto called = proc::child_called(process_->pid, pid)) return confirm_snapshot(*called);
         if (auto fine = reporter.may_go_on(
                 [this] { return fmt::format("the copy-on-write child of {}", proc::label(process_->pid)); });
             !fine)

@@ -13,6 +13,7 @@
 
 #include "capture/session_regions.h"
 #include "common/fd.h"
+#include "common/inner_ids.h"
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
 
@@ -52,9 +53,13 @@ struct StoppedProcess {
     bool simulates = false;
     bool unreadable = false;  // the kernel doesn't let us read its memory
     std::uint64_t born_ns = 0;
-    bool stop_hidden = false;          // hide_stop() has seen to what the stop has left in its registers
-    std::int64_t clock_shift = 0;      // its CLOCK_MONOTONIC is ahead of ours by so much, ns
-    std::vector<pid_t> old_snapshots;  // dead copy-on-write children of earlier checkpoints, to be reaped
+    bool stop_hidden = false;             // hide_stop() has seen to what the stop has left in its registers
+    std::int64_t clock_shift = 0;         // its CLOCK_MONOTONIC is ahead of ours by so much, ns
+    std::vector<pid_t> old_snapshots;     // dead copy-on-write children of earlier checkpoints, to be reaped
+    std::optional<proc::InnerIds> inner;  // what it calls itself, in a pid namespace of the group's own
+    bool bears_inside = false;            // its children are born into such a one
+    // Whether a child of its own calls itself otherwise than we do.
+    [[nodiscard]] bool has_inner_children() const { return inner || bears_inside; }
 
     // Opened when it is needed: there may be more processes than descriptors, and the pid of a process that
     // we trace is its own until we have waited for its end. None if the process has been killed, or, where
@@ -75,6 +80,7 @@ struct Zombie {
     pid_t pid = 0;
     proc::Stat stat;
     std::uint64_t born_ns = 0;
+    std::optional<proc::InnerIds> inner = {};
 };
 
 }  // namespace cairn::capture

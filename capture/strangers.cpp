@@ -14,6 +14,7 @@
 #include "common/agent.h"
 #include "common/elf_check.h"
 #include "common/human.h"
+#include "common/inner_ids.h"
 #include "common/outside_mark.h"
 #include "common/proc.h"
 #include "common/region_ops.h"
@@ -71,13 +72,6 @@ bool is_in_another_session(pid_t pid, const std::string& region) {
     return library && std::ranges::any_of(lines, [&](const auto& line) {
                return line.shared && line.name.ends_with("/region") && line.name != region;
            });
-}
-
-// It knows itself and others by other ids than we do, and doesn't join.
-bool is_in_other_pid_namespace(pid_t pid) {
-    const auto its = proc::read_link(fmt::format("/proc/{}/ns/pid", pid)),
-               ours = proc::read_link("/proc/self/ns/pid");
-    return its && ours && *its != *ours;
 }
 
 struct StrangerLook {
@@ -175,10 +169,6 @@ struct StrangerSearch {
         }
         if (!without_place({pid}).empty() && expected == LibraryExpected::yes)
             why += fmt::format(", {}", no_place);
-        if (is_in_other_pid_namespace(pid))
-            why +=
-                ", in a pid namespace of its own, in which cairn has to be started "
-                "(as in `bwrap --unshare-pid ... cairn launch PROGRAM`)";
         return Strangers::Stranger{pid, stat->start_time, std::move(why)};
     }
 
@@ -310,7 +300,9 @@ bool heeds_preload(pid_t living) {
 LibraryExpected expects_library(pid_t pid) {
     const pid_t living = proc::living_thread(pid);
     const auto environment = proc::read_file(fmt::format("/proc/{}/environ", living));
-    if (environment && environment->find("/libcairn.so") != std::string::npos && heeds_preload(living))
+    // In a pid namespace of its own the library joins nobody: its ids would be other processes' outside.
+    if (environment && environment->find("/libcairn.so") != std::string::npos && heeds_preload(living) &&
+        !proc::in_inner_pids(pid))
         return LibraryExpected::yes;
     if (!environment && environment.error().number != EACCES && environment.error().number != EPERM)
         return LibraryExpected::undecided;  // ESRCH since Linux 5.x where the memory has gone

@@ -259,6 +259,11 @@ bool elsewhere() {
            raw::call(SYS_geteuid) != static_cast<long>(region()->owner);
 }
 
+void born_by_clone() {
+    // The first process of a pid namespace has a parent that it can't see.
+    if (resident.region != nullptr && !raw::parent_pid().known()) resident.region = nullptr;
+}
+
 bool speaks_by_its_own_ids() {
     const std::int32_t pid = raw::pid().number();
     if (resident.pid.load(std::memory_order_relaxed) == pid) return true;
@@ -294,10 +299,15 @@ void register_child(Birthplace place) {
     const KernelId pid = raw::pid();
     if (index != no_slot && !raw::parent_pid().known()) {
         // Born into a pid namespace of its own. Its pids mean nothing to the coordinator: the parent writes
-        // the one that does, and neither this process nor those that it makes have anything to say.
+        // the one that does, and neither this process nor those that it makes have anything to say. What it
+        // calls others needs no translation, for a restart gives everybody in there the ids that he had.
         Slot& slot = region.slots[index];
-        std::strcpy(slot.foreign, "in a pid namespace of its own");
+        slot.foreign[0] = '\0';
+        slot.flags.fetch_and(~static_cast<std::uint32_t>(slot_vfork | slot_spawn), std::memory_order_relaxed);
+        raw::call(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
         slot.born_ns.store(boottime_ns(), std::memory_order_relaxed);
+        slot.region_at.store(reinterpret_cast<std::uint64_t>(&region), std::memory_order_relaxed);
+        slot.door.store(reinterpret_cast<std::uint64_t>(&cairn_door), std::memory_order_relaxed);
         slot.state.store(SlotState::running, std::memory_order_release);
         announce_change(region);
         resident.region = nullptr;

@@ -44,6 +44,8 @@ void user_has_changed();
 // pid namespace of its own (bubblewrap makes it so), where its ids, and those of its children, are other
 // processes' outside. It is no member then, and has no region any more.
 bool speaks_by_its_own_ids();
+// In a child of the bare clone that has a copy of its parent's memory.
+void born_by_clone();
 
 // The slot of this process, or no_slot. Looked up by the pid, never remembered: a child of a raw clone has
 // the memory of its parent, and a restart may have given the process another slot.

@@ -1,13 +1,11 @@
 #include "restart/own_ids.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +22,7 @@
 #include "common/privileges.h"
 #include "common/proc.h"
 #include "common/session.h"
+#include "restart/keep_capabilities.h"
 #include "restart/launched.h"
 #include "restart/old_ids.h"
 #include "restart/tell.h"
@@ -70,20 +69,6 @@ Result<> end_idle_coordinator(const Options& options, const Computation& computa
                          human_count(static_cast<std::uint64_t>(there), "process", "processes"));
     CHECK_OK(error_of(client->ask({{"verb", "quit"}}, {}, silence)));
     for (int look = 0; look < 500 && CoordinatorClient::connect(*session); ++look) ::usleep(10'000);
-    return {};
-}
-
-// What we may do in the new user namespace a process of ours may still do once it has executed a program: it
-// chooses its threads' ids. The programs' own capabilities are set when they are complete.
-Result<> keep_capabilities() {
-    __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct data[2] = {};
-    if (::syscall(SYS_capget, &header, data) != 0) return fail_errno("capget");
-    for (auto& word : data) word.inheritable = word.permitted;
-    if (::syscall(SYS_capset, &header, data) != 0) return fail_errno("capset");
-    for (unsigned long capability = 0; capability < 64; ++capability)
-        (void)::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0);
-    capabilities_have_changed();
     return {};
 }
 

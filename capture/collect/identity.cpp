@@ -101,11 +101,9 @@ class Namespaces {
 struct NamespaceWords {
     const char *file, *name;
 };
-constexpr NamespaceWords namespace_words[] = {{"net", "network"},
-                                              {"uts", "host name"},
-                                              {"ipc", "System V IPC"},
-                                              {"mnt", "mount"},
-                                              {"cgroup", "cgroup"}};
+constexpr NamespaceWords namespace_words[] = {
+    {"net", "network"}, {"uts", "host name"}, {"ipc", "System V IPC"},
+    {"mnt", "mount"},   {"cgroup", "cgroup"}, {"pid_for_children", "pid (for its children)"}};
 
 // What a process has of its own is saved (ObjectTable::namespaces()), but once for all its threads, each of
 // which may leave alone. One may also have chosen another pid or time namespace for its children than it is
@@ -137,7 +135,8 @@ Result<> refuse_namespaces(const StoppedProcess& process) {
     const auto folder = [&](pid_t tid) { return fmt::format("/proc/{}/task/{}", process.pid, tid); };
     const Namespaces first(folder(process.first_living().tid)), ours("/proc/self");
     std::vector<NamespaceWords> for_children;
-    for (const auto& each : {NamespaceWords{"pid_for_children", "pid"}, {"time_for_children", "time"}})
+    // Another pid namespace for its children is judged when it is known who they are (inner_ids.cpp).
+    for (const auto& each : {NamespaceWords{"time_for_children", "time"}})
         if (!ours[each.file].empty()) for_children.push_back(each);
     for (const auto& thread : process.threads)
         if (!thread.leader_dead)

@@ -15,13 +15,14 @@
 namespace cairn::capture {
 namespace {
 
+// `to_program` none: the senders are as the receiver calls them, and are to stay so.
 Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const ToProgram& to_program) {
     auto pending = TRY(ptrace::pending(tid, of_process));
     std::vector<schema::Bytes> result;
     for (const auto& info : pending) {
         const auto* begin = reinterpret_cast<const std::uint8_t*>(&info);
         result.emplace_back(begin, begin + sizeof info);
-        translate_sender<KernelId>(result.back(), to_program);
+        if (to_program) translate_sender<KernelId>(result.back(), to_program);
     }
     return result;
 }
@@ -66,13 +67,14 @@ void has_fired(std::int64_t& left, std::int64_t interval, std::int64_t asked_for
 }  // namespace
 
 Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_program, schema::Process& image) {
+    const auto named = process.inner ? ToProgram() : to_program;
     for (std::size_t i = 0; i < process.threads.size(); ++i) {
         if (process.threads[i].leader_dead) continue;
-        auto pending = pending_of(process.threads[i].tid, false, to_program);
+        auto pending = pending_of(process.threads[i].tid, false, named);
         if (!pending) return std::unexpected(std::move(pending.error()).in(proc::label(process.pid)));
         image.threads[i].pending = std::move(*pending);
     }
-    auto pending = TRY(pending_of(process.first_living().tid, true, to_program));
+    auto pending = TRY(pending_of(process.first_living().tid, true, named));
     image.pending = std::move(pending);
     return {};
 }

@@ -88,6 +88,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     schema::Thread image;
     image.kernel_tid = KernelId(thread.tid);
     image.tid = to_program(image.kernel_tid);
+    if (process.inner) image.own_tid = TRY(proc::inner_ids(process.pid, thread.tid)).pid;
     image.leader_dead = thread.leader_dead;
     // status shows it with escapes
     if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid));
@@ -101,7 +102,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     image.rseq_signature = sequence.signature;
     image.rseq_flags = sequence.flags;
     auto registers = thread.registers;
-    translate_pid_arguments<KernelId>(registers, to_program);
+    if (!process.inner) translate_pid_arguments<KernelId>(registers, to_program);
     translate_ipc_arguments(registers,
                             [&](IpcKind kind, std::int32_t id) { return ipc_to_program(ipc, kind, id); });
     image.registers = bytes_of(&registers, sizeof registers);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture/collect/inner_ids.h"
 #include "capture/collect/keyrings.h"
 #include "capture/go_program.h"
 #include "capture/hide_stop.h"
@@ -62,11 +63,18 @@ Result<> start_siblings(Member& member, const Reporter& reporter) {
     return agent.wait_siblings(reporter);
 }
 
+// What a process calls a child of its.
+pid_t called_by(const StoppedProcess& process, pid_t child) {
+    if (!process.inner) return child;
+    const auto inner = proc::inner_ids(child, child);
+    return inner ? inner->pid : child;
+}
+
 Result<> wait_agent(const Setting& setting, Member& member) {
     auto& agent = *member.agent;
     CHECK_OK(agent.wait(setting.reporter));
     for (const pid_t pid : member.process->old_snapshots) {
-        CHECK_OK(agent.ask(agent_reap, static_cast<std::uint64_t>(pid)));
+        CHECK_OK(agent.ask(agent_reap, static_cast<std::uint64_t>(called_by(*member.process, pid))));
         CHECK_OK(agent.wait(setting.reporter));
     }
     CHECK_OK(start_siblings(member, setting.reporter));
@@ -81,8 +89,11 @@ Result<> wait_agent(const Setting& setting, Member& member) {
         member.process->living, member.process->door + offsetof(Door, placed)));
     // The linker there runs on a CPU of the simulator's making.
     if (member.process->simulates) member.linker_room = room_for_everything;
-    member.raw_ids = placed != 0 || member.process->simulates || is_go_program(member.process->living);
+    // In a pid namespace of the group's own all ids come back as they were.
+    member.raw_ids = !member.process->inner &&
+                     (placed != 0 || member.process->simulates || is_go_program(member.process->living));
     CHECK_OK(collect_identity(*member.process, process, setting.to_program, image));
+    CHECK_OK(add_inner_ids(member.process->pid, member.process->inner, image));
     add_thread_answers(threads, image);
     CHECK_OK(collect_signals(*member.process, process, setting.to_program, image));
     note_keyrings(*member.process, process, threads,
@@ -96,7 +107,7 @@ Result<std::int32_t> to_be_told(const Setting& setting, Members& members, pid_t 
     const auto found = std::ranges::find_if(
         members.all, [&](const Member& member) { return member.process->pid == parent; });
     if (found == members.all.end()) return 0;
-    CHECK_OK(found->agent->ask(agent_peek, static_cast<std::uint64_t>(child)));
+    CHECK_OK(found->agent->ask(agent_peek, static_cast<std::uint64_t>(called_by(*found->process, child))));
     return static_cast<std::int32_t>(std::max<std::int64_t>(TRY(found->agent->wait(setting.reporter)), 0));
 }
 
@@ -120,6 +131,7 @@ Result<> ask_for_stops(const Setting& setting, Members& members) {
 Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group& group) {
     setting.reporter.phase("collect");
     CHECK_OK(refuse_sharing(group.stopped.processes()));
+    CHECK_OK(find_inner_ids(group.stopped));
     Members members(setting);
     std::uint32_t index = 0;
     for (auto& [pid, process] : group.stopped.processes()) {
@@ -155,8 +167,11 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         note_outer_leaders(member.process->stat, ours, image);
     }
     CHECK_OK(ask_for_stops(setting, members));
+    for (auto& member : members.all)
+        CHECK_OK(add_inner_ids_of_children(*member.process, group.stopped, setting.to_program, member.image));
     for (const auto& zombie : group.stopped.zombies()) {
         auto image = TRY(collect_dead(setting, zombie, members));
+        CHECK_OK(add_inner_ids(zombie.stat.ppid, zombie.inner, image));
         note_outer_leaders(zombie.stat, ours, image);
         image.uid = make_uid(ahead.manifest.host, image.pid, 0);
         members.zombies.push_back(std::move(image));

@@ -164,7 +164,9 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
         drafts.push_back(std::move(draft));
         if (!spans) continue;
         CHECK_OK(member.agent->write_detached(*spans));
-        CHECK_OK(member.agent->ask(agent_snapshot, has_init ? 1 : 0));
+        // The first process of a pid namespace would inherit it as well.
+        const bool direct = has_init || member.process->has_inner_children();
+        CHECK_OK(member.agent->ask(agent_snapshot, direct ? 1 : 0));
     }
     std::vector<std::int64_t> forked;
     auto does_fork = forks.begin();

@@ -77,8 +77,33 @@ Result<> find_notifications(const Member& member, ObjectTable& table) {
     return {};
 }
 
+// A restart makes a pid namespace from within the user namespace that it belongs to, and what its processes
+// are in besides they enter from there.
+Result<> check_way_in(const Member& member, const std::vector<std::int64_t>& own, const ObjectTable& table) {
+    const auto owner = member.image.own_pids->owner;
+    if (owner < 0) return {};
+    for (const auto id : own) {
+        const auto* space = table.object(id).get<schema::Namespace>();
+        if (space->type != schema::NamespaceType::user)
+            return fail_code(
+                ExitCode::refused,
+                "{} is in a pid namespace of a user namespace, and in a {} namespace that belongs to "
+                "none, which can't be saved yet",
+                proc::label(member.process->pid), schema::name_of(space->type));
+        if (id == owner) return {};
+    }
+    return fail_code(
+        ExitCode::refused,
+        "{} is in a pid namespace of a user namespace that it isn't in itself, which can't be saved",
+        proc::label(member.process->pid));
+}
+
 Result<> find_namespaces(Member& member, ObjectTable& table) {
     auto own = TRY(table.namespaces(member.holder));
+    if (member.image.own_pids) {
+        member.image.own_pids->owner = TRY(table.owner_of_pids(member.holder));
+        CHECK_OK(check_way_in(member, own, table));
+    }
     if (own.empty()) return {};
     for (const auto& thread : member.image.threads)
         if (thread.own_ids)

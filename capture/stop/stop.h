@@ -31,6 +31,7 @@ class StoppedGroup {
     ~StoppedGroup();
 
     [[nodiscard]] std::map<pid_t, StoppedProcess>& processes() { return processes_; }
+    [[nodiscard]] std::vector<Zombie>& zombies() { return zombies_; }
     [[nodiscard]] const std::vector<Zombie>& zombies() const { return zombies_; }
 
     [[nodiscard]] Tracers& tracers() { return tracers_; }

@@ -41,6 +41,7 @@ template <Struct<Thread> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(tid);
     CAIRN_FIELD(kernel_tid);
+    CAIRN_FIELD(own_tid);
     CAIRN_FIELD(leader_dead);
     CAIRN_FIELD(registers);
     CAIRN_FIELD(xstate);
@@ -207,6 +208,15 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(auxv);
 }
 
+template <Struct<OwnPids> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(space);
+    CAIRN_FIELD_WITHIN(owner, -1, INT64_MAX);
+    CAIRN_FIELD_WITHIN(pid, 1, 1 << 22);
+    CAIRN_FIELD_WITHIN(pgid, 0, 1 << 22);
+    CAIRN_FIELD_WITHIN(sid, 0, 1 << 22);
+}
+
 template <Struct<OwnMounts> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(cwd);
@@ -238,6 +248,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(root);
     CAIRN_FIELD(namespaces);
     CAIRN_FIELD(mounts);
+    CAIRN_FIELD(own_pids);
+    CAIRN_FIELD(children_pids);
     CAIRN_FIELD(umask);
     CAIRN_FIELD(uids);
     CAIRN_FIELD(gids);

@@ -56,13 +56,23 @@ struct OwnFolders {                    // after unshare(CLONE_FS) in the thread
     std::uint32_t umask = 0;
 };
 
+// A process in a pid namespace of the group's own: what it is called in there, in which the first process is
+// 1 and whoever is outside 0.
+struct OwnPids {
+    std::uint64_t space = 0;  // a number for each such namespace of the checkpoint
+    std::int64_t owner =
+        -1;  // Object id of the user namespace that it belongs to, -1: none of the group's own
+    std::int32_t pid = 0, pgid = 0, sid = 0;
+};
+
 struct OwnMounts {  // of a process in a mount namespace of the group's own: paths in there
     std::string cwd, root;
 };
 
 struct Thread {
     ProgramId tid;
-    KernelId kernel_tid;         // at the checkpoint: what the words of robust mutexes held by it say
+    KernelId kernel_tid;  // at the checkpoint: what the words of robust mutexes held by it say
+    std::optional<std::int32_t> own_tid;  // of a process with OwnPids: what it calls itself
     bool leader_dead = false;    // the main thread has exited, others live: nothing but tid is meaningful
     Bytes registers;             // struct user_regs_struct (NT_PRSTATUS), orig_rax included
     Bytes xstate;                // NT_X86_XSTATE, whole XSAVE area
@@ -212,6 +222,9 @@ struct Process {
     std::optional<std::vector<std::int64_t>>
         namespaces;  // Object ids: those of the group's own that it is in, in the order of entering
     std::optional<OwnMounts> mounts;  // `cwd` and `root` are -1 then
+    std::optional<OwnPids> own_pids;  // none: it is in the pid namespace that the group was launched in
+    std::optional<ProgramId> children_pids;  // first process of the pid namespace that its children are born
+                                             // into; none: its own
     std::uint32_t umask = 0;
     // Real, effective, saved, fs: as who takes the checkpoint sees them, in whatever user namespace it is.
     std::uint32_t uids[4] = {}, gids[4] = {};

@@ -44,7 +44,7 @@ Talk* talk_of(const AgentThread* self) {
 bool capture_lives(const AgentThread* self) {
     const auto* number = reinterpret_cast<const std::atomic<std::uint64_t>*>(self->header_capture);
     if (number->load(std::memory_order_acquire) != self->capture) return false;
-    return self->tracer == 0 || call(SYS_kill, self->tracer, 0) != no_such_process;
+    return self->tracer <= 0 || call(SYS_kill, self->tracer, 0) != no_such_process;
 }
 
 struct WaitV {  // struct futex_waitv, linux/futex.h of 5.16

@@ -9,6 +9,8 @@ syscall:
     endbr64
     cmpq $512, %rdi
     jae 1f
+    cmpq $56, %rdi
+    je 3f
     leaq cairn_syscalls_with_ids(%rip), %rax
     cmpb $0, (%rax, %rdi)
     jne cairn_syscall_with_ids
@@ -27,6 +29,12 @@ syscall:
 2:
     movq %rax, %rdi
     jmp cairn_syscall_failed
+3:
+    testq %rdx, %rdx  // clone with a stack of its own, or (CLONE_VM) with ours
+    jnz 1b
+    testl $0x100, %esi
+    jnz 1b
+    jmp cairn_syscall_with_ids
     .cfi_endproc
     .size syscall, . - syscall
     .section .note.GNU-stack, "", @progbits

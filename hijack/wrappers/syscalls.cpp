@@ -220,6 +220,11 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
         case SYS_perf_event_open:
             b = real_id(id(b));
             return call();
+        case SYS_clone: {  // without CLONE_VM: a fork
+            const long answer = call();
+            if (answer == 0) born_by_clone();
+            return answer;
+        }
         case SYS_capget:
         case SYS_capset:
             return capabilities_call(number, a, b);

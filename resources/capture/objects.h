@@ -104,6 +104,8 @@ class ObjectTable {
     // The namespaces of the group's own (clone(2), unshare(2)) that a process is in, in the order in which a
     // restart has to enter them. Of all processes before descriptors() of any.
     [[nodiscard]] Result<std::vector<std::int64_t>> namespaces(const Holder& holder);
+    // The user namespace of the group's own that its pid namespace belongs to; -1: none.
+    [[nodiscard]] Result<std::int64_t> owner_of_pids(const Holder& holder);
 
     // Of a process in a mount namespace of the group's own: its folders in there. None: of any other.
     [[nodiscard]] Result<std::optional<schema::OwnMounts>> own_mounts(const Holder& holder);

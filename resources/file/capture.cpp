@@ -136,6 +136,11 @@ Result<> describe_file(Table& table, const Description& found, schema::Object& o
         object.position = position > 0 ? position : 0;
     }
     if (on(found.fd(), PROC_SUPER_MAGIC)) {
+        if (shows_inner_pids(table, static_cast<int>(info_number(found.info, "mnt_id"))))
+            return fail_code(
+                ExitCode::refused,
+                "is in the proc of a pid namespace of the computation's own, which can't be saved yet; close "
+                "it before a checkpoint");
         // Its size is 0 and its inode another at each look: only the path says what it is.
         object.path = program_path(table, found.link);
         // Its process has gone. The kernel marks such a file in its name or it doesn't.

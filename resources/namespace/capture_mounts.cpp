@@ -129,6 +129,16 @@ bool is_covered(const std::vector<MountLine>& lines, const MountLine& line) {
         lines, [&](const MountLine& other) { return other.parent == line.id && other.point == line.point; });
 }
 
+// "pid:[4026532190]" of a proc that shows another pid namespace than ours, which has no number for us.
+std::string pids_shown(const MountLine& line) {
+    char text[64];
+    if (line.type != "proc" || line.root != "/" ||
+        ::readlink((line.point + "/self").c_str(), text, sizeof text) >= 0)
+        return "";
+    const ssize_t length = ::readlink((line.point + "/1/ns/pid").c_str(), text, sizeof text);
+    return {text, static_cast<std::size_t>(std::max(length, ssize_t{0}))};
+}
+
 void look_at_mounts(Visit& here, int proc, const std::vector<MountLine>& outside) {
     const Fd file(::openat(proc, "self/mountinfo", O_RDONLY | O_CLOEXEC));
     std::string text;
@@ -148,6 +158,7 @@ void look_at_mounts(Visit& here, int proc, const std::vector<MountLine>& outside
         here.say("end");
         here.say(fmt::format("{}", walk.bytes()));
         here.say(walk.problem());
+        here.say(covered ? "" : pids_shown(line));
     }
 }
 
@@ -280,6 +291,8 @@ Result<FoundMounts> find_mounts(int owner, int space) {
         read_files(seen, mount);
         Told told{inode == 0, std::strtoull(seen.next().c_str(), nullptr, 10), {}};
         told.problem = seen.next();
+        if (const auto shown = seen.next(); shown.starts_with("pid:["))
+            mount.pids = std::strtoull(shown.c_str() + std::strlen("pid:["), nullptr, 10);
         if (mount.outside.empty()) {
             mount.type = line.type;
             mount.source = line.source;
@@ -289,6 +302,13 @@ Result<FoundMounts> find_mounts(int owner, int space) {
             own.push_back(line);
         }
         found.mounts.push_back(std::move(mount));
+        const auto& last = found.mounts.back();
+        if (!last.outside.empty() && schema::comes_late(found.mounts, last))
+            return fail_code(
+                ExitCode::refused,
+                "has {} mounted at {}, in the proc of a pid namespace of its own, which can't be saved yet",
+                last.outside, last.point);
+        if (schema::comes_late(found.mounts, last)) found.of_inner_pids.insert(line.id);
     }
     return found;
 }

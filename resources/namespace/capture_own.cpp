@@ -36,7 +36,8 @@ struct OwnNamespaces {
     std::map<Inode, Kept> all;
     std::map<std::int64_t, OwnNetwork> networks;   // by object
     std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
-    std::uint64_t found_at = 0;                    // ticks since the machine's boot, when the first was found
+    std::set<int> of_inner_pids;  // mounts of proc that show a pid namespace of the group's own
+    std::uint64_t found_at = 0;   // ticks since the machine's boot, when the first was found
 };
 
 std::uint64_t ticks_now() {
@@ -128,7 +129,7 @@ void look_at_ipc(Visit& here) {
 }
 
 Result<> look_into(int owner, int space, schema::NamespaceType type, schema::OwnNamespace& own,
-                   std::set<int>& mount_ids) {
+                   FoundMounts& mounts) {
     using Type = schema::NamespaceType;
     if (type == Type::user) {
         auto seen = TRY(Visit::to(space, space, type, look_at_users));
@@ -154,7 +155,7 @@ Result<> look_into(int owner, int space, schema::NamespaceType type, schema::Own
     } else if (type == Type::mnt) {
         auto found = TRY(find_mounts(owner, space));
         own.mounts = std::move(found.mounts);
-        mount_ids = std::move(found.ids);
+        mounts = std::move(found);
     } else if (type == Type::ipc) {
         auto seen = TRY(Visit::to(owner, space, type, look_at_ipc));
         if (const auto found = seen.next(); !found.empty())
@@ -203,14 +204,15 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
     const auto above = TRY(enter_own(table, holder, given, owner.get()));
     schema::OwnNamespace own;
     own.owner = above.object;
-    std::set<int> mount_ids;
-    if (auto seen = look_into(above.object < 0 ? -1 : owner.get(), fd, type, own, mount_ids); !seen)
+    FoundMounts mounts;
+    if (auto seen = look_into(above.object < 0 ? -1 : owner.get(), fd, type, own, mounts); !seen)
         return std::unexpected(
             std::move(seen.error()).in(fmt::format("its {} namespace", schema::name_of(type))));
     schema::Object& object = table.add(schema::Namespace{type, std::move(own), std::nullopt});
     object.path = name;
     object.flags = O_RDONLY;
-    if (!mount_ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(mount_ids);
+    if (!mounts.ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(mounts.ids);
+    table.of<OwnNamespaces>().of_inner_pids.merge(mounts.of_inner_pids);
     if (type == schema::NamespaceType::net)
         table.of<OwnNamespaces>().networks[object.id] = {
             Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), Fd(::fcntl(owner.get(), F_DUPFD_CLOEXEC, 0)), {}};
@@ -258,6 +260,10 @@ bool has_mount(const Table& table, std::int64_t space, int id) {
     return found != all.end() && found->second.contains(id);
 }
 
+bool shows_inner_pids(const Table& table, int id) {
+    return table.of<OwnNamespaces>().of_inner_pids.contains(id);
+}
+
 Result<std::optional<schema::OwnMounts>> ObjectTable::own_mounts(const Holder& holder) {
     if (!own_mounts_of(*table_, holder)) return std::nullopt;
     schema::OwnMounts own;
@@ -295,6 +301,15 @@ Result<SockDiag*> sock_diag_of(Table& table, std::int64_t network) {
     if (found == networks.end()) return &table.sock_diag;
     CHECK_OK(in_own_network(table, network, [&] { return found->second.sock_diag.open(); }));
     return &found->second.sock_diag;
+}
+
+Result<std::int64_t> ObjectTable::owner_of_pids(const Holder& holder) {
+    const Fd space(::open((proc_folder(holder) + "ns/pid").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!space) return fail_errno("its pid namespace");
+    const Fd owner(::ioctl(space.get(), NS_GET_USERNS));
+    if (!owner) return fail_errno("the owner of its pid namespace");
+    const auto given = TRY(given_user_namespace(holder));
+    return TRY(enter_own(*table_, holder, given, owner.get())).object;
 }
 
 Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) {

@@ -36,5 +36,8 @@ template <class... Saved>
 
 // In a process that has just got a mount namespace of its own (unshare(2)): what was mounted there.
 [[nodiscard]] Result<> build_mounts(const std::vector<schema::Mount>& mounts);
+// Later, in a process of the pid namespace and of the mount namespace: the rest, which shows that one's
+// processes.
+[[nodiscard]] Result<> build_late_mounts(const std::vector<schema::Mount>& mounts);
 
 }  // namespace cairn::restart

@@ -41,7 +41,30 @@ unsigned long flags_of(const std::string& options) {
 
 class Builder {
   public:
-    explicit Builder(std::vector<schema::Mount> wanted) : wanted_(std::move(wanted)) {}
+    explicit Builder(const std::vector<schema::Mount>& all) {
+        for (const auto& each : all) (schema::comes_late(all, each) ? late_ : wanted_).push_back(each);
+    }
+
+    // Where proc isn't seen in a mount namespace of a user namespace, none may be mounted there
+    // (mount_too_revealing(), fs/namespace.c): it is until the programs' own is there.
+    Result<> show_proc_until_then() {
+        const bool shown =
+            std::ranges::any_of(wanted_, [](const schema::Mount& each) { return each.outside == "/proc"; });
+        for (const auto& each : late_)
+            if (each.pids && !shown)
+                CHECK_OK(mount(schema::joined(old_, "/proc").c_str(), inside(each.point), nullptr,
+                               MS_BIND | MS_REC, nullptr, each.point));
+        return {};
+    }
+
+    Result<> run_late() {
+        const bool shown =
+            std::ranges::any_of(wanted_, [](const schema::Mount& each) { return each.outside == "/proc"; });
+        wanted_ = std::move(late_);
+        for (const auto& each : wanted_) CHECK_OK(each.pids ? put_proc(each, !shown) : put(each));
+        for (const auto& each : wanted_) CHECK_OK(set_flags(each));
+        return {};
+    }
 
     Result<> run() {
         // What is mounted here must not be mounted where the copy is from. Whatever is covered by another
@@ -63,6 +86,7 @@ class Builder {
             for (const auto& point : outside_) there_.push_back({point, point});
         for (const auto& each : wanted_) CHECK_OK(put(each));
         take_away_the_rest();
+        CHECK_OK(show_proc_until_then());
         for (const auto& each : wanted_) CHECK_OK(set_flags(each));
         if (changes_root) CHECK_OK(change_root());
         return {};
@@ -113,6 +137,30 @@ class Builder {
             ::umount2(".", MNT_DETACH) != 0 || ::chdir("/") != 0)
             return fail_errno("changing the root folder (pivot_root)");
         new_.clear();
+        return {};
+    }
+
+    // mount(2) puts it on top of what is there; here that is taken away before.
+    static Result<> put_proc(const schema::Mount& wanted, bool instead) {
+        constexpr unsigned set_string = 1, create = 6,
+                           empty_path = 4;  // <linux/mount.h>: FSCONFIG_*, MOVE_MOUNT_*
+        const Fd system(static_cast<int>(::syscall(SYS_fsopen, "proc", 0)));
+        std::istringstream options(wanted.data);
+        for (std::string word; system && std::getline(options, word, ',');)
+            if (const auto equal = word.find('='); equal != std::string::npos)
+                ::syscall(SYS_fsconfig, system.get(), set_string, word.substr(0, equal).c_str(),
+                          word.substr(equal + 1).c_str(), 0);
+        unsigned attributes = 0;  // MOUNT_ATTR_* are MS_* for these
+        attributes |=
+            static_cast<unsigned>(flags_of(wanted.options) & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC));
+        if (!system || ::syscall(SYS_fsconfig, system.get(), create, nullptr, nullptr, 0) != 0)
+            return fail_errno("proc of a pid namespace at {}", wanted.point);
+        const Fd made(static_cast<int>(::syscall(SYS_fsmount, system.get(), 0, attributes)));
+        if (!made) return fail_errno("mounting proc of a pid namespace at {}", wanted.point);
+        if (instead && ::umount2(wanted.point.c_str(), MNT_DETACH) != 0)
+            return fail_errno("{}", wanted.point);
+        if (::syscall(SYS_move_mount, made.get(), "", AT_FDCWD, wanted.point.c_str(), empty_path) != 0)
+            return fail_errno("mounting proc of a pid namespace at {}", wanted.point);
         return {};
     }
 
@@ -235,7 +283,7 @@ class Builder {
         return result;
     }
 
-    std::vector<schema::Mount> wanted_;
+    std::vector<schema::Mount> wanted_, late_;
     std::vector<std::string> outside_;
     std::vector<There> there_;
     std::string new_, old_, terminal_;
@@ -245,6 +293,10 @@ class Builder {
 
 Result<> build_mounts(const std::vector<schema::Mount>& mounts) {
     return Builder(mounts).run();
+}
+
+Result<> build_late_mounts(const std::vector<schema::Mount>& mounts) {
+    return Builder(mounts).run_late();
 }
 
 }  // namespace cairn::restart

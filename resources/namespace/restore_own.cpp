@@ -84,6 +84,7 @@ class Maker {
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             must("unshare (user)", ::unshare(CLONE_NEWUSER));
             ::prctl(PR_SET_DUMPABLE, 1);
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the new rights have taken it away
             (void)!::write(ends[1], "x", 1);
             for (;;) ::pause();
         }

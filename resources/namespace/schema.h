@@ -60,6 +60,8 @@ struct Mount {  // mount_namespaces(7), and proc(5) of /proc/PID/mountinfo
     bool receives = false;     // what is mounted in the original outside later is seen in it
     bool bindable = true;      // MS_UNBINDABLE: false
     std::vector<MountedFile> files;
+    std::optional<std::uint64_t>
+        pids;  // of proc: OwnPids::space of the pid namespace that it shows; none: another
 };
 
 // One that isn't the session's: clone(2), unshare(2). Maps and names are as its own processes read them.
@@ -107,6 +109,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(bindable);
     CAIRN_FIELD(inherited);
     CAIRN_FIELD(files);
+    CAIRN_FIELD(pids);
 }
 
 template <Struct<OwnNamespace> S, class F>

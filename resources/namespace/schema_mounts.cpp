@@ -66,6 +66,14 @@ bool is_below(std::string_view path, std::string_view folder) {
     return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
+bool comes_late(const std::vector<Mount>& mounts, const Mount& mount) {
+    for (const auto& each : mounts) {
+        if (each.pids && is_below(mount.point, each.point)) return true;
+        if (&each == &mount) return false;
+    }
+    return false;
+}
+
 std::string joined(std::string_view folder, std::string_view path) {
     std::string result(folder == "/" ? "" : folder);
     if (!path.empty() && path != "/") {

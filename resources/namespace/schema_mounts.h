@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "resources/namespace/schema.h"
+
 namespace cairn::schema {
 
 struct MountLine {
@@ -28,5 +30,9 @@ struct MountLine {
 [[nodiscard]] bool is_below(std::string_view path, std::string_view folder);
 // "/a" and "/b" is "/a/b".
 [[nodiscard]] std::string joined(std::string_view folder, std::string_view path);
+
+// What can be mounted only when the processes of a pid namespace are there: its proc, and what is mounted in
+// that.
+[[nodiscard]] bool comes_late(const std::vector<Mount>& mounts, const Mount& mount);
 
 }  // namespace cairn::schema

@@ -25,7 +25,8 @@ enum class Stage : std::uint32_t {
 };
 
 struct alignas(8) Entry {
-    std::atomic<KernelId> pid;
+    std::atomic<KernelId> pid;    // as the tool calls it
+    std::atomic<KernelId> inner;  // in a pid namespace of its own, as it calls itself
     std::atomic<Stage> stage;
     std::atomic<std::uint32_t> step;  // index
     std::atomic<std::uint64_t>

@@ -13,6 +13,8 @@ std::string describe(const Plan& plan, const Step& step) {
             return "fork " + who();
         case Act::setsid:
             return "setsid";
+        case Act::new_pids:
+            return "make the pid namespace of " + who();
         case Act::join_group:
             return "setpgid to the group of " + who();
         case Act::subreaper:

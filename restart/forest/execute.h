@@ -30,6 +30,9 @@ struct Execution {
     // Called in each process that has just become the leader of a session (in a placeholder for a dead leader
     // too), before it forks anybody into it: where the session takes its terminal. May be empty.
     std::function<void(Id session)> lead;
+    // Called in who is about to make a pid namespace for its first process: enters the user namespace that it
+    // is to belong to. Returns an errno. May be empty.
+    std::function<int(const Node& first)> own_pids;
     // Called in each zombie before it exits, to give it a name, uids, whatever shows: must return. May be
     // empty.
     std::function<void(const Node&)> dress;

@@ -1,5 +1,6 @@
 #include "restart/forest/live.h"
 
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 
 namespace cairn::restart::forest {
 
@@ -23,21 +25,21 @@ __u64 thread_id_address() {
     return ::prctl(PR_GET_TID_ADDRESS, &address) == 0 ? address : 0;  // needs CONFIG_CHECKPOINT_RESTORE
 }
 
-KernelId raw_fork(KernelId exact, int exit_signal) {
+// `wanted`: ids in the pid namespaces, the innermost first; none: any. `as_sibling`: the parent is the
+// caller's.
+KernelId raw_fork(std::vector<pid_t> wanted, int exit_signal, bool as_sibling) {
     clone_args args{};
-    args.exit_signal = static_cast<__u64>(exit_signal);
+    args.exit_signal = as_sibling ? 0 : static_cast<__u64>(exit_signal);
     if (const __u64 address = thread_id_address(); address != 0) {
         args.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
         args.child_tid = address;
     }
-    const pid_t wanted = exact.number();
-    if (exact.known()) {
-        args.set_tid = reinterpret_cast<__u64>(&wanted);
-        args.set_tid_size = 1;
-    }
+    if (as_sibling) args.flags |= CLONE_PARENT;
+    args.set_tid = wanted.empty() ? 0 : reinterpret_cast<__u64>(wanted.data());
+    args.set_tid_size = wanted.size();
     const KernelId pid(static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof args)));
     // Where a filter hides clone3 (ENOSYS, in containers) the old call does, as long as no pid is asked for.
-    if (pid < KernelId() && errno == ENOSYS && !exact.known()) return KernelId(::fork());
+    if (pid < KernelId() && errno == ENOSYS && wanted.empty() && !as_sibling) return KernelId(::fork());
     return pid;
 }
 
@@ -52,7 +54,13 @@ class Life {
     [[noreturn]] void run() {
         set_up_signals();
         Entry& entry = board_.entry(process_);
-        entry.pid = KernelId(::getpid());
+        if (self_.space == 0) {
+            entry.pid = KernelId(::getpid());
+        } else {
+            entry.inner = KernelId(::getpid());
+            entry.pid = outer_id();
+            if (self_.inner_id == 1) hand_out_ids_behind_all();
+        }
         entry.stage = Stage::building;
         for (std::size_t i = 0; i < self_.steps.size(); ++i) {
             entry.step = static_cast<std::uint32_t>(i);
@@ -79,6 +87,23 @@ class Life {
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
     }
 
+    // /proc is the tool's, and says what the tool calls us.
+    static KernelId outer_id() {
+        char text[32] = {};
+        (void)!::readlink("/proc/self", text, sizeof text - 1);
+        return KernelId(std::atoi(text));
+    }
+
+    // So that no helper in this pid namespace gets an id that a program is to have; and as it was.
+    void hand_out_ids_behind_all() const {
+        std::int32_t last = 0;
+        for (const Node& node : shared_.plan.nodes)
+            if (node.space == self_.space) last = std::max(last, node.inner_last);
+        const std::string text = std::to_string(last);
+        const Fd file(::open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC));
+        if (file) (void)!::write(file.get(), text.data(), text.size());
+    }
+
     [[noreturn]] void give_up() const {
         board_.entry(process_).stage = Stage::given_up;
         board_.pulse();
@@ -102,6 +127,12 @@ class Life {
                 must(::setsid() >= 0);
                 if (shared_.how.lead) shared_.how.lead(self_.id);
                 return;
+            case Act::new_pids: {
+                const Node& first = shared_.plan.nodes[at(shared_.plan.processes[at(step.process)].node)];
+                if (const int number = shared_.how.own_pids ? shared_.how.own_pids(first) : 0; number != 0)
+                    fail(Mishap::call, number);
+                return must(::unshare(CLONE_NEWPID) == 0);
+            }
             case Act::join_group:
                 return must(::setpgid(0, group_of(shared_, process_, step.process).number()) == 0);
             case Act::subreaper:
@@ -136,7 +167,7 @@ class Life {
     // Needs no deadline: the child gives up when it is told to, and can't outlast the tool.
     void see_exit(const Step& step) const {
         const bool reap = step.act == Act::reap;
-        const Exit seen = child_exit(board_.entry(step.process).pid, reap, true);
+        const Exit seen = child_exit(called_by(shared_, process_, step.process), reap, true);
         if (board_.stopped()) give_up();
         if (seen.number != 0) fail(Mishap::call, seen.number);
         if (reap ? seen.status != 0 : !status_fits(shared_, step.process, seen.status))
@@ -202,9 +233,22 @@ constexpr int most_waits_for_id = 200;
 constexpr useconds_t wait_for_id_us = 10'000;
 }  // namespace
 
+KernelId called_by(const Shared& shared, int self, int other) {
+    const auto& processes = shared.plan.processes;
+    const bool inside =
+        processes[at(self)].space != 0 && processes[at(self)].space == processes[at(other)].space;
+    const Entry& entry = shared.board->entry(other);
+    return inside ? entry.inner.load() : entry.pid.load();
+}
+
 Result<KernelId> fork_child(const Shared& shared, int child) {
     const Process& process = shared.plan.processes[at(child)];
     const bool exact = shared.how.exact_ids && process.exact;
+    const bool as_sibling =
+        process.forker >= 0 && shared.plan.processes[at(process.forker)].role == Role::maker;
+    std::vector<pid_t> wanted;
+    if (process.inner_id != 0) wanted.push_back(process.inner_id);
+    if (exact) wanted.push_back(process.id.number());
     int exit_signal = SIGCHLD;
     // Not from the tool itself, which such a signal might kill.
     if (process.node >= 0 && process.forker != 0 && shared.plan.nodes[at(process.node)].zombie)
@@ -225,8 +269,13 @@ Result<KernelId> fork_child(const Shared& shared, int child) {
     // killed.
     int waits = exact ? most_waits_for_id : 0;
     for (std::size_t round = 0; round <= shared.reserved.size();) {
-        pid = raw_fork(exact ? kernel_id_of_same_number(process.id) : KernelId(), exit_signal);
+        pid = raw_fork(wanted, exit_signal, as_sibling);
         number = pid < KernelId() ? errno : 0;
+        // From within a user namespace of one's own only the ids in there may be chosen.
+        if (number == EPERM && wanted.size() == 2) {
+            wanted.pop_back();
+            continue;
+        }
         if (pid == KernelId()) {
             if (reserved(KernelId(::getpid()))) ::_exit(0);
             Life(shared, child).run();
@@ -246,14 +295,18 @@ Result<KernelId> fork_child(const Shared& shared, int child) {
         errno = number;
         return fail_errno("fork of {}", process.name);
     }
-    // The child writes it too: whoever of the two comes first.
-    entry.pid = pid;
+    // The child writes it too: whoever of the two comes first. Of one in a pid namespace only whoever is
+    // outside knows what the tool calls it.
+    if (process.space == 0 || as_sibling)
+        entry.pid = pid;
+    else
+        entry.inner = pid;
     return pid;
 }
 
 KernelId group_of(const Shared& shared, int self, int leader) {
     if (leader == self) return {};
-    return leader == 0 ? shared.tool_group : shared.board->entry(leader).pid.load();
+    return leader == 0 ? shared.tool_group : called_by(shared, self, leader);
 }
 
 Exit child_exit(KernelId child, bool reap, bool block) {

@@ -27,6 +27,9 @@ struct Shared {
     std::vector<int> exit_signals;   // other than SIGCHLD that a parent will get
 };
 
+// What a process calls another one.
+[[nodiscard]] KernelId called_by(const Shared& shared, int self, int other);
+
 // The child's pid, in the parent. Children start in live() and never return. Fails with errno.
 [[nodiscard]] Result<KernelId> fork_child(const Shared& shared, int child);
 

@@ -1,5 +1,6 @@
 #include "restart/forest/node.h"
 
+#include <algorithm>
 #include <set>
 
 namespace cairn::restart::forest {
@@ -46,6 +47,15 @@ std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
                   .zombie = process.run == schema::Run::zombie,
                   .wait_status = process.exit_status,
                   .exit_signal = process.exit_signal};
+        if (const auto& own = process.own_pids) {
+            node.space = own->space;
+            node.inner_pid = own->pid;
+            node.inner_pgid = own->pgid;
+            node.inner_sid = own->sid;
+            node.inner_last = std::max({own->pid, own->pgid, own->sid});
+            for (const auto& thread : process.threads)
+                node.inner_last = std::max(node.inner_last, thread.own_tid.value_or(0));
+        }
         const bool root = !pids.contains(process.ppid);
         node.orphan = root && adoptive.contains(process.ppid) && !was_launched(process, pids);
         const bool launched = root && !node.orphan;

@@ -34,6 +34,12 @@ struct Node {
     // session (the group) of the restart tool. Without the flag an id that no process has is one whose leader
     // has exited.
     bool session_outside = false, group_outside = false;
+    // In a pid namespace of the part's own: which, and the ids in there; 0: led from outside of it.
+    std::uint64_t space = 0;
+    std::int32_t inner_pid = 0, inner_pgid = 0, inner_sid = 0;
+    std::int32_t inner_last = 0;  // the highest id in there that it has, of its threads too
+
+    [[nodiscard]] bool first_of_space() const { return space != 0 && inner_pid == 1; }
 };
 
 // Fills nodes from images. What the images don't say is inferred: a process whose parent is outside counts as

@@ -74,6 +74,8 @@ class Planning {
                          .id = data_.nodes[i].pid,
                          .exact = true,
                          .node = static_cast<int>(i),
+                         .space = data_.nodes[i].space,
+                         .inner_id = data_.nodes[i].inner_pid,
                          .forker = birth_.forker[i + 1],
                          .name = fmt::format("process {}", data_.nodes[i].pid)});
         for (std::size_t s = 1; s < data_.sessions.size(); ++s)
@@ -81,6 +83,8 @@ class Planning {
                 add_process({.role = Role::leader,
                              .id = data_.sessions[s].id,
                              .exact = true,
+                             .space = inside(s, data_.session_of, &Node::inner_sid).space,
+                             .inner_id = inside(s, data_.session_of, &Node::inner_sid).inner_sid,
                              .forker = birth_.forker[at(leader)],
                              .name = fmt::format("leader of session {} whose leader has exited",
                                                  data_.sessions[s].id)});
@@ -93,6 +97,24 @@ class Planning {
             children_[at(birth_.forker[at(process)])].push_back(process);
         for (std::size_t i = 0; i < data_.nodes.size(); ++i)
             if (data_.nodes[i].zombie) zombies_[data_.parent[i] + 1].push_back(static_cast<int>(i) + 1);
+    }
+
+    // Of those who are in a session (a group), one that knows it by an id of a pid namespace of its own.
+    [[nodiscard]] Node inside(std::size_t which, const std::vector<int>& of, std::int32_t Node::*id) const {
+        for (std::size_t i = 0; i < data_.nodes.size(); ++i)
+            if (of[i] == static_cast<int>(which) && data_.nodes[i].*id > 0) return data_.nodes[i];
+        return {};
+    }
+
+    [[nodiscard]] int first_of(std::uint64_t space) const {
+        const auto first = std::ranges::find_if(
+            data_.nodes, [&](const Node& node) { return node.space == space && node.first_of_space(); });
+        return static_cast<int>(first - data_.nodes.begin()) + 1;
+    }
+
+    // In a pid namespace a group that is led from outside has no number: it comes with the birth.
+    [[nodiscard]] bool has_group_from_birth(int node) const {
+        return data_.nodes[at(node)].space != 0 && data_.nodes[at(node)].inner_pgid == 0;
     }
 
     // A process whose pid is the id of a group of which it is no member (any more).
@@ -109,6 +131,8 @@ class Planning {
     // Does the node get into its group by setpgid (true), or has it been in it from birth?
     [[nodiscard]] bool joins(int node) const {
         const Group& group = data_.groups[at(data_.group_of[at(node)])];
+        // Its maker joins for the first process.
+        if (has_group_from_birth(node)) return data_.nodes[at(node)].first_of_space() && !group.initial;
         return !group.initial || left_group(node) >= 0;
     }
 
@@ -128,14 +152,20 @@ class Planning {
                 if (group.leader != nobody) {
                     made.led_by = group.leader + 1;
                 } else {
+                    const auto index = static_cast<std::size_t>(&group - data_.groups.data());
+                    const Node own = inside(index, data_.group_of, &Node::inner_pgid);
+                    const bool elsewhere = own.space != plan_.processes[at(session_leader)].space;
+                    const int forker = own.space != 0 && elsewhere ? first_of(own.space) : session_leader;
                     made.led_by = add_process(
                         {.role = Role::leader,
                          .id = group.id,
                          .exact = !group.outside,
-                         .forker = session_leader,
+                         .space = own.space,
+                         .inner_id = own.inner_pgid,
+                         .forker = forker,
                          .name = fmt::format("leader of group {} whose leader {}", group.id,
                                              group.outside ? "is no process of this part" : "has exited")});
-                    group_leaders_[session_leader].push_back(made.led_by);
+                    group_leaders_[forker].push_back(made.led_by);
                 }
             }
             made.joined = add_barrier(fmt::format("all have joined group {}", group.id), joiners);
@@ -159,6 +189,7 @@ class Planning {
                 auto [found, fresh] = middles_.emplace(std::tuple(forker, adopter, late), -1);
                 if (fresh) {
                     found->second = add_process({.role = Role::middle,
+                                                 .space = plan_.processes[at(forker)].space,
                                                  .forker = forker,
                                                  .name = fmt::format("middle child of {}", name(forker))});
                     ++orphanings_[adopter];
@@ -212,6 +243,8 @@ class Planning {
         write_adoption(process);
         write_reaps(process);
         if (node_of(process) >= 0) write_group(process);
+        if (const auto found = makers_.find(process); found != makers_.end())
+            for (const int maker : found->second) act(process, Act::reap, maker);
         if (const auto found = group_leaders_.find(process); found != group_leaders_.end())
             for (const int leader : found->second) act(process, Act::reap, leader);
         for (const int child : children_[at(process)])
@@ -224,13 +257,37 @@ class Planning {
     void write_forks(int process, bool late) {
         for (const int child : children_[at(process)])
             if (birth_.adopter[at(child)] == adopter_none && is_late(process, child) == late)
-                act(process, Act::fork, child);
+                act(process, Act::fork, is_first_of_space(child) ? add_maker(process, child) : child);
         for (const auto& [key, middle] : middles_)
             if (std::get<0>(key) == process && (leads(process) < 0 || std::get<2>(key)) == late)
                 act(process, Act::fork, middle);
     }
     [[nodiscard]] bool is_late(int forker, int child) const {
         return leads(forker) < 0 || birth_.session[at(child)] == leads(forker);
+    }
+
+    [[nodiscard]] bool is_first_of_space(int process) const {
+        return node_of(process) >= 0 && data_.nodes[at(node_of(process))].first_of_space();
+    }
+
+    // Nobody can put his own next child into a pid namespace and go on having children in the old one.
+    int add_maker(int parent, int first) {
+        const int maker = add_process({.role = Role::maker,
+                                       .forker = parent,
+                                       .name = fmt::format("maker of the pid namespace of {}", name(first))});
+        plan_.processes[at(first)].forker = maker;
+        makers_[parent].push_back(maker);
+        const GroupSteps& group = groups_[at(data_.group_of[at(node_of(first))])];
+        const bool brings_group = has_group_from_birth(node_of(first)) && joins(node_of(first));
+        if (brings_group) {
+            wait(maker, group.exists);
+            act(maker, Act::join_group, group.led_by);
+        }
+        act(maker, Act::new_pids, first);
+        act(maker, Act::fork, first);
+        if (brings_group) signal(maker, group.joined);
+        act(maker, Act::exit);
+        return maker;
     }
 
     void write_adoption(int process) {
@@ -270,6 +327,7 @@ class Planning {
         if (const int left = left_group(node); left >= 0) {
             act(process, Act::join_group, process);
             keeper = add_process({.role = Role::keeper,
+                                  .space = plan_.processes[at(process)].space,
                                   .forker = process,
                                   .name = fmt::format("keeper of group {}", data_.groups[at(left)].id)});
             wait(keeper, groups_[at(left)].joined);
@@ -282,7 +340,7 @@ class Planning {
                 act(process, Act::join_group, process);
                 signal(process, mine.exists);
             }
-        } else if (joins(node)) {
+        } else if (joins(node) && !has_group_from_birth(node)) {
             wait(process, mine.exists);
             act(process, Act::join_group, mine.led_by);
             signal(process, mine.joined);
@@ -315,6 +373,7 @@ class Planning {
     std::vector<std::vector<int>> children_;
     std::map<int, std::vector<int>> zombies_;        // parent -> children
     std::map<int, int> left_;                        // node -> group
+    std::map<int, std::vector<int>> makers_;         // parent of a namespace's first process -> makers
     std::vector<GroupSteps> groups_;                 // as Metadata::groups
     std::map<int, std::vector<int>> group_leaders_;  // session leader -> placeholders that lead groups
     std::map<std::tuple<int, int, bool>, int>
@@ -324,10 +383,40 @@ class Planning {
     int all_orphaned_ = -1;
 };
 
+// A namespace's first process has a parent outside and all others descend from it; who is in a group that is
+// led from outside is in that which the first one was born into.
+Result<> check_spaces(const Metadata& data) {
+    std::map<std::uint64_t, std::size_t> firsts;
+    for (std::size_t i = 0; i < data.nodes.size(); ++i)
+        if (data.nodes[i].first_of_space() && !firsts.emplace(data.nodes[i].space, i).second)
+            return fail("process {}: its pid namespace has two first processes", data.nodes[i].pid);
+    for (std::size_t i = 0; i < data.nodes.size(); ++i) {
+        const Node& node = data.nodes[i];
+        if (node.space == 0) continue;
+        const auto first = firsts.find(node.space);
+        if (first == firsts.end())
+            return fail("process {}: its pid namespace has no first process", node.pid);
+        const int parent = data.parent[i];
+        const std::uint64_t above = parent < 0 ? 0 : data.nodes[at(parent)].space;
+        if (parent < 0 || (node.first_of_space() ? above != 0 : above != node.space))
+            return fail("process {}: its parent {} can't be the one of a process in its pid namespace",
+                        node.pid, node.ppid);
+        const bool with_first = data.group_of[i] == data.group_of[first->second];
+        if (node.inner_pgid == 0 && (!with_first || data.nodes[first->second].inner_pgid != 0))
+            return fail(
+                "process {}: it is in group {}, which is led from outside of its pid namespace, and the "
+                "first "
+                "process there is in another one",
+                node.pid, node.pgid);
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<Plan> make_plan(std::vector<Node> nodes) {
     auto metadata = TRY(relate(std::move(nodes)));
+    CHECK_OK(check_spaces(metadata));
     auto birth = TRY(find_births(metadata));
     return Planning(std::move(metadata), std::move(birth)).run();
 }

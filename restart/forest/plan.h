@@ -29,11 +29,13 @@ enum class Role {
     leader,  // placeholder: leads a session or a group for those whose leader is dead, then exits
     middle,  // exits so that its children are orphaned
     keeper,  // keeps a group alive between its leader's leaving and the first other member's coming
+    maker,   // makes a pid namespace and its first process, whose parent is its own; then exits
 };
 
 enum class Act {
     fork,  // process: the child
     setsid,
+    new_pids,    // process: the first in a new pid namespace, into which the next fork goes
     join_group,  // process: whose pid is the group's id (itself: a new group); the_tool: the tool's own group
     subreaper,   // on or off
     signal,      // barrier
@@ -62,6 +64,8 @@ struct Process {
     Id id{};             // the id that it has to have, exactly or by the id map; 0: any
     bool exact = false;  // with exact ids: take `id` as pid. False too for groups that are led from outside
     int node = -1;       // Plan::nodes
+    std::uint64_t space = 0;    // Node::space, of helpers as well
+    std::int32_t inner_id = 0;  // the id that it has to have in there; 0: any
     int forker = -1;
     std::string name{};  // for messages: "process 12", "middle child of 12"
     std::vector<Step> steps{};

@@ -84,6 +84,8 @@ class Run {
                 return fork(self, step.process);
             case Act::setsid:
                 return kernel.setsid(self);
+            case Act::new_pids:
+                return {};
             case Act::join_group:
                 return kernel.setpgid(self, {},
                                       step.process == 0 ? kernel.tasks().at(result_.tool).pgid
@@ -122,7 +124,9 @@ class Run {
             how_.exact_ids && process.exact ? kernel_id_of_same_number(process.id) : KernelId(next_++);
         result_.made[at(child)] = pid;
         alive_.push_back(child);
-        return result_.kernel.fork(self, pid);
+        const bool as_sibling = plan_.processes[at(process.forker)].role == Role::maker;
+        const KernelId parent = as_sibling ? result_.kernel.tasks().at(self).parent : self;
+        return result_.kernel.fork(parent, pid);
     }
 
     const Plan& plan_;

@@ -13,9 +13,9 @@ namespace {
 
 // What the library of each process finds in the session's regions.
 Result<> fill_regions(const Computation& computation, const Spaces& spaces, const Rebuilt& rebuilt) {
-    if (!spaces.exact_ids)
-        for (const auto& one : rebuilt.processes)
-            for (const auto& [image_tid, real_tid] : one.thread_ids)
+    for (const auto& one : rebuilt.processes)
+        for (const auto& [image_tid, real_tid] : one.thread_ids)
+            if (!spaces.exact_ids || !same_number(image_tid, real_tid))
                 CHECK_OK(rebuilt.forest.bound_ids->bind(image_tid, real_tid));
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "restart/become.h"
+#include "restart/own_pids.h"
 
 namespace cairn::restart::pass {
 namespace {
@@ -26,8 +27,10 @@ void take_terminal(const Computation& computation, const ObjectSet& objects, Pro
     }
 }
 
-Result<> bind_ids(const forest::Forest& made, BoundIds& bound) {
-    for (const auto& [old_id, new_id] : made.made) CHECK_OK(bound.bind(old_id, new_id));
+// With exact ids only who is in a pid namespace of its own may have got another one outside.
+Result<> bind_ids(const forest::Forest& made, bool exact_ids, BoundIds& bound) {
+    for (const auto& [old_id, new_id] : made.made)
+        if (!exact_ids || !same_number(old_id, new_id)) CHECK_OK(bound.bind(old_id, new_id));
     return {};
 }
 
@@ -55,19 +58,25 @@ Result<Forest> forest(const Computation& computation, const Plan& plan, const Sp
     if (spaces.exact_ids)
         for (const auto& [heir, parent] : plan.heirs) how.reserved.push_back(kernel_id_of_same_number(heir));
     how.become = [&](const forest::Node& node) {
-        ::prctl(PR_SET_PTRACER, tool);  // an orphan is no descendant of ours: yama would refuse
+        // An orphan is no descendant of ours: yama would refuse. In a pid namespace of its own we have no
+        // number.
+        ::prctl(PR_SET_PTRACER, node.space == 0 ? static_cast<unsigned long>(tool) : PR_SET_PTRACER_ANY);
         for (const auto i : computation.living)
             if (computation.processes[i].pid == node.pid) become(i, arrival, stage);
         ::_exit(127);
     };
     how.lead = [&](ProgramId session) { take_terminal(computation, objects.set, session); };
+    how.own_pids = [&](const forest::Node& first) {
+        return enter_owner_of_pids(first.pid, computation, objects.set);
+    };
     how.dress = [&](const forest::Node& node) { dress(computation, node); };
     auto made = forest::execute(plan.steps, how);
     if (!made) return std::unexpected(std::move(made.error()).in("forest"));
     for (auto& note : made->notes) notes.list.push_back(note);
     Forest forest{Undone<BoundIds, &BoundIds::unbind>(BoundIds(spaces.regions)), std::move(stage),
                   Undone<forest::Forest, &forest::Forest::kill_all>(std::move(*made))};
-    if (!spaces.exact_ids) CHECK_OK(bind_ids(*forest.processes, *forest.bound_ids));
+    CHECK_OK(bind_ids(*forest.processes, spaces.exact_ids, *forest.bound_ids));
+    CHECK_OK(mount_inner_procs(computation, objects.set, [&](ProgramId id) { return forest.kernel_id(id); }));
     notes.print();
     return forest;
 }

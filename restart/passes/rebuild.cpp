@@ -30,7 +30,8 @@ std::vector<KernelId> stopped_children(const Computation& computation, const For
     for (const auto& process : computation.processes)
         if (process.ppid == parent.pid && process.run == schema::Run::stopped &&
             (process.stop_reported || !told))
-            result.push_back(forest.kernel_id(process.pid));
+            result.push_back(parent.own_pids && process.own_pids ? KernelId(process.own_pids->pid)
+                                                                 : forest.kernel_id(process.pid));
     return result;
 }
 
@@ -74,6 +75,12 @@ void tell_of_heirs(const Heirs& heirs, std::vector<Rebuilding>& all) {
         all[place_of.at(parent)].heirs.emplace_back(place_of.at(heir), heir);
 }
 
+// Whether the pid namespace of its first process belongs to none of the group's own user namespaces.
+bool is_of_tools_users(const Computation& computation, ProgramId first) {
+    const auto found = std::ranges::find(computation.processes, first, &schema::Process::pid);
+    return found == computation.processes.end() || !found->own_pids || found->own_pids->owner < 0;
+}
+
 Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const Heirs& heirs,
                                           const Spaces& spaces, bool lazy, const Forest& forest) {
     const auto wishes = memory_wishes_here(lazy);
@@ -88,7 +95,13 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         one.process = &process;
         one.image_path = computation.images[i].path();
         one.folder = computation.directory;
-        one.translation = {spaces.to_kernel, &spaces.regions.owners().ipc, spaces.clock_shift};
+        // In a pid namespace of its own a process speaks of others as it ever did.
+        const ToKernel to_kernel = process.own_pids ? ToKernel(kernel_id_of_same_number) : spaces.to_kernel;
+        one.translation = {to_kernel, &spaces.regions.owners().ipc, spaces.clock_shift};
+        if (process.children_pids) {
+            one.first_of_children = forest.kernel_id(*process.children_pids);
+            one.children_pids_early = is_of_tools_users(computation, *process.children_pids);
+        }
         // Two can't watch the same memory.
         auto its_wishes = wishes;
         if (is_watched(computation.objects.objects, process)) its_wishes.lazy = false;

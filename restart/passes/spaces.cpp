@@ -21,7 +21,7 @@ namespace {
 const schema::Process* whose_threads_get_others(const Computation& computation) {
     for (const std::size_t i : computation.living) {
         const auto& process = computation.processes[i];
-        if (process.namespaces && process.threads.size() > 1) return &process;
+        if (process.namespaces && !process.own_pids && process.threads.size() > 1) return &process;
     }
     return nullptr;
 }
@@ -46,7 +46,10 @@ Result<> choose_ids(Ids wanted, const Computation& computation, const Plan& plan
     if (spaces.exact_ids) {
         spaces.avoid = ids_of(computation.processes, leaders);
         spaces.to_kernel = kernel_id_of_same_number;
-    } else {
+    }
+    // Who is in a pid namespace of a user namespace can't be given the one that it had outside.
+    const auto in_own = [](const schema::Process& process) { return process.own_pids.has_value(); };
+    if (!spaces.exact_ids || std::ranges::any_of(computation.processes, in_own)) {
         spaces.to_kernel = [region = &spaces.regions.owners()](ProgramId id) {
             return kernel_id(region->ids, id);
         };

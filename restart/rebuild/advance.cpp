@@ -8,6 +8,7 @@
 #include <cstring>
 #include <span>
 
+#include "common/inner_ids.h"
 #include "common/ptrace/thread.h"
 #include "restart/rebuild/page_sources.h"
 #include "restart/restorer/params.h"
@@ -37,6 +38,7 @@ constexpr StepWords step_words[] = {
     {restorer::step_credentials, "setting user, groups and capabilities"},
     {restorer::step_root, "setting root and working directory"},
     {restorer::step_namespaces, "entering a namespace by descriptor", true},
+    {restorer::step_pids, "choosing the pid namespace of its children by the process", true},
     {restorer::step_timers, "setting timers", true},
     {restorer::step_descriptors, "arranging descriptors", true},
     {restorer::step_scheduling, "setting scheduling", true},
@@ -125,6 +127,12 @@ Result<bool> trapped(Rebuilding& rebuilding) {
         const auto at = rebuilding.placement.threads + i * sizeof(restorer::Thread);
         auto image = TRY(ptrace::read_object<std::int32_t>(pid, at + offsetof(restorer::Thread, image_tid)));
         auto real = TRY(ptrace::read_object<std::int32_t>(pid, at + offsetof(restorer::Thread, real_tid)));
+        // In a pid namespace of its own it calls itself otherwise than we do.
+        if (rebuilding.process->own_pids) {
+            const auto called = proc::thread_called(pid, real);
+            if (!called) return fail("thread {} of process {} has ended", image, rebuilding.process->pid);
+            real = *called;
+        }
         rebuilding.thread_ids.push_back({ProgramId(image), KernelId(real)});
     }
     return true;

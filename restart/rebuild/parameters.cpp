@@ -90,9 +90,14 @@ void add_layout(ParameterBlock& block, const schema::MemoryLayout& layout) {
 
 void add_namespaces(ParameterBlock& block, const schema::Process& process, const Inherited& inherited) {
     std::vector<std::int32_t> all;
-    if (process.namespaces)
-        for (const auto object : *process.namespaces)
-            all.push_back(inherited.objects.place_of(process, object));
+    // The user namespace that its pid namespace belongs to, and those above, it was born into.
+    const auto born_into = process.own_pids ? process.own_pids->owner : -1;
+    if (process.namespaces) {
+        const auto last = std::ranges::find(*process.namespaces, born_into);
+        auto next = last == process.namespaces->end() ? process.namespaces->begin() : last + 1;
+        for (; next != process.namespaces->end(); ++next)
+            all.push_back(inherited.objects.place_of(process, *next));
+    }
     block.add(all, &restorer::Params::namespaces, &restorer::Params::namespace_count);
     if (!process.mounts) return;
     auto& params = block.params();
@@ -117,6 +122,7 @@ void add_credentials(ParameterBlock& block, const schema::Process& process) {
     wanted.groups = groups_at.value();
     wanted.group_count = process.groups.size();
     wanted.cap_bounding = own.bounding_of(process);
+    wanted.ids_kept = process.own_pids && process.own_pids->owner >= 0 ? 1 : 0;
 }
 
 void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc) {
@@ -189,6 +195,8 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     auto& params = block.params();
     params.reader_spaces = placement.reader_spaces.value();
     params.attach_at = placement.attach.value();
+    params.children_pids = rebuilding.first_of_children.number();
+    params.children_pids_early = rebuilding.children_pids_early ? 1 : 0;
     params.umask = process.umask;
     params.subreaper = process.subreaper ? 1 : 0;
     params.thp_disable = process.thp_disable ? 1 : 0;

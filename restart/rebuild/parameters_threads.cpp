@@ -37,7 +37,7 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
                                    const ToKernel& to_kernel, const Scheduling& own) {
     restorer::Thread out = {};
     out.image_tid = thread.tid.number();
-    out.old_tid = thread.kernel_tid.number();
+    out.old_tid = thread.own_tid.value_or(thread.kernel_tid.number());
     out.altstack_base = thread.altstack_base.value();
     out.altstack_size = thread.altstack_size;
     out.altstack_flags = thread.altstack_flags;
@@ -136,7 +136,10 @@ ProgramAddress add_threads(ParameterBlock& block, const Rebuilding& rebuilding, 
     for (const auto& thread : rebuilding.process->threads) {
         auto out = thread_parameters(block, thread, rebuilding.translation.to_kernel, own);
         add_own(block, *rebuilding.process, thread, inherited, out);
-        if (inherited.exact_ids && !threads.empty()) out.tid = kernel_id_of_same_number(thread.tid).number();
+        if (!threads.empty() && thread.own_tid)
+            out.tid = *thread.own_tid;
+        else if (!threads.empty() && inherited.exact_ids)
+            out.tid = kernel_id_of_same_number(thread.tid).number();
         threads.push_back(out);
     }
     block.add(threads, &restorer::Params::threads, &restorer::Params::thread_count);

@@ -77,6 +77,10 @@ struct Rebuilding {
     // and whether there are others.
     std::vector<KernelId> told_children;
     bool untold_child = false;
+    // Of a process whose children are born into another pid namespace: the first one there, and whether that
+    // belongs to no user namespace of the group's own.
+    KernelId first_of_children{};
+    bool children_pids_early = false;
     // Who is born of it when its memory is there (restart/heirs/find.h): the place among all, and the id.
     std::vector<std::pair<std::size_t, ProgramId>> heirs;
     bool is_heir = false;

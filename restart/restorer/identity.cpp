@@ -52,11 +52,26 @@ void set_credentials(Params* params, const Thread& thread) {
     if (wanted.keep_caps != 0) call(SYS_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
 }
 
+namespace {
+
+// As unshare(2) with CLONE_NEWPID leaves it: the first process there is a child of ours, or was made by one.
+void choose_pids_of_children(Params* params) {
+    if (params->children_pids == 0) return;
+    const long first = call(SYS_pidfd_open, params->children_pids, 0);
+    const auto detail = static_cast<std::uint64_t>(params->children_pids);
+    must(params, step_pids, first, detail);
+    must(params, step_pids, call(SYS_setns, first, CLONE_NEWPID), detail);
+    call(SYS_close, first);
+}
+
+}  // namespace
+
 // A user namespace takes over user and groups as the kernel knows them, and gives all capabilities in it. The
 // kernel lets nobody in who has other threads or shares folders (userns_install(), kernel/user_namespace.c);
 // those who have read the memory are gone only a moment after they have said so.
 void enter_namespaces(Params* params) {
     constexpr long error_invalid = -22;
+    if (params->children_pids_early != 0) choose_pids_of_children(params);
     const auto* all = at<std::int32_t>(params->namespaces);
     for (std::uint64_t i = 0; i < params->namespace_count; ++i) {
         auto& wanted = params->credentials;
@@ -76,6 +91,7 @@ void enter_namespaces(Params* params) {
         }
         must(params, step_namespaces, result, static_cast<std::uint64_t>(all[i]));
     }
+    if (params->children_pids_early == 0) choose_pids_of_children(params);
     // A change of user has taken our memory out of the tool's reach.
     if (params->namespace_count != 0) call(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
 }

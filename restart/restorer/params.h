@@ -197,6 +197,7 @@ enum Step : std::uint32_t {
     step_credentials,
     step_root,
     step_namespaces,
+    step_pids,
     step_timers,
     step_descriptors,
     step_scheduling,
@@ -260,8 +261,10 @@ struct Params {
     std::uint32_t umask, subreaper, thp_disable, membarrier;
     std::int32_t dumpable, lock_future;
     std::uint64_t personality;
-    std::int32_t root_fd, cwd_fd;     // root_fd -1: leave
-    std::uint64_t own_root, own_cwd;  // addresses of paths in a mount namespace of the group's own; 0: none
+    std::int32_t root_fd, cwd_fd;      // root_fd -1: leave
+    std::int32_t children_pids;        // the first process of the pid namespace for its children; 0: its own
+    std::int32_t children_pids_early;  // 1: before it enters a user namespace
+    std::uint64_t own_root, own_cwd;   // addresses of paths in a mount namespace of the group's own; 0: none
     std::uint64_t namespaces, namespace_count;  // int32_t descriptors each, in the order of entering
     std::uint32_t close_from;                   // descriptors of the restart from here on
     std::uint32_t cloexec_count;

@@ -43,9 +43,10 @@ inline void be_root_of_ones_own(int besides = 0) {
 // A child that sets itself up, and looks at itself whenever it is asked.
 class Child {
   public:
-    Child(const std::function<void()>& set_up, const std::function<void()>& verify) {
+    Child(const std::function<void()>& set_up, const std::function<void()>& verify,
+          const std::function<pid_t()>& birth = fork) {
         CHECK(pipe2(ask_, O_CLOEXEC) == 0 && pipe2(answer_, O_CLOEXEC) == 0);
-        pid_ = fork();
+        pid_ = birth();
         CHECK(pid_ >= 0);
         if (pid_ != 0) {
             close(ask_[0]);

@@ -1,4 +1,4 @@
-"""A sandbox of bubblewrap's with a pid namespace of its own: from outside it is refused by a message that says what to do, and that is what works: cairn inside of it."""
+"""A sandbox of bubblewrap's with a pid namespace of its own and its own /proc: saved from outside, and by cairn inside of it."""
 # ci: exact user
 import os
 from cairn_test import check
@@ -25,26 +25,29 @@ exit 6
 """
 
 
-def processes_below(pid):
-    """Names of all descendants."""
-    names = []
-    for child in open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8").read().split():
-        with open(f"/proc/{child}/comm", encoding="utf-8") as file:
-            names += [file.read().strip(), *processes_below(child)]
-    return names
+OUTSIDE = """i=0
+sleep 1000 & job=$!
+while [ $i -lt 60 ]; do
+    i=$((i + 1))
+    echo "line $i of $$ with $job, $(cat /proc/1/comm), $(sh -c 'echo $PPID')"
+    kill -0 $job || echo job lost
+    sleep 0.03
+done
+[ "$(readlink /proc/self)" -lt 1000 ] && echo the end
+exit 7
+"""
 
 
 def test(t):
-    program = t.launch([*BOX, "sleep", "1000"])
-    t.wait_until(lambda: "sleep" in processes_below(program.pid), "the sandbox to be there")
-    check([each["name"] for each in t.members()] == ["bwrap"], f"members: {t.members()}")
-    code, out, err = t.run([t.cairn, "checkpoint"])
-    check(code == 3 and "in a pid namespace of its own, in which cairn has to be started" in err, f"the checkpoint from outside: {code} {out} {err}")
-    t.must("kill")
-    program.expect_exit(-9)
+    for name, text in (("outside.sh", OUTSIDE), ("inside.sh", INSIDE)):
+        with open(os.path.join(t.work, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    program = t.launch([*BOX, "bash", os.path.join(t.work, "outside.sh")])
+    for number in range(t.rounds):
+        program.expect(rf"line {5 + 15 * number} of 2 with 3, bwrap, 2\r?\n")
+        program, _ = t.cycle(program, number, at_once=True)
+    program.expect(r"line 60 of 2 with 3, bwrap, 2\r?\nthe end", 60)
+    program.expect_exit(7)
 
-    script = os.path.join(t.work, "inside.sh")
-    with open(script, "w", encoding="utf-8") as file:
-        file.write(INSIDE)
-    code, out, err = t.run([*BOX, "--chdir", t.work, "--setenv", "PATH", f"{t.build}/bin:/usr/bin:/bin", "bash", script], timeout=120)
+    code, out, err = t.run([*BOX, "--chdir", t.work, "--setenv", "PATH", f"{t.build}/bin:/usr/bin:/bin", "bash", "inside.sh"], timeout=120)
     check(code == 6 and "round 3 went on" in out, f"cairn inside: {code} {out} {err}")

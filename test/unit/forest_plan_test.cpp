@@ -220,6 +220,58 @@ TEST(ForestPlan, refusesTheImpossible) {
               "process 6: no order of forks and exits gives it parent 8 and session 6");
 }
 
+// A shell (20) has a job (21, with a group of its own) whose child (22) is the first in a pid namespace. In
+// there: one in the job's group; a session with a group whose leader has gone; one of a session whose leader
+// has gone, an orphan.
+std::vector<Node> in_a_space() {
+    const auto node = [](int pid, int ppid, int sid, int pgid, int inner_pid, int inner_sid, int inner_pgid) {
+        Node made{.pid = Id(pid), .ppid = Id(ppid), .sid = Id(sid), .pgid = Id(pgid)};
+        made.space = inner_pid == 0 ? 0 : 7;
+        made.inner_pid = inner_pid;
+        made.inner_sid = inner_sid;
+        made.inner_pgid = inner_pgid;
+        made.inner_last = inner_pid;
+        return made;
+    };
+    return {node(20, 5, 20, 20, 0, 0, 0),    node(21, 20, 20, 21, 0, 0, 0), node(22, 21, 20, 21, 1, 0, 0),
+            node(23, 22, 20, 21, 2, 0, 0),   node(24, 22, 24, 24, 3, 3, 3), node(25, 24, 24, 30, 4, 3, 9),
+            node(26, 22, 31, 31, 5, 10, 10), node(27, 23, 20, 32, 6, 0, 11)};
+}
+
+TEST(ForestPlan, aPidNamespace) {
+    expect_round_trip(in_a_space());
+    const auto plan = make_plan(in_a_space());
+    ASSERT_TRUE(plan) << plan.error().what;
+    int makers = 0;
+    for (const Process& process : plan->processes) {
+        makers += process.role == Role::maker ? 1 : 0;
+        const auto& forker = plan->processes[at(std::max(process.forker, 0))];
+        EXPECT_EQ(process.space != 0, forker.space != 0 || forker.role == Role::maker) << process.name;
+        if (process.id == Id(30)) EXPECT_EQ(process.inner_id, 9);
+        if (process.id == Id(31)) EXPECT_EQ(process.inner_id, 10);
+        if (process.id == Id(32)) EXPECT_EQ(process.inner_id, 11);
+    }
+    EXPECT_EQ(makers, 1);
+}
+
+TEST(ForestPlan, pidNamespacesThatNobodyHasMadeSo) {
+    auto nodes = in_a_space();
+    nodes[3].ppid = Id(21);
+    EXPECT_EQ(refusal(nodes), "process 23: its parent 21 can't be the one of a process in its pid namespace");
+    nodes = in_a_space();
+    nodes[2].inner_pid = 8;
+    EXPECT_EQ(refusal(nodes), "process 22: its pid namespace has no first process");
+    nodes = in_a_space();
+    nodes[3].inner_pid = 1;
+    EXPECT_EQ(refusal(nodes), "process 23: its pid namespace has two first processes");
+    nodes = in_a_space();
+    nodes[7].inner_pgid = 0;
+    EXPECT_EQ(refusal(nodes),
+              "process 27: it is in group 32, which is led from outside of its pid namespace, and the first "
+              "process there "
+              "is in another one");
+}
+
 TEST(ForestPlan, aThousandProcesses) {
     std::vector<Node> nodes{
         {.pid = Id(2), .ppid = Id(9'999), .sid = Id(2), .pgid = Id(2), .subreaper = true}};

@@ -1,0 +1,108 @@
+#include "capture/collect/inner_ids.h"
+
+#include <charconv>
+
+namespace cairn::capture {
+namespace {
+
+Result<std::string> pid_namespace(pid_t pid, const char* file) {
+    return proc::read_link(fmt::format("/proc/{}/ns/{}", pid, file));
+}
+
+// "pid:[4026532190]"
+std::uint64_t number_in(const std::string& link) {
+    std::uint64_t number = 0;
+    const auto digits = link.find('[');
+    if (digits != std::string::npos)
+        std::from_chars(link.data() + digits + 1, link.data() + link.size(), number);
+    return number;
+}
+
+// Into a pid namespace that it isn't in itself (unshare(2)). That one's file is there when it has a first
+// process; kernels before 4.12 have no such files.
+Result<bool> bears_elsewhere(const StoppedProcess& process) {
+    const auto mine = TRY(pid_namespace(process.living, "pid"));
+    const auto of_children = pid_namespace(process.living, "pid_for_children");
+    if (!of_children && ::access("/proc/self/ns/pid_for_children", F_OK) != 0) return false;
+    return !of_children || *of_children != mine;
+}
+
+// A namespace's first process is the child of a member outside of it, and all others descend from it.
+Result<> check_place(pid_t pid, const proc::InnerIds& ids, pid_t parent, StoppedGroup& stopped) {
+    const auto words = [&](const char* what) {
+        return fail_code(ExitCode::refused, "{} is in a pid namespace of its own {}", proc::label(pid), what);
+    };
+    if (ids.depth > 1)
+        return words(
+            "below another one of the computation's, which can't be saved yet; start cairn in the upper one");
+    const auto found = stopped.processes().find(parent);
+    const bool known = found != stopped.processes().end();
+    if (ids.pid == 1) {
+        if (known && !found->second.inner) return {};
+        return words("whose maker has ended, or is none of the computation's, which can't be saved yet");
+    }
+    if (known && found->second.inner) return {};
+    return words(
+        "that it has come into from outside (setns, nsenter), which can't be saved yet; start it from "
+        "inside");
+}
+
+}  // namespace
+
+Result<> find_inner_ids(StoppedGroup& stopped) {
+    for (auto& [pid, process] : stopped.processes()) {
+        const auto ids = TRY(proc::inner_ids(pid, pid));
+        if (ids.depth > 0) process.inner = ids;
+        process.bears_inside = TRY(bears_elsewhere(process));
+    }
+    for (auto& zombie : stopped.zombies()) {
+        const auto ids = proc::inner_ids(zombie.pid, zombie.pid);
+        // The first process of one is a zombie only when nobody is left in there.
+        if (ids && ids->depth > 0 && ids->pid != 1) zombie.inner = *ids;
+    }
+    for (const auto& [pid, process] : stopped.processes())
+        if (process.inner) {
+            CHECK_OK(check_place(pid, *process.inner, process.stat.ppid, stopped));
+            for (const auto& thread : process.threads)
+                if (thread.traced_by != 0)
+                    return fail_code(ExitCode::refused,
+                                     "{} is traced in a pid namespace of its own, which can't be saved yet",
+                                     proc::label(pid));
+        }
+    for (const auto& zombie : stopped.zombies())
+        if (zombie.inner) CHECK_OK(check_place(zombie.pid, *zombie.inner, zombie.stat.ppid, stopped));
+    return {};
+}
+
+Result<> add_inner_ids(pid_t in_it, const std::optional<proc::InnerIds>& inner, schema::Process& image) {
+    if (!inner) return {};
+    schema::OwnPids own;
+    own.pid = inner->pid;
+    own.pgid = inner->pgid;
+    own.sid = inner->sid;
+    own.space = number_in(TRY(pid_namespace(in_it, "pid")));
+    image.own_pids = own;
+    return {};
+}
+
+Result<> add_inner_ids_of_children(const StoppedProcess& process, StoppedGroup& stopped,
+                                   const ToProgram& to_program, schema::Process& image) {
+    if (!process.bears_inside) return {};
+    const auto of_children = pid_namespace(process.living, "pid_for_children");
+    for (const auto& [pid, other] : stopped.processes()) {
+        if (!of_children || process.inner || process.threads.size() > 1 || !other.inner ||
+            other.inner->pid != 1 || other.stat.ppid != process.pid)
+            continue;
+        if (const auto its = pid_namespace(pid, "pid"); !its || *its != *of_children) continue;
+        image.children_pids = to_program(KernelId(pid));
+        return {};
+    }
+    return fail_code(
+        ExitCode::refused,
+        "{} has another pid namespace for its children than for itself (unshare, setns), whose first process "
+        "is "
+        "no child of its, or is in one of the computation's itself or has threads, which can't be saved",
+        proc::label(process.pid));
+}
+
+}  // namespace cairn::capture

@@ -1,0 +1,110 @@
+#include "restart/own_pids.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "resources/namespace/restore.h"
+#include "restart/keep_capabilities.h"
+
+namespace cairn::restart {
+namespace {
+
+// The owner of a user namespace has all rights in it only as who he is (user_namespaces(7)).
+bool become_user_of(const schema::Process& process) {
+    if (::geteuid() != 0) return true;
+    if (::prctl(PR_SET_KEEPCAPS, 1) != 0) return false;
+    const auto& groups = process.groups;
+    return ::setgroups(groups.size(), groups.data()) == 0 &&
+           ::setresgid(process.gids[0], process.gids[1], process.gids[2]) == 0 &&
+           ::setresuid(process.uids[0], process.uids[1], process.uids[2]) == 0 &&
+           keep_capabilities().has_value();
+}
+
+// In a process that is gone afterwards: it belongs to other namespaces than we do.
+Result<> mount_in(const schema::Process& first, KernelId pid, const schema::OwnNamespace& space, int mounts,
+                  const Computation& computation, const ObjectSet& objects) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
+    const Fd from(ends[0]);
+    Fd to(ends[1]);
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid.number(), 0)));
+    if (!process) return fail_errno("pidfd_open of {}", pid);
+    const pid_t helper = ::fork();
+    if (helper < 0) return fail_errno("fork");
+    if (helper == 0) {
+        const auto say = [&](const std::string& what) {
+            (void)!::write(to.get(), what.data(), what.size());
+            ::_exit(1);
+        };
+        errno = enter_owner_of_pids(first.pid, computation, objects);
+        if (errno != 0 || ::setns(process.get(), CLONE_NEWPID) != 0) say(std::strerror(errno));
+        const pid_t inside = ::fork();
+        if (inside == 0) {
+            if (::setns(mounts, CLONE_NEWNS) != 0) say(std::strerror(errno));
+            if (const auto done = build_late_mounts(space.mounts); !done) say(done.error().what);
+            ::_exit(0);
+        }
+        int status = 0;
+        ::_exit(inside > 0 && ::waitpid(inside, &status, 0) == inside && status == 0 ? 0 : 1);
+    }
+    to.reset();
+    char text[512];
+    const ssize_t length = ::read(from.get(), text, sizeof text);
+    int status = 0;
+    while (::waitpid(helper, &status, __WALL) < 0 && errno == EINTR) {
+    }
+    if (status == 0 && length <= 0) return {};
+    return fail_code(ExitCode::refused, "the pid namespace of process {} ({}): {}", first.pid, first.name,
+                     length > 0 ? std::string(text, static_cast<std::size_t>(length))
+                                : "who was to mount its proc has died");
+}
+
+}  // namespace
+
+Result<> mount_inner_procs(const Computation& computation, const ObjectSet& objects,
+                           const std::function<KernelId(ProgramId)>& kernel_id) {
+    for (const auto& object : computation.objects.objects.objects) {
+        const auto* space = object.get<schema::Namespace>();
+        if (space == nullptr || !space->own) continue;
+        for (const auto& mount : space->own->mounts) {
+            if (!mount.pids) continue;
+            const auto first =
+                std::ranges::find_if(computation.processes, [&](const schema::Process& process) {
+                    return process.own_pids && process.own_pids->space == *mount.pids &&
+                           process.own_pids->pid == 1;
+                });
+            if (first == computation.processes.end()) continue;
+            const Lent mounts = TRY(objects.lend(object.id));
+            CHECK_OK(
+                mount_in(*first, kernel_id(first->pid), *space->own, mounts.get(), computation, objects));
+            break;
+        }
+    }
+    return {};
+}
+
+int enter_owner_of_pids(ProgramId first, const Computation& computation, const ObjectSet& objects) {
+    const auto found = std::ranges::find(computation.processes, first, &schema::Process::pid);
+    if (found == computation.processes.end() || !found->own_pids || found->own_pids->owner < 0) return 0;
+    if (!become_user_of(*found)) return errno;
+    for (const auto object : found->namespaces.value_or(std::vector<std::int64_t>{})) {
+        const auto space = objects.lend(object);
+        if (!space) return space.error().number == 0 ? EINVAL : space.error().number;
+        if (::setns(space->get(), CLONE_NEWUSER) != 0) return errno;
+        if (object == found->own_pids->owner) break;
+    }
+    if (!keep_capabilities()) return errno;
+    // A change of user, or of its namespace, has taken our children's memory out of the tool's reach.
+    return ::prctl(PR_SET_DUMPABLE, 1) == 0 ? 0 : errno;
+}
+
+}  // namespace cairn::restart
