@@ -1,3 +1,4 @@
+// Rights in a user namespace that is made for a restart, or by it, over the exec of a program in there.
 #pragma once
 
 #include "common/error.h"

@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -161,6 +162,67 @@ pid_t posix_queue_of_own_ipc() {
     const mqd_t queue = mq_open("/cairn-refused", O_RDWR | O_CREAT, 0600, nullptr);
     CHECK(queue >= 0 && mq_close(queue) == 0);
     return 0;
+}
+
+// A child that is the first process in a pid namespace, where it has done something.
+pid_t first_of_own_pids(void (*something)()) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    namespace_of_its_own<CLONE_NEWPID>();
+    const pid_t child = fork();
+    char byte = '.';
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        something();
+        CHECK(write(ends[1], &byte, 1) == 1);
+        for (;;) pause();
+    }
+    CHECK(child > 0 && read(ends[0], &byte, 1) == 1);
+    return child;
+}
+
+void fork_sleeper() {
+    const pid_t child = fork();
+    while (child == 0) pause();
+    CHECK(child > 0);
+}
+
+pid_t pids_below_others() {
+    return first_of_own_pids([] {
+        CHECK(unshare(CLONE_NEWPID) == 0);
+        fork_sleeper();
+    });
+}
+
+pid_t file_of_own_proc() {
+    return first_of_own_pids([] {
+        CHECK(unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
+        if (mount("proc", "/proc", "proc", 0, nullptr) != 0) test::skip("proc can't be mounted");
+        CHECK(open("/proc/self/stat", O_RDONLY) >= 0);
+    });
+}
+
+// Whoever has made it, and somebody who comes in from outside.
+pid_t pids_come_into() {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    char byte = '.';
+    const pid_t maker = fork();
+    if (maker == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        first_of_own_pids([] {});
+        CHECK(write(ends[1], &byte, 1) == 1);
+        for (;;) pause();
+    }
+    CHECK(maker > 0 && read(ends[0], &byte, 1) == 1);
+    const std::string folder = "/proc/" + std::to_string(maker) + "/ns/";
+    const int users = open((folder + "user").c_str(), O_RDONLY),
+              pids = open((folder + "pid_for_children").c_str(), O_RDONLY);
+    CHECK(users >= 0 && pids >= 0);
+    (void)setns(users, CLONE_NEWUSER);  // root's is ours
+    CHECK(setns(pids, CLONE_NEWPID) == 0 && close(users) == 0 && close(pids) == 0);
+    fork_sleeper();
+    return maker;
 }
 
 pid_t shared_memory() {
@@ -387,6 +449,9 @@ constexpr Kind kinds[] = {
     {"queue of its ipc", queue_of_own_ipc},
     {"POSIX queue of its ipc", posix_queue_of_own_ipc},
     {"pids of children", namespace_of_its_own<CLONE_NEWPID>},
+    {"pids below others", pids_below_others},
+    {"pids come into from outside", pids_come_into},
+    {"file of the proc of its pids", file_of_own_proc},
     {"clocks of children", namespace_of_its_own<CLONE_NEWTIME>},
     {"memory", shared_memory},
     {"descriptor table", table_shared_by_siblings},
