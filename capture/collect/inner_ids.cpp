@@ -18,13 +18,19 @@ std::uint64_t number_in(const std::string& link) {
     return number;
 }
 
-// Into a pid namespace that it isn't in itself (unshare(2)). That one's file is there when it has a first
-// process; kernels before 4.12 have no such files.
-Result<bool> bears_elsewhere(const StoppedProcess& process) {
-    const auto mine = TRY(pid_namespace(process.living, "pid"));
-    const auto of_children = pid_namespace(process.living, "pid_for_children");
-    if (!of_children && ::access("/proc/self/ns/pid_for_children", F_OK) != 0) return false;
-    return !of_children || *of_children != mine;
+// Of its pid namespace, and of that which its children are born into (unshare(2)), which has a file when it
+// has a first process; kernels before 4.12 have no such files. Two links for each of thousands of processes,
+// and more only where they say so.
+Result<> look_at(StoppedProcess& process, const std::string& ours, bool tells_of_children) {
+    const auto its = pid_namespace(process.living, "pid");
+    if (!its) return {};  // the kernel shows nobody but root those of who isn't dumpable
+    if (tells_of_children) {
+        const auto of_children = pid_namespace(process.living, "pid_for_children");
+        process.bears_inside = !of_children || *of_children != *its;
+    }
+    if (*its == ours) return {};
+    process.inner = TRY(proc::inner_ids(process.pid, process.pid));
+    return {};
 }
 
 // A namespace's first process is the child of a member outside of it, and all others descend from it.
@@ -50,15 +56,14 @@ Result<> check_place(pid_t pid, const proc::InnerIds& ids, pid_t parent, Stopped
 }  // namespace
 
 Result<> find_inner_ids(StoppedGroup& stopped) {
-    for (auto& [pid, process] : stopped.processes()) {
-        const auto ids = TRY(proc::inner_ids(pid, pid));
-        if (ids.depth > 0) process.inner = ids;
-        process.bears_inside = TRY(bears_elsewhere(process));
-    }
+    const auto ours = TRY(proc::read_link("/proc/self/ns/pid"));
+    const bool tells_of_children = ::access("/proc/self/ns/pid_for_children", F_OK) == 0;
+    for (auto& [pid, process] : stopped.processes()) CHECK_OK(look_at(process, ours, tells_of_children));
     for (auto& zombie : stopped.zombies()) {
-        const auto ids = proc::inner_ids(zombie.pid, zombie.pid);
         // The first process of one is a zombie only when nobody is left in there.
-        if (ids && ids->depth > 0 && ids->pid != 1) zombie.inner = *ids;
+        const auto parent = stopped.processes().find(zombie.stat.ppid);
+        if (parent != stopped.processes().end() && parent->second.inner)
+            zombie.inner = TRY(proc::inner_ids(zombie.pid, zombie.pid));
     }
     for (const auto& [pid, process] : stopped.processes())
         if (process.inner) {
