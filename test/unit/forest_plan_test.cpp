@@ -247,9 +247,9 @@ TEST(ForestPlan, aPidNamespace) {
         makers += process.role == Role::maker ? 1 : 0;
         const auto& forker = plan->processes[at(std::max(process.forker, 0))];
         EXPECT_EQ(process.space != 0, forker.space != 0 || forker.role == Role::maker) << process.name;
-        if (process.id == Id(30)) EXPECT_EQ(process.inner_id, 9);
-        if (process.id == Id(31)) EXPECT_EQ(process.inner_id, 10);
-        if (process.id == Id(32)) EXPECT_EQ(process.inner_id, 11);
+        const std::int32_t number = process.id.number();
+        const int wanted = number == 30 ? 9 : number == 31 ? 10 : number == 32 ? 11 : process.inner_id;
+        EXPECT_EQ(process.inner_id, wanted) << process.name;
     }
     EXPECT_EQ(makers, 1);
 }
