@@ -1,6 +1,7 @@
 // The pass that finds what is behind descriptors and mappings, and saves what stands still only now.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
@@ -115,6 +116,20 @@ Result<> find_namespaces(Member& member, ObjectTable& table) {
     return {};
 }
 
+// The kernel's number of a pid namespace is another after each restart; its first process stays who it is.
+void name_pid_namespaces(Members& members, ObjectTable& table) {
+    std::map<std::uint64_t, std::uint64_t> names;
+    for (const auto& member : members.all)
+        if (const auto& own = member.image.own_pids; own && own->pid == 1)
+            names[own->space] = static_cast<std::uint64_t>(member.image.pid.number());
+    const auto name = [&](schema::Process& image) {
+        if (image.own_pids) image.own_pids->space = names[image.own_pids->space];
+    };
+    for (auto& member : members.all) name(member.image);
+    for (auto& zombie : members.zombies) name(zombie);
+    if (!names.empty()) table.name_pid_namespaces(names);
+}
+
 // Of threads that have left those of their process (unshare(2) with CLONE_FS).
 Result<> find_own_folders(Member& member, ObjectTable& table) {
     for (std::size_t i = 0; i < member.image.threads.size(); ++i) {
@@ -188,6 +203,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
     for (const auto& zombie : group.stopped.zombies()) found.table.add_member(zombie.pid);
     for (const auto& member : members.all) found.table.add_member(member.process->pid);
     for (auto& member : members.all) CHECK_OK(find_namespaces(member, found.table));
+    name_pid_namespaces(members, found.table);
     for (auto& member : members.all) {
         auto map = TRY(find_objects(member, found.table));
         found.maps.push_back(std::move(map));

@@ -59,7 +59,7 @@ struct OwnFolders {                    // after unshare(CLONE_FS) in the thread
 // A process in a pid namespace of the group's own: what it is called in there, in which the first process is
 // 1 and whoever is outside 0.
 struct OwnPids {
-    std::uint64_t space = 0;  // a number for each such namespace of the checkpoint
+    std::uint64_t space = 0;  // which: Process::pid of the first process there
     std::int64_t owner =
         -1;  // Object id of the user namespace that it belongs to, -1: none of the group's own
     std::int32_t pid = 0, pgid = 0, sid = 0;

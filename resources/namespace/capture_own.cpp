@@ -303,6 +303,17 @@ Result<SockDiag*> sock_diag_of(Table& table, std::int64_t network) {
     return &found->second.sock_diag;
 }
 
+void ObjectTable::name_pid_namespaces(const std::map<std::uint64_t, std::uint64_t>& names) {
+    for (auto& object : table_->objects) {
+        auto* space = std::get_if<schema::Namespace>(&object.what);
+        if (space == nullptr || !space->own) continue;
+        for (auto& mount : space->own->mounts) {
+            const auto known = mount.pids ? names.find(*mount.pids) : names.end();
+            mount.pids = known == names.end() ? std::nullopt : std::optional(known->second);
+        }
+    }
+}
+
 Result<std::int64_t> ObjectTable::owner_of_pids(const Holder& holder) {
     const Fd space(::open((proc_folder(holder) + "ns/pid").c_str(), O_RDONLY | O_CLOEXEC));
     if (!space) return fail_errno("its pid namespace");

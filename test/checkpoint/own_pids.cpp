@@ -3,6 +3,7 @@
 // later, its /proc; and what it is seen as from outside.
 // ci: exact virtual user
 // narrow: none
+// witness: none (objects are numbered in the order of ids outside, which are others each time)
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
