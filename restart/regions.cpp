@@ -13,7 +13,7 @@
 namespace cairn::restart {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(10);
+constexpr auto longest_await = std::chrono::seconds(10);
 
 // Nobody but root becomes somebody else.
 uid_t region_user(const schema::Process& process) {
@@ -49,7 +49,7 @@ Result<> Regions::open(const Session& session, const std::vector<schema::Process
     if (others.empty()) return {};
     auto client = TRY(CoordinatorClient::connect(session));
     for (const uid_t user : others) {
-        auto answer = client.ask({{"verb", "region"}, {"user", user}}, {}, patience);
+        auto answer = client.ask({{"verb", "region"}, {"user", user}}, {}, longest_await);
         if (!answer)
             return std::unexpected(std::move(answer.error()).in(fmt::format("the region of user {}", user)));
         CHECK_OK(add(answer->value("path", ""), user, floor));
