@@ -31,7 +31,7 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
         auto members = TRY(pass::collect(setting, ahead, group));
         auto objects = TRY(pass::objects(setting, ahead, group, members));
         auto drafts = TRY(pass::fork(setting, ahead, members, objects));
-        const auto clocks = TRY(pass::resume(setting, group, members));
+        const auto clocks = TRY(pass::resume(setting, group, members, objects));
         const auto resumed = Clock::now();
         ahead.participants->go_on();
         auto manifest = pass::write(setting, ahead, group, members, objects, drafts, clocks);

@@ -27,7 +27,7 @@ struct IpcEntry {
 struct UndoEntry {
     std::atomic<std::int32_t> pid;  // kernel's; 0: free, undo_claimed: being filled
     std::atomic<std::int32_t> adjust;
-    std::atomic<std::uint64_t> semaphore;  // undo_key()
+    std::atomic<std::uint64_t> semaphore;  // undo_key() | undo_space()
 };
 inline constexpr std::int32_t undo_claimed = -1;
 
@@ -131,6 +131,14 @@ inline std::int32_t meet_ipc(IpcMap& map, IpcKind kind, std::int32_t real) {
     return name;
 }
 
+// What undo_key() has besides for semaphores in an IPC namespace that programs have made for themselves, by
+// the namespace's inode: ids of two such may be the same. It is another after each restart.
+inline constexpr std::uint64_t undo_in_own = std::uint64_t{1} << 63;
+inline std::uint64_t undo_space(std::uint64_t inode) {
+    constexpr unsigned place = 48, bits = 15;
+    return undo_in_own | ((inode ^ inode >> bits) & ((1U << bits) - 1)) << place;
+}
+
 inline std::uint64_t undo_key(std::int32_t program_id, std::uint32_t number) {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(program_id)) << 16 | number;
 }
@@ -164,6 +172,11 @@ void void_undo(IpcMap& map, Fits fits) {
         if (entry.pid.load(std::memory_order_acquire) > 0 &&
             fits(entry.semaphore.load(std::memory_order_acquire)))
             entry.adjust.store(0, std::memory_order_release);
+}
+
+// Whose id is in such a key.
+inline std::int32_t undo_semaphores(std::uint64_t key) {
+    return static_cast<std::int32_t>(key >> 16 & 0xffffffffU);
 }
 
 // The process has ended, and the kernel has kept what was promised.

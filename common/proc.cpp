@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -253,6 +254,37 @@ ClockOffsets clock_offsets(const std::string& who) {
         if (clock == "boottime") offsets.boottime = offset;
     }
     return offsets;
+}
+
+std::uint64_t namespace_of(const std::string& who, const char* name) {
+    struct stat status {};
+    return ::stat(fmt::format("/proc/{}/ns/{}", who, name).c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+std::optional<ClockOffsets> clock_offsets_in(std::uint64_t space) {
+    const auto shows = [space](const std::string& who) {
+        return space != 0 && namespace_of(who, "time_for_children") == space;
+    };
+    if (shows("self")) return clock_offsets("self");
+    for (const pid_t pid : processes())
+        if (const auto who = fmt::format("{}", pid); shows(who)) return clock_offsets(who);
+    return std::nullopt;
+}
+
+ClockOffsets own_clock_offsets(const std::string& who) {
+    const auto own = namespace_of(who, "time");
+    if (own == 0 || own == namespace_of(who, "time_for_children")) return clock_offsets(who);
+    return clock_offsets_in(own).value_or(ClockOffsets{});
+}
+
+// The kernel wants whole seconds and 0 to 999999999 ns.
+std::string offsets_text(const ClockOffsets& offsets) {
+    constexpr std::int64_t second = 1'000'000'000;
+    const auto line = [](const char* clock, std::int64_t offset) {
+        const auto seconds = offset >= 0 ? offset / second : (offset - (second - 1)) / second;
+        return fmt::format("{} {} {}\n", clock, seconds, offset - seconds * second);
+    };
+    return line("monotonic", offsets.monotonic) + line("boottime", offsets.boottime);
 }
 
 pid_t living_thread(pid_t pid) {

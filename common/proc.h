@@ -60,8 +60,16 @@ struct Stat {
 struct ClockOffsets {
     std::int64_t monotonic = 0, boottime = 0;
 };
-// `who`: a pid or "self".
+// `who`: a pid or "self". Of the namespace that his children are born into.
 [[nodiscard]] ClockOffsets clock_offsets(const std::string& who);
+// Of the time namespace that the process is in itself; 0 where nobody is to be found who tells.
+[[nodiscard]] ClockOffsets own_clock_offsets(const std::string& who);
+// Of a time namespace, by its inode.
+[[nodiscard]] std::optional<ClockOffsets> clock_offsets_in(std::uint64_t space);
+// The inode of /proc/WHO/ns/NAME; 0: it can't be had.
+[[nodiscard]] std::uint64_t namespace_of(const std::string& who, const char* name);
+// What is written to /proc/PID/timens_offsets to have these.
+[[nodiscard]] std::string offsets_text(const ClockOffsets& offsets);
 // The main thread, or, when it has exited, another that lives; pid if there is none.
 [[nodiscard]] pid_t living_thread(pid_t pid);
 // The process that a thread belongs to; nothing if it has gone.

@@ -17,9 +17,10 @@
 namespace cairn {
 
 inline constexpr std::uint64_t region_magic = 0x316e6f6967524e43ULL;  // "CNRgion1"
-inline constexpr std::uint32_t region_version = 10;
+inline constexpr std::uint32_t region_version = 11;
 inline constexpr std::uint32_t slot_count = 16384;
 inline constexpr std::uint32_t pid_hint_size = 32768;
+inline constexpr std::uint32_t given_times = 8;
 inline constexpr std::uint32_t id_map_size = 32768;  // entries of a hash table, a power of two
 
 enum class SlotState : std::uint32_t {
@@ -125,7 +126,10 @@ struct Region {
     std::atomic<std::uint64_t> pid_namespace;  // inode of the coordinator's /proc/self/ns/pid, 0: not known.
                                                // A program that runs in another one doesn't register: its
                                                // pids mean nothing here
-    std::atomic<std::uint32_t> tokens;         // counts the births' tokens
+    std::atomic<std::uint64_t> ipc_namespace;  // the same of /proc/self/ns/ipc: what `ipc` knows is there
+    // Inodes of the time namespaces that restarts have put programs into, so that their clocks go on; 0: free
+    std::atomic<std::uint64_t> time_namespaces[given_times];
+    std::atomic<std::uint32_t> tokens;     // counts the births' tokens
     std::atomic<std::uint32_t> life;       // which of a computation's lives runs here: 0 the first, after a
                                            // restart life_of(generation)
     std::atomic<std::uint32_t> slots_end;  // no slot at or above this index was ever claimed

@@ -11,6 +11,19 @@ namespace cairn {
 
 inline constexpr std::int32_t no_slot = -1;
 
+// Time namespaces that restarts have made for the session's programs (Region::time_namespaces).
+inline bool is_given_time(const Region& region, std::uint64_t space) {
+    for (const auto& each : region.time_namespaces)
+        if (space != 0 && each.load(std::memory_order_relaxed) == space) return true;
+    return false;
+}
+// The oldest is forgotten where there are too many.
+inline void give_time(Region& region, std::uint64_t space) {
+    for (std::uint32_t i = given_times - 1; i > 0; --i)
+        region.time_namespaces[i].store(region.time_namespaces[i - 1].load());
+    region.time_namespaces[0].store(space);
+}
+
 // Futex wait and wake on words of the region: shared between processes, so never FUTEX_PRIVATE_FLAG.
 inline long region_futex(std::atomic<std::uint32_t>& word, long operation, long value) {
     constexpr long sys_futex = 202;

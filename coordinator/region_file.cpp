@@ -59,9 +59,13 @@ bool anybody_in(const Region& region, const FileKey& key) {
     return somebody_with(key) != 0;
 }
 
-std::uint64_t own_pid_namespace() {
+std::uint64_t own_namespace(const char* link) {
     struct stat space {};
-    return ::stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+    return ::stat(link, &space) == 0 ? space.st_ino : 0;
+}
+
+std::uint64_t own_pid_namespace() {
+    return own_namespace("/proc/self/ns/pid");
 }
 
 }  // namespace
@@ -140,6 +144,7 @@ Result<RegionFile> RegionFile::create(const Session& session) {
         region.slot_limit = static_cast<std::uint32_t>(std::clamp(std::atoi(slots), 0, int{slot_count}));
     region.owner = region.user = ::geteuid();
     region.pid_namespace = own_pid_namespace();
+    region.ipc_namespace = own_namespace("/proc/self/ns/ipc");
     // Births of an earlier region, which a restart may bring in, must not be taken for ours.
     region.tokens = static_cast<std::uint32_t>(boottime_ns() / 1000);
     const std::string path = session.region();

@@ -93,6 +93,7 @@ Result<std::size_t> Regions::of_user(uid_t user) {
     region.user = user;
     region.slot_limit.store(known.slot_limit.load());
     region.pid_namespace.store(known.pid_namespace.load());
+    region.ipc_namespace.store(known.ipc_namespace.load());
     region.tokens.store(known.tokens.load());
     region.capture.store(known.capture.load());
     region.coordinator_pid.store(known.coordinator_pid.load());

@@ -58,6 +58,17 @@ std::uint64_t process_start_ns() {
     return ticks * 10'000'000U;
 }
 
+// The number in "ipc:[4026531839]"; 0: nobody says.
+std::uint64_t own_namespace(const char* path) {
+    char link[64];
+    const long size = raw::call(SYS_readlink, path, link, sizeof link - 1);
+    if (raw::failed(size)) return 0;
+    std::uint64_t inode = 0;
+    for (long i = 0; i < size; ++i)
+        if (link[i] >= '0' && link[i] <= '9') inode = inode * 10 + static_cast<std::uint64_t>(link[i] - '0');
+    return inode;
+}
+
 // Is the session's coordinator in the pid namespace that we are in? If it doesn't say, it is taken to be. If
 // nobody says so to us (there is no /proc), it is where somebody knows us or our parent by these ids.
 bool same_pid_namespace(const Region& region) {
@@ -71,14 +82,10 @@ bool same_pid_namespace(const Region& region) {
             return true;
     }
     const std::uint64_t wanted = region.pid_namespace.load(std::memory_order_relaxed);
-    char link[64];
     if (wanted == 0) return true;
-    const long size = raw::call(SYS_readlink, "/proc/self/ns/pid", link, sizeof link - 1);
-    if (raw::failed(size))
+    const std::uint64_t inode = own_namespace("/proc/self/ns/pid");
+    if (inode == 0)
         return find_slot(region, raw::pid()) != no_slot || find_slot(region, raw::parent_pid()) != no_slot;
-    std::uint64_t inode = 0;
-    for (long i = 0; i < size; ++i)
-        if (link[i] >= '0' && link[i] <= '9') inode = inode * 10 + static_cast<std::uint64_t>(link[i] - '0');
     return inode == wanted;
 }
 
@@ -273,6 +280,25 @@ bool speaks_by_its_own_ids() {
     else
         resident.region = nullptr;
     return here;
+}
+
+// Whoever has another pid may be elsewhere, as the child of a raw clone; and after a restart the namespace is
+// another. Two threads that ask at once find the same.
+std::uint64_t own_ipc() {
+    const std::uint64_t who = static_cast<std::uint64_t>(raw::pid().number()) << 32 |
+                              region()->life.load(std::memory_order_relaxed);
+    if (resident.ipc_asked.load(std::memory_order_acquire) == who)
+        return resident.ipc_space.load(std::memory_order_relaxed);
+    const std::uint64_t wanted = region()->ipc_namespace.load(std::memory_order_relaxed);
+    const std::uint64_t inode = wanted == 0 ? 0 : own_namespace("/proc/self/ns/ipc");
+    const std::uint64_t space = inode == 0 || inode == wanted ? 0 : undo_space(inode);
+    resident.ipc_space.store(space, std::memory_order_relaxed);
+    resident.ipc_asked.store(who, std::memory_order_release);
+    return space;
+}
+
+void ipc_may_have_changed() {
+    resident.ipc_asked.store(0, std::memory_order_relaxed);
 }
 
 std::int32_t own_slot() {

@@ -18,7 +18,9 @@ struct Resident {
     std::atomic<bool> root_changed = false;  // chroot was called
     std::atomic<bool> yama = false;          // the kernel asks who may trace this process
     std::atomic<std::int32_t> pid = 0;       // of who has been found to be in the coordinator's pid namespace
-    char paths[8192] = {};                   // one after the other, so that both are on one page as a rule
+    std::atomic<std::uint64_t> ipc_asked = 0;  // own_ipc(): which process, and in which of its lives
+    std::atomic<std::uint64_t> ipc_space = 0;  // what the answer was
+    char paths[8192] = {};                     // one after the other, so that both are on one page as a rule
 };
 extern constinit Resident resident;
 
@@ -46,6 +48,13 @@ void user_has_changed();
 bool speaks_by_its_own_ids();
 // In a child of the bare clone that has a copy of its parent's memory.
 void born_by_clone();
+
+// Is this process in another IPC namespace than the coordinator? undo_space() of it; 0: it isn't. What is
+// there has the ids that the kernel says, and is found by the capture as it is. 0 where /proc can't be read,
+// too. Keeps errno.
+std::uint64_t own_ipc();
+// It may be in another one now.
+void ipc_may_have_changed();
 
 // The slot of this process, or no_slot. Looked up by the pid, never remembered: a child of a raw clone has
 // the memory of its parent, and a restart may have given the process another slot.

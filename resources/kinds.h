@@ -52,8 +52,8 @@
 // clang-format off
 #define CAIRN_KINDS(KIND)                                                                                              \
     /* What is mounted in one of the group's own may be opened there. */                                               \
-    KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace) FINISH(note_who_else_is_there),                   \
-                       OPEN(Namespace, open_namespace))                                                                \
+    KIND(Namespace,    IS(is_namespace) DESCRIBE(describe_namespace) CONTENTS(capture_links)                           \
+                       FINISH(note_who_else_is_there), OPEN_ALL(open_namespaces))                                      \
     KIND(Memory,       , OPEN_ALL(open_memories) SET_UP(seal_mapped_memory))                                           \
     KIND(File,         IS(is_file) DESCRIBE(describe_file) FINISH(finish_files), OPEN_ALL(open_files))                 \
     KIND(Pipe,         IS(is_pipe) DESCRIBE(describe_pipe) CONTENTS(capture_pipes), OPEN_ALL(open_pipes))              \

@@ -39,12 +39,6 @@ Result<> enter_namespaces() {
     return write_file("/proc/self/gid_map", fmt::format("{} {} 1", gid, gid));
 }
 
-// A line of timens_offsets: the kernel wants whole seconds and 0 to 999999999 ns.
-std::string offset_line(const char* clock, std::int64_t offset) {
-    const auto seconds = offset >= 0 ? offset / second : (offset - (second - 1)) / second;
-    return fmt::format("{} {} {}\n", clock, seconds, offset - seconds * second);
-}
-
 // Each container of systemd-nspawn's has a boot_id of its own. The machine is the same and hasn't started
 // anew if its clocks stand to the time of day as they did: what slows or speeds up the one does so to the
 // others, and a step of the time of day is none of theirs.
@@ -72,9 +66,8 @@ Result<std::int64_t> continue_clocks(const schema::Manifest& manifest, Clocks ho
     // Offsets count from the machine's clock, and ours may have one already.
     const auto inherited = proc::clock_offsets("self");
     const auto shift = manifest.monotonic_ns - now(CLOCK_MONOTONIC);
-    const auto text =
-        offset_line("monotonic", inherited.monotonic + shift) +
-        offset_line("boottime", inherited.boottime + manifest.boottime_ns - now(CLOCK_BOOTTIME));
+    const auto text = proc::offsets_text(
+        {inherited.monotonic + shift, inherited.boottime + manifest.boottime_ns - now(CLOCK_BOOTTIME)});
     if (auto done = write_file("/proc/self/timens_offsets", text); !done)
         return std::unexpected(
             std::move(done.error())

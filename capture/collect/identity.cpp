@@ -111,7 +111,7 @@ constexpr NamespaceWords namespace_words[] = {
 // process yet has no file (fs/proc/namespaces.c). pid_for_children is there since Linux 4.12,
 // time_for_children since 5.6.
 Result<> refuse_of_thread(pid_t pid, pid_t tid, const Namespaces& its, const Namespaces& first,
-                          std::span<const NamespaceWords> for_children) {
+                          std::span<const NamespaceWords> for_children, bool alone) {
     for (const auto& [file, name] : namespace_words) {
         if (its[file] == first[file]) continue;
         return fail_code(
@@ -122,6 +122,7 @@ Result<> refuse_of_thread(pid_t pid, pid_t tid, const Namespaces& its, const Nam
     }
     for (const auto& [file, own] : for_children) {
         if (its[file] == its[own]) continue;
+        if (alone && own == std::string_view("time")) continue;  // saved: Process::clocks_of_children
         return fail_code(
             ExitCode::refused,
             "{} has another {} namespace for its children than for itself (unshare, setns), which "
@@ -141,7 +142,7 @@ Result<> refuse_namespaces(const StoppedProcess& process) {
     for (const auto& thread : process.threads)
         if (!thread.leader_dead)
             CHECK_OK(refuse_of_thread(process.pid, thread.tid, Namespaces(folder(thread.tid)), first,
-                                      for_children));
+                                      for_children, process.threads.size() == 1));
     return {};
 }
 

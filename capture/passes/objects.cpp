@@ -105,6 +105,7 @@ Result<> find_namespaces(Member& member, ObjectTable& table) {
         member.image.own_pids->owner = TRY(table.owner_of_pids(member.holder));
         CHECK_OK(check_way_in(member, own, table));
     }
+    member.image.clocks_of_children = TRY(table.clocks_of_children(member.holder));
     if (own.empty()) return {};
     for (const auto& thread : member.image.threads)
         if (thread.own_ids)
@@ -210,9 +211,10 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
     }
     IpcMap& ipc = setting.regions.ipc();
     CHECK_OK(found.table.system_v(ipc));
-    const auto undo = promised_undo(ipc);
+    const auto undo = promised_undo(ipc, false), undo_in_own = promised_undo(ipc, true);
     for (auto& member : members.all) {
-        const auto [begin, end] = undo.equal_range(member.process->pid);
+        const bool in_own = found.table.is_in_own_ipc(member.holder);
+        const auto [begin, end] = (in_own ? undo_in_own : undo).equal_range(member.process->pid);
         for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
     }
     CHECK_OK(found.table.capture_contents(*ahead.objects_writer));

@@ -133,7 +133,8 @@ namespace pass {
                                            Members& members);
 [[nodiscard]] Result<Drafts> fork(const Setting& setting, const Ahead& ahead, Members& members,
                                   const FoundObjects& objects);
-[[nodiscard]] Result<Clocks> resume(const Setting& setting, Group& group, Members& members);
+[[nodiscard]] Result<Clocks> resume(const Setting& setting, Group& group, Members& members,
+                                    const FoundObjects& objects);
 // Complete but for the times of the checkpoint itself.
 [[nodiscard]] Result<schema::Manifest> write(const Setting& setting, Ahead& ahead, const Group& group,
                                              Members& members, FoundObjects& objects, Drafts& drafts,

@@ -13,16 +13,17 @@ std::int64_t read_clock(clockid_t clock) {
     return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-Clocks clocks_of(pid_t living) {
-    const auto theirs = proc::clock_offsets(std::to_string(living));
+// As programs see them that are in no time namespace of the group's own.
+Clocks clocks_of(const proc::ClockOffsets& given) {
     const auto ours = proc::clock_offsets("self");
-    return {read_clock(CLOCK_REALTIME), read_clock(CLOCK_MONOTONIC) + theirs.monotonic - ours.monotonic,
-            read_clock(CLOCK_BOOTTIME) + theirs.boottime - ours.boottime};
+    return {read_clock(CLOCK_REALTIME), read_clock(CLOCK_MONOTONIC) + given.monotonic - ours.monotonic,
+            read_clock(CLOCK_BOOTTIME) + given.boottime - ours.boottime};
 }
 
 }  // namespace
 
-Result<Clocks> pass::resume(const Setting& setting, Group& group, Members& members) {
+Result<Clocks> pass::resume(const Setting& setting, Group& group, Members& members,
+                            const FoundObjects& objects) {
     CHECK_OK(members.leave());
     for (auto& member : members.all) {
         if (!member.own_agent) CHECK_OK(member.agent->hold(setting.reporter));
@@ -31,7 +32,7 @@ Result<Clocks> pass::resume(const Setting& setting, Group& group, Members& membe
     }
     // Last of all, with everybody still: what was left of a timer when it was read is added to this clock by
     // a restart that lets it go on, and no timer may fire early.
-    const Clocks clocks = clocks_of(group.stopped.processes().begin()->second.living);
+    const Clocks clocks = clocks_of(objects.table.given_clocks());
     // What one sends from here on must not be found by another who is still looking.
     if (setting.request.joint) CHECK_OK(error_of(setting.reporter.meet(wire::HostCaptured{})));
     setting.reporter.phase("resume");

@@ -55,8 +55,8 @@ Result<bool> read_registers(Stopping& group, StoppedProcess& process) {
     auto stat = proc::stat(process.pid);
     if (!stat) return std::unexpected(std::move(stat.error()).in(proc::label(process.pid)));
     process.stat = *stat;
-    process.clock_shift =
-        proc::clock_offsets(std::to_string(process.living)).monotonic - proc::clock_offsets("self").monotonic;
+    process.clock_shift = proc::own_clock_offsets(std::to_string(process.living)).monotonic -
+                          proc::clock_offsets("self").monotonic;
     // A dead main thread has no descriptors to be duplicated.
     if (process.living != process.pid && !process.open_pidfd())
         return fail_code(ExitCode::refused,

@@ -250,6 +250,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(mounts);
     CAIRN_FIELD(own_pids);
     CAIRN_FIELD(children_pids);
+    CAIRN_FIELD(clocks_of_children);
     CAIRN_FIELD(umask);
     CAIRN_FIELD(uids);
     CAIRN_FIELD(gids);

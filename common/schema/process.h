@@ -13,6 +13,7 @@
 #include "common/ids_text.h"
 #include "common/program_address_text.h"
 #include "common/program_fd_text.h"
+#include "common/schema/clock_lead.h"
 #include "common/schema/field.h"
 #include "common/schema/lock.h"
 #include "common/schema/semaphore.h"
@@ -225,6 +226,8 @@ struct Process {
     std::optional<OwnPids> own_pids;  // none: it is in the pid namespace that the group was launched in
     std::optional<ProgramId> children_pids;  // first process of the pid namespace that its children are born
                                              // into; none: its own
+    // Its children are born into another time namespace than it is in itself (unshare(2)).
+    std::optional<ClockLead> clocks_of_children;
     std::uint32_t umask = 0;
     // Real, effective, saved, fs: as who takes the checkpoint sees them, in whatever user namespace it is.
     std::uint32_t uids[4] = {}, gids[4] = {};

@@ -84,7 +84,9 @@ struct CallsToLookAt {
                                   SYS_msgget,
                                   SYS_msgsnd,
                                   SYS_msgrcv,
-                                  SYS_msgctl})
+                                  SYS_msgctl,
+                                  SYS_unshare,
+                                  SYS_setns})
             has[number] = true;
     }
 };
@@ -217,6 +219,12 @@ extern "C" __attribute__((visibility("hidden"))) long cairn_syscall_with_ids(lon
                          [](long what, std::int32_t thread, void* at, void* with) {
                              return answered(raw::call(SYS_ptrace, what, thread, at, with, 0, 0));
                          });
+        case SYS_unshare:
+        case SYS_setns: {
+            const long answer = call();
+            ipc_may_have_changed();
+            return answer;
+        }
         case SYS_perf_event_open:
             b = real_id(id(b));
             return call();

@@ -6,6 +6,7 @@
 // may stand in a gap.
 #include "hijack/sysv.h"
 
+#include <sched.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
@@ -65,29 +66,44 @@ inline Passed::~Passed() {
     now = before_;
 }
 
-int real(IpcKind kind, int id) {
-    return region() != nullptr ? ipc_to_real(region()->ipc, kind, Passed::name(kind, id)) : id;
+// Where a call is made. Finding out may take a system call, so it is asked before anything else.
+struct Place {
+    IpcMap* map = nullptr;  // the session's; null: ids are as the kernel says, and nobody needs to note them
+    std::uint64_t space = 0;  // undo_space() of an IPC namespace of the programs' own
+};
+
+Place place() {
+    if (region() == nullptr) return {};
+    const std::uint64_t space = own_ipc();
+    return {space == 0 ? &region()->ipc : nullptr, space};
 }
 
-int program(IpcKind kind, int id) {
-    return region() != nullptr ? ipc_to_program(region()->ipc, kind, id) : id;
+IpcMap* session_map() {
+    return place().map;
+}
+
+int real(IpcMap* map, IpcKind kind, int id) {
+    return map != nullptr ? ipc_to_real(*map, kind, Passed::name(kind, id)) : id;
+}
+
+int program(IpcMap* map, IpcKind kind, int id) {
+    return map != nullptr ? ipc_to_program(*map, kind, id) : id;
 }
 
 template <class Get>
 int meet(IpcKind kind, Get get) {
-    if (region() == nullptr) return get();
+    IpcMap* const map = session_map();
     const int id = get();
-    return id >= 0 ? meet_ipc(region()->ipc, kind, id) : id;
+    return map != nullptr && id >= 0 ? meet_ipc(*map, kind, id) : id;
 }
 
 // An id that came by a file, a pipe or an argument, and not by one of our wrappers.
-void used(IpcKind kind, int id) {
-    if (region() != nullptr && find_ipc(region()->ipc, ipc_key(kind, id)) == nullptr)
-        bind_ipc(region()->ipc, kind, id, id);
+void used(IpcMap* map, IpcKind kind, int id) {
+    if (map != nullptr && find_ipc(*map, ipc_key(kind, id)) == nullptr) bind_ipc(*map, kind, id, id);
 }
 
-void forget(IpcKind kind, int id) {
-    if (region() != nullptr) forget_ipc(region()->ipc, kind, id);
+void forget(IpcMap* map, IpcKind kind, int id) {
+    if (map != nullptr) forget_ipc(*map, kind, id);
 }
 
 bool promises(const struct sembuf* operations, std::size_t count) {
@@ -99,19 +115,20 @@ bool promises(const struct sembuf* operations, std::size_t count) {
 template <class Operate>
 int operate(int id, const struct sembuf* operations, std::size_t count, Operate call) {
     constexpr std::size_t most = 500;  // SEMOPM: with more the kernel doesn't look at them, nor do we
+    const auto [map, space] = place();
     if (region() == nullptr || operations == nullptr || count > most)
-        return call(real(IpcKind::semaphores, id));
+        return call(real(map, IpcKind::semaphores, id));
     // The kernel's pid may be another one when the call returns.
     const ProgramId self = program_id(region()->ids, raw::pid());
     // A bad address is the kernel's to find out: looked at only when it has been accepted.
-    const int result = call(real(IpcKind::semaphores, id));
+    const int result = call(real(map, IpcKind::semaphores, id));
     if (result != 0) return result;
-    used(IpcKind::semaphores, id);
+    used(map, IpcKind::semaphores, id);
     if (!promises(operations, count)) return result;
     for (std::size_t i = 0; i < count; ++i)
         if ((operations[i].sem_flg & SEM_UNDO) != 0)
-            promise_undo(region()->ipc, kernel_id(region()->ids, self), undo_key(id, operations[i].sem_num),
-                         -operations[i].sem_op);
+            promise_undo(region()->ipc, kernel_id(region()->ids, self),
+                         undo_key(id, operations[i].sem_num) | space, -operations[i].sem_op);
     return result;
 }
 
@@ -122,20 +139,22 @@ template <class Call>
 int control_segment(int id, int command, struct shmid_ds* about, Call call) {
     const bool by_index =
         command == SHM_STAT || command == SHM_STAT_ANY || command == SHM_INFO || command == IPC_INFO;
-    const int result = call(by_index ? id : real(IpcKind::memory, id));
+    IpcMap* const map = session_map();
+    const int result = call(by_index ? id : real(map, IpcKind::memory, id));
     if (result < 0) return result;
     const bool gives_id = command == SHM_STAT || command == SHM_STAT_ANY;
     if ((command == IPC_STAT || gives_id) && ids_are_virtual()) {
         about->shm_cpid = virtual_id(about->shm_cpid);
         about->shm_lpid = virtual_id(about->shm_lpid);
     }
-    return gives_id ? program(IpcKind::memory, result) : result;
+    return gives_id ? program(map, IpcKind::memory, result) : result;
 }
 
 template <class Call>
 auto use_queue(int id, Call call) {
-    const auto result = call(real(IpcKind::messages, id));
-    if (result >= 0) used(IpcKind::messages, id);
+    IpcMap* const map = session_map();
+    const auto result = call(real(map, IpcKind::messages, id));
+    if (result >= 0) used(map, IpcKind::messages, id);
     return result;
 }
 
@@ -143,15 +162,16 @@ template <class Call>
 int control_queue(int id, int command, struct msqid_ds* about, Call call) {
     const bool by_index =
         command == MSG_STAT || command == MSG_STAT_ANY || command == MSG_INFO || command == IPC_INFO;
-    const int result = call(by_index ? id : real(IpcKind::messages, id));
+    IpcMap* const map = session_map();
+    const int result = call(by_index ? id : real(map, IpcKind::messages, id));
     if (result < 0) return result;
     const bool gives_id = command == MSG_STAT || command == MSG_STAT_ANY;
     if ((command == IPC_STAT || gives_id) && ids_are_virtual()) {
         about->msg_lspid = virtual_id(about->msg_lspid);
         about->msg_lrpid = virtual_id(about->msg_lrpid);
     }
-    if (command == IPC_RMID) forget(IpcKind::messages, id);
-    return gives_id ? program(IpcKind::messages, result) : result;
+    if (command == IPC_RMID) forget(map, IpcKind::messages, id);
+    return gives_id ? program(map, IpcKind::messages, result) : result;
 }
 
 template <class Call>
@@ -167,26 +187,28 @@ int control_semaphores(int id, int number, int command, Call call) {
     if (region() == nullptr) return call(id);
     const bool by_index =
         command == SEM_STAT || command == SEM_STAT_ANY || command == SEM_INFO || command == IPC_INFO;
-    const int result = call(by_index ? id : real(IpcKind::semaphores, id));
+    const Place here = place();
+    IpcMap* const map = here.map;
+    const int result = call(by_index ? id : real(map, IpcKind::semaphores, id));
     if (result < 0) return result;
     switch (command) {
         case GETPID:
             return virtual_id(result);
         case SETVAL:
-            void_undo(region()->ipc, [key = undo_key(id, static_cast<std::uint32_t>(number))](
+            void_undo(region()->ipc, [key = undo_key(id, static_cast<std::uint32_t>(number)) | here.space](
                                          std::uint64_t semaphore) { return semaphore == key; });
             return result;
         case IPC_RMID:
-            forget(IpcKind::semaphores, id);
+            forget(map, IpcKind::semaphores, id);
             [[fallthrough]];
         case SETALL:
-            void_undo(region()->ipc, [key = undo_key(id, 0)](std::uint64_t semaphore) {
+            void_undo(region()->ipc, [key = undo_key(id, 0) | here.space](std::uint64_t semaphore) {
                 return semaphore >> 16 == key >> 16;
             });
             return result;
         case SEM_STAT:
         case SEM_STAT_ANY:
-            return program(IpcKind::semaphores, result);
+            return program(map, IpcKind::semaphores, result);
         default:
             return result;
     }
@@ -219,7 +241,7 @@ CAIRN_EXPORT int shmget(key_t key, std::size_t size, int flags) noexcept {
 
 // What is attached is seen in the map of the process.
 CAIRN_EXPORT void* shmat(int id, const void* address, int flags) noexcept {
-    const int kernels = real(IpcKind::memory, id);
+    const int kernels = real(session_map(), IpcKind::memory, id);
     const Passed passed(IpcKind::memory, id, kernels);
     return next<"shmat">(&::shmat)(kernels, address, flags);
 }
@@ -292,6 +314,18 @@ CAIRN_EXPORT int semctl(int id, int number, int command, ...) noexcept {
     });
 }
 
+CAIRN_EXPORT int unshare(int flags) noexcept {
+    const int result = next<"unshare">(&::unshare)(flags);
+    ipc_may_have_changed();
+    return result;
+}
+
+CAIRN_EXPORT int setns(int fd, int type) noexcept {
+    const int result = next<"setns">(&::setns)(fd, type);
+    ipc_may_have_changed();
+    return result;
+}
+
 long cairn::hijack::system_v_call(long number, long a, long b, long c, long d, long e) {
     const auto call = [=](long first) {
         const long answer = raw::call(number, first, b, c, d, e);
@@ -304,7 +338,7 @@ long cairn::hijack::system_v_call(long number, long a, long b, long c, long d, l
     const int id = static_cast<int>(a), command = static_cast<int>(b);
     const bool gets = number == SYS_shmget || number == SYS_semget || number == SYS_msgget;
     const IpcKind kind = kind_of(number);
-    if (Passed::is(kind, gets ? Passed::no_id : id)) return call(gets ? a : real(kind, id));
+    if (Passed::is(kind, gets ? Passed::no_id : id)) return call(gets ? a : real(session_map(), kind, id));
     const auto* operations = reinterpret_cast<const struct sembuf*>(b);
     const auto count = static_cast<std::size_t>(c);
     switch (number) {
@@ -313,7 +347,7 @@ long cairn::hijack::system_v_call(long number, long a, long b, long c, long d, l
         case SYS_msgget:
             return meet(kind, get);
         case SYS_shmat:
-            return call(real(IpcKind::memory, id));
+            return call(real(session_map(), IpcKind::memory, id));
         case SYS_shmctl:
             return control_segment(id, command, reinterpret_cast<struct shmid_ds*>(c), ask);
         case SYS_msgsnd:

@@ -97,20 +97,6 @@ Result<> refuse_kind(const Looked& it) {
     return fail_code(ExitCode::refused, "is {}, of a kind that can't be saved", it.found.link);
 }
 
-// Sockets of other families have state in their network that nobody asks for there.
-Result<> find_network(Table& table, const Looked& it, schema::Object& object) {
-    if (!it.found.is(S_IFSOCK)) return {};
-    object.network = TRY(own_network_of(table, it.found));
-    const bool known =
-        it.domain == AF_UNIX || it.domain == AF_NETLINK || (it.internet() && it.protocol != IPPROTO_MPTCP);
-    if (object.network < 0 || known) return {};
-    return fail_code(
-        ExitCode::refused,
-        "is a {} of a network namespace of the computation's own (unshare, setns), which can't be "
-        "saved; close it before a checkpoint, or start cairn in that namespace",
-        socket_name(it.found.fd()));
-}
-
 }  // namespace
 
 Looked::Looked(const Description& description) : found(description), name(nameless(description)) {
@@ -123,7 +109,7 @@ Looked::Looked(const Description& description) : found(description), name(namele
 Result<> describe_object(Table& table, const Description& found, schema::Object& object) {
     const Looked it(found);
     if (!it.name.empty() && !is_pipe(it)) object.path = found.link;
-    CHECK_OK(find_network(table, it, object));
+    if (found.is(S_IFSOCK)) object.network = TRY(own_network_of(table, found));
     for (const Kind& kind : kinds)
         if (fits(kind, it)) return kind.describe(table, found, object);
     return refuse_kind(it);

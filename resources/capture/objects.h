@@ -25,6 +25,7 @@
 #include "common/fd.h"
 #include "common/image/writer.h"
 #include "common/ipc_map.h"
+#include "common/proc.h"
 #include "common/region.h"
 #include "common/schema/process.h"
 #include "common/wire/connections.h"
@@ -109,6 +110,11 @@ class ObjectTable {
     // Mounts of proc that show one name it so: the kernel's number -> OwnPids::space.
     void name_pid_namespaces(const std::map<std::uint64_t, std::uint64_t>& names);
 
+    // Of a process whose children are born into another time namespace than it is in itself.
+    [[nodiscard]] Result<std::optional<schema::ClockLead>> clocks_of_children(const Holder& holder);
+    // What the clocks of programs show that are in no time namespace of the group's own.
+    [[nodiscard]] proc::ClockOffsets given_clocks() const;
+
     // Of a process in a mount namespace of the group's own: its folders in there. None: of any other.
     [[nodiscard]] Result<std::optional<schema::OwnMounts>> own_mounts(const Holder& holder);
 
@@ -150,6 +156,8 @@ class ObjectTable {
     // System V objects that the session's programs have asked for, and segments that members have attached.
     // After all mappings are known.
     [[nodiscard]] Result<> system_v(IpcMap& map);
+    // Is the process in an IPC namespace of the group's own?
+    [[nodiscard]] bool is_in_own_ipc(const Holder& holder) const;
 
     // What only stands still now: what is in pipes and terminals, shared memory, unlinked files.
     [[nodiscard]] Result<> capture_contents(ImageWriter& writer);
@@ -174,7 +182,8 @@ class ObjectTable {
     std::unique_ptr<Table> table_;
 };
 
-// What SEM_UNDO has promised, by process (kernel's id).
-[[nodiscard]] std::multimap<pid_t, schema::SemaphoreUndo> promised_undo(const IpcMap& map);
+// What SEM_UNDO has promised, by process (kernel's id), to those in the session's IPC namespace or to those
+// in one of the group's own. Who goes into another one has no promises any more (unshare(2)).
+[[nodiscard]] std::multimap<pid_t, schema::SemaphoreUndo> promised_undo(const IpcMap& map, bool in_own);
 
 }  // namespace cairn::capture

@@ -168,8 +168,8 @@ bool is_datagram_socket(const Looked& it) {
 
 Result<> describe_datagram_socket(Table& table, const Description& found, schema::Object& object) {
     auto& saved = object.what.emplace<schema::Datagram>();
-    return in_own_network(table, object.network,
-                          [&] { return describe_datagrams(table, found, object, saved); });
+    return in_own_space(table, object.network,
+                        [&] { return describe_datagrams(table, found, object, saved); });
 }
 
 bool is_udplite_socket(const Looked& it) {
@@ -179,8 +179,8 @@ bool is_udplite_socket(const Looked& it) {
 // Linux 2.6.20 to 7.0.
 Result<> describe_udplite_socket(Table& table, const Description& found, schema::Object& object) {
     auto& saved = object.what.emplace<schema::UdpLite>();
-    CHECK_OK(in_own_network(table, object.network,
-                            [&] { return describe_datagrams(table, found, object, saved.socket); }));
+    CHECK_OK(in_own_space(table, object.network,
+                          [&] { return describe_datagrams(table, found, object, saved.socket); }));
     const int fd = found.fd();
     saved.send_coverage = socket_option<int>(fd, IPPROTO_UDPLITE, schema::udplite_send_coverage);
     saved.receive_coverage = socket_option<int>(fd, IPPROTO_UDPLITE, schema::udplite_receive_coverage);

@@ -18,6 +18,7 @@
 #include "common/proc.h"
 #include "resources/file/schema_identity.h"
 #include "resources/memory/capture_huge.h"
+#include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
 namespace {
@@ -341,8 +342,9 @@ Result<> read_mappings(Table& table, schema::Memory& saved, const Memory& memory
 
 }  // namespace
 
-Memory& memory_of(Table& table, Inode inode, const std::string& path) {
-    const auto [entry, is_new] = table.of<MemoriesFound>().all.try_emplace(inode);
+Memory& memory_of(Table& table, MemoryKey key, const std::string& path) {
+    const auto [entry, is_new] = table.of<MemoriesFound>().all.try_emplace(key);
+    const Inode& inode = key.inode;
     if (is_new) {
         schema::Object& object = table.add(schema::Memory{});
         entry->second.object = object.id;
@@ -359,7 +361,7 @@ Memory& memory_of(Table& table, Inode inode, const std::string& path) {
 }
 
 Result<std::int64_t> back(Table& table, const Description& found, const Located& place) {
-    Memory& memory = memory_of(table, inode_of(found.status), found.link);
+    Memory& memory = memory_of(table, {inode_of(found.status)}, found.link);
     schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
     set_name(object, place);
     if ((found.flags & O_TMPFILE) == O_TMPFILE) object.flags = O_TMPFILE;
@@ -384,7 +386,8 @@ bool ObjectTable::is_shared_memory(const Mapping& mapping) {
 
 Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapping& mapping) {
     Table& table = *table_;
-    Memory& memory = memory_of(table, {mapping.device, mapping.inode}, mapping.path);
+    const std::int64_t space = type_of(mapping.path) == MemoryType::sysv ? own_ipc_of(table, holder) : -1;
+    Memory& memory = memory_of(table, {{mapping.device, mapping.inode}, space}, mapping.path);
     schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
     if (!memory.readable && memory.mappings.empty()) {
         const bool is_file = saved_of(object).type == MemoryType::file;
@@ -417,21 +420,25 @@ Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapp
 }
 
 Result<> capture_memory(Table& table, ImageWriter& writer) {
-    for (auto& [inode, memory] : table.of<MemoriesFound>().all) {
+    const auto read_in = [&](std::int64_t space, int id, schema::Object& object, Store& store) {
+        return in_own_space(table, space,
+                            [&] { return read_segment(id, object, saved_of(object).size, store); });
+    };
+    for (auto& [key, memory] : table.of<MemoriesFound>().all) {
         schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
         schema::Memory& saved = saved_of(object);
         Store store(writer, saved);
         CHECK_OK(memory.readable ? read_descriptor(object, saved.size, memory.readable.get(), store)
                  : saved.type == MemoryType::sysv
-                     ? read_segment(static_cast<int>(inode.number), object, saved.size, store)
+                     ? read_in(key.space, static_cast<int>(key.inode.number), object, store)
                  : is_huge(saved) ? read_mapped_huge(table, object, saved, memory, store)
                                   : read_mappings(table, saved, memory, store));
         std::ranges::sort(saved.pages, {}, &schema::ObjectRun::at);
     }
-    for (const auto& [id, segment] : table.of<MemoriesFound>().unattached) {
+    for (const auto& [id, segment, space] : table.of<MemoriesFound>().unattached) {
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
         Store store(writer, saved_of(object));
-        CHECK_OK(read_segment(segment, object, saved_of(object).size, store));
+        CHECK_OK(read_in(space, segment, object, store));
     }
     return {};
 }

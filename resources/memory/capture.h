@@ -17,11 +17,25 @@ struct Memory {
     std::vector<std::pair<Holder, Mapping>> mappings;
 };
 
-struct MemoriesFound {
-    std::map<Inode, Memory> all;
-    std::vector<std::pair<std::int64_t, int>> unattached;  // System V segments: object, kernel's id
+// A System V segment has its id for an inode, which another IPC namespace's may have as well.
+struct MemoryKey {
+    Inode inode;
+    std::int64_t space =
+        -1;  // the IPC namespace of the group's own that the segment is in, by its object's id
+    auto operator<=>(const MemoryKey&) const = default;
 };
 
-[[nodiscard]] Memory& memory_of(Table& table, Inode inode, const std::string& path);
+struct UnattachedSegment {
+    std::int64_t object = -1;
+    int id = -1;  // the kernel's
+    std::int64_t space = -1;
+};
+
+struct MemoriesFound {
+    std::map<MemoryKey, Memory> all;
+    std::vector<UnattachedSegment> unattached;
+};
+
+[[nodiscard]] Memory& memory_of(Table& table, MemoryKey key, const std::string& path);
 
 }  // namespace cairn::capture

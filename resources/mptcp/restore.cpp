@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "resources/namespace/restore.h"
 #include "resources/ports/restore_time_wait.h"
 #include "resources/restore/opening.h"
 #include "resources/socket/restore_addresses.h"
@@ -43,15 +44,17 @@ schema::SocketOptions own_buffers(schema::SocketOptions options) {
     return options;
 }
 
+// Of one network (Object::network).
 class MptcpSockets {
   public:
-    explicit MptcpSockets(Opening& opening) : opening_(opening) {}
+    MptcpSockets(Opening& opening, std::int64_t network) : opening_(opening), network_(network) {}
 
     // All are bound before the first of them listens: at a port where somebody listens nobody else can be
     // bound, SO_REUSEADDR or not.
     Result<> open() {
         for (const Object& object : opening_.objects.objects)
-            if (const auto* saved = object.get<schema::Mptcp>())
+            if (const auto* saved = object.get<schema::Mptcp>();
+                saved != nullptr && object.network == network_)
                 CHECK_OK(with_name(object, make(ends_[object.id], object, *saved)));
         CHECK_OK(let_connections_share(true));
         for (auto& [id, end] : ends_) CHECK_OK(with_name(*end.object, bind(end)));
@@ -100,7 +103,9 @@ class MptcpSockets {
     Result<> let_connections_share(bool share) {
         for (const Object& object : opening_.objects.objects) {
             const auto* tcp = object.get<schema::Tcp>();
-            if (tcp == nullptr || tcp->reuse_address != 0 || !has_port(Address(tcp->own).port())) continue;
+            if (tcp == nullptr || object.network != network_ || tcp->reuse_address != 0 ||
+                !has_port(Address(tcp->own).port()))
+                continue;
             const Lent connection = TRY(opening_.opened.lend(object.id));
             if (connection) set_int(connection.get(), SOL_SOCKET, SO_REUSEADDR, share ? 1 : 0);
         }
@@ -183,6 +188,7 @@ class MptcpSockets {
     }
 
     Opening& opening_;
+    std::int64_t network_;
     std::map<std::int64_t, End> ends_;  // by object
 };
 
@@ -190,7 +196,8 @@ class MptcpSockets {
 
 Result<> open_mptcp_sockets(Opening& opening) {
     CHECK_OK(opening.opened.hand_over());  // the sockets are open at once
-    return MptcpSockets(opening).open();
+    return in_each_network<schema::Mptcp>(
+        opening, [&](std::int64_t network) { return MptcpSockets(opening, network).open(); });
 }
 
 }  // namespace cairn::restart

@@ -3,13 +3,19 @@
 // by arrival).
 #include <fcntl.h>
 #include <mqueue.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "resources/capture/guard.h"
 #include "resources/capture/table.h"
+#include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
 namespace {
@@ -188,6 +194,100 @@ Result<std::vector<schema::MqueueMessage>> messages_of(int queue, const mq_attr&
     return messages;
 }
 
+// An IPC namespace of the group's own. Every queue in it is the group's.
+struct OwnQueues {
+    std::int64_t space = -1;
+    dev_t device = 0;  // of its file system of queues, which no other namespace has
+    std::vector<std::pair<std::string, Fd>> named;
+};
+
+// In that namespace. Names are told by a mount of that file system only (mq_overview(7)), which is made where
+// nobody sees it.
+Result<> look_at_queues(OwnQueues& own) {
+    constexpr const char* place = "/proc";
+    struct stat before {};
+    if (::stat(place, &before) != 0) return fail_errno("{}", place);
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        (::mount("none", place, "mqueue", 0, nullptr) != 0 && errno != ENODEV))
+        return fail_errno("POSIX message queues of an IPC namespace can't be looked at");
+    struct stat root {};
+    if (::stat(place, &root) != 0) return fail_errno("POSIX message queues");
+    if (root.st_dev == before.st_dev) return {};  // a kernel that has no queues
+    own.device = root.st_dev;
+    std::error_code problem;
+    for (const auto& each : std::filesystem::directory_iterator(place, problem)) {
+        const std::string name = "/" + each.path().filename().native();
+        Fd queue(::mq_open(name.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+        if (!queue) return fail_errno("the message queue {} can't be read", name);
+        own.named.emplace_back(name, std::move(queue));
+    }
+    if (problem) return fail("POSIX message queues: {}", problem.message());
+    return {};
+}
+
+schema::Mqueue described(const struct stat& status, const mq_attr& attributes) {
+    return {.queue = status.st_ino,
+            .mode = status.st_mode & 07777,
+            .uid = status.st_uid,
+            .gid = status.st_gid,
+            .messages_at_most = attributes.mq_maxmsg,
+            .bytes_at_most = attributes.mq_msgsize,
+            .messages = {},
+            .notify = {},
+            .space = {}};
+}
+
+// The device of the queues in our own IPC namespace; 0: that can't be had.
+dev_t our_queues() {
+    const std::string name = fmt::format("/cairn-{}", ::getpid());
+    const Fd queue(::mq_open(name.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600, nullptr));
+    struct stat status {};
+    if (queue) ::mq_unlink(name.c_str());
+    return queue && ::fstat(queue.get(), &status) == 0 ? status.st_dev : 0;
+}
+
+// Which namespace a queue is of, that somebody has open.
+Result<> place_queue(Table& table, std::int64_t object, const std::vector<OwnQueues>& all, dev_t& ours) {
+    const Description& found = table.descriptions.at(object);
+    auto& saved = std::get<schema::Mqueue>(table.objects[static_cast<std::size_t>(object)].what);
+    const auto own = std::ranges::find(all, found.status.st_dev, &OwnQueues::device);
+    if (own != all.end()) {
+        saved.space = own->space;
+        return {};
+    }
+    if (ours == 0) ours = our_queues();
+    if (ours != 0 && ours != found.status.st_dev)
+        return fail_code(ExitCode::refused,
+                         "{} is the message queue {} of an IPC namespace that no process of the computation "
+                         "is in, which can't be saved; close it before a checkpoint",
+                         found.who(), found.link);
+    return {};
+}
+
+// Those that nobody has open just now.
+Result<> add_unopened(Table& table, std::vector<OwnQueues>& all) {
+    auto& known = table.of<QueuesFound>().all;
+    for (OwnQueues& own : all)
+        for (auto& [name, queue] : own.named) {
+            struct stat status {};
+            mq_attr attributes{};
+            if (::fstat(queue.get(), &status) != 0 || ::mq_getattr(queue.get(), &attributes) != 0)
+                return fail_errno("the message queue {}", name);
+            if (known.contains(status.st_ino)) continue;
+            auto saved = described(status, attributes);
+            saved.space = own.space;
+            if (attributes.mq_curmsgs != 0) {
+                auto messages = messages_of(queue.get(), attributes, false);
+                if (!messages) return std::unexpected(std::move(messages.error()).in(name));
+                saved.messages = std::move(*messages);
+            }
+            schema::Object& object = table.add(std::move(saved));
+            object.path = name;
+            object.flags = O_RDWR;
+        }
+    return {};
+}
+
 }  // namespace
 
 Result<> describe_mqueue(Table& table, const Description& found, schema::Object& object) {
@@ -196,14 +296,7 @@ Result<> describe_mqueue(Table& table, const Description& found, schema::Object&
     mq_attr attributes{};
     if (::mq_getattr(found.fd(), &attributes) != 0) return fail_errno("is the message queue {}", found.link);
     table.of<QueuesFound>().all[found.status.st_ino].push_back(object.id);
-    object.what = schema::Mqueue{.queue = found.status.st_ino,
-                                 .mode = found.status.st_mode & 07777,
-                                 .uid = found.status.st_uid,
-                                 .gid = found.status.st_gid,
-                                 .messages_at_most = attributes.mq_maxmsg,
-                                 .bytes_at_most = attributes.mq_msgsize,
-                                 .messages = {},
-                                 .notify = {}};
+    object.what = described(found.status, attributes);
     return {};
 }
 
@@ -214,6 +307,15 @@ void ObjectTable::notification(const Holder& holder, std::int64_t object, std::u
 }
 
 Result<> capture_mqueues(Table& table) {
+    std::vector<OwnQueues> own;
+    for (const std::int64_t space : own_ipcs(table)) {
+        auto& there = own.emplace_back();
+        there.space = space;
+        CHECK_OK(in_own_space(table, space, [&] { return look_at_queues(there); }));
+    }
+    if (dev_t ours = 0; has_own_namespaces(table))
+        for (const auto& [inode, objects] : table.of<QueuesFound>().all)
+            for (const std::int64_t object : objects) CHECK_OK(place_queue(table, object, own, ours));
     for (const auto& [inode, objects] : table.of<QueuesFound>().all) {
         schema::Object& object = table.objects[static_cast<std::size_t>(objects.front())];
         const Description& found = table.descriptions.at(object.id);
@@ -246,7 +348,7 @@ Result<> capture_mqueues(Table& table) {
                                                 status.signal, value == known.end() ? 0 : value->second};
         }
     }
-    return {};
+    return add_unopened(table, own);
 }
 
 }  // namespace cairn::capture

@@ -1,4 +1,6 @@
 // POSIX message queues. One that has outlived its programs gets the contents that it had at the checkpoint.
+#include "resources/namespace/restore.h"
+
 #include <fcntl.h>
 #include <mqueue.h>
 #include <sys/stat.h>
@@ -81,7 +83,12 @@ Result<Fd> open_mqueue(Opening& opening, const schema::Object& object, const sch
     const Access& access = opening.options.access;
     bool was_there = false;
     Result<Fd> made = Fd();
-    {
+    if (saved.space) {
+        CHECK_OK(in_own_space(opening, *saved.space, [&]() -> Result<> {
+            made = find_or_make(object, saved, was_there);
+            return {};
+        }));
+    } else {
         const auto acting = TRY(ActingAs::begin(access.one_of(object.id, saved.uid)));
         made = find_or_make(object, saved, was_there);
     }

@@ -32,6 +32,8 @@ struct Mqueue {
     std::int64_t bytes_at_most = 0;       // of one message
     std::vector<MqueueMessage> messages;  // in the first description of the queue
     std::optional<MqueueNotify> notify;   // likewise
+    // Object id of the IPC namespace of the group's own that it is in; none: the one that the restart is in
+    std::optional<std::int64_t> space;
 };
 
 template <Struct<MqueueMessage> S, class F>
@@ -58,6 +60,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_WITHIN(bytes_at_most, 0, INT64_MAX);
     CAIRN_FIELD(messages);
     CAIRN_FIELD(notify);
+    CAIRN_FIELD(space);
 }
 
 }  // namespace cairn::schema

@@ -7,17 +7,15 @@
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
-#include <sys/mount.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "common/in_network.h"
+#include "common/in_namespace.h"
 #include "common/proc.h"
+#include "common/region_ops.h"
+#include "resources/namespace/capture_links.h"
 #include "resources/namespace/capture_visit.h"
 #include "resources/namespace/schema_mounts.h"
 
@@ -28,13 +26,16 @@ struct Kept {
     std::int64_t object = -1;
     int depth = 0;  // of a user namespace: below the session's
 };
-struct OwnNetwork {
-    Fd space, owner;  // owner: the user namespace that it belongs to
+struct OwnSpace {  // a network or IPC namespace
+    schema::NamespaceType type = schema::NamespaceType::net;
+    Fd space, owner;  // owner: the user namespace that it belongs to, none: ours
     SockDiag sock_diag;
+    std::vector<FarEnd> far_ends;  // of its interfaces
+    std::string who;               // is in it, for messages
 };
 struct OwnNamespaces {
     std::map<Inode, Kept> all;
-    std::map<std::int64_t, OwnNetwork> networks;   // by object
+    std::map<std::int64_t, OwnSpace> spaces;       // by object
     std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
     std::set<int> of_inner_pids;  // mounts of proc that show a pid namespace of the group's own
     std::uint64_t found_at = 0;   // ticks since the machine's boot, when the first was found
@@ -60,18 +61,41 @@ Result<Inode> inode_at(const std::string& path) {
     return inode_of(status);
 }
 
+// Is this time namespace ours, or one that a restart has given to programs so that their clocks go on
+// (restart/clock.cpp)?
+bool is_given_time(const Table& table, std::uint64_t space) {
+    return space == proc::namespace_of("self", "time") ||
+           (table.options.region != nullptr && cairn::is_given_time(*table.options.region, space));
+}
+
+// Who is in such a one; 0: nobody.
+pid_t somebody_given(const Table& table) {
+    for (const pid_t pid : table.members)
+        if (const auto space = proc::namespace_of(std::to_string(pid), "time");
+            space != 0 && is_given_time(table, space))
+            return pid;
+    return 0;
+}
+
 // The user namespace that programs have been given from outside: ours, or the one that an ordinary user's
-// restart has made to have a time namespace (restart/clock.cpp), to which that belongs. The next restart
-// makes one as well.
-Result<Inode> given_user_namespace(const Holder& holder) {
+// restart has made to have a time namespace, to which that belongs. The next restart makes one as well.
+Result<Inode> given_user_namespace(const Table& table, const Holder& holder) {
     const auto ours = TRY(inode_at("/proc/self/ns/user"));
-    const Fd time(::open((proc_folder(holder) + "ns/time").c_str(), O_RDONLY | O_CLOEXEC));
+    Fd time(::open((proc_folder(holder) + "ns/time").c_str(), O_RDONLY | O_CLOEXEC));
     if (!time) return ours;
-    const auto its_time = TRY(inode_behind(time.get()));
-    const auto our_time = TRY(inode_at("/proc/self/ns/time"));
-    if (its_time == our_time) return ours;
+    if (!is_given_time(table, TRY(inode_behind(time.get())).number)) {
+        const pid_t other = somebody_given(table);
+        if (other == 0) return ours;
+        time.reset(::open(fmt::format("/proc/{}/ns/time", other).c_str(), O_RDONLY | O_CLOEXEC));
+    }
+    if (!time || TRY(inode_behind(time.get())) == TRY(inode_at("/proc/self/ns/time"))) return ours;
     const Fd owner(::ioctl(time.get(), NS_GET_USERNS));
     return owner ? inode_behind(owner.get()) : Result<Inode>(ours);
+}
+
+schema::ClockLead lead_of(const Table& table, const proc::ClockOffsets& offsets) {
+    const auto given = given_clocks(table);
+    return {offsets.monotonic - given.monotonic, offsets.boottime - given.boottime};
 }
 
 void look_at_users(Visit& here) {
@@ -86,12 +110,7 @@ void look_at_names(Visit& here) {
     here.say(names.domainname);
 }
 
-void look_at_interfaces(Visit& here) {
-    std::string others;
-    struct if_nameindex* const all = ::if_nameindex();
-    for (const auto* each = all; each != nullptr && each->if_index != 0; ++each)
-        if (std::string_view(each->if_name) != "lo") others += fmt::format(" {}", each->if_name);
-    here.say(others);
+void look_at_loopback(Visit& here) {
     const Fd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     ifreq wanted{};
     std::strcpy(wanted.ifr_name, "lo");
@@ -99,37 +118,15 @@ void look_at_interfaces(Visit& here) {
     here.say(up ? "up" : "");
 }
 
-// Names of POSIX queues are told by a mount of mqueue only (mq_overview(7)), which nobody else sees.
-std::string queues_here() {
-    constexpr const char* place = "/proc";
-    std::string found;
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        ::mount("none", place, "mqueue", 0, nullptr) != 0)
-        return found;
-    std::error_code error;
-    for (const auto& each : std::filesystem::directory_iterator(place, error))
-        found += fmt::format(" /{}", each.path().filename().native());
-    return found;
-}
+// What is found besides what the namespace's object says.
+struct Beside {
+    std::set<int> mount_ids;
+    std::set<int> of_inner_pids;  // of these, proc of a pid namespace of the group's own
+    std::vector<FarEnd> far_ends;
+};
 
-void look_at_ipc(Visit& here) {
-    std::string found;
-    for (const char* kind : {"msg", "sem", "shm"}) {
-        std::ifstream file(fmt::format("/proc/sysvipc/{}", kind));
-        std::string line;
-        std::getline(file, line);  // what the columns are called
-        while (std::getline(file, line)) {
-            std::istringstream words(line);
-            std::int64_t key = 0, id = 0;
-            words >> key >> id;
-            found += fmt::format(" {} {}", kind, id);
-        }
-    }
-    here.say(found + queues_here());
-}
-
-Result<> look_into(int owner, int space, schema::NamespaceType type, schema::OwnNamespace& own,
-                   FoundMounts& mounts) {
+Result<> look_into(const Table& table, const Holder& holder, int owner, int space, schema::NamespaceType type,
+                   schema::OwnNamespace& own, Beside& beside) {
     using Type = schema::NamespaceType;
     if (type == Type::user) {
         auto seen = TRY(Visit::to(space, space, type, look_at_users));
@@ -144,25 +141,32 @@ Result<> look_into(int owner, int space, schema::NamespaceType type, schema::Own
         own.host_name = seen.next();
         own.domain = seen.next();
     } else if (type == Type::net) {
-        auto seen = TRY(Visit::to(owner, space, type, look_at_interfaces));
-        if (const auto others = seen.next(); !others.empty())
-            return fail_code(
-                ExitCode::refused,
-                "has network interfaces besides lo ({}), which can't be saved; take them out, or "
-                "start cairn inside of it",
-                others.substr(1));
-        own.loopback_up = seen.next() == "up";
+        own.loopback_up = TRY(Visit::to(owner, space, type, look_at_loopback)).next() == "up";
+        FoundLinks found;
+        CHECK_OK(in_namespace({space, owner}, [&]() -> Result<> {
+            found = TRY(find_links());
+            return {};
+        }));
+        if (!found.links.empty()) own.links = std::move(found.links);
+        if (!found.routes.empty()) own.routes = std::move(found.routes);
+        beside.far_ends = std::move(found.far_ends);
+    } else if (type == Type::time) {
+        const auto offsets = proc::clock_offsets_in(TRY(inode_behind(space)).number);
+        if (!offsets)
+            return fail_code(ExitCode::refused,
+                             "has no process whose children are born into it, so what it adds to the clocks "
+                             "can't be read, and it can't be saved");
+        own.clocks = lead_of(table, *offsets);
     } else if (type == Type::mnt) {
         auto found = TRY(find_mounts(owner, space));
         own.mounts = std::move(found.mounts);
-        mounts = std::move(found);
-    } else if (type == Type::ipc) {
-        auto seen = TRY(Visit::to(owner, space, type, look_at_ipc));
-        if (const auto found = seen.next(); !found.empty())
-            return fail_code(ExitCode::refused,
-                             "has System V objects or POSIX queues in it ({}), which can't be saved; remove "
-                             "them, or start cairn inside of it",
-                             found.substr(1));
+        // Mounted by somebody in there.
+        const bool shows_queues = std::ranges::any_of(own.mounts, [](const schema::Mount& mount) {
+            return mount.outside.empty() && mount.type == "mqueue";
+        });
+        if (const auto queues = own_ipc_of(table, holder); shows_queues && queues >= 0) own.queues = queues;
+        beside.mount_ids = std::move(found.ids);
+        beside.of_inner_pids = std::move(found.of_inner_pids);
     }
     return {};
 }
@@ -204,22 +208,73 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
     const auto above = TRY(enter_own(table, holder, given, owner.get()));
     schema::OwnNamespace own;
     own.owner = above.object;
-    FoundMounts mounts;
-    if (auto seen = look_into(above.object < 0 ? -1 : owner.get(), fd, type, own, mounts); !seen)
+    Beside beside;
+    if (auto seen = look_into(table, holder, above.object < 0 ? -1 : owner.get(), fd, type, own, beside);
+        !seen)
         return std::unexpected(
             std::move(seen.error()).in(fmt::format("its {} namespace", schema::name_of(type))));
     schema::Object& object = table.add(schema::Namespace{type, std::move(own), std::nullopt});
     object.path = name;
     object.flags = O_RDONLY;
-    if (!mounts.ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(mounts.ids);
-    table.of<OwnNamespaces>().of_inner_pids.merge(mounts.of_inner_pids);
-    if (type == schema::NamespaceType::net)
-        table.of<OwnNamespaces>().networks[object.id] = {
-            Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)), Fd(::fcntl(owner.get(), F_DUPFD_CLOEXEC, 0)), {}};
+    if (!beside.mount_ids.empty()) table.of<OwnNamespaces>().mounts[object.id] = std::move(beside.mount_ids);
+    table.of<OwnNamespaces>().of_inner_pids.merge(beside.of_inner_pids);
+    if (type == schema::NamespaceType::net || type == schema::NamespaceType::ipc) {
+        const bool is_ours = TRY(inode_behind(owner.get())) == TRY(inode_at("/proc/self/ns/user"));
+        table.of<OwnNamespaces>().spaces[object.id] = {
+            type,
+            Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)),
+            is_ours ? Fd() : Fd(::fcntl(owner.get(), F_DUPFD_CLOEXEC, 0)),
+            {},
+            std::move(beside.far_ends),
+            name_of(holder)};
+    }
     return all[inode] = {object.id, above.depth + (is_user ? 1 : 0)};
 }
 
 }  // namespace
+
+// What leads out of a network, now that all are known.
+Result<> capture_links(Table& table) {
+    auto& spaces = table.of<OwnNamespaces>().spaces;
+    for (auto& [id, space] : spaces) {
+        auto& object = table.objects[static_cast<std::size_t>(id)];
+        auto& links = std::get<schema::Namespace>(object.what).own->links;
+        if (!links) continue;
+        for (const FarEnd& end : space.far_ends) {
+            const auto link = std::ranges::find(*links, end.index, &schema::Link::index);
+            for (const auto& [other, where] : spaces) {
+                std::int32_t number = -1;
+                if (where.type != schema::NamespaceType::net || other == id) continue;
+                CHECK_OK(in_own_space(table, id, [&]() -> Result<> {
+                    number = TRY(number_of_network(where.space.get()));
+                    return {};
+                }));
+                if (number == end.network) link->peer_space = other;
+            }
+            if (!link->peer_space)
+                return fail_code(
+                    ExitCode::refused,
+                    "{}: its net namespace: has the network interface {} (veth), whose other end is in a "
+                    "network outside of the "
+                    "computation, where a restart could put it nowhere: this can't be saved; take it out, or "
+                    "start cairn inside of that network",
+                    space.who, link->name);
+        }
+        for (const auto& link : *links)
+            if (link.kind == schema::LinkKind::tun &&
+                std::ranges::none_of(table.objects, [&](const auto& each) {
+                    const auto* tun = each.template get<schema::Tun>();
+                    return tun != nullptr && each.network == id && tun->index == link.index;
+                }))
+                return fail_code(ExitCode::refused,
+                                 "{}: its net namespace: has the network interface {} (tun), which no "
+                                 "process of the computation "
+                                 "has open, so it can't be saved; take it out, or start cairn inside of that "
+                                 "network",
+                                 space.who, link.name);
+    }
+    return {};
+}
 
 // Somebody outside who has gone into one (nsenter(1)) stays in the old one. Who was born since the programs
 // stood still is a child of theirs, or of ours.
@@ -284,22 +339,24 @@ Result<std::int64_t> own_network_of(Table& table, const Description& found) {
     const Fd network(::ioctl(found.fd(), SIOCGSKNS));
     if (!network) return -1;
     if (TRY(inode_behind(network.get())) == TRY(inode_at("/proc/self/ns/net"))) return -1;
-    const auto given = TRY(given_user_namespace(found.holder));
+    const auto given = TRY(given_user_namespace(table, found.holder));
     return TRY(enter_own(table, found.holder, given, network.get())).object;
 }
 
-Result<> in_own_network(const Table& table, std::int64_t network, const std::function<Result<>()>& work) {
-    const auto& networks = table.of<OwnNamespaces>().networks;
-    const auto found = networks.find(network);
-    if (found == networks.end()) return work();
-    return in_network({found->second.space.get(), found->second.owner.get()}, work);
+Result<> in_own_space(const Table& table, std::int64_t space, const std::function<Result<>()>& work) {
+    const auto& spaces = table.of<OwnNamespaces>().spaces;
+    const auto found = spaces.find(space);
+    if (found == spaces.end()) return work();
+    const OwnSpace& there = found->second;
+    return in_namespace({there.space.get(), there.owner.get(), there.type == schema::NamespaceType::ipc},
+                        work);
 }
 
 Result<SockDiag*> sock_diag_of(Table& table, std::int64_t network) {
-    auto& networks = table.of<OwnNamespaces>().networks;
-    const auto found = networks.find(network);
-    if (found == networks.end()) return &table.sock_diag;
-    CHECK_OK(in_own_network(table, network, [&] { return found->second.sock_diag.open(); }));
+    auto& spaces = table.of<OwnNamespaces>().spaces;
+    const auto found = spaces.find(network);
+    if (found == spaces.end()) return &table.sock_diag;
+    CHECK_OK(in_own_space(table, network, [&] { return found->second.sock_diag.open(); }));
     return &found->second.sock_diag;
 }
 
@@ -323,8 +380,25 @@ Result<std::int64_t> ObjectTable::owner_of_pids(const Holder& holder) {
     return TRY(enter_own(*table_, holder, given, owner.get())).object;
 }
 
+std::vector<std::int64_t> own_ipcs(const Table& table) {
+    std::vector<std::int64_t> all;
+    for (const auto& [object, space] : table.of<OwnNamespaces>().spaces)
+        if (space.type == schema::NamespaceType::ipc) all.push_back(object);
+    return all;
+}
+
+std::int64_t own_ipc_of(const Table& table, const Holder& holder) {
+    if (own_ipcs(table).empty()) return -1;
+    const auto its = inode_at(proc_folder(holder) + "ns/ipc");
+    return its ? own_namespace(table, *its).value_or(-1) : -1;
+}
+
+bool has_own_namespaces(const Table& table) {
+    return !table.of<OwnNamespaces>().all.empty();
+}
+
 Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) {
-    const auto given = TRY(given_user_namespace(holder));
+    const auto given = TRY(given_user_namespace(*table_, holder));
     struct Entered {
         int depth, user;  // what is of a user namespace is entered before the next one below
         std::int64_t object;
@@ -335,13 +409,14 @@ Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) 
         if (!kept) return std::unexpected(std::move(kept.error()).in(name_of(holder)));
         return *kept;
     };
-    for (const char* name : {"user", "cgroup", "ipc", "mnt", "net", "uts"}) {
+    for (const char* name : {"user", "cgroup", "ipc", "mnt", "net", "time", "uts"}) {
         const std::string path = fmt::format("{}ns/{}", proc_folder(holder), name);
         const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
         const auto ours = inode_at(fmt::format("/proc/self/ns/{}", name));
         if (!fd || !ours) continue;  // a kernel without this type
         const auto its = TRY(inode_behind(fd.get()));
         if (its == *ours) continue;
+        if (std::string_view(name) == "time" && is_given_time(*table_, its.number)) continue;
         const auto kept = TRY(enter(fd.get()));
         if (kept.object < 0) continue;
         const bool is_user = std::string_view(name) == "user";
@@ -360,6 +435,23 @@ Result<std::vector<std::int64_t>> ObjectTable::namespaces(const Holder& holder) 
     std::vector<std::int64_t> result;
     for (const auto& each : entered) result.push_back(each.object);
     return result;
+}
+
+proc::ClockOffsets given_clocks(const Table& table) {
+    const pid_t somebody = somebody_given(table);
+    return proc::own_clock_offsets(somebody == 0 ? "self" : std::to_string(somebody));
+}
+
+proc::ClockOffsets ObjectTable::given_clocks() const {
+    return capture::given_clocks(*table_);
+}
+
+Result<std::optional<schema::ClockLead>> ObjectTable::clocks_of_children(const Holder& holder) {
+    const auto who = std::to_string(holder.pid);
+    const auto own = proc::namespace_of(who, "time"),
+               childrens = proc::namespace_of(who, "time_for_children");
+    if (childrens == 0 || own == childrens) return std::nullopt;
+    return lead_of(*table_, proc::clock_offsets(who));
 }
 
 }  // namespace cairn::capture

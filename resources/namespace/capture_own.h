@@ -17,9 +17,17 @@ namespace cairn::capture {
 // The network namespace of the group's own that a socket was made in, to which it belongs whoever has it, by
 // the object's id; -1: it is of ours.
 [[nodiscard]] Result<std::int64_t> own_network_of(Table& table, const Description& found);
-// Work in a network namespace of the group's own, by the object's id; -1: ours.
-[[nodiscard]] Result<> in_own_network(const Table& table, std::int64_t network,
-                                      const std::function<Result<>()>& work);
+// Work in a network or IPC namespace of the group's own, by the object's id; -1: ours. Users are those of the
+// IPC namespace's own user namespace, and as we know them for a network.
+[[nodiscard]] Result<> in_own_space(const Table& table, std::int64_t space,
+                                    const std::function<Result<>()>& work);
+// The IPC namespaces of the group's own, and the one that a process is in; -1: ours.
+[[nodiscard]] std::vector<std::int64_t> own_ipcs(const Table& table);
+[[nodiscard]] std::int64_t own_ipc_of(const Table& table, const Holder& holder);
+// What the clocks of programs that are in no time namespace of the group's own show more than the machine's.
+[[nodiscard]] proc::ClockOffsets given_clocks(const Table& table);
+// Has the group made any namespace for itself?
+[[nodiscard]] bool has_own_namespaces(const Table& table);
 // What the kernel tells of sockets there; the table's own for ours.
 [[nodiscard]] Result<SockDiag*> sock_diag_of(Table& table, std::int64_t network);
 

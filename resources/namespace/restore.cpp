@@ -6,14 +6,18 @@
 
 #include <algorithm>
 
-#include "common/in_network.h"
+#include "common/in_namespace.h"
+#include "resources/namespace/restore_links.h"
 
 namespace cairn::restart {
+
+namespace {
 
 Result<Fd> open_namespace(Opening& opening, const schema::Object& object, const schema::Namespace& saved) {
     if (saved.own) {
         const Lent owner = saved.own->owner < 0 ? Lent() : TRY(opening.opened.lend(saved.own->owner));
-        auto made = TRY(make_namespace(saved, *saved.own, owner.get()));
+        const Lent queues = saved.own->queues ? TRY(opening.opened.lend(*saved.own->queues)) : Lent();
+        auto made = TRY(make_namespace(saved, *saved.own, owner.get(), queues.get()));
         if (made.root) opening.own_roots[object.id] = std::move(made.root);
         return std::move(made.space);
     }
@@ -33,15 +37,37 @@ Result<Fd> open_namespace(Opening& opening, const schema::Object& object, const 
     return opened;
 }
 
-Result<> in_own_network(const Opening& opening, std::int64_t network, const std::function<Result<>()>& work) {
-    if (network < 0) return work();
-    const auto found = std::ranges::find(opening.objects.objects, network, &schema::Object::id);
-    const auto* saved = found == opening.objects.objects.end() ? nullptr : found->get<schema::Namespace>();
-    const Lent space = TRY(opening.opened.lend(network));
-    if (saved == nullptr || !saved->own || !space)
-        return fail_code(ExitCode::damaged, "object {} is no network namespace", network);
-    const Lent owner = saved->own->owner < 0 ? Lent() : TRY(opening.opened.lend(saved->own->owner));
-    return in_network({space.get(), owner.get()}, work);
+}  // namespace
+
+Result<> open_namespaces(Opening& opening) {
+    const auto open_one = [&](const schema::Object& object, const schema::Namespace& saved) -> Result<> {
+        const Fd fd = TRY(open_namespace(opening, object, saved));
+        if (::fcntl(fd.get(), F_SETFL, object.flags & ~O_ASYNC) != 0) return fail_errno("F_SETFL");
+        return opening.keep_copy(object, fd.get());
+    };
+    for (const schema::Object& object : opening.objects.objects)
+        if (const auto* saved = object.get<schema::Namespace>())
+            CHECK_OK(with_name(object, open_one(object, *saved)));
+    return make_links(opening);
+}
+
+Result<> in_own_space(const Opening& opening, std::int64_t space, const std::function<Result<>()>& work) {
+    const auto found = std::ranges::find(opening.objects.objects, space, &schema::Object::id);
+    return in_own_space(
+        found == opening.objects.objects.end() ? nullptr : &*found, space,
+        [&](std::int64_t object) { return opening.opened.lend(object); }, work);
+}
+
+Result<> in_own_space(const schema::Object* object, std::int64_t space,
+                      const std::function<Result<Lent>(std::int64_t object)>& lend,
+                      const std::function<Result<>()>& work) {
+    if (space < 0) return work();
+    const auto* saved = object == nullptr ? nullptr : object->get<schema::Namespace>();
+    const Lent opened = TRY(lend(space));
+    if (saved == nullptr || !saved->own || !opened)
+        return fail_code(ExitCode::damaged, "object {} is no namespace of the group's own", space);
+    const Lent owner = saved->own->owner < 0 ? Lent() : TRY(lend(saved->own->owner));
+    return in_namespace({opened.get(), owner.get(), saved->type == schema::NamespaceType::ipc}, work);
 }
 
 }  // namespace cairn::restart

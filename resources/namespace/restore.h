@@ -13,14 +13,19 @@ struct MadeNamespace {
     Fd root;  // of a mount namespace: its root folder (O_PATH)
 };
 
-// One as it was. `owner`: the user namespace that it is to belong to, -1: the tool's. Refused where only
-// root, or the user who had made it, may.
+// One as it was. `owner`: the user namespace that it is to belong to, -1: the tool's; `queues`:
+// OwnNamespace's. Refused where only root, or the user who had made it, may.
 [[nodiscard]] Result<MadeNamespace> make_namespace(const schema::Namespace& saved,
-                                                   const schema::OwnNamespace& own, int owner);
+                                                   const schema::OwnNamespace& own, int owner, int queues);
 
-// Work in a network namespace of the group's own, by the object's id, which is open; -1: the tool's.
-[[nodiscard]] Result<> in_own_network(const Opening& opening, std::int64_t network,
-                                      const std::function<Result<>()>& work);
+// Work in a network or IPC namespace of the group's own, by the object's id, which is open; -1: the tool's.
+// Users are those of the IPC namespace's own user namespace, and as the tool knows them for a network.
+[[nodiscard]] Result<> in_own_space(const Opening& opening, std::int64_t space,
+                                    const std::function<Result<>()>& work);
+// The same: `saved` is what the image says of that object (null: it has none), `lend` gives descriptors.
+[[nodiscard]] Result<> in_own_space(const schema::Object* saved, std::int64_t space,
+                                    const std::function<Result<Lent>(std::int64_t object)>& lend,
+                                    const std::function<Result<>()>& work);
 
 // For each network that there are sockets of these kinds in, the tool's first: `work` is given its id.
 template <class... Saved>
@@ -30,7 +35,7 @@ template <class... Saved>
     for (const schema::Object& object : opening.objects.objects)
         if ((object.is<Saved>() || ...)) networks.insert(object.network);
     for (const std::int64_t network : networks)
-        CHECK_OK(in_own_network(opening, network, [&] { return work(network); }));
+        CHECK_OK(in_own_space(opening, network, [&] { return work(network); }));
     return {};
 }
 

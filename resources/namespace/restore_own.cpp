@@ -15,6 +15,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "common/proc.h"
 #include "resources/namespace/restore.h"
 
 namespace cairn::restart {
@@ -29,14 +30,15 @@ struct Said {
 
 class Maker {
   public:
-    Maker(int to, int owner, const schema::Namespace& saved, const schema::OwnNamespace& own)
-        : to_(to), owner_(owner), saved_(saved), own_(own) {}
+    Maker(int to, int owner, int queues, const schema::Namespace& saved, const schema::OwnNamespace& own)
+        : to_(to), owner_(owner), queues_(queues), saved_(saved), own_(own) {}
 
     [[noreturn]] void run() {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         ::prctl(PR_SET_NAME, "cairn-namespace");
         if (saved_.type == schema::NamespaceType::user) become_creator();
         if (owner_ >= 0) must("setns (user)", ::setns(owner_, CLONE_NEWUSER));
+        if (queues_ >= 0) must("setns (ipc)", ::setns(queues_, CLONE_NEWIPC));
         if (saved_.type == schema::NamespaceType::user) {
             make_users();
         } else {
@@ -137,13 +139,29 @@ class Maker {
             must("lo", ::ioctl(any.get(), SIOCGIFFLAGS, &wanted));
             wanted.ifr_flags |= IFF_UP;
             must("lo", ::ioctl(any.get(), SIOCSIFFLAGS, &wanted));
+        } else if (saved_.type == schema::NamespaceType::time) {
+            set_clocks();
         } else if (saved_.type == schema::NamespaceType::mnt) {
             if (auto built = build_mounts(own_.mounts); !built)
                 give_up(built.error().what, built.error().number == 0 ? EINVAL : built.error().number);
         }
     }
 
-    int to_, owner_;
+    // It is in the time namespace that all programs will be in, whose offsets the new one has begun with.
+    void set_clocks() const {
+        auto offsets = proc::clock_offsets("self");
+        const auto lead = own_.clocks.value_or(schema::ClockLead{});
+        offsets.monotonic += lead.monotonic;
+        offsets.boottime += lead.boottime;
+        const auto text = proc::offsets_text(offsets);
+        ::prctl(PR_SET_DUMPABLE, 1);  // the file is the user's
+        const Fd file(::open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC));
+        must("timens_offsets", file.get());
+        must("timens_offsets (root needs CAP_SYS_TIME for it)",
+             ::write(file.get(), text.data(), text.size()));
+    }
+
+    int to_, owner_, queues_;
     const schema::Namespace& saved_;
     const schema::OwnNamespace& own_;
 };
@@ -156,7 +174,9 @@ Result<MadeNamespace> descriptor_of(int from, schema::NamespaceType type) {
         return fail_code(ExitCode::refused, "{}: {}{}", said.what, std::strerror(said.problem),
                          said.problem == EPERM ? "; restart as root, or as the user who had made it" : "");
     MadeNamespace made;
-    const std::string path = fmt::format("/proc/{}/ns/{}", said.pid, schema::name_of(type));
+    const bool of_children = type == schema::NamespaceType::time;  // nobody but these is ever in a new one
+    const std::string path =
+        fmt::format("/proc/{}/ns/{}{}", said.pid, schema::name_of(type), of_children ? "_for_children" : "");
     made.space.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!made.space) return fail_errno("{}", path);
     if (type != schema::NamespaceType::mnt) return made;
@@ -169,14 +189,14 @@ Result<MadeNamespace> descriptor_of(int from, schema::NamespaceType type) {
 }  // namespace
 
 Result<MadeNamespace> make_namespace(const schema::Namespace& saved, const schema::OwnNamespace& own,
-                                     int owner) {
+                                     int owner, int queues) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
     const Fd from(ends[0]);
     Fd to(ends[1]);
     const pid_t maker = ::fork();
     if (maker < 0) return fail_errno("fork");
-    if (maker == 0) Maker(to.get(), owner, saved, own).run();
+    if (maker == 0) Maker(to.get(), owner, queues, saved, own).run();
     to.reset();
     auto made = descriptor_of(from.get(), saved.type);
     ::kill(maker, SIGKILL);

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "common/schema/clock_lead.h"
 #include "common/schema/field.h"
+#include "resources/namespace/schema_links.h"
 
 namespace cairn::schema {
 
@@ -74,6 +76,13 @@ struct OwnNamespace {
     std::string host_name, domain;  // of a uts namespace
     bool loopback_up = false;       // of a net namespace: ip(8), "lo"
     std::vector<Mount> mounts;      // of a mnt namespace: what is mounted on goes first
+    // Of a mnt namespace: Object id of the IPC namespace whose queues a file system of its own shows
+    // (mqueue); none: there is none, or those of the one that the restart is in
+    std::optional<std::int64_t> queues;
+    // Of a net namespace: interfaces besides lo, and lo if it has other addresses than it always has
+    std::optional<std::vector<Link>> links;
+    std::optional<std::vector<Bytes>> routes;  // of a net namespace: a struct rtmsg and its attributes each
+    std::optional<ClockLead> clocks;           // of a time namespace
 };
 
 struct Namespace {
@@ -123,6 +132,10 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(domain);
     CAIRN_FIELD(loopback_up);
     CAIRN_FIELD(mounts);
+    CAIRN_FIELD(queues);
+    CAIRN_FIELD(links);
+    CAIRN_FIELD(routes);
+    CAIRN_FIELD(clocks);
 }
 
 template <Struct<Namespace> S, class F>

@@ -74,7 +74,7 @@ Result<> describe_netlink_socket(Table& table, const Description& found, schema:
     if (::getsockopt(fd, SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS, groups.data(), &length) != 0) length = 0;
     const bool gets_news = std::ranges::any_of(groups, [](std::uint32_t bits) { return bits != 0; });
     bool is_due = false;
-    CHECK_OK(in_own_network(table, object.network, [&] {
+    CHECK_OK(in_own_space(table, object.network, [&] {
         is_due = table.options.may_wait && answer_is_due(found, own, gets_news);
         return Result<>();
     }));

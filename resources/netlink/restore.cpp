@@ -12,7 +12,7 @@ namespace cairn::restart {
 
 Result<Fd> open_netlink_socket(Opening& opening, const schema::Object& object, const schema::Netlink& saved) {
     Fd fd;
-    CHECK_OK(in_own_network(opening, object.network, [&]() -> Result<> {
+    CHECK_OK(in_own_space(opening, object.network, [&]() -> Result<> {
         fd.reset(::socket(AF_NETLINK, saved.style | SOCK_CLOEXEC, saved.protocol));
         if (!fd) return fail_errno("netlink socket");
         return {};

@@ -13,6 +13,7 @@
 
 #include "resources/capture/table.h"
 #include "resources/file/schema_identity.h"
+#include "resources/namespace/capture_own.h"
 #include "resources/packet/capture_ring.h"
 #include "resources/socket/capture_diag.h"
 
@@ -24,13 +25,8 @@ std::string interface_name(unsigned index) {
     return ::if_indextoname(index, name) != nullptr ? name : "";
 }
 
-}  // namespace
-
-bool is_packet_socket(const Looked& it) {
-    return it.domain == AF_PACKET;
-}
-
-Result<> describe_packet_socket(Table& table, const Description& found, schema::Object& object) {
+// In its network.
+Result<> describe_packets_in_network(Table& table, const Description& found, schema::Object& object) {
     const int fd = found.fd();
     auto known = SockDiag().packet_socket(found.status.st_ino);
     if (!known) return std::unexpected(std::move(known.error()).in("is a packet socket"));
@@ -65,6 +61,17 @@ Result<> describe_packet_socket(Table& table, const Description& found, schema::
     if (::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
         table.note("{} is a packet socket with packets waiting: they are left out", found.who());
     return {};
+}
+
+}  // namespace
+
+bool is_packet_socket(const Looked& it) {
+    return it.domain == AF_PACKET;
+}
+
+Result<> describe_packet_socket(Table& table, const Description& found, schema::Object& object) {
+    return in_own_space(table, object.network,
+                        [&] { return describe_packets_in_network(table, found, object); });
 }
 
 Result<std::int64_t> mapped_packet_ring(const Table& table, const Holder& holder, const Mapping& mapping) {

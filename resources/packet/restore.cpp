@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "resources/namespace/restore.h"
 #include "resources/packet/restore_ring.h"
 #include "resources/restore/opening.h"
 
@@ -38,10 +39,10 @@ void join_memberships(Opening& opening, int fd, const schema::Packet& saved) {
     }
 }
 
-}  // namespace
-
-// It gets packets from the moment on at which it has a protocol: its filter must be there by then.
-Result<Fd> open_packet_socket(Opening& opening, const schema::Object& object, const schema::Packet& saved) {
+// In its network. It gets packets from the moment on at which it has a protocol: its filter must be there by
+// then.
+Result<Fd> open_packets_in_network(Opening& opening, const schema::Object& object,
+                                   const schema::Packet& saved) {
     Fd fd(::socket(AF_PACKET, saved.style | SOCK_CLOEXEC, 0));
     if (!fd && (errno == EPERM || errno == EACCES))
         return fail_code(ExitCode::refused,
@@ -66,6 +67,17 @@ Result<Fd> open_packet_socket(Opening& opening, const schema::Object& object, co
     if (fanout != 0 && ::setsockopt(fd.get(), SOL_PACKET, PACKET_FANOUT, &fanout, sizeof fanout) != 0)
         return fail_errno("packet socket: fanout group {}", fanout & 0xffff);
     return fd;
+}
+
+}  // namespace
+
+Result<Fd> open_packet_socket(Opening& opening, const schema::Object& object, const schema::Packet& saved) {
+    Result<Fd> made = Fd();
+    CHECK_OK(in_own_space(opening, object.network, [&]() -> Result<> {
+        made = open_packets_in_network(opening, object, saved);
+        return {};
+    }));
+    return made;
 }
 
 }  // namespace cairn::restart

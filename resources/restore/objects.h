@@ -146,6 +146,8 @@ class ObjectSet {
     [[nodiscard]] int fd_of(std::int64_t object) const;
     // The same, whoever keeps it.
     [[nodiscard]] Result<Lent> lend(std::int64_t object) const;
+    // Work in a network or IPC namespace of the group's own (resources/namespace/restore.h).
+    [[nodiscard]] Result<> in_own_space(std::int64_t space, const std::function<Result<>()>& work) const;
     // In the process, after install() and until its memory is there, for what it maps, executes and stands
     // in; else as fd_of().
     [[nodiscard]] int place_of(const schema::Process& process, std::int64_t object) const;

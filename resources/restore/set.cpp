@@ -11,6 +11,7 @@
 #include <cstring>
 #include <set>
 
+#include "resources/namespace/restore.h"
 #include "resources/restore/kinds.h"
 #include "resources/restore/other.h"
 #include "resources/restore/set_state.h"
@@ -138,6 +139,11 @@ int ObjectSet::fd_of(std::int64_t object) const {
 
 Result<Lent> ObjectSet::lend(std::int64_t object) const {
     return state_->opened.lend(object);
+}
+
+Result<> ObjectSet::in_own_space(std::int64_t space, const std::function<Result<>()>& work) const {
+    return restart::in_own_space(
+        state_->find(space), space, [this](std::int64_t object) { return lend(object); }, work);
 }
 
 Fd ObjectSet::take_launcher(std::int64_t object) {

@@ -41,12 +41,18 @@ Result<std::pair<int, bool>> find_or_make(const char* kind, const char* what,
                                           const schema::IpcPermissions& wanted, IpcMap& map, IpcKind which,
                                           Look look, Get get, bool removed = false) {
     // By what another part of this restart, or an earlier one, calls it; by its id; by its key.
-    const int known = ipc_to_real(map, which, wanted.id);
+    const int known = wanted.space ? -1 : ipc_to_real(map, which, wanted.id);
     if (!removed && known >= 0 && look(known)) return std::pair(known, false);
     if (wanted.key != IPC_PRIVATE)
         if (const int other = get(wanted.key, 0); other >= 0 && look(other)) return std::pair(other, false);
     ask_for_id(what, wanted.id);
     const int id = get(wanted.key, IPC_CREAT | IPC_EXCL | static_cast<int>(wanted.mode | 0600));
+    if (id >= 0 && wanted.space && id != wanted.id)
+        return fail_code(ExitCode::refused,
+                         "System V {} {} of an IPC namespace of the programs' own can't have this id again: "
+                         "the kernel gave {} (/proc/sys/kernel/{}_next_id; it has to know "
+                         "CONFIG_CHECKPOINT_RESTORE, and users other than root may use it since Linux 5.19)",
+                         kind, wanted.id, id, what);
     if (id >= 0) return std::pair(id, true);
     if (errno == EEXIST)
         return fail_code(
@@ -178,6 +184,16 @@ bool is_system_v(const schema::Object& object) {
            object.is<schema::MessageQueue>();
 }
 
+namespace {
+
+const schema::IpcPermissions& permissions_of(const schema::Object& object) {
+    if (const auto* memory = object.get<schema::Memory>()) return memory->segment->permissions;
+    if (const auto* semaphores = object.get<schema::Semaphores>()) return semaphores->permissions;
+    return std::get<schema::MessageQueue>(object.what).permissions;
+}
+
+}  // namespace
+
 struct SystemV::Opening {
     const ImageReader& image;
     IpcMap& map;
@@ -303,12 +319,20 @@ struct SystemV::Opening {
 };
 
 Result<> SystemV::open_all(const schema::Objects& objects, const ImageReader& image, IpcMap& map,
-                           std::vector<std::string>& notes) {
+                           const InSpace& in_space, std::vector<std::string>& notes) {
     Opening opening{image, map, notes};
     for (const schema::Object& object : objects.objects) {
         if (!is_system_v(object)) continue;
-        auto made = TRY(opening.open(object));
+        const auto space = permissions_of(object).space;
+        One made;
+        const auto open = [&]() -> Result<> {
+            made = TRY(opening.open(object));
+            return {};
+        };
+        CHECK_OK(space ? in_space(*space, open) : open());
+        made.space = space;
         all_.push_back(made);
+        if (space) continue;
         if (!bind_ipc(map, made.kind, made.id, made.real))
             return fail("the session's table of System V objects is full");
     }
@@ -330,14 +354,34 @@ std::uint64_t SystemV::page(std::int64_t object) const {
     return found == all_.end() ? image_page : found->page;
 }
 
-void SystemV::attached() {
+bool SystemV::is_in_own(std::int64_t object) const {
+    const auto found = std::ranges::find(all_, object, &One::object);
+    return found != all_.end() && found->space;
+}
+
+std::optional<std::int64_t> SystemV::own_space_of(const schema::Process& process) const {
+    if (!process.namespaces) return std::nullopt;
     for (const One& each : all_)
-        if (each.kind == IpcKind::memory && each.removed) ::shmctl(each.real, IPC_RMID, nullptr);
+        if (each.space && std::ranges::find(*process.namespaces, *each.space) != process.namespaces->end())
+            return each.space;
+    return std::nullopt;
+}
+
+Result<> SystemV::attached(const InSpace& in_space) {
+    for (const One& each : all_) {
+        if (each.kind != IpcKind::memory || !each.removed) continue;
+        const auto remove = [&]() -> Result<> {
+            ::shmctl(each.real, IPC_RMID, nullptr);
+            return {};
+        };
+        CHECK_OK(each.space ? in_space(*each.space, remove) : remove());
+    }
+    return {};
 }
 
 void SystemV::undo() {
     for (const One& each : all_) {
-        if (!each.created) continue;
+        if (!each.created || each.space) continue;
         if (each.kind == IpcKind::memory) ::shmctl(each.real, IPC_RMID, nullptr);
         if (each.kind == IpcKind::semaphores) ::semctl(each.real, 0, IPC_RMID);
         if (each.kind == IpcKind::messages) ::msgctl(each.real, IPC_RMID, nullptr);

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "common/image/reader.h"
 #include "common/ipc_map.h"
+#include "common/schema/process.h"
 #include "resources/schema/object.h"
 
 namespace cairn::restart {
@@ -23,18 +26,26 @@ class SystemV {
     SystemV& operator=(SystemV&&) noexcept = default;
     ~SystemV() = default;
 
+    // Work in the IPC namespace of the group's own that this object is.
+    using InSpace = std::function<Result<>(std::int64_t space, const std::function<Result<>()>& work)>;
+
     // All of them, with their contents; ids that differ are bound in `map`. Errors (ExitCode::refused) name
     // key and id. Notes say whose contents were put back for others as well.
     [[nodiscard]] Result<> open_all(const schema::Objects& objects, const ImageReader& image, IpcMap& map,
-                                    std::vector<std::string>& notes);
+                                    const InSpace& in_space, std::vector<std::string>& notes);
 
     // The kernel's id of a segment; -1: there is none of this object's.
     [[nodiscard]] int segment(std::int64_t object) const;
     [[nodiscard]] std::uint64_t size(std::int64_t object) const;  // of a segment, bytes: whole pages of its
     [[nodiscard]] std::uint64_t page(std::int64_t object) const;  // of a segment, bytes
+    // Is it in an IPC namespace of the group's own, which who attaches it has to be in?
+    [[nodiscard]] bool is_in_own(std::int64_t object) const;
+    // The one that those of the process are in, if it is such a one: they have the ids that the programs
+    // know.
+    [[nodiscard]] std::optional<std::int64_t> own_space_of(const schema::Process& process) const;
 
     // Once the processes have attached them: those that had been removed already.
-    void attached();
+    [[nodiscard]] Result<> attached(const InSpace& in_space);
     // Of a restart that is given up.
     void undo();
 
@@ -46,6 +57,8 @@ class SystemV {
         bool removed = false;           // a segment that goes when the last has detached it
         std::int64_t object = -1;
         std::uint64_t size = 0, page = 0;
+        std::optional<std::int64_t>
+            space{};  // it is in an IPC namespace of the group's own, and ends with it
     };
     struct Opening;
     std::vector<One> all_;

@@ -1,6 +1,7 @@
 // What an image says of System V shared memory, semaphores and message queues (sysvipc(7)).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "common/schema/field.h"
@@ -13,6 +14,9 @@ struct IpcPermissions {
     std::uint32_t mode = 0;
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
+    // Object id of the IPC namespace of the group's own that it is in, where all these are as its own
+    // processes are told; none: the one that the restart is in
+    std::optional<std::int64_t> space;
 };
 
 struct Segment {  // a Memory's
@@ -46,6 +50,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_WITHIN(mode, 0, 0777);
     CAIRN_FIELD(uid);
     CAIRN_FIELD(gid);
+    CAIRN_FIELD(space);
 }
 
 template <Struct<Segment> S, class F>

@@ -7,6 +7,7 @@
 
 #include "common/proc.h"
 #include "resources/capture/table.h"
+#include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
 namespace {
@@ -21,7 +22,7 @@ std::int64_t nanoseconds(std::string_view info, std::string_view key) {
 }  // namespace
 
 // it_value is the time left, also of a timer that was set for a point in time.
-Result<> describe_timerfd(Table&, const Description& found, schema::Object& object) {
+Result<> describe_timerfd(Table& table, const Description& found, schema::Object& object) {
     std::string info = found.info;
     // A periodic timer that has gone off stands still until somebody asks: then the kernel winds it up, and
     // counts what has passed (fs/timerfd.c, timerfd_get_remaining). Asking changes nothing for the program.
@@ -46,7 +47,8 @@ Result<> describe_timerfd(Table&, const Description& found, schema::Object& obje
         const bool civil = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_ALARM;
         std::int64_t ahead = 0;
         if (!civil) {
-            const auto theirs = proc::clock_offsets(std::to_string(found.holder.pid));
+            // Who is in a time namespace of the group's own sees another clock, by the same difference then.
+            const auto theirs = given_clocks(table);
             const auto ours = proc::clock_offsets("self");
             ahead = boot ? theirs.boottime - ours.boottime : theirs.monotonic - ours.monotonic;
         }

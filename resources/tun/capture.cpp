@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "resources/capture/table.h"
+#include "resources/namespace/capture_own.h"
 #include "resources/tun/capture_link.h"
 
 namespace cairn::capture {
@@ -95,14 +96,8 @@ Result<> note_surroundings(Table& table, const Description& found, const std::st
     return {};
 }
 
-}  // namespace
-
-bool is_tun(const Looked& it) {
-    return it.opened(S_IFCHR) && it.is_device(misc_devices, tun_device) &&
-           !info_field(it.found.info, "iff").value_or("").empty();
-}
-
-Result<> describe_tun(Table& table, const Description& found, schema::Object& object) {
+// In the network that it is of.
+Result<> describe_tun_in_network(Table& table, const Description& found, schema::Object& object) {
     const int fd = found.fd();
     ifreq queue{};
     if (::ioctl(fd, TUNGETIFF, &queue) != 0) return fail_errno("is a TUN/TAP queue: TUNGETIFF");
@@ -131,11 +126,23 @@ Result<> describe_tun(Table& table, const Description& found, schema::Object& ob
     saved.interface_flags = link.flags & kept_interface_flags;
     saved.carrier = link.carrier;
     saved.addresses = TRY(tun_addresses(link.index));
-    if (!link.persistent) CHECK_OK(note_surroundings(table, found, name, link));
+    if (!link.persistent && object.network < 0) CHECK_OK(note_surroundings(table, found, name, link));
     pollfd polled{fd, POLLIN, 0};
     if (::poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0)
         table.note("{} is a TUN/TAP queue with packets waiting: they are left out", found.who());
     return {};
+}
+
+}  // namespace
+
+bool is_tun(const Looked& it) {
+    return it.opened(S_IFCHR) && it.is_device(misc_devices, tun_device) &&
+           !info_field(it.found.info, "iff").value_or("").empty();
+}
+
+Result<> describe_tun(Table& table, const Description& found, schema::Object& object) {
+    object.network = TRY(own_network_of(table, found));
+    return in_own_space(table, object.network, [&] { return describe_tun_in_network(table, found, object); });
 }
 
 }  // namespace cairn::capture

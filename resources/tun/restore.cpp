@@ -1,5 +1,7 @@
 // TUN/TAP: attached again. An interface that persists is there and is used as it is; one that went with its
 // last descriptor is made again, with its number where nobody has that, its settings and its addresses.
+#include "resources/namespace/restore.h"
+
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <net/if_arp.h>
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "resources/namespace/restore_links.h"
 #include "resources/restore/opening.h"
 #include "resources/tun/restore_address.h"
 
@@ -172,9 +175,8 @@ void set_interface(Opening& opening, int fd, const schema::Tun& saved) {
     remove_other_addresses(saved.name, index, saved.addresses);
 }
 
-}  // namespace
-
-Result<Fd> open_tun(Opening& opening, const schema::Object& object, const schema::Tun& saved) {
+// In the network that it is of.
+Result<Fd> open_tun_in_network(Opening& opening, const schema::Object& object, const schema::Tun& saved) {
     if (!is_interface_name(saved.name))
         return fail_code(ExitCode::damaged, "no network interface can be called \"{}\"", saved.name);
     Fd fd = TRY(open_tun_device(object.flags));
@@ -182,14 +184,26 @@ Result<Fd> open_tun(Opening& opening, const schema::Object& object, const schema
     const bool made = TRY(attach_tun(fd.get(), saved));
     CHECK_OK(set_tun_queue(opening, fd.get(), saved));
     if (made) set_interface(opening, fd.get(), saved);
-    if (made && saved.persistent)
+    if (made && saved.persistent && object.network < 0)
         opening.note(
             "the interface {}, which was to stay, is gone: it is made again, without its routes and what "
             "else was made of it",
             saved.name);
     if (const unsigned index = ::if_nametoindex(saved.name.c_str()); static_cast<int>(index) != saved.index)
         opening.note("the interface {} has the number {} now", saved.name, index);
+    if (object.network >= 0) CHECK_OK(join_links(opening, object.network, saved.index));
     return fd;
+}
+
+}  // namespace
+
+Result<Fd> open_tun(Opening& opening, const schema::Object& object, const schema::Tun& saved) {
+    Result<Fd> made = Fd();
+    CHECK_OK(in_own_space(opening, object.network, [&]() -> Result<> {
+        made = open_tun_in_network(opening, object, saved);
+        return {};
+    }));
+    return made;
 }
 
 // Only now: a restart that fails leaves no interface behind.

@@ -143,7 +143,7 @@ class UnixSockets {
 
     [[nodiscard]] Result<Fd> make(int style, std::int64_t network) const {
         Fd made;
-        CHECK_OK(in_own_network(opening_, network, [&]() -> Result<> {
+        CHECK_OK(in_own_space(opening_, network, [&]() -> Result<> {
             made.reset(::socket(AF_UNIX, style | SOCK_CLOEXEC, 0));
             if (!made) return fail_errno("socket");
             return {};
@@ -159,7 +159,7 @@ class UnixSockets {
         if (::pipe2(told, O_CLOEXEC) != 0) return fail_errno("pipe2");
         const Fd read_end(told[0]), write_end(told[1]);
         int problem = 0;
-        CHECK_OK(in_own_network(opening_, end.object->network, [&] {
+        CHECK_OK(in_own_space(opening_, end.object->network, [&] {
             problem = call_as(who, opening_.options.exact_ids, [&] {
                 if (::socketpair(AF_UNIX, end.saved->style | SOCK_CLOEXEC, 0, pair) != 0) return errno;
                 return ::write(write_end.get(), pair, sizeof pair) == sizeof pair ? 0 : EIO;

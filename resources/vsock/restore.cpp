@@ -6,6 +6,7 @@
 
 #include <climits>
 
+#include "resources/namespace/restore.h"
 #include "resources/restore/opening.h"
 
 namespace cairn::restart {
@@ -37,9 +38,8 @@ Result<> bind_vsock(int fd, const schema::VsockAddress& own) {
     return fail_errno("vsock: bind to port {} of CID {}", own.port, own.cid);
 }
 
-}  // namespace
-
-Result<Fd> open_vsock(Opening&, const schema::Object&, const schema::Vsock& saved) {
+// In its network: newer kernels have CIDs and ports for each.
+Result<Fd> make_vsock(const schema::Vsock& saved) {
     Fd fd(::socket(AF_VSOCK, (saved.seqpacket ? SOCK_SEQPACKET : SOCK_STREAM) | SOCK_CLOEXEC, 0));
     if (!fd && errno == EAFNOSUPPORT)
         return fail_code(ExitCode::refused, "this kernel has no vsocks (module vsock)");
@@ -61,6 +61,17 @@ Result<Fd> open_vsock(Opening&, const schema::Object&, const schema::Vsock& save
     // The kernel cuts it to net.core.somaxconn.
     if (saved.listening && ::listen(fd.get(), INT_MAX) != 0) return fail_errno("vsock: listen");
     return fd;
+}
+
+}  // namespace
+
+Result<Fd> open_vsock(Opening& opening, const schema::Object& object, const schema::Vsock& saved) {
+    Result<Fd> made = Fd();
+    CHECK_OK(in_own_space(opening, object.network, [&]() -> Result<> {
+        made = make_vsock(saved);
+        return {};
+    }));
+    return made;
 }
 
 }  // namespace cairn::restart

@@ -1,5 +1,7 @@
 #include "restart/passes/barrier.h"
 
+#include <sys/stat.h>
+
 #include <string>
 
 #include "common/proc.h"
@@ -11,17 +13,31 @@
 namespace cairn::restart::pass {
 namespace {
 
+// As the library in the process will name its IPC namespace, if that is one of the group's own.
+Result<std::uint64_t> undo_space_of(const schema::Process& process, const SystemV& system_v,
+                                    const ObjectSet& set) {
+    const auto own = process.undo.empty() ? std::nullopt : system_v.own_space_of(process);
+    if (!own) return 0;
+    const Lent space = TRY(set.lend(*own));
+    struct stat status {};
+    if (::fstat(space.get(), &status) != 0) return fail_errno("an IPC namespace");
+    return undo_space(status.st_ino);
+}
+
 // What the library of each process finds in the session's regions.
-Result<> fill_regions(const Computation& computation, const Spaces& spaces, const Rebuilt& rebuilt) {
+Result<> fill_regions(const Computation& computation, const Spaces& spaces, const SystemV& system_v,
+                      const ObjectSet& set, const Rebuilt& rebuilt) {
     for (const auto& one : rebuilt.processes)
         for (const auto& [image_tid, real_tid] : one.thread_ids)
             if (!spaces.exact_ids || !same_number(image_tid, real_tid))
                 CHECK_OK(rebuilt.forest.bound_ids->bind(image_tid, real_tid));
     for (const auto i : computation.living) {
         const auto& process = computation.processes[i];
+        const auto space = TRY(undo_space_of(process, system_v, set));
         for (const auto& undo : process.undo)
             promise_undo(spaces.regions.of(process).region->ipc, rebuilt.forest.kernel_id(process.pid),
-                         undo_key(undo.semaphores, static_cast<std::uint32_t>(undo.number)), undo.adjust);
+                         undo_key(undo.semaphores, static_cast<std::uint32_t>(undo.number)) | space,
+                         undo.adjust);
     }
     spaces.regions.owners().life.store(life_of(static_cast<std::uint64_t>(computation.manifest.generation)),
                                        std::memory_order_release);
@@ -65,12 +81,12 @@ wire::RestartReady describe_members(const Computation& computation, const Region
 Result<Ready> barrier(const Computation& computation, const Spaces& spaces, Objects& objects,
                       Meeting& meeting, Rebuilt rebuilt, Notes& notes) {
     Ready ready{Undone<Slots, &Slots::release>(Slots()), std::move(rebuilt)};
-    auto ahead = proc::clock_offsets(std::to_string(ready.rebuilt.processes.front().pid));
+    auto ahead = proc::clock_offsets("self");  // of the namespace that the programs were given
     ahead = {ahead.monotonic - spaces.own_clocks.monotonic, ahead.boottime - spaces.own_clocks.boottime};
     CHECK_OK(break_leases(objects.set, computation.processes, notes.list));
     CHECK_OK(objects.set.after_forest(spaces.to_kernel, ahead, notes.list));
-    CHECK_OK(fill_regions(computation, spaces, ready.rebuilt));
-    objects.system_v->attached();
+    CHECK_OK(fill_regions(computation, spaces, *objects.system_v, objects.set, ready.rebuilt));
+    CHECK_OK(objects.system_v->attached(in_spaces_of(objects.set)));
     CHECK_OK(claim_slots(computation, spaces.regions, *ready.slots));
     ready.launcher = TRY(pmi::stand_in_for_launchers(computation.objects.objects, computation.processes,
                                                      objects.set, spaces.to_kernel, notes.list));

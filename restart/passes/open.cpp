@@ -27,10 +27,12 @@ void add_spaces(ObjectSetOptions& opening, const Spaces& spaces, Meeting& meetin
 }
 
 // Each part of a computation makes all of them; the lock lets a second one find what the first has made.
-Result<> open_system_v(const ObjectsImage& image, const Regions& regions, SystemV& system_v, Notes& notes) {
+Result<> open_system_v(const ObjectsImage& image, const Regions& regions, const ObjectSet& set,
+                       SystemV& system_v, Notes& notes) {
     if (std::ranges::none_of(image.objects.objects, is_system_v)) return {};
     if (::flock(regions.owners_fd().get(), LOCK_EX) != 0) return fail_errno("locking the session's region");
-    auto done = system_v.open_all(image.objects, image.reader, regions.owners().ipc, notes.list);
+    auto done =
+        system_v.open_all(image.objects, image.reader, regions.owners().ipc, in_spaces_of(set), notes.list);
     ::flock(regions.owners_fd().get(), LOCK_UN);
     return done;
 }
@@ -57,6 +59,12 @@ schema::Objects led_to_staged(schema::Objects objects, const PutBack& put_back, 
 
 }  // namespace
 
+SystemV::InSpace in_spaces_of(const ObjectSet& set) {
+    return [&set](std::int64_t space, const std::function<Result<>()>& work) {
+        return set.in_own_space(space, work);
+    };
+}
+
 Result<Objects> open(const Options& options, const Computation& computation, Checked given,
                      const Spaces& spaces, Meeting& meeting, Notes& notes) {
     auto& [opening, put_back] = given;
@@ -70,7 +78,7 @@ Result<Objects> open(const Options& options, const Computation& computation, Che
     auto set = TRY(ObjectSet::open_all(put_back ? ready : image.objects, image.reader, opening, notes.list));
     CHECK_OK(take_locks(set, computation.processes));
     Undone<SystemV, &SystemV::undo> system_v{SystemV()};
-    CHECK_OK(open_system_v(image, spaces.regions, *system_v, notes));
+    CHECK_OK(open_system_v(image, spaces.regions, set, *system_v, notes));
     // Each process opens its own image, at a number that is kept free for it; above the floor as well.
     Fd image_place(::fcntl(spaces.regions.owners_fd().get(), F_DUPFD, opening.floor));
     if (!image_place) return fail_errno("descriptor for images");

@@ -15,6 +15,9 @@
 
 namespace cairn::restart::pass {
 
+// For SystemV, as long as the set is where it is.
+[[nodiscard]] SystemV::InSpace in_spaces_of(const ObjectSet& set);
+
 struct Objects {
     std::unique_ptr<PutBack> put_back;  // files that lie ready to go back; null: none
     Undone<SystemV, &SystemV::undo> system_v;

@@ -24,6 +24,11 @@ void keep_own_objects(Computation& computation) {
     auto& list = computation.objects.objects.objects;
     for (const auto& object : list)
         if (used.contains(object.id) && object.backing >= 0) used.insert(object.backing);
+    // What is in an IPC namespace of a process's own is there whoever has it open.
+    for (const auto& object : list)
+        if (const auto* queue = object.get<schema::Mqueue>();
+            queue != nullptr && queue->space && used.contains(*queue->space))
+            used.insert(object.id);
     std::erase_if(list, [&](const schema::Object& object) {
         return !used.contains(object.id) && !is_system_v(object);
     });

@@ -81,6 +81,17 @@ bool is_of_tools_users(const Computation& computation, ProgramId first) {
     return found == computation.processes.end() || !found->own_pids || found->own_pids->owner < 0;
 }
 
+// What the process's clock shows more than that of programs in no time namespace of their own, ns.
+std::int64_t lead_of(const schema::Objects& objects, const schema::Process& process) {
+    if (!process.namespaces) return 0;
+    for (const auto& object : objects.objects)
+        if (const auto* space = object.get<schema::Namespace>();
+            space != nullptr && space->own && space->own->clocks &&
+            std::ranges::find(*process.namespaces, object.id) != process.namespaces->end())
+            return space->own->clocks->monotonic;
+    return 0;
+}
+
 Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const Heirs& heirs,
                                           const Spaces& spaces, bool lazy, const Forest& forest) {
     const auto wishes = memory_wishes_here(lazy);
@@ -97,7 +108,8 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         one.folder = computation.directory;
         // In a pid namespace of its own a process speaks of others as it ever did.
         const ToKernel to_kernel = process.own_pids ? ToKernel(kernel_id_of_same_number) : spaces.to_kernel;
-        one.translation = {to_kernel, &spaces.regions.owners().ipc, spaces.clock_shift};
+        one.translation = {to_kernel, &spaces.regions.owners().ipc, 
+                           spaces.clock_shift + lead_of(computation.objects.objects, process)};
         if (process.children_pids) {
             one.first_of_children = forest.kernel_id(*process.children_pids);
             one.children_pids_early = is_of_tools_users(computation, *process.children_pids);

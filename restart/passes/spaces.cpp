@@ -62,6 +62,8 @@ Result<> choose_clocks(Clocks wanted, const schema::Manifest& manifest, Spaces& 
     spaces.own_clocks =
         proc::clock_offsets("self");  // once there is a namespace for children, the kernel shows that one
     spaces.clock_shift = TRY(continue_clocks(manifest, wanted));
+    const auto given = proc::namespace_of("self", "time_for_children");
+    if (given != proc::namespace_of("self", "time")) give_time(spaces.regions.owners(), given);
     return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "common/ipc_map.h"
 #include "common/privileges.h"
+#include "common/proc.h"
 
 namespace cairn::restart {
 namespace {
@@ -99,6 +100,14 @@ void add_namespaces(ParameterBlock& block, const schema::Process& process, const
             all.push_back(inherited.objects.place_of(process, *next));
     }
     block.add(all, &restorer::Params::namespaces, &restorer::Params::namespace_count);
+    if (process.clocks_of_children) {
+        auto offsets = proc::clock_offsets("self");  // of the namespace that the programs are given
+        offsets.monotonic += process.clocks_of_children->monotonic;
+        offsets.boottime += process.clocks_of_children->boottime;
+        const auto text = proc::offsets_text(offsets);
+        block.params().clocks_of_children = block.add(text.data(), text.size()).value();
+        block.params().clocks_of_children_size = text.size();
+    }
     if (!process.mounts) return;
     auto& params = block.params();
     params.own_cwd = block.add(process.mounts->cwd.c_str(), process.mounts->cwd.size() + 1).value();
@@ -125,11 +134,12 @@ void add_credentials(ParameterBlock& block, const schema::Process& process) {
     wanted.ids_kept = process.own_pids && process.own_pids->owner >= 0 ? 1 : 0;
 }
 
-void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc) {
+void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc, const SystemV& system_v) {
     std::vector<restorer::Undo> all;
+    const bool in_own = system_v.own_space_of(process).has_value();
     for (const auto& undo : process.undo) {
         restorer::Undo out = {};
-        out.semaphores = ipc_to_real(ipc, IpcKind::semaphores, undo.semaphores);
+        out.semaphores = in_own ? undo.semaphores : ipc_to_real(ipc, IpcKind::semaphores, undo.semaphores);
         const auto number = static_cast<std::uint16_t>(undo.number);
         const auto amount = static_cast<std::int16_t>(std::abs(undo.adjust));
         // The kernel promises the opposite of what is done.
@@ -186,7 +196,7 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     add_credentials(block, process);
     CHECK_OK(add_descriptors(block, rebuilding, inherited));
     add_namespaces(block, process, inherited);
-    add_undo(block, process, *rebuilding.translation.ipc);
+    add_undo(block, process, *rebuilding.translation.ipc, inherited.system_v);
     placement.filters = add_filters(block, process);
     add_layout(block, process.layout);
 

@@ -96,6 +96,7 @@ void add_areas(ParameterBlock& block, const Rebuilding& rebuilding, const Inheri
         if (const int segment = inherited.system_v.segment(area.object); segment >= 0) {
             out.segment = segment;
             out.flags |= restorer::area_segment;
+            if (inherited.system_v.is_in_own(area.object)) out.flags |= restorer::area_in_own_ipc;
         } else if (area.kind == schema::AreaKind::region) {
             out.fd = inherited.region_fd;
         } else if (area.kind != schema::AreaKind::anonymous) {

@@ -42,6 +42,8 @@ using Entry = void (*)(void*);
 
 // Everything that exec has mapped goes, everything of the image comes, its pages are read.
 [[gnu::visibility("hidden")]] void restore_memory(Params* params);
+// Of an IPC namespace of its own, which it has entered.
+[[gnu::visibility("hidden")]] void attach_in_own_ipc(Params* params);
 
 // User, groups and capabilities of the calling thread, for good.
 [[gnu::visibility("hidden")]] void set_credentials(Params* params, const Thread& thread);

@@ -23,7 +23,20 @@ void set_users(Params* params, const Credentials& wanted) {
     call(SYS_setfsuid, wanted.uids[3]);
 }
 
+constexpr std::uint64_t clone_new_time = 0x80;  // CLONE_NEWTIME
+constexpr long o_wronly = 1;
 constexpr long keep_permitted = 1 << 2;  // SECBIT_NO_SETUID_FIXUP: a change of uid leaves capabilities alone
+
+// A namespace that nobody is in yet: setns(2) would take this process along.
+void choose_clocks_of_children(Params* params) {
+    if (params->clocks_of_children == 0) return;
+    must(params, step_namespaces, call(SYS_unshare, clone_new_time), clone_new_time);
+    const long file = call(SYS_open, "/proc/self/timens_offsets", o_wronly, 0);
+    must(params, step_namespaces, file, clone_new_time);
+    must(params, step_namespaces,
+         call(SYS_write, file, params->clocks_of_children, params->clocks_of_children_size), clone_new_time);
+    call(SYS_close, file);
+}
 
 }  // namespace
 
@@ -70,7 +83,7 @@ void choose_pids_of_children(Params* params) {
 // kernel lets nobody in who has other threads or shares folders (userns_install(), kernel/user_namespace.c);
 // those who have read the memory are gone only a moment after they have said so.
 void enter_namespaces(Params* params) {
-    constexpr long error_invalid = -22;
+    constexpr long error_invalid = -22, error_users = -87;  // EUSERS: a time namespace's word for it
     if (params->children_pids_early != 0) choose_pids_of_children(params);
     const auto* all = at<std::int32_t>(params->namespaces);
     for (std::uint64_t i = 0; i < params->namespace_count; ++i) {
@@ -82,7 +95,7 @@ void enter_namespaces(Params* params) {
             wanted.ids_kept = 1;
         }
         long result = error_invalid;
-        for (int tries = 0; result == error_invalid && tries < 1000; ++tries) {
+        for (int tries = 0; (result == error_invalid || result == error_users) && tries < 1000; ++tries) {
             if (tries > 0) {
                 const timespec slice = {0, 1'000'000};
                 call(SYS_nanosleep, &slice, nullptr);
@@ -92,8 +105,10 @@ void enter_namespaces(Params* params) {
         must(params, step_namespaces, result, static_cast<std::uint64_t>(all[i]));
     }
     if (params->children_pids_early == 0) choose_pids_of_children(params);
+    attach_in_own_ipc(params);
     // A change of user has taken our memory out of the tool's reach.
     if (params->namespace_count != 0) call(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+    choose_clocks_of_children(params);
 }
 
 }  // namespace cairn::restart::restorer

@@ -401,6 +401,25 @@ void drop_pages(Params* params) {
              drops[i].start);
 }
 
+void finish_area(Params* params, const Area& area) {
+    if ((area.flags & area_filled) != 0 && area.prot != (PROT_READ | PROT_WRITE))
+        must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, area.prot),
+             area.start);
+    advise(params, area, area_dont_fork, MADV_DONTFORK);
+    advise(params, area, area_wipe_on_fork, MADV_WIPEONFORK);
+    advise(params, area, area_dont_dump, MADV_DONTDUMP);
+    advise(params, area, area_huge, MADV_HUGEPAGE);
+    advise(params, area, area_mergeable, MADV_MERGEABLE);
+    advise(params, area, area_random, MADV_RANDOM);
+    advise(params, area, area_sequential, MADV_SEQUENTIAL);
+    if ((area.flags & area_locked) == 0) return;
+    // Fails only where it isn't allowed; the other one also where a page can't be had (PROT_NONE), and locks
+    // the rest all the same.
+    must(params, step_lock_memory, call(SYS_mlock2, area.start, area.end - area.start, MLOCK_ONFAULT),
+         area.start);
+    if ((area.flags & area_lock_on_fault) == 0) call(SYS_mlock, area.start, area.end - area.start);
+}
+
 void finish_areas(Params* params) {
     const auto* guards = at<Span>(params->guards);
     bool guards_known = true;
@@ -410,25 +429,8 @@ void finish_areas(Params* params) {
         if (guards_known) must(params, step_advise, result, guards[i].start);
     }
     const auto* areas = at<Area>(params->areas);
-    for (std::uint64_t i = 0; i < params->area_count; ++i) {
-        const auto& area = areas[i];
-        if ((area.flags & area_filled) != 0 && area.prot != (PROT_READ | PROT_WRITE))
-            must(params, step_protect, call(SYS_mprotect, area.start, area.end - area.start, area.prot),
-                 area.start);
-        advise(params, area, area_dont_fork, MADV_DONTFORK);
-        advise(params, area, area_wipe_on_fork, MADV_WIPEONFORK);
-        advise(params, area, area_dont_dump, MADV_DONTDUMP);
-        advise(params, area, area_huge, MADV_HUGEPAGE);
-        advise(params, area, area_mergeable, MADV_MERGEABLE);
-        advise(params, area, area_random, MADV_RANDOM);
-        advise(params, area, area_sequential, MADV_SEQUENTIAL);
-        if ((area.flags & area_locked) == 0) continue;
-        // Fails only where it isn't allowed; the other one also where a page can't be had (PROT_NONE), and
-        // locks the rest all the same.
-        must(params, step_lock_memory, call(SYS_mlock2, area.start, area.end - area.start, MLOCK_ONFAULT),
-             area.start);
-        if ((area.flags & area_lock_on_fault) == 0) call(SYS_mlock, area.start, area.end - area.start);
-    }
+    for (std::uint64_t i = 0; i < params->area_count; ++i)
+        if ((areas[i].flags & area_in_own_ipc) == 0) finish_area(params, areas[i]);
     // Before Linux 6.13: who touches them gets the same signal.
     for (std::uint64_t i = 0; i < params->guard_count && !guards_known; ++i)
         must(params, step_protect, call(SYS_mprotect, guards[i].start, guards[i].length, PROT_NONE),
@@ -461,7 +463,7 @@ void restore_memory(Params* params) {
     const auto* areas = at<Area>(params->areas);
     map_rings(params);
     for (std::uint64_t i = 0; i < params->area_count; ++i)
-        if ((areas[i].flags & area_of_a_ring) == 0) map_area(params, areas[i]);
+        if ((areas[i].flags & (area_of_a_ring | area_in_own_ipc)) == 0) map_area(params, areas[i]);
     drop_pages(params);
     open_other_images(params);
     populate(params);
@@ -471,6 +473,15 @@ void restore_memory(Params* params) {
     finish_areas(params);
     call(SYS_munmap, params->reader_spaces, params->readers * reader_space);
     hand_over_lazy(params);
+}
+
+void attach_in_own_ipc(Params* params) {
+    const auto* areas = at<Area>(params->areas);
+    for (std::uint64_t i = 0; i < params->area_count; ++i) {
+        if ((areas[i].flags & area_in_own_ipc) == 0) continue;
+        attach_area(params, areas[i]);
+        finish_area(params, areas[i]);
+    }
 }
 
 }  // namespace cairn::restart::restorer

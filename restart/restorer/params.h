@@ -33,8 +33,9 @@ enum AreaFlags : std::uint32_t {
     area_never_writable = 16384,
     area_random = 32768,
     area_sequential = 65536,
-    area_of_a_ring = 131072,  // of io_uring: the kernel chooses where
-    area_inherited = 262144,  // there since the birth by the parent
+    area_of_a_ring = 131072,   // of io_uring: the kernel chooses where
+    area_inherited = 262144,   // there since the birth by the parent
+    area_in_own_ipc = 524288,  // area_segment: attached when the namespaces are entered
 };
 
 struct Area {
@@ -264,7 +265,9 @@ struct Params {
     std::int32_t root_fd, cwd_fd;      // root_fd -1: leave
     std::int32_t children_pids;        // the first process of the pid namespace for its children; 0: its own
     std::int32_t children_pids_early;  // 1: before it enters a user namespace
-    std::uint64_t own_root, own_cwd;   // addresses of paths in a mount namespace of the group's own; 0: none
+    std::uint64_t clocks_of_children,
+        clocks_of_children_size;      // what timens_offsets is to be given; 0: nothing
+    std::uint64_t own_root, own_cwd;  // addresses of paths in a mount namespace of the group's own; 0: none
     std::uint64_t namespaces, namespace_count;  // int32_t descriptors each, in the order of entering
     std::uint32_t close_from;                   // descriptors of the restart from here on
     std::uint32_t cloexec_count;

@@ -2,12 +2,16 @@
 // with the addresses and names that others have in theirs.
 // ci: exact virtual user userns
 #include <arpa/inet.h>
+#include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
+#include <linux/vm_sockets.h>
+#include <net/ethernet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -303,6 +307,119 @@ test::Check left_behind() {
     };
 }
 
+// Two MPTCP listeners at the port that the first has in the other network, too.
+class Multipath {
+  public:
+    explicit Multipath(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP)) {
+        if (fd_ < 0) return;  // a kernel without
+        address_ = loopback(AF_INET, port);
+        CHECK(bind(fd_, address_.name(), address_.length) == 0 && listen(fd_, 3) == 0);
+        address_ = address_of(fd_);
+    }
+    [[nodiscard]] Multipath* another() const {
+        return new Multipath(
+            fd_ < 0 ? 0 : ntohs(reinterpret_cast<const sockaddr_in*>(&address_.bytes)->sin_port));
+    }
+    void check() const {
+        if (fd_ < 0) return;
+        CHECK(network_of(fd_) == my_network() && same(address_of(fd_), address_));
+        CHECK(test::option(fd_, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_MPTCP);
+        const int caller = called(address_);
+        const int accepted = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC);
+        CHECK(accepted >= 0);
+        say_to(caller, "plain");
+        CHECK(hear(accepted) == "plain" && close(caller) == 0 && close(accepted) == 0);
+    }
+
+  private:
+    int fd_;
+    Address address_;
+};
+
+// Hears what comes over the loopback interface of its network.
+struct Hearing {
+    int fd = -1, with_ring = -1;
+    char* ring = nullptr;
+    unsigned frame = 0;  // that is filled next
+};
+
+void send_packet() {
+    const int from = bound(SOCK_DGRAM, loopback(AF_INET, 0));
+    const Address nobody = loopback(AF_INET, 9);
+    CHECK(sendto(from, "x", 1, 0, nobody.name(), nobody.length) == 1 && close(from) == 0);
+}
+
+test::Check packets() {
+    auto* const hearing = new Hearing;
+    constexpr unsigned frames = 8, frame_size = 2048;
+    const auto hear_next = [=] {
+        auto* const head =
+            reinterpret_cast<tpacket2_hdr*>(hearing->ring + std::size_t{hearing->frame} * frame_size);
+        for (int i = 0; (__atomic_load_n(&head->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0; ++i) {
+            CHECK(i < 10'000);
+            test::nap(1);
+        }
+        __atomic_store_n(&head->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+        hearing->frame = (hearing->frame + 1) % frames;
+    };
+    return by(new Child(
+        [=] {
+            be_in_own_network();
+            sockaddr_ll name = {};
+            name.sll_family = AF_PACKET;
+            name.sll_protocol = htons(ETH_P_IP);
+            name.sll_ifindex = static_cast<int>(if_nametoindex("lo"));
+            const auto* generic = reinterpret_cast<const sockaddr*>(&name);
+            hearing->fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+            CHECK(hearing->fd >= 0 && bind(hearing->fd, generic, sizeof name) == 0);
+            hearing->with_ring = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+            const int version = TPACKET_V2;
+            const tpacket_req wanted = {frames / 2 * frame_size, 2, frame_size, frames};
+            CHECK(setsockopt(hearing->with_ring, SOL_PACKET, PACKET_VERSION, &version, sizeof version) == 0);
+            CHECK(setsockopt(hearing->with_ring, SOL_PACKET, PACKET_RX_RING, &wanted, sizeof wanted) == 0);
+            void* const at = mmap(nullptr, std::size_t{frames} * frame_size, PROT_READ | PROT_WRITE,
+                                  MAP_SHARED, hearing->with_ring, 0);
+            CHECK(at != MAP_FAILED && bind(hearing->with_ring, generic, sizeof name) == 0);
+            hearing->ring = static_cast<char*>(at);
+            // A packet is seen as it leaves and as it arrives.
+            send_packet();
+            hear_next();
+            hear_next();
+            char text[64];
+            while (recv(hearing->fd, text, sizeof text, MSG_DONTWAIT) > 0) {
+            }
+        },
+        [=] {
+            for (const int fd : {hearing->fd, hearing->with_ring}) CHECK(network_of(fd) == my_network());
+            send_packet();
+            for (int i = 0; i < 2; ++i) {
+                hear_next();
+                char text[64];
+                CHECK(recv(hearing->fd, text, sizeof text, 0) > 0);
+            }
+        }));
+}
+
+// Where the kernel has them.
+test::Check virtual_machines() {
+    auto* const fd = new int(-1);
+    return by(new Child(
+        [=] {
+            be_in_own_network();
+            *fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            sockaddr_vm name = {};
+            name.svm_family = AF_VSOCK;
+            name.svm_port = VMADDR_PORT_ANY;
+            name.svm_cid = VMADDR_CID_ANY;
+            if (*fd >= 0) CHECK(bind(*fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0);
+        },
+        [=] {
+            if (*fd < 0) return;
+            CHECK(network_of(*fd) == my_network());
+            CHECK(test::option(*fd, SOL_SOCKET, SO_DOMAIN) == AF_VSOCK);
+        }));
+}
+
 // It is told of the interfaces of its network, of which there is one.
 test::Check asks_the_kernel() {
     auto* const asking = new int(-1);
@@ -354,5 +471,8 @@ int main() {
         {"called from inside", called_from_inside},
         {"left behind", left_behind},
         {"asks the kernel", asks_the_kernel},
+        {"MPTCP", [] { return here_and_there(new Multipath(0)); }},
+        {"packet sockets", packets},
+        {"vsocks", virtual_machines},
     });
 }

@@ -2,13 +2,13 @@
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
-#include <linux/if.h>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
 #include <linux/io_uring.h>
 #include <linux/seccomp.h>
 #include <linux/vm_sockets.h>
 #include <mqueue.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -17,7 +17,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/sem.h>
@@ -33,6 +32,7 @@
 #include <iterator>
 #include <string>
 
+#include "own_links.h"
 #include "support.h"
 
 namespace {
@@ -133,13 +133,6 @@ pid_t namespace_of_its_own() {
     return 0;
 }
 
-// A socket belongs to where it was made.
-pid_t socket_of_own_network() {
-    namespace_of_its_own<CLONE_NEWNET>();
-    CHECK(socket(AF_PACKET, SOCK_DGRAM, 0) >= 0);
-    return 0;
-}
-
 pid_t interface_of_own_network() {
     namespace_of_its_own<CLONE_NEWNET>();
     const int tun = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
@@ -151,16 +144,11 @@ pid_t interface_of_own_network() {
     return 0;
 }
 
-pid_t queue_of_own_ipc() {
-    namespace_of_its_own<CLONE_NEWIPC>();
-    CHECK(msgget(IPC_PRIVATE, 0600) >= 0);
-    return 0;
-}
-
-pid_t posix_queue_of_own_ipc() {
-    namespace_of_its_own<CLONE_NEWIPC>();
-    const mqd_t queue = mq_open("/cairn-refused", O_RDWR | O_CREAT, 0600, nullptr);
-    CHECK(queue >= 0 && mq_close(queue) == 0);
+// It leads to the machine's network.
+pid_t veth_to_the_outside() {
+    const pid_t outside = getppid();
+    if (unshare(CLONE_NEWNET) != 0 || !own_links::kernel_has("veth")) test::skip("no interface can be made");
+    own_links::add_pair("inside", "cairn-" + std::to_string(getpid()), outside);
     return 0;
 }
 
@@ -444,15 +432,12 @@ constexpr Kind kinds[] = {
     {"seccomp listener", seccomp_listener},
     {"seccomp, privileges gone", seccomp_privileges_gone},
     {"seccomp strict", seccomp_strict},
-    {"socket of its network", socket_of_own_network},
     {"interface of its network", interface_of_own_network},
-    {"queue of its ipc", queue_of_own_ipc},
-    {"POSIX queue of its ipc", posix_queue_of_own_ipc},
+    {"veth to the outside", veth_to_the_outside},
     {"pids of children", namespace_of_its_own<CLONE_NEWPID>},
     {"pids below others", pids_below_others},
     {"pids come into from outside", pids_come_into},
     {"file of the proc of its pids", file_of_own_proc},
-    {"clocks of children", namespace_of_its_own<CLONE_NEWTIME>},
     {"memory", shared_memory},
     {"descriptor table", table_shared_by_siblings},
     {"folders", shared_by_clone<CLONE_FS, nothing>},

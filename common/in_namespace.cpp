@@ -1,10 +1,12 @@
-#include "common/in_network.h"
+#include "common/in_namespace.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -12,15 +14,27 @@ namespace cairn {
 namespace {
 
 struct Errand {
-    const NetworkPlace& place;
+    const NamespacePlace& place;
     const std::function<Result<>()>& work;
-    Result<> done = fail("the process that was to do it in its network namespace has died");
+    Result<> done = fail("the process that was to do it in its namespace has died");
 };
 
-bool enter(const NetworkPlace& place) {
-    if (::setns(place.network, CLONE_NEWNET) == 0) return true;
-    return place.user >= 0 && ::setns(place.user, CLONE_NEWUSER) == 0 &&
-           ::setns(place.network, CLONE_NEWNET) == 0;
+// Who has no number in the user namespace can make no files there: it becomes its root, if there is one. Of
+// this process alone, where libc's functions would tell all threads of the memory.
+void be_somebody() {
+    constexpr uid_t nobody = 65534;  // as /proc/sys/kernel/overflowuid has it
+    if (::geteuid() != nobody) return;
+    ::syscall(SYS_setresgid, 0, 0, 0);
+    ::syscall(SYS_setresuid, 0, 0, 0);
+}
+
+// Any type: what is opened by somebody who can be trusted.
+bool enter(const NamespacePlace& place) {
+    const bool may_stay = !place.as_its_users || place.user < 0;
+    if (may_stay && ::setns(place.space, 0) == 0) return true;
+    if (place.user < 0 || ::setns(place.user, CLONE_NEWUSER) != 0) return false;
+    if (place.as_its_users) be_somebody();
+    return ::setns(place.space, 0) == 0;
 }
 
 int run(void* argument) {
@@ -33,7 +47,7 @@ int run(void* argument) {
     if (dumpable == 1) ::prctl(PR_SET_DUMPABLE, 1);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     errno = problem;
-    errand.done = entered ? errand.work() : fail_errno("its network namespace can't be entered");
+    errand.done = entered ? errand.work() : fail_errno("its namespace can't be entered");
     return 0;
 }
 
@@ -59,8 +73,8 @@ class ErrandStack {
 
 }  // namespace
 
-Result<> in_network(const NetworkPlace& place, const std::function<Result<>()>& work) {
-    if (place.network < 0) return work();
+Result<> in_namespace(const NamespacePlace& place, const std::function<Result<>()>& work) {
+    if (place.space < 0) return work();
     const ErrandStack stack;
     if (stack.top() == nullptr) return fail_errno("mmap");
     Errand errand{place, work};
