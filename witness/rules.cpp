@@ -79,7 +79,8 @@ constexpr std::array at_rest{
     Rule{"[0-9]+/fd/[0-9]+/(leads to|fstat/inode|fdinfo/ino)",
          "inodes of pipes, sockets and what else has no name are given by the kernel in their order",
          "(?:pipe:\\[|socket:\\[|)([0-9]+)\\]?", How::renamed},
-    Rule{".*/(ns/(cgroup|ipc|mnt|net|pid|pid_for_children|user|uts)|fd/[0-9]+/leads to)",
+    Rule{".*/(ns/(cgroup|ipc|mnt|net|pid|pid_for_children|time|time_for_children|user|uts)|fd/[0-9]+/leads "
+         "to)",
          "so are those of namespaces that processes have made for themselves",
          "(?:cgroup|ipc|mnt|net|pid|user|uts):\\[([0-9]+)\\]", How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fstat/device", "file systems without a device are numbered by the kernel",

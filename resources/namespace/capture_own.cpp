@@ -284,6 +284,9 @@ Result<> note_who_else_is_there(Table& table) {
     for (const pid_t pid : proc::processes()) {
         const auto stat = proc::stat(pid);
         if (table.members.contains(pid) || !stat || stat->start_time >= own.found_at) continue;
+        // Whom init hasn't waited for yet names his namespaces still: who has made one for a restart among
+        // them.
+        if (stat->state == 'Z' || stat->state == 'X') continue;
         for (const char* name : {"cgroup", "ipc", "mnt", "net", "user", "uts"}) {
             const auto its = inode_at(fmt::format("/proc/{}/ns/{}", pid, name));
             if (its && own.all.contains(*its))
@@ -376,7 +379,7 @@ Result<std::int64_t> ObjectTable::owner_of_pids(const Holder& holder) {
     if (!space) return fail_errno("its pid namespace");
     const Fd owner(::ioctl(space.get(), NS_GET_USERNS));
     if (!owner) return fail_errno("the owner of its pid namespace");
-    const auto given = TRY(given_user_namespace(holder));
+    const auto given = TRY(given_user_namespace(*table_, holder));
     return TRY(enter_own(*table_, holder, given, owner.get())).object;
 }
 

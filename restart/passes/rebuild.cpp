@@ -108,7 +108,7 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         one.folder = computation.directory;
         // In a pid namespace of its own a process speaks of others as it ever did.
         const ToKernel to_kernel = process.own_pids ? ToKernel(kernel_id_of_same_number) : spaces.to_kernel;
-        one.translation = {to_kernel, &spaces.regions.owners().ipc, 
+        one.translation = {to_kernel, &spaces.regions.owners().ipc,
                            spaces.clock_shift + lead_of(computation.objects.objects, process)};
         if (process.children_pids) {
             one.first_of_children = forest.kernel_id(*process.children_pids);

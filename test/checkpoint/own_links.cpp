@@ -4,6 +4,7 @@
 // Sockets are bound and connected over them.
 // ci: exact user
 // narrow: none
+// witness: none (its namespaces are numbered in the order in which they are found)
 #include "own_links.h"
 
 #include <arpa/inet.h>

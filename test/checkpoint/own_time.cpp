@@ -3,6 +3,7 @@
 // has chosen one for its children and isn't in it, before and after the first of them is born.
 // ci: exact user
 // narrow: none
+// witness: none (its timers end meanwhile)
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

@@ -171,7 +171,8 @@ pid_t first_of_own_pids(void (*something)()) {
 
 void fork_sleeper() {
     const pid_t child = fork();
-    while (child == 0) pause();
+    if (child == 0)
+        for (;;) pause();
     CHECK(child > 0);
 }
 
