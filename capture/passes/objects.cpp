@@ -131,6 +131,40 @@ void name_pid_namespaces(Members& members, ObjectTable& table) {
     if (!names.empty()) table.name_pid_namespaces(names);
 }
 
+bool is_same_user(const schema::Process& a, const schema::Process& b) {
+    return std::ranges::equal(a.uids, b.uids) && std::ranges::equal(a.gids, b.gids) && a.groups == b.groups;
+}
+
+// In a pid namespace that belongs to a user namespace everybody comes back as the user who its first process
+// is, and that one's parent outside is told another number of it than it had (0035).
+Result<> check_pid_namespaces(const Members& members) {
+    const auto of_users = [](const Member& member) {
+        return member.image.own_pids && member.image.own_pids->owner >= 0;
+    };
+    std::map<std::uint64_t, const Member*> first;
+    for (const auto& member : members.all)
+        if (of_users(member) && member.image.own_pids->pid == 1)
+            first[member.image.own_pids->space] = &member;
+    for (const auto& member : members.all)
+        if (const auto found = of_users(member) ? first.find(member.image.own_pids->space) : first.end();
+            found != first.end() && !is_same_user(member.image, found->second->image))
+            return fail_code(
+                ExitCode::refused,
+                "{} is in a pid namespace of the computation's own, and another user or in other "
+                "groups than the first process there, {}, which can't be saved yet",
+                proc::label(member.process->pid), proc::label(found->second->process->pid));
+    for (const auto& [space, child] : first)
+        for (const auto& parent : members.all)
+            if (parent.image.pid == child->image.ppid && parent.raw_ids)
+                return fail_code(
+                    ExitCode::refused,
+                    "{} makes its system calls past libcairn.so and has made a pid namespace, whose "
+                    "first process {} will have another number after a restart, which can't be saved "
+                    "(dynamic programs can be)",
+                    proc::label(parent.process->pid), proc::label(child->process->pid));
+    return {};
+}
+
 // Of threads that have left those of their process (unshare(2) with CLONE_FS).
 Result<> find_own_folders(Member& member, ObjectTable& table) {
     for (std::size_t i = 0; i < member.image.threads.size(); ++i) {
@@ -205,6 +239,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
     for (const auto& member : members.all) found.table.add_member(member.process->pid);
     for (auto& member : members.all) CHECK_OK(find_namespaces(member, found.table));
     name_pid_namespaces(members, found.table);
+    CHECK_OK(check_pid_namespaces(members));
     for (auto& member : members.all) {
         auto map = TRY(find_objects(member, found.table));
         found.maps.push_back(std::move(map));

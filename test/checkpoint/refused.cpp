@@ -1,4 +1,5 @@
 // What can't be saved, one thing at a time: refused.cpp KIND. The program must go on as if nothing had been.
+#include <grp.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -181,6 +182,37 @@ pid_t pids_below_others() {
         CHECK(unshare(CLONE_NEWPID) == 0);
         fork_sleeper();
     });
+}
+
+// Root gives the namespace some users more than one.
+pid_t pids_of_several_users() {
+    int ends[2], answers[2];
+    char byte = '.';
+    CHECK(pipe(ends) == 0 && pipe(answers) == 0);
+    const pid_t self = getpid(), mapper = fork();
+    if (mapper == 0) {
+        CHECK(read(ends[0], &byte, 1) == 1);
+        for (const char* file : {"uid_map", "gid_map"}) {
+            const int map = open(("/proc/" + std::to_string(self) + "/" + file).c_str(), O_WRONLY);
+            if (map < 0 || write(map, "0 0 100", 7) != 7) byte = 'x';
+        }
+        CHECK(write(answers[1], &byte, 1) == 1);
+        _exit(0);
+    }
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) test::skip("unshare is not allowed");
+    CHECK(write(ends[1], &byte, 1) == 1 && read(answers[0], &byte, 1) == 1 &&
+          waitpid(mapper, nullptr, 0) == mapper);
+    if (byte == 'x') test::skip("only root maps several users");
+    const pid_t child = fork();
+    if (child == 0) {
+        const pid_t other = fork();
+        if (other == 0) CHECK(setgroups(0, nullptr) == 0 && setresuid(33, 33, 33) == 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (other == 0) CHECK(write(ends[1], &byte, 1) == 1);
+        for (;;) pause();
+    }
+    CHECK(child > 0 && read(ends[0], &byte, 1) == 1);
+    return child;
 }
 
 pid_t file_of_own_proc() {
@@ -437,6 +469,7 @@ constexpr Kind kinds[] = {
     {"veth to the outside", veth_to_the_outside},
     {"pids of children", namespace_of_its_own<CLONE_NEWPID>},
     {"pids below others", pids_below_others},
+    {"pids of several users", pids_of_several_users},
     {"pids come into from outside", pids_come_into},
     {"file of the proc of its pids", file_of_own_proc},
     {"memory", shared_memory},

@@ -19,6 +19,7 @@ KINDS = {
     "veth to the outside": r"its net namespace: has the network interface inside \(veth\), whose other end is in a network outside",
     "pids of children": r"has another pid namespace for its children",
     "pids below others": r"in a pid namespace of its own below another one of the computation's",
+    "pids of several users": r"another user or in other groups than the first process there",
     "pids come into from outside": r"in a pid namespace of its own that it has come into from outside",
     "file of the proc of its pids": r"is in the proc of a pid namespace of the computation's own",
     "descriptor table": r"shares its descriptor table with \d+ \(refused\) \(clone with CLONE_FILES\)",
