@@ -78,7 +78,6 @@ Result<> put_data(archive* from, archive* to, const std::string& what) {
 Result<> put_tree(archive* to, const Generation& generation) {
     const auto root = fs::path(generation.computation).parent_path();
     const Reader disk(archive_read_disk_new());
-    archive_read_disk_set_standard_lookup(disk.get());
     if (archive_read_disk_open(disk.get(), generation.folder.c_str()) != ARCHIVE_OK)
         return failed(disk.get(), generation.folder);
     const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(),
@@ -202,7 +201,8 @@ Result<std::uint64_t> export_to(const std::string& file, const Generation& gener
 Result<std::string> import_from(const std::string& file, const std::string& into) {
     const Reader tar(archive_read_new());
     archive_read_support_format_tar(tar.get());
-    archive_read_support_filter_all(tar.get());
+    archive_read_support_filter_zstd(tar.get());
+    archive_read_support_filter_gzip(tar.get());
     const int opened = file == "-" ? archive_read_open_fd(tar.get(), STDIN_FILENO, block_bytes)
                                    : archive_read_open_filename(tar.get(), file.c_str(), block_bytes);
     if (opened != ARCHIVE_OK) return failed(tar.get(), file, ExitCode::damaged);
