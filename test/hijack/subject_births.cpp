@@ -198,7 +198,7 @@ void in_another_pid_namespace() {
         }
         expect_good(first);
         const std::int32_t slot = cairn::find_slot(*region(), cairn::KernelId(first));
-        _exit(slot != cairn::no_slot && region()->slots[slot].foreign[0] != '\0' ? 0 : 3);
+        _exit(slot != cairn::no_slot && region()->slots[slot].foreign[0] == '\0' ? 0 : 3);
     }
     expect_good(pid);
 }
