@@ -247,6 +247,9 @@ Result<> capture_unix_sockets(Table& table) {
         std::vector<std::int64_t> fresh;  // looking at them may add to the map
         for (const auto& [inode, socket] : table.of<UnixSocketsFound>().all)
             if (done.insert(inode).second) fresh.push_back(socket.object);
+        // What is found in them is numbered in this order, and inodes are in none: each processor has its
+        // own.
+        std::ranges::sort(fresh);
         for (const std::int64_t id : fresh) {
             schema::Object& object = table.objects[static_cast<std::size_t>(id)];
             auto& saved = *object.get<schema::UnixSocket>();
