@@ -144,7 +144,13 @@ def test(t):
     t.launch(["/usr/bin/setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "/usr/bin/python3", "-c", HOSTILE,
               results, str(seconds), str(t.random.randrange(1 << 30)), ",".join(map(str, victims)), secret], terminal="none")
     t.wait_until(lambda: "slot at" in open(results).read() or "BREACH" in open(results).read(), "the hostile member to begin", 60)
-    hostile = [each["pid"] for each in t.members() if each["pid"] not in launched]
+
+    def listed():
+        return [each["pid"] for each in t.members() if each["pid"] not in launched]
+
+    # It has found its entry before the coordinator has heard of it, perhaps.
+    t.wait_until(listed, "the hostile member to be listed", 10)
+    hostile = listed()
     check(len(hostile) == 1, f"the hostile member is listed once: {hostile}")
 
     taken, refused, number, until = 0, {}, 0, time.monotonic() + seconds
