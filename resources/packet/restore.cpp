@@ -39,8 +39,8 @@ void join_memberships(Opening& opening, int fd, const schema::Packet& saved) {
     }
 }
 
-// In its network. It gets packets from the moment on at which it has a protocol: its filter must be there by
-// then.
+// In its network. It gets packets from the moment on at which it has a protocol, and should get none before
+// all the rest of it is there: until then it hears nothing.
 Result<Fd> open_packets_in_network(Opening& opening, const schema::Object& object,
                                    const schema::Packet& saved) {
     Fd fd(::socket(AF_PACKET, saved.style | SOCK_CLOEXEC, 0));
@@ -48,11 +48,8 @@ Result<Fd> open_packets_in_network(Opening& opening, const schema::Object& objec
         return fail_code(ExitCode::refused,
                          "packet socket: only root may have one (CAP_NET_RAW): restart as root");
     if (!fd) return fail_errno("packet socket");
-    if (saved.ring) CHECK_OK(make_ring(fd.get(), object, *saved.ring));
+    CHECK_OK(saved.ring ? make_ring(fd.get(), object, *saved.ring) : hear_nothing(fd.get()));
     set_socket_options(fd.get(), saved.options, schema::OptionMoment::before_bind);
-    set_socket_options(fd.get(), saved.options, schema::OptionMoment::last);
-    set_buffers(fd.get(), saved.options);
-    join_memberships(opening, fd.get(), saved);
     const int interface = TRY(interface_of(saved.interface));
     sockaddr_ll own{};
     own.sll_family = AF_PACKET;
@@ -63,9 +60,15 @@ Result<Fd> open_packets_in_network(Opening& opening, const schema::Object& objec
     if (own.sll_protocol != 0 || own.sll_ifindex != 0 || saved.ring)
         if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
             return fail_errno("packet socket: bind to {}", saved.interface);
+    join_memberships(opening, fd.get(), saved);
+    set_buffers(fd.get(), saved.options);
     const int fanout = static_cast<int>(saved.fanout);
     if (fanout != 0 && ::setsockopt(fd.get(), SOL_PACKET, PACKET_FANOUT, &fanout, sizeof fanout) != 0)
         return fail_errno("packet socket: fanout group {}", fanout & 0xffff);
+    if (saved.options.filter.empty() &&
+        ::setsockopt(fd.get(), SOL_SOCKET, SO_DETACH_FILTER, &fanout, sizeof fanout) != 0)
+        return fail_errno("packet socket: SO_DETACH_FILTER");
+    set_socket_options(fd.get(), saved.options, schema::OptionMoment::last);
     return fd;
 }
 

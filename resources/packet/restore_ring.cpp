@@ -1,28 +1,56 @@
 // A new ring is filled from its first frame on, but the program reads on where it was. No call says to the
 // kernel where to go on. So packets are sent to the socket over the loopback interface until the kernel has
 // come to the right place, and then the ring gets the contents that it had: packets that the program had not
-// read are there as they were, and the kernel goes on behind them.
+// read are there as they were, and the kernel goes on behind them. Any other packet in between would put the
+// kernel ahead of the program, which then finds poll(2) ready and nothing to read, for ever: a filter lets in
+// only those with the mark of this ring, and none at all afterwards.
 #include "resources/packet/restore_ring.h"
 
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <span>
 
 #include "common/fd.h"
 
 namespace cairn::restart {
 namespace {
 
-constexpr std::uint16_t experimental = 0x88b5;  // IEEE 802's local experimental EtherType: nobody else's
+// IEEE 802's local experimental EtherType. Others may use it too, another restart of ours among them.
+constexpr std::uint16_t experimental = 0x88b5;
+
+using Mark = std::array<std::uint32_t, 2>;  // what a packet of the feeder's begins with, in network order
+
+Result<> attach(int fd, std::span<sock_filter> program) {
+    const sock_fprog whole{static_cast<unsigned short>(program.size()), program.data()};
+    if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &whole, sizeof whole) != 0)
+        return fail_errno("packet socket: filter");
+    return {};
+}
+
+// Offsets from SKF_NET_OFF on begin behind the link's header, which SOCK_RAW's packets have and SOCK_DGRAM's
+// have not.
+Result<> hear_only(int fd, const Mark& mark) {
+    const auto net = static_cast<std::uint32_t>(SKF_NET_OFF);
+    std::array<sock_filter, 6> program{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, net),
+                                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(mark[0]), 0, 3),
+                                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, net + sizeof mark[0]),
+                                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(mark[1]), 0, 1),
+                                        BPF_STMT(BPF_RET | BPF_K, 0xffffffff), BPF_STMT(BPF_RET | BPF_K, 0)}};
+    return attach(fd, program);
+}
 
 // The memory of a ring, as long as it is needed.
 class PacketMemory {
@@ -48,6 +76,9 @@ class Feeder {
   public:
     static Result<Feeder> begin(int fd) {
         Feeder feeder;
+        if (::getrandom(feeder.mark_.data(), sizeof feeder.mark_, 0) != sizeof feeder.mark_)
+            return fail_errno("random bytes");
+        CHECK_OK(hear_only(fd, feeder.mark_));
         feeder.to_.sll_family = AF_PACKET;
         feeder.to_.sll_protocol = htons(experimental);
         feeder.to_.sll_ifindex = static_cast<int>(::if_nametoindex("lo"));
@@ -62,6 +93,7 @@ class Feeder {
     // Until the kernel has put it into the ring.
     Result<> send(std::size_t size, const std::function<bool()>& arrived) {
         data_.resize(size);
+        std::memcpy(data_.data(), mark_.data(), sizeof mark_);
         const ssize_t sent = ::sendto(socket_.get(), data_.data(), data_.size(), 0,
                                       reinterpret_cast<const sockaddr*>(&to_), sizeof to_);
         if (sent < 0) return fail_errno("a packet can't be sent over lo (is the interface up?)");
@@ -79,6 +111,7 @@ class Feeder {
   private:
     Fd socket_;
     sockaddr_ll to_{};
+    Mark mark_{};
     std::vector<char> data_;
 };
 
@@ -89,6 +122,14 @@ T load_shared(const T& shared) {
 template <class T>
 void store_shared(T& shared, T value) {
     __atomic_store_n(&shared, value, __ATOMIC_RELEASE);
+}
+
+// Asking for them sets them to 0. The kernel holds the lock of the ring for it, so that what its timer has
+// begun to do with a block is done afterwards.
+void reset_statistics(int fd) {
+    tpacket_stats_v3 counts{};
+    socklen_t size = sizeof counts;
+    ::getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &counts, &size);
 }
 
 // TPACKET_V1 and V2: a status before each frame.
@@ -121,18 +162,29 @@ class Frames {
 // TPACKET_V3: a block is closed by the first packet that has no place in it, which is then the next one's.
 class Blocks {
   public:
-    Blocks(const schema::PacketRing& ring, std::uint8_t* memory) : ring_(ring), memory_(memory) {}
+    Blocks(int fd, const schema::PacketRing& ring, std::uint8_t* memory)
+        : fd_(fd), ring_(ring), memory_(memory) {}
 
     // Once around more than is needed: blocks have numbers, and those that are filled from the image have to
     // have lower ones than the kernel's.
     Result<> advance(Feeder& feeder) {
         for (std::uint32_t i = 0; i < ring_.block_count + ring_.head; ++i) CHECK_OK(close(feeder, i, true));
-        if (ring_.full)
+        if (ring_.full) {
             for (std::uint32_t i = 0; i < ring_.block_count; ++i)
                 CHECK_OK(close(feeder, ring_.head + i, false));
-        else
+            return {};
+        }
+        constexpr int most_tries = 1000;
+        for (int tries = 0; tries < most_tries; ++tries) {
             forget_packets(header(ring_.head));
-        return {};
+            // An empty block isn't closed by the timer. Did it come before this one was empty?
+            reset_statistics(fd_);
+            if (!is_closed(ring_.head)) return {};
+            for (std::uint32_t i = 0; i < ring_.block_count; ++i)
+                CHECK_OK(close(feeder, ring_.head + i, true));
+        }
+        return fail("packet socket: its ring's timer ({} ms) is quicker than what brings it to its place",
+                    ring_.retire_ms);
     }
 
     void fill(const schema::Bytes& contents) {
@@ -154,9 +206,13 @@ class Blocks {
         return reinterpret_cast<tpacket_block_desc*>(at)->hdr.bh1;
     }
 
+    [[nodiscard]] bool is_closed(std::uint32_t block) const {
+        return (load_shared(header(block).block_status) & TP_STATUS_USER) != 0;
+    }
+
     Result<> close(Feeder& feeder, std::uint32_t index, bool give_back) const {
         tpacket_hdr_v1& block = header(index % ring_.block_count);
-        const auto closed = [&] { return (load_shared(block.block_status) & TP_STATUS_USER) != 0; };
+        const auto closed = [&] { return is_closed(index % ring_.block_count); };
         constexpr std::uint32_t largest = 32768, head = 256;
         const std::uint32_t size = std::min(largest, ring_.block_size / 4 - head);
         while (!closed()) {
@@ -177,6 +233,7 @@ class Blocks {
         store_shared(block.num_pkts, 0U);
     }
 
+    int fd_;
     const schema::PacketRing& ring_;
     std::uint8_t* memory_;
 };
@@ -211,15 +268,19 @@ Result<> bring_back(Part part, int fd, const schema::Bytes& contents) {
         auto feeder = TRY(Feeder::begin(fd));
         CHECK_OK(part.advance(feeder));
     }
+    CHECK_OK(hear_nothing(fd));
     part.fill(contents);
-    // What was sent meanwhile isn't in its statistics: asking for them sets them to 0.
-    tpacket_stats_v3 counts{};
-    socklen_t size = sizeof counts;
-    ::getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &counts, &size);
+    // What was sent meanwhile isn't in its statistics.
+    reset_statistics(fd);
     return {};
 }
 
 }  // namespace
+
+Result<> hear_nothing(int fd) {
+    std::array<sock_filter, 1> program{{BPF_STMT(BPF_RET | BPF_K, 0)}};
+    return attach(fd, program);
+}
 
 Result<> make_ring(int fd, const schema::Object& object, const schema::PacketRing& saved) {
     const std::size_t size = std::size_t{saved.block_size} * saved.block_count;
@@ -233,7 +294,7 @@ Result<> make_ring(int fd, const schema::Object& object, const schema::PacketRin
     const PacketMemory memory(fd, size);
     if (memory.bytes() == nullptr) return fail_errno("packet socket: its ring can't be mapped");
     const schema::Bytes& contents = object.contents.front();
-    return v3 ? bring_back(Blocks(saved, memory.bytes()), fd, contents)
+    return v3 ? bring_back(Blocks(fd, saved, memory.bytes()), fd, contents)
               : bring_back(Frames(saved, memory.bytes()), fd, contents);
 }
 
