@@ -1,6 +1,7 @@
 #include "causality/pattern.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace cairn::causality {
 
@@ -18,12 +19,34 @@ void Pattern::receive(Process process, std::uint32_t message) {
     steps_.push_back({process << 2 | static_cast<std::uint32_t>(What::receive), message});
 }
 
+namespace {
+
+// Of collective operations whose beginning is an event of its own: by that, the event in which they end.
+std::unordered_map<Index, Index> ends_of_operations(const Computation& computation) {
+    std::unordered_map<Index, Index> ends;
+    for (Process p = 0; p < computation.processes(); ++p) {
+        std::unordered_map<std::uint32_t, Index> begun;
+        for (Index e = computation.first(p); e < computation.first(p) + computation.size(p); ++e) {
+            const Event& event = computation.event(e);
+            if (event.kind == Kind::post && event.has(Flag::for_collective)) begun[event.request] = e;
+            if (event.kind != Kind::collective || event.request == 0) continue;
+            if (const auto found = begun.find(event.request); found != begun.end()) ends[found->second] = e;
+        }
+    }
+    return ends;
+}
+
+}  // namespace
+
 Pattern pattern_of(const Computation& computation, std::vector<Index>* events) {
     Pattern pattern(computation.processes());
     if (events != nullptr) events->clear();
     std::vector<std::uint32_t> message(computation.size(), none);  // of sends
     std::vector<std::uint32_t> operation(computation.groups().size(), none);
     std::vector<bool> sent(computation.groups().size());
+    const auto ends = ends_of_operations(computation);
+    std::vector<bool> has_entered(ends.empty() ? 0 : computation.size());  // by its end
+    const auto enters_with_return = [&](Index e) { return has_entered.empty() || !has_entered[e]; };
     std::uint32_t entered = none;
     const auto note = [&](Index e) {
         if (events != nullptr) events->push_back(e);
@@ -40,6 +63,17 @@ Pattern pattern_of(const Computation& computation, std::vector<Index>* events) {
         } else if (event.kind == Kind::receive) {
             pattern.receive(p, message[computation.partner(e)]);
             note(e);
+        } else if (const auto end = ends.find(e); end != ends.end()) {
+            const Event& operates = computation.event(end->second);
+            const std::uint32_t number = computation.group_number(end->second);
+            const bool all = operates.shape == Shape::all;
+            if (all ? !computation.groups()[number].whole
+                    : (operates.shape == Shape::from_root) != (operates.peer == p))
+                continue;
+            if (operation[number] == none) operation[number] = pattern.message();
+            pattern.send(p, operation[number]);
+            sent[number] = has_entered[end->second] = true;
+            note(e);
         } else if (event.kind == Kind::collective) {
             const std::uint32_t number = computation.group_number(e);
             const Group& group = computation.groups()[number];
@@ -49,12 +83,14 @@ Pattern pattern_of(const Computation& computation, std::vector<Index>* events) {
                 if (!group.whole) continue;
                 if (entered != number)
                     for (const Index member : group.members) {
+                        if (!enters_with_return(member)) continue;
                         pattern.send(computation.process_of(member), operation[number]);
                         note(member);
                     }
                 entered = number;
                 pattern.receive(p, operation[number]);
             } else if ((event.shape == Shape::from_root) == (event.peer == p)) {
+                if (!enters_with_return(e)) continue;
                 pattern.send(p, operation[number]);
                 sent[number] = true;
             } else if (sent[number]) {

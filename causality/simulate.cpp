@@ -175,7 +175,7 @@ class Simulation {
 
   private:
     struct Transit {
-        Process to = 0;
+        Process from = 0, to = 0;
         std::uint32_t message = 0, interval = 0;
     };
     struct Event {
@@ -201,7 +201,7 @@ class Simulation {
             unused_.pop_back();
         }
         const std::size_t size = protocol_->send(from, to, slot);
-        transit_[slot] = {to, pattern_.send(from), graph_.interval(from)};
+        transit_[slot] = {from, to, pattern_.send(from), graph_.interval(from)};
         ++outcome_.messages;
         outcome_.control_bytes += size;
         outcome_.most_control_bytes = std::max<std::uint64_t>(outcome_.most_control_bytes, size);
@@ -288,6 +288,8 @@ class Simulation {
             } else if (step.what() == Pattern::What::receive) {
                 const auto found = slots.find(std::uint64_t{step.message} * n_ + p);
                 if (found == slots.end()) continue;
+                // Of an operation's messages as in a process that runs: by their senders.
+                std::ranges::sort(found->second, {}, [&](std::uint32_t slot) { return transit_[slot].from; });
                 for (const std::uint32_t slot : found->second) arrive(slot);
                 slots.erase(found);
             }

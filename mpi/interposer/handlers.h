@@ -145,18 +145,21 @@ class TracedCollective {
   public:
     TracedCollective(MPI_Comm comm, Shape shape, int root) : comm_(comm), shape_(shape), root_(root) {
         session->last.collective = true;
-        if (session->tracer && threaded()) session->tracer->enters(comm_, shape_, root_, this);
+        if (session->tracer && by_parts()) session->tracer->enters(comm_, shape_, root_, this);
         if (session->tracer && !threaded()) session->tracer->stands_in(comm_, shape_, root_);
     }
     void returned(int result) {
         if (!session->tracer) return;
-        if (threaded())
+        if (by_parts())
             session->tracer->returns(this);
         else if (result == MPI_SUCCESS)
             session->tracer->collective(comm_, shape_, root_);
     }
 
   private:
+    // So may a checkpoint.
+    static bool by_parts() { return threaded() || session->induced != nullptr; }
+
     MPI_Comm comm_;
     Shape shape_;
     int root_;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "mpi/interposer/induced.h"
 #include "mpi/interposer/mpi_library.h"
 #include "mpi/interposer/requests.h"
 #include "mpi/interposer/stand.h"
@@ -119,6 +120,7 @@ struct Session {
 
     std::vector<std::string> noted;
     std::unique_ptr<Tracer> tracer;
+    std::unique_ptr<Induced> induced;  // record --checkpoints
 
     // A breakpoint (breakpoint.h): stop after so many events of the trace; `enter`: the next is a collective
     // that others have left, which is entered and not left.
@@ -166,6 +168,7 @@ class Inside {
             return;
         }
         if (session->tracer) session->tracer->end();
+        if (session->induced) session->induced->behind_call();
         if (session->breaking) stop_if_due();
         if (session->alone) behind_alone();
         if (session->checking) check_behind();

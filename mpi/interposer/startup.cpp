@@ -199,6 +199,12 @@ void start_alone() {
         if (auto counting = Tracer::create("")) session->tracer = std::move(*counting);
 }
 
+void start_checkpoints(const std::string& wish) {
+    auto begun = Induced::begin(wish);
+    if (!begun) say("no checkpoints: " + begun.error().what);
+    if (begun) session->induced = std::move(*begun);
+}
+
 void forget_in_child() {
     if (session != nullptr && session->writer) session->writer->forget();
     live = answering = false;
@@ -266,6 +272,9 @@ void start(int level) {
     if (job == "record") start_recording();
     if (job == "replay") start_replay();
     if (const std::string folder = variable("CAIRN_MPI_TRACE"); !folder.empty()) start_trace(folder);
+    if (const std::string wish = variable("CAIRN_MPI_CHECKPOINTS");
+        !wish.empty() && s.tracer && s.job == Job::record)
+        start_checkpoints(wish);
     if (const std::string place = variable("CAIRN_MPI_PLACE"); !place.empty() && s.tracer) {
         s.folder = variable("CAIRN_MPI_TRACE");
         start_check(place);
@@ -297,6 +306,7 @@ void finish() {
         return;
     }
     if (s.storing) store_number(s.order);
+    if (s.induced) s.induced->finish();
     if (s.breaking) finish_sends();
     if (s.checking) end_check();
     look_after_shadows();

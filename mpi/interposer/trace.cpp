@@ -191,7 +191,24 @@ void Tracer::gone(MPI_Comm comm) {
     objects_.freed(causality::Leaked::communicator, bits(comm));
 }
 
+Process Tracer::peer_of(MPI_Request request, int rank) const {
+    const auto found = open_.find(bits(request));
+    if (found == open_.end() || !found->second.back().peers) return causality::none;
+    return peer(*found->second.back().peers, rank);
+}
+
+void Tracer::checkpoint(bool forced) {
+    if (stopped_ || !writer_) return;
+    ++events_;
+    const Event event{.kind = Kind::checkpoint,
+                      .flags = static_cast<std::uint8_t>(forced ? Flag::forced : 0),
+                      .place = call_.place,
+                      .time = now()};
+    if (const auto done = writer_->append(rank_, event); !done) failed(done.error());
+}
+
 void Tracer::emit(Event event) {
+    if (session->induced) session->induced->happens(event);
     if (event.kind == Kind::send) ++sent_[event.peer];
     if (event.kind == Kind::receive) ++received_[event.peer];
     if (stopped_) return;
@@ -352,6 +369,7 @@ void Tracer::posts_receive(MPI_Comm comm, MPI_Request request, const Asked& aske
     event.peer = peer(where, asked.source);
     event.tag = asked.any_tag() ? 0 : asked.tag;
     event.request = open(bits(request), what);
+    if (session->induced) session->induced->about_to_post(request);
     emit(event);
 }
 
@@ -388,6 +406,12 @@ void Tracer::receives_matched(MPI_Message message, MPI_Request request, Sized ro
 }
 
 void Tracer::collective(MPI_Comm comm, Shape shape, int root) {
+    if (session->induced) {
+        // What goes into an operation and what comes out of it may have a checkpoint in between.
+        const std::uint64_t key = of_message | bits(comm);
+        opens_collective(comm, shape, root, key);
+        return closed(key, MPI_Status());
+    }
     const Known& where = known(comm);
     // Between two groups data goes both ways, or from a root in one of them: all wait for all.
     const Process from = where.inter ? causality::none : peer(where, root);
@@ -418,6 +442,7 @@ void Tracer::opens_collective(MPI_Comm comm, Shape shape, int root, std::uint64_
     what.event.peer = shape == Shape::all ? causality::none : from;
     what.event.communicator = where.id;
     const std::uint32_t number = open(key, what);
+    if (session->induced) session->induced->enters(number, what.event, where.members);
     emit({.kind = Kind::post, .flags = Flag::for_collective, .communicator = where.id, .request = number});
 }
 
@@ -428,6 +453,7 @@ void Tracer::closed(std::uint64_t key, const MPI_Status& status) {
     Event event = what.event;
     event.kind = what.closes;
     event.request = what.request;
+    if (session->induced && event.kind == Kind::collective) session->induced->returns(what.request);
     if (what.closes == Kind::receive && what.peers) {
         int cancelled = 0;
         ::PMPI_Test_cancelled(&status, &cancelled);

@@ -104,6 +104,10 @@ class Tracer {
     [[nodiscard]] const std::vector<unsigned long long>& sent() const { return sent_; }
     [[nodiscard]] const std::vector<unsigned long long>& received() const { return received_; }
     [[nodiscard]] std::size_t open_requests() const { return open_requests_; }
+    // Who has this rank in the communicator of an open receive.
+    [[nodiscard]] causality::Process peer_of(MPI_Request request, int rank) const;
+    // A checkpoint is taken here (induced.h).
+    void checkpoint(bool forced);
     // Events so far.
     [[nodiscard]] std::uint64_t events() const { return events_; }
     void close();

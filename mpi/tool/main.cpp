@@ -18,6 +18,7 @@
 #include "mpi/tool/breakpoint.h"
 #include "mpi/tool/launch.h"
 #include "mpi/tool/options.h"
+#include "mpi/tool/recovery_line.h"
 
 namespace cairn::mpi::tool {
 namespace {
@@ -71,12 +72,19 @@ Result<> remove_record(const std::string& folder) {
 Result<> record(const Options& options) {
     if (options.force) CHECK_OK(remove_record(options.folder));
     CHECK_OK(make_folder(options.folder, "record", options.force));
-    return run({.job = "record",
-                .folder = options.folder,
-                .mpi = options.mpi,
-                .variables = {{"CAIRN_MPI_CONTENTS", options.contents ? "1" : ""},
-                              {"CAIRN_MPI_CLOCK", options.clock ? "1" : ""}},
-                .command = options.command});
+    Launch launch{.job = "record",
+                  .folder = options.folder,
+                  .mpi = options.mpi,
+                  .variables = {{"CAIRN_MPI_CLOCK", options.clock ? "1" : ""}},
+                  .command = options.command};
+    const bool checkpoints = !options.checkpoints_of.empty();
+    launch.variables.emplace_back("CAIRN_MPI_CONTENTS", options.contents || checkpoints ? "1" : "");
+    if (checkpoints) {
+        CHECK_OK(make_folder(options.folder, "trace", options.force));
+        launch.variables.emplace_back("CAIRN_MPI_TRACE", options.folder);
+        launch.variables.emplace_back("CAIRN_MPI_CHECKPOINTS", checkpoint_wish(options).value_or(""));
+    }
+    return run(std::move(launch));
 }
 
 // One process, as its own job. The MPI of the record, since the program may be an interpreter.
@@ -225,6 +233,7 @@ Result<> run_verb(std::span<char* const> words) {
     if (options.verb == "where") return where(options);
     if (options.verb == "debug") return debug::debug(options);
     if (options.verb == "check-places") return check_places(options);
+    if (options.verb == "recovery-line") return recovery_line(options);
     if (options.verb == "check") return check(options);
     if (options.verb == "lint") return lint(options);
     return run(

@@ -1,7 +1,10 @@
 #include "mpi/tool/options.h"
 
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
+#include "causality/protocol/protocol.h"
 #include "common/verb_options.h"
 
 namespace cairn::mpi::tool {
@@ -20,8 +23,10 @@ struct Verb {
 };
 
 constexpr Verb verbs[] = {
-    {"record", "record --out DIR [--force] [--contents] [--clock] [--mpi M] PROGRAM [ARGUMENT...]",
-     "run a program of an MPI job and write down what could have happened otherwise", false, true, "ofckm"},
+    {"record",
+     "record --out DIR [--force] [--contents] [--clock] [--checkpoints PROTOCOL [--checkpoint-every N|Ns]] "
+     "[--mpi M] PROGRAM [ARGUMENT...]",
+     "run a program of an MPI job and write down what could have happened otherwise", false, true, "ofckPvm"},
     {"replay", "replay [--wait] [--trace OUT] [--rank R [--gdb]] [--mpi M] DIR PROGRAM [ARGUMENT...]",
      "run it again on the recorded path; who departs from it is told so, and stopped", true, true, "wtrgm"},
     {"trace", "trace --out DIR [--mpi M] PROGRAM [ARGUMENT...]",
@@ -41,6 +46,10 @@ constexpr Verb verbs[] = {
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
+    {"recovery-line", "recovery-line [--failed R,...] [--json] DIR",
+     "the last consistent global checkpoint of a record with --checkpoints, after these ranks (all, if none "
+     "is named) have failed",
+     true, false, "Fj"},
     {"where", "where [--json] DIR", "where the processes stand at the breakpoint", true, false, "j"},
     {"lint", "lint [--json] DIR",
      "what is wrong with the program, by a trace in DIR: deadlocks, races of messages, what is left over",
@@ -90,6 +99,19 @@ po::options_description known_options(const Verb& verb, Options& into) {
                 add("contents,c", po::bool_switch(&into.contents),
                     "write down what each process receives, too, so that it can be replayed without the "
                     "others");
+                break;
+            case 'P':
+                add("checkpoints,p", po::value(&into.checkpoints_of),
+                    "PROTOCOL: each process takes checkpoints, and this protocol forces others that make "
+                    "them belong together: bcs, bcs-sent, russell, fdas, bhmr, or uncoordinated, which "
+                    "forces none; with --contents, and a trace in DIR");
+                break;
+            case 'v':
+                add("checkpoint-every,e", po::value(&into.checkpoint_every)->default_value("1000"),
+                    "N calls of the MPI, or with an s seconds, between two checkpoints of a process");
+                break;
+            case 'F':
+                add("failed,f", po::value(&into.failed), "R,...: who has lost its state at the end");
                 break;
             case 'k':
                 add("clock,k", po::bool_switch(&into.clock),
@@ -161,6 +183,13 @@ void make_absolute(std::string& path) {
     while (path.size() > 1 && path.back() == '/') path.pop_back();
 }
 
+// Logging by senders counts on one order of all messages between two processes, which tags don't keep; and
+// what is received is in the record in any case.
+bool is_protocol(const std::string& name) {
+    const auto kind = causality::protocol_named(name);
+    return kind && *kind != causality::ProtocolKind::logging;
+}
+
 // nullptr, or what these options lack.
 const char* lacks(const Options& options) {
     const std::string& verb = options.verb;
@@ -171,6 +200,10 @@ const char* lacks(const Options& options) {
     if (verb == "continue" && options.rank >= 0 && options.at.empty())
         return "--rank needs --at: which event?";
     if (verb == "continue" && options.end && !options.at.empty()) return "--end or --at?";
+    if (verb == "record" && !options.checkpoints_of.empty() && !is_protocol(options.checkpoints_of))
+        return "--checkpoints: bcs, bcs-sent, russell, fdas, bhmr or uncoordinated";
+    if (verb == "record" && !checkpoint_wish(options))
+        return "--checkpoint-every: a number of calls, as 1000, or of seconds, as 0.5s";
     if (verb == "debug" && !(options.back_within > 0)) return "--back-within: more than 0 seconds";
     if (verb == "replay" && options.rank < 0 && options.gdb) return "--gdb: which --rank?";
     if (verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
@@ -179,6 +212,17 @@ const char* lacks(const Options& options) {
 }
 
 }  // namespace
+
+std::optional<std::string> checkpoint_wish(const Options& options) {
+    const std::string& every = options.checkpoint_every;
+    char* end = nullptr;
+    const double value = std::strtod(every.c_str(), &end);
+    const std::string unit = end;
+    constexpr double most = 1e9;
+    const bool whole = value == std::floor(value);
+    if (!(value > 0 && value < most) || (unit != "s" && (!unit.empty() || !whole))) return std::nullopt;
+    return fmt::format("{} {} {}", options.checkpoints_of, value, unit.empty() ? "calls" : "seconds");
+}
 
 std::string help(const std::string& name) {
     const Verb* verb = find_verb(verbs, name);

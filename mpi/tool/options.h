@@ -1,6 +1,7 @@
 // The command line of `cairn mpi`.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,9 +19,12 @@ struct Options {
     int rank = -1;
     std::string at;
     bool json = false;
-    bool wait = false;      // a departure waits for a debugger
-    bool contents = false;  // record what is received, too
-    bool clock = false;     // and what MPI_Wtime says
+    bool wait = false;                      // a departure waits for a debugger
+    bool contents = false;                  // record what is received, too
+    std::string checkpoints_of;             // record: by this protocol
+    std::string checkpoint_every = "1000";  // calls, or seconds with an s
+    std::string failed;                     // recovery-line: ranks; "": all
+    bool clock = false;                     // and what MPI_Wtime says
     bool gdb = false;
     bool before = false;                               // check-places: before the call, not behind it
     unsigned patience = 10;                            // seconds
@@ -30,6 +34,9 @@ struct Options {
     double back_within = 1;                            // debug: seconds
     unsigned checkpoints = 32, every = 0, memory = 0;  // MB; 0: half of what is free
 };
+
+// "fdas 1000 calls", as the interposer takes it; nothing: the interval is none.
+[[nodiscard]] std::optional<std::string> checkpoint_wish(const Options& options);
 
 [[nodiscard]] Result<Options> read_options(std::span<char* const> words);
 [[nodiscard]] std::string help(const std::string& verb);
