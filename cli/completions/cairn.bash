@@ -84,7 +84,7 @@ _cairn() {
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
     fi
-    what='record replay debug trace lint break continue where check check-places pass'
+    what='record replay debug recovery-line trace lint break continue where check check-places pass'
     if [[ $verb == mpi && COMP_CWORD -eq 2 && $word != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$what" -- "$word")
         return
@@ -105,9 +105,10 @@ _cairn() {
     mpi)
         options='--help'
         case ${COMP_WORDS[2]} in
-        record) options+=' --out --force --contents --clock --mpi' ;;
+        record) options+=' --out --force --contents --clock --checkpoints --checkpoint-every --mpi' ;;
         replay) options+=' --wait --trace --rank --gdb --mpi' ;;
         debug) options+=' --back-within --checkpoints --every --memory --json --mpi' ;;
+        recovery-line) options+=' --failed --json' ;;
         trace) options+=' --out --mpi' ;;
         break) options+=' --rank --at --mpi' ;;
         continue) options+=' --rank --at --end --no-wait' ;;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "mpi/tool/recovery_line.h"
+
 namespace cairn::mpi::debug {
 namespace {
 
@@ -45,6 +47,9 @@ const std::vector<Commands::Known>& Commands::known() {
         {"back", "",
          "along the message that the focus has received last, to where its sender was made to send it",
          &Commands::back},
+        {"line", "[RANK,...]",
+         "all to the recovery line of a record with --checkpoints, after these ranks have failed, or all",
+         &Commands::line},
         {"focus", "RANK", "look at this rank; nobody moves", &Commands::look_at},
         {"where", "[RANK]", "where each rank stands: event, call, place, stack", &Commands::where},
         {"why", "[N]", "the messages that led here, the last N of them", &Commands::why},
@@ -235,6 +240,31 @@ Result<Answer> Commands::reverse_go_on(const std::string&) {
     const auto places = TRY(break_places());
     if (const auto to = world_.moves().previous(here(), places)) return go(*to);
     return go({world_.focus(), 0}, breaks_.empty() ? "" : "no breakpoint comes before this\n");
+}
+
+Result<Answer> Commands::line(const std::string& words) {
+    const auto c = TRY(tool::trace_with_checkpoints(folder_));
+    const auto failed = TRY(tool::failed_ranks(words, world_.ranks()));
+    const tool::RecoveryLine found = tool::recovery_line_of(c, failed);
+    Cut cut;
+    std::string said;
+    const Computation& known = world_.moves().computation();
+    for (Process rank = 0; rank < world_.ranks(); ++rank) {
+        const tool::Standpoint& each = found.ranks[rank];
+        const bool at_end = each.what == tool::Standpoint::What::end;
+        if (!at_end && each.position > known.size(rank))
+            return fail_code(ExitCode::damaged,
+                             "{}/trace.{} is of another run than the record: its checkpoint is behind {} "
+                             "events, and the record has {}",
+                             folder_, rank, each.position, known.size(rank));
+        cut.push_back(at_end ? known.size(rank) : each.position);
+        said += fmt::format("rank {}: {}\n", rank, tool::text_of(each));
+    }
+    CHECK_OK(world_.stand_at(std::move(cut)));
+    Answer answer = place();
+    answer.text = said + answer.text;
+    answer.json["said"] = said;
+    return answer;
 }
 
 Result<Answer> Commands::forward(const std::string&) {

@@ -17,7 +17,8 @@ struct Answer {
 
 class Commands {
   public:
-    explicit Commands(World& world, Bounds bounds) : world_(world), bounds_(bounds) {}
+    Commands(World& world, Bounds bounds, std::string folder)
+        : world_(world), bounds_(bounds), folder_(std::move(folder)) {}
     // Code usage: there is no such command, or not with these words.
     [[nodiscard]] Result<Answer> execute(const std::string& line);
     [[nodiscard]] bool over() const { return over_; }
@@ -48,6 +49,7 @@ class Commands {
     Result<Answer> remove_break(const std::string& words);
     Result<Answer> forward(const std::string& words);
     Result<Answer> back(const std::string& words);
+    Result<Answer> line(const std::string& words);
     Result<Answer> where(const std::string& words);
     Result<Answer> why(const std::string& words);
     Result<Answer> print(const std::string& words);
@@ -67,6 +69,7 @@ class Commands {
 
     World& world_;
     Bounds bounds_;
+    std::string folder_;  // the record's
     std::map<unsigned, std::string> breaks_;
     unsigned next_break_ = 1;
     bool over_ = false;

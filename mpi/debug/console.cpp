@@ -90,8 +90,9 @@ void say(bool json, const Result<Answer>& answer) {
     std::fflush(stdout);
 }
 
-Result<> converse(World& world, Bounds bounds, bool json, Output& output) {
-    Commands commands(world, bounds);
+Result<> converse(World& world, Bounds bounds, const tool::Options& options, Output& output) {
+    Commands commands(world, bounds, options.folder);
+    const bool json = options.json;
     const bool asked = !json && ::isatty(STDIN_FILENO) != 0;
     if (auto begun = world.go({0, 0}); !begun) return begun;
     if (!json) say(false, commands.place());
@@ -174,7 +175,7 @@ Result<> debug(const tool::Options& options) {
                                                     {"events", computation.size()},
                                                     {"notes", notes}}));
     std::fflush(stdout);
-    return converse(world, bounds, options.json, output);
+    return converse(world, bounds, options, output);
 }
 
 }  // namespace cairn::mpi::debug

@@ -19,6 +19,12 @@ Result<> World::go(State to) {
     return {};
 }
 
+Result<> World::stand_at(Cut cut) {
+    if (auto done = histories_[focus_]->go({cut[focus_], moves_.within(cut, focus_)}); !done) return done;
+    cut_ = std::move(cut);
+    return {};
+}
+
 Result<History*> World::standing(Process rank) {
     CHECK_OK(histories_[rank]->go(spot(rank)));
     return histories_[rank].get();

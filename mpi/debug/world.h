@@ -27,6 +27,8 @@ class World {
     // This rank, which is in focus then, runs there; all others stand in the first state that is consistent.
     // If it fails everybody stands where they stood.
     [[nodiscard]] Result<> go(State to);
+    // Everybody to this consistent cut; nobody runs before somebody looks, but for the focus.
+    [[nodiscard]] Result<> stand_at(Cut cut);
     // The rank, standing where it stands in this state.
     [[nodiscard]] Result<History*> standing(Process rank);
     [[nodiscard]] History& history(Process rank) { return *histories_[rank]; }

@@ -94,6 +94,8 @@ void Induced::send(Process to, const Key& key) {
     const std::size_t size = protocol_->send(to, room_);
     bytes_ += size;
     most_bytes_ = std::max<unsigned long long>(most_bytes_, size);
+    ++messages_;
+    if (room_.empty()) return;
     ++sent_[to];
     Outgoing& message = outgoing_.emplace_back();
     message.bytes.resize(sizeof key + size);
@@ -141,6 +143,7 @@ void Induced::fetch() {
 
 // The sender has sent it together with its message, or before it enters the operation.
 Induced::Piggyback Induced::take(Process from, const Key& key, std::size_t index) {
+    if (room_.empty()) return {};
     for (;;) {
         const auto found = arrived_.find({from, key});
         if (found != arrived_.end() && found->second.size() > index) {
@@ -190,7 +193,7 @@ std::size_t Induced::earlier_receives(const Event& event) {
 void Induced::receive(const Event& event) {
     if (event.peer != own_rank()) {
         // A receive without a request is over before another is posted, so all that are open came earlier.
-        const std::size_t index = earlier_receives(event);
+        const std::size_t index = room_.empty() ? 0 : earlier_receives(event);
         arrive(event.peer, take(event.peer, {event.communicator, event.tag}, index));
     }
     std::erase_if(open_,
@@ -248,9 +251,7 @@ void Induced::finish() {
                     control_);
     while (received_ != expected) fetch();
     reap(true);
-    unsigned long long messages = 0;
-    for (const unsigned long long each : sent_) messages += each;
-    unsigned long long mine[] = {basic_, forced_, bytes_, messages, unsure_}, sums[std::size(mine)] = {};
+    unsigned long long mine[] = {basic_, forced_, bytes_, messages_, unsure_}, sums[std::size(mine)] = {};
     ::PMPI_Reduce(mine, sums, std::size(mine), MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, control_);
     unsigned long long most = 0;
     ::PMPI_Reduce(&most_bytes_, &most, 1, MPI_UNSIGNED_LONG_LONG, MPI_MAX, 0, control_);

@@ -79,7 +79,7 @@ class Induced {
     std::unique_ptr<causality::Protocol> protocol_;
     std::string name_;
     MPI_Comm control_ = MPI_COMM_NULL;
-    std::vector<std::uint8_t> room_;  // for one piggyback
+    std::vector<std::uint8_t> room_;  // for one piggyback; empty: the protocol has none, and nothing is sent
     std::deque<Outgoing> outgoing_;
     std::map<std::pair<causality::Process, Key>, std::deque<Piggyback>> arrived_;
     std::vector<Receive> open_;  // in the order in which they were posted
@@ -90,7 +90,7 @@ class Induced {
 
     std::uint64_t every_calls_ = 0, last_call_ = 0;
     std::int64_t every_ns_ = 0, last_ns_ = 0;
-    unsigned long long basic_ = 0, forced_ = 0, bytes_ = 0, most_bytes_ = 0, unsure_ = 0;
+    unsigned long long basic_ = 0, forced_ = 0, messages_ = 0, bytes_ = 0, most_bytes_ = 0, unsure_ = 0;
 };
 
 }  // namespace cairn::mpi

@@ -88,6 +88,29 @@ void add_debug_option(char letter, po::options_description& known, Options& into
     }
 }
 
+// Of checkpoints that processes take by themselves.
+void add_checkpoint_option(char letter, po::options_description& known, Options& into) {
+    auto add = known.add_options();
+    switch (letter) {
+        case 'P':
+            add("checkpoints,p", po::value(&into.checkpoints_of),
+                "PROTOCOL: each process takes checkpoints, and this protocol forces others that make "
+                "them belong together: bcs, bcs-sent, russell, fdas, bhmr, or uncoordinated, which "
+                "forces none; with --contents, and a trace in DIR");
+            break;
+        case 'v':
+            add("checkpoint-every,e", po::value(&into.checkpoint_every)->default_value("1000"),
+                "N calls of the MPI, or with an s seconds, between two checkpoints of a process");
+            break;
+        case 'F':
+            add("failed,f", po::value(&into.failed), "R,...: who has lost its state at the end");
+            break;
+        default:
+            add_debug_option(letter, known, into);
+            break;
+    }
+}
+
 po::options_description known_options(const Verb& verb, Options& into) {
     po::options_description known;
     auto add = known.add_options();
@@ -99,19 +122,6 @@ po::options_description known_options(const Verb& verb, Options& into) {
                 add("contents,c", po::bool_switch(&into.contents),
                     "write down what each process receives, too, so that it can be replayed without the "
                     "others");
-                break;
-            case 'P':
-                add("checkpoints,p", po::value(&into.checkpoints_of),
-                    "PROTOCOL: each process takes checkpoints, and this protocol forces others that make "
-                    "them belong together: bcs, bcs-sent, russell, fdas, bhmr, or uncoordinated, which "
-                    "forces none; with --contents, and a trace in DIR");
-                break;
-            case 'v':
-                add("checkpoint-every,e", po::value(&into.checkpoint_every)->default_value("1000"),
-                    "N calls of the MPI, or with an s seconds, between two checkpoints of a process");
-                break;
-            case 'F':
-                add("failed,f", po::value(&into.failed), "R,...: who has lost its state at the end");
                 break;
             case 'k':
                 add("clock,k", po::bool_switch(&into.clock),
@@ -170,7 +180,7 @@ po::options_description known_options(const Verb& verb, Options& into) {
                 add("json,j", po::bool_switch(&into.json), "print one JSON object");
                 break;
             default:
-                add_debug_option(*letter, known, into);
+                add_checkpoint_option(*letter, known, into);
                 break;
         }
     return known;

@@ -169,8 +169,11 @@ Result<> recovery_line(const Options& options) {
     }
     for (std::size_t rank = 0; rank < found.ranks.size(); ++rank)
         fmt::print("rank {}: {}\n", rank, text_of(found.ranks[rank]));
-    fmt::print("{} basic and {} forced checkpoints, of which {} useless and {} can be thrown away\n",
-               found.basic, found.forced, found.useless, found.needless);
+    fmt::print(
+        "{} basic and {} forced checkpoints, {} of them useless; {} of {} can be thrown away, beginnings "
+        "counted\n",
+        found.basic, found.forced, found.useless, found.needless,
+        found.basic + found.forced + found.ranks.size());
     return {};
 }
 
