@@ -126,6 +126,15 @@ Result<> ask_for_stops(const Setting& setting, Members& members) {
     return {};
 }
 
+// What is found in them is numbered in this order: what programs call each other is the same at the next
+// checkpoint, and what the kernel calls them may not be.
+std::vector<StoppedProcess*> in_order_of_programs(Group& group, const ToProgram& to_program) {
+    std::vector<StoppedProcess*> all;
+    for (auto& [pid, process] : group.stopped.processes()) all.push_back(&process);
+    std::ranges::sort(all, {}, [&](const StoppedProcess* each) { return to_program(KernelId(each->pid)); });
+    return all;
+}
+
 }  // namespace
 
 Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group& group) {
@@ -134,9 +143,10 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
     CHECK_OK(find_inner_ids(group.stopped));
     Members members(setting);
     std::uint32_t index = 0;
-    for (auto& [pid, process] : group.stopped.processes()) {
+    for (auto* const each : in_order_of_programs(group, setting.to_program)) {
+        auto& process = *each;
         CHECK_OK(refuse_unsupported(process));
-        auto* const tracer = group.stopped.tracers().find(pid);
+        auto* const tracer = group.stopped.tracers().find(process.pid);
         if (tracer != nullptr) {
             CHECK_OK(tracer->agent->hold(setting.reporter));
         } else {
@@ -145,7 +155,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         }
         auto& member = members.all.emplace_back();
         member.process = &process;
-        member.holder = {pid, -1, process.first_living().tid};
+        member.holder = {process.pid, -1, process.first_living().tid};
         auto& ipc = process.region->region->ipc;
         CHECK_OK(collect_threads(process, setting.to_program, ipc, member.image));
         const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
@@ -153,7 +163,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         if (tracer == nullptr) member.own_agent.emplace(process, index++, setting.request.capture, !filtered);
         member.agent = tracer == nullptr ? &*member.own_agent : &*tracer->agent;
         if (auto done = start_agent(member); !done)
-            return std::unexpected(std::move(done.error()).in(proc::label(pid)));
+            return std::unexpected(std::move(done.error()).in(proc::label(process.pid)));
     }
     std::set<pid_t> ours;
     for (const auto& [pid, process] : group.stopped.processes()) ours.insert(pid);
