@@ -196,7 +196,10 @@ class Networks {
     static Result<> configure(const Link& link) {
         const auto index = static_cast<unsigned>(link.index);
         for (const auto& address : link.addresses) CHECK_OK(add_tun_address(index, address));
-        if (link.kind == LinkKind::loopback) return {};
+        if (link.kind == LinkKind::loopback) {
+            settle_addresses(index, link.addresses);
+            return {};
+        }
         ifinfomsg head = head_of(link.index);
         head.ifi_flags = link.flags;
         head.ifi_change = ~0U;
@@ -205,6 +208,7 @@ class Networks {
             return fail_errno("the network interface {}: flags {:#x}", link.name, link.flags);
         // One that comes up gets an address of the kernel's own for the link, which may be another each time.
         remove_other_addresses(link.name, index, link.addresses);
+        settle_addresses(index, link.addresses);
         return {};
     }
 

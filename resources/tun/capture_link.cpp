@@ -162,6 +162,7 @@ Result<std::vector<schema::TunAddress>> tun_addresses(int index) {
             }
         });
         if (each.own.empty()) each.own = each.peer;  // of IPv6, where there is no other end
+        each.flags &= ~std::uint32_t{IFA_F_TENTATIVE | IFA_F_OPTIMISTIC};  // nobody else has been heard yet
     }));
     return found;
 }

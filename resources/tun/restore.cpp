@@ -173,6 +173,7 @@ void set_interface(Opening& opening, int fd, const schema::Tun& saved) {
     set(configure(SIOCSIFFLAGS, request), "flags");
     // One that comes up gets an address of the kernel's own for the link, which may be another each time.
     remove_other_addresses(saved.name, index, saved.addresses);
+    settle_addresses(index, saved.addresses);
 }
 
 // In the network that it is of.

@@ -17,7 +17,8 @@ namespace cairn::restart {
 namespace {
 
 // Those that are somebody's wish; the others are the kernel's, about what it is doing with the address.
-constexpr std::uint32_t wished_flags = IFA_F_NOPREFIXROUTE | IFA_F_HOMEADDRESS | IFA_F_MCAUTOJOIN;
+constexpr std::uint32_t wished_flags =
+    IFA_F_NODAD | IFA_F_NOPREFIXROUTE | IFA_F_HOMEADDRESS | IFA_F_MCAUTOJOIN;
 
 struct AddressRequest {
     nlmsghdr header{};
@@ -63,16 +64,12 @@ schema::Bytes bytes_of(const sockaddr* name) {
     return {begin + offsetof(sockaddr_in6, sin6_addr), begin + offsetof(sockaddr_in6, sin6_addr) + 16};
 }
 
-}  // namespace
-
-Result<> add_tun_address(unsigned index, const schema::TunAddress& address) {
+AddressRequest request_of(unsigned index, const schema::TunAddress& address, std::uint32_t flags) {
     AddressRequest request;
     request.head.ifa_family = address.family;
     request.head.ifa_prefixlen = address.prefix;
     request.head.ifa_scope = address.scope;
     request.head.ifa_index = index;
-    const std::uint32_t flags =
-        (address.flags & wished_flags) | (address.family == AF_INET6 ? IFA_F_NODAD : 0U);
     request.add(IFA_FLAGS, &flags, sizeof flags);
     request.add(IFA_LOCAL, address.own.data(), address.own.size());
     request.add(IFA_ADDRESS, address.peer.data(), address.peer.size());
@@ -81,6 +78,14 @@ Result<> add_tun_address(unsigned index, const schema::TunAddress& address) {
     const ifa_cacheinfo times{
         .ifa_prefered = address.preferred, .ifa_valid = address.valid, .cstamp = 0, .tstamp = 0};
     request.add(IFA_CACHEINFO, &times, sizeof times);
+    return request;
+}
+
+}  // namespace
+
+Result<> add_tun_address(unsigned index, const schema::TunAddress& address) {
+    auto request = request_of(
+        index, address, (address.flags & wished_flags) | (address.family == AF_INET6 ? IFA_F_NODAD : 0U));
     if (request.send_request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE)) return {};
     return fail_errno("address {}", address_text(address));
 }
@@ -104,6 +109,12 @@ void remove_other_addresses(const std::string& name, unsigned index,
         request.send_request(RTM_DELADDR, 0);
     }
     ::freeifaddrs(all);
+}
+
+void settle_addresses(unsigned index, const std::vector<schema::TunAddress>& wanted) {
+    for (const schema::TunAddress& address : wanted)
+        if (address.family == AF_INET6 && (address.flags & IFA_F_NODAD) == 0)
+            request_of(index, address, address.flags & wished_flags).send_request(RTM_NEWADDR, NLM_F_REPLACE);
 }
 
 }  // namespace cairn::restart

@@ -15,5 +15,9 @@ namespace cairn::restart {
 // Those that the interface has and that are none of these. What can't be removed stays.
 void remove_other_addresses(const std::string& name, unsigned index,
                             const std::vector<schema::TunAddress>& wanted);
+// When the interface is up: the next time that it comes up others are looked for again, where that was so.
+// (A flag that is taken back has nobody looked for now: inet6_addr_modify() and addrconf_ifdown(),
+// net/ipv6/addrconf.c.)
+void settle_addresses(unsigned index, const std::vector<schema::TunAddress>& wanted);
 
 }  // namespace cairn::restart

@@ -180,11 +180,13 @@ inline std::string plain(int family, const std::string& address) {
     return bytes;
 }
 
-inline void add_address(const std::string& name, int family, const std::string& address, int prefix) {
+// `looked_for`: others on the link who have it are looked for, which takes a second where there may be any.
+inline void add_address(const std::string& name, int family, const std::string& address, int prefix,
+                        bool looked_for = false) {
     ifaddrmsg head = {};
     head.ifa_family = static_cast<unsigned char>(family);
     head.ifa_prefixlen = static_cast<unsigned char>(prefix);
-    head.ifa_flags = family == AF_INET6 ? IFA_F_NODAD : 0;
+    head.ifa_flags = family == AF_INET6 && !looked_for ? IFA_F_NODAD : 0;
     head.ifa_index = static_cast<unsigned>(index_of(name));
     Request request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, head);
     const std::string bytes = plain(family, address);
@@ -255,7 +257,8 @@ inline std::string look() {
     // The kernel gives a link addresses of its own, a moment after it is up.
     each(RTM_GETADDR, ifaddrmsg{}, {IFA_LOCAL, IFA_ADDRESS, IFA_LABEL}, [](const ifaddrmsg& head) {
         if (head.ifa_scope == RT_SCOPE_LINK) return std::string();
-        return "address " + std::to_string(head.ifa_index) + " /" + std::to_string(head.ifa_prefixlen);
+        return "address " + std::to_string(head.ifa_index) + " /" + std::to_string(head.ifa_prefixlen) +
+               ((head.ifa_flags & IFA_F_NODAD) != 0 ? " nodad" : "");
     });
     each(RTM_GETROUTE, rtmsg{}, {RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_TABLE}, [](const rtmsg& head) {
         const bool of_the_kernel = head.rtm_protocol == RTPROT_KERNEL || head.rtm_table == RT_TABLE_LOCAL;
