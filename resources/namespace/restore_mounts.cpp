@@ -145,6 +145,9 @@ class Builder {
         constexpr unsigned set_string = 1, create = 6,
                            empty_path = 4;  // <linux/mount.h>: FSCONFIG_*, MOVE_MOUNT_*
         const Fd system(static_cast<int>(::syscall(SYS_fsopen, "proc", 0)));
+        // Without, /proc/self/mountinfo says "none".
+        if (system && !wanted.source.empty())
+            ::syscall(SYS_fsconfig, system.get(), set_string, "source", wanted.source.c_str(), 0);
         std::istringstream options(wanted.data);
         for (std::string word; system && std::getline(options, word, ',');)
             if (const auto equal = word.find('='); equal != std::string::npos)
