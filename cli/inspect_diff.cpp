@@ -129,6 +129,8 @@ class View {
         if (!all_)
             for (const char* name : moving) made.erase(name);
         for (const char* name : {"cwd", "root", "executable", "terminal"}) resolve(made, name, part);
+        if (made.contains("namespaces") && made["namespaces"].is_array())
+            for (json& space : made["namespaces"]) space = of_object(part, space.get<std::int64_t>());
         for (json& descriptor : made["descriptors"]) resolve(descriptor, "object", part);
         for (json& area : made["areas"]) {
             resolve(area, "object", part);
