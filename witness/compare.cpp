@@ -83,10 +83,10 @@ bool excused(const Difference& difference, const std::vector<Compiled>& compiled
     return false;
 }
 
-// "pipe:[123]", "/dev/pts/3": where the kernel's number is part of a name. A number alone says too little:
-// files on two devices have the same.
+// "pipe:[123]", "net:[4026531840]", "/dev/pts/3": where the kernel's number is part of a name. A number alone
+// says too little: files on two devices have the same.
 bool has_number_in_name(const Difference& same) {
-    return same.before && same.name.ends_with("/leads to");
+    return same.before && (same.name.ends_with("/leads to") || same.name.find("/ns/") != std::string::npos);
 }
 
 void keep_number(const Difference& same, const std::vector<Compiled>& compiled,

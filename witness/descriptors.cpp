@@ -60,6 +60,14 @@ void see_number(Facts& facts, const std::string& name, int result) {
         facts.put_errno(name, errno);
 }
 
+// A file of proc(5) whose process isn't there any more: "/proc/1234/stat".
+bool is_of_one_who_has_gone(const std::string& link) {
+    constexpr std::string_view proc = "/proc/";
+    if (!link.starts_with(proc) || link.find_first_not_of("0123456789", proc.size()) == proc.size())
+        return false;
+    return access(link.substr(0, link.find('/', proc.size())).c_str(), F_OK) != 0;
+}
+
 bool is_netlink(const Fd& file) {
     int domain = 0;
     socklen_t size = sizeof domain;
@@ -77,8 +85,9 @@ void see_file(Facts& facts, const std::string& prefix, const Fd& file) {
         facts.put(prefix + "/fstat/inode", fmt::format("{}", status.st_ino));
     }
     const int flags = fcntl(file.get(), F_GETFL);
-    constexpr int said_once =
-        0100000 | O_NOFOLLOW;  // O_LARGEFILE as the kernel has it, which is 0 in <fcntl.h>
+    // O_LARGEFILE as the kernel has it, which is 0 in <fcntl.h>. Of O_CLOEXEC the descriptor's own is in
+    // fdinfo: among the description's flags it is what mq_open(3) was called with.
+    constexpr int said_once = 0100000 | O_NOFOLLOW | O_CLOEXEC;
     facts.put(prefix + "/fcntl/flags", fmt::format("{:o}", flags & ~said_once));
     facts.put(prefix + "/fcntl/flags of the opening", fmt::format("{:o}", flags & said_once));
     see_number(facts, prefix + "/fcntl/signal", fcntl(file.get(), F_GETSIG));
@@ -160,7 +169,9 @@ std::vector<int> see_descriptors(Facts& facts, pid_t pid) {
     for (const int number : numbers) {
         const std::string prefix = fmt::format("{}/fd/{}", pid, number),
                           shown = fmt::format("{}/fd/{}", folder, number);
-        if (const auto link = link_of(shown)) facts.put(prefix + "/leads to", *link);
+        if (const auto link = link_of(shown))
+            facts.put(prefix + (is_of_one_who_has_gone(*link) ? "/leads to one who has gone" : "/leads to"),
+                      *link);
         struct stat link {};
         if (lstat(shown.c_str(), &link) == 0)
             facts.put(prefix + "/access", fmt::format("{:o}", link.st_mode & 0777U));

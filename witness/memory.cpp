@@ -38,11 +38,13 @@ struct Mapping {
     std::map<std::string, std::string> marks{};  // those of smaps that are compared
 
     [[nodiscard]] std::uint64_t size() const { return end - start; }
+    // The inode of a System V segment is its id, and the first one's is 0.
+    [[nodiscard]] bool is_of_file() const { return inode != 0 || file.starts_with("/"); }
     // Whether the kernel might have made them one: it joins neighbours when it comes by, which depends on
     // what was done to them before.
     [[nodiscard]] bool goes_on_in(const Mapping& next) const {
         return end == next.start && access == next.access && device == next.device && inode == next.inode &&
-               file == next.file && marks == next.marks && (inode == 0 || offset + size() == next.offset);
+               file == next.file && marks == next.marks && (!is_of_file() || offset + size() == next.offset);
     }
 };
 
@@ -65,7 +67,7 @@ Fd file_of(pid_t pid, const Mapping& mapping) {
 bool read_bytes(std::span<unsigned char> bytes, pid_t pid, const Fd& memory, const Mapping& mapping,
                 std::span<const std::uint64_t> pagemap) {
     const auto there = [](std::uint64_t entry) { return (entry & (present | swapped)) != 0; };
-    if (mapping.inode != 0) {
+    if (mapping.is_of_file()) {
         const Fd file = file_of(pid, mapping);
         if (!file && !std::ranges::all_of(pagemap, there)) return false;
         std::size_t done = 0;
@@ -201,7 +203,10 @@ void see_memory(Facts& facts, pid_t pid, const std::vector<Unseen>& unseen) {
         facts.put(name + "/end", fmt::format("{:x}", whole.end));
         facts.put(name + "/access", whole.access);
         facts.put(name + "/offset", fmt::format("{:x}", whole.offset));
-        facts.put(name + "/file", fmt::format("{} {} {}", whole.device, whole.inode, whole.file));
+        // A socket's name has its inode.
+        const bool of_socket = whole.file.starts_with("socket:[");
+        facts.put(name + "/file",
+                  of_socket ? whole.file : fmt::format("{} {} {}", whole.device, whole.inode, whole.file));
         for (const auto& [mark, value] : whole.marks) facts.put(fmt::format("{}/{}", name, mark), value);
         if (whole.size() > largest || whole.file == "[vsyscall]" || whole.file.starts_with("[vvar")) continue;
         const std::vector<std::uint64_t> pages = read_pagemap(pagemap, whole);

@@ -76,13 +76,24 @@ constexpr std::array at_rest{
          "asked of threads that can be stopped without their noticing it", nullptr, How::if_seen},
 
     // Numbers that the kernel gives
-    Rule{"[0-9]+/fd/[0-9]+/(leads to|fstat/inode|fdinfo/ino)",
-         "inodes of pipes, sockets and what else has no name are given by the kernel in their order",
+    Rule{"[0-9]+/fd/[0-9]+/(leads to|fstat/inode|fdinfo/ino)|[0-9]+/map/[^/]*/file",
+         "inodes of pipes, sockets (rings of which are mapped) and what else has no name are given by the "
+         "kernel in their order",
          "(?:pipe:\\[|socket:\\[|)([0-9]+)\\]?", How::renamed},
+    Rule{"[0-9]+/fd/[0-9]+/leads to one who has gone",
+         "a file of proc(5) whose process has gone comes back as that of another that has gone, which "
+         "answers all the same",
+         "^/proc/[0-9]+", How::in_parts},
     Rule{".*/(ns/(cgroup|ipc|mnt|net|pid|pid_for_children|time|time_for_children|user|uts)|fd/[0-9]+/leads "
          "to)",
          "so are those of namespaces that processes have made for themselves",
-         "(?:cgroup|ipc|mnt|net|pid|user|uts):\\[([0-9]+)\\]", How::renamed},
+         "(?:cgroup|ipc|mnt|net|pid|time|user|uts):\\[([0-9]+)\\]", How::renamed},
+    Rule{
+        ".*/ns/time of children alone",
+        "so is that of the time namespace that a process has chosen for its children and isn't in itself; no "
+        "call brings it to one that they have (setns(2) would take it along), so what it makes anew is "
+        "another one, with the same clocks (docs/what-is-saved.md)",
+        "time:\\[([0-9]+)\\]", How::renamed},
     Rule{"[0-9]+/fd/[0-9]+/fstat/device", "file systems without a device are numbered by the kernel",
          "([0-9a-f]{1,3}) 0", How::renamed},
     Rule{"[0-9]+/map/[^/]*/file", "the same, of what is mapped, and its inode", "(00:[0-9a-f]+ [0-9]+) /.*",
@@ -110,10 +121,11 @@ constexpr std::array at_rest{
          "them is compared by resource.io_uring"},
     Rule{".*/status/VmPin",
          "registered buffers of an io_uring are counted for who has set the ring up: the restart"},
-    Rule{"[0-9]+/fd/[0-9]+/fcntl/flags of the opening",
-         "O_LARGEFILE and O_NOFOLLOW say how open(2) went, and nothing of what is open now; a file that is "
-         "opened "
-         "again by /proc can't be opened by the second"},
+    Rule{
+        "[0-9]+/fd/[0-9]+/fcntl/flags of the opening",
+        "O_LARGEFILE and O_NOFOLLOW say how open(2) went, and O_CLOEXEC how mq_open(3) did, and nothing of "
+        "what is open now (whether a descriptor is closed on exec is in fdinfo); a file that is opened again "
+        "by /proc can't be opened by the second"},
 
     // How it has come back
     Rule{".*/(stat/ppid|status/PPid)",

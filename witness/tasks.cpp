@@ -76,6 +76,16 @@ void see_link(Facts& facts, const std::string& name, const std::string& folder, 
         facts.put(fmt::format("{}/{}", name, file), *link);
 }
 
+// A time namespace that nobody but its maker's children are ever in is told apart from those that somebody is
+// in.
+void see_time_of_children(Facts& facts, const std::string& name, const std::string& folder) {
+    const auto own = link_of(folder + "/ns/time"), childrens = link_of(folder + "/ns/time_for_children");
+    if (!own || !childrens) return;
+    facts.put(
+        fmt::format("{}/ns/{}", name, *own == *childrens ? "time_for_children" : "time of children alone"),
+        *childrens);
+}
+
 std::string with_newlines(std::string text) {
     for (char& letter : text)
         if (letter == '\0') letter = '\n';
@@ -145,9 +155,9 @@ void see_process(Facts& facts, pid_t pid) {
                              "attr/prev"})
         see_text(facts, name, folder, file);
     for (const char* file : {"cwd", "root", "exe"}) see_link(facts, name, folder, file);
-    for (const char* kind : {"cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time",
-                             "time_for_children", "user", "uts"})
+    for (const char* kind : {"cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "user", "uts"})
         see_link(facts, name, folder, fmt::format("ns/{}", kind));
+    see_time_of_children(facts, name, folder);
 }
 
 void see_thread(Facts& facts, pid_t pid, pid_t tid) {
@@ -164,9 +174,9 @@ void see_thread(Facts& facts, pid_t pid, pid_t tid) {
          {"personality", "timerslack_ns", "wchan", "syscall", "patch_state", "attr/current"})
         see_text(facts, name, folder, file);
     for (const char* file : {"cwd", "root"}) see_link(facts, name, folder, file);
-    for (const char* kind :
-         {"cgroup", "ipc", "mnt", "net", "pid_for_children", "time_for_children", "user", "uts"})
+    for (const char* kind : {"cgroup", "ipc", "mnt", "net", "pid_for_children", "user", "uts"})
         see_link(facts, name, folder, fmt::format("ns/{}", kind));
+    see_time_of_children(facts, name, folder);
     see_scheduling(facts, name, tid);
 }
 

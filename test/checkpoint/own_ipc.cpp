@@ -4,7 +4,6 @@
 // at a time have objects of the same ids and keys.
 // ci: exact user
 // narrow: none
-// witness: none (queues show mq_open(3)'s O_CLOEXEC, or not; pages of segments come when they are touched)
 #include <mqueue.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>

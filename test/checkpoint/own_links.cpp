@@ -4,7 +4,6 @@
 // Sockets are bound and connected over them.
 // ci: exact user
 // narrow: none
-// witness: none (its namespaces are numbered in the order in which they are found)
 #include "own_links.h"
 
 #include <arpa/inet.h>
@@ -84,6 +83,7 @@ test::Check dummy() {
             add_link("third", kind);
             bring_up("third");
             add_address("third", AF_INET, "10.92.0.1", 16);
+            add_address("third", AF_INET6, "fd00:92::1", 64, true);
             add_route(AF_INET, "0.0.0.0", 0, "10.91.0.254", "first");
             add_route(AF_INET, "10.93.0.0", 16, "10.92.7.7", "third");
             add_route(AF_INET6, "fd00:93::", 32, "fd00:91::fe", "first");

@@ -1,7 +1,6 @@
 // Sockets of a network namespace that a program has made for itself: every kind is in that network again,
 // with the addresses and names that others have in theirs.
 // ci: exact virtual user userns
-// witness: none (its ring is named by the number of its socket)
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <linux/netlink.h>

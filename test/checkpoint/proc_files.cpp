@@ -2,7 +2,6 @@
 // processes that have gone.
 // ci: exact user
 // rain: soak
-// witness: none (a file of a process that has gone comes back as that of another that has gone)
 // narrow: none
 // heirs: none
 #include <sys/prctl.h>

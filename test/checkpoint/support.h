@@ -74,6 +74,12 @@ inline void set_option(int fd, int level, int name, int value) {
     CHECK(setsockopt(fd, level, name, &value, sizeof value) == 0);
 }
 
+// A witness looks at it before and after (witness/witness.py): what would move by itself meanwhile, and is
+// seen to be right by other tests of this program, is to stand still.
+inline bool is_watched() {
+    return std::getenv("CAIRN_TEST_WATCHED") != nullptr;
+}
+
 // The driver's orders: a file that is replaced by rename. Read by its full path and closed at once, so that
 // no descriptor of this machinery is open when a checkpoint is taken.
 class Orders {

@@ -68,6 +68,39 @@ TEST(Witness, ANumberThatHasStayedIsNobodyElses) {
               std::vector<std::string>{"1/fd/3/leads to"});
 }
 
+TEST(Witness, WhoWasInANamespaceAloneIsAloneInOne) {
+    const Facts before = facts({{"1/ns/time", "time:[10]"}, {"2/ns/time", "time:[11]"}});
+    EXPECT_TRUE(names({before}, {facts({{"1/ns/time", "time:[11]"}, {"2/ns/time", "time:[10]"}})}).empty());
+    EXPECT_EQ(names({before}, {facts({{"1/ns/time", "time:[11]"}, {"2/ns/time", "time:[11]"}})}),
+              std::vector<std::string>{"1/ns/time"});
+    const char* const alone = "1/ns/time of children alone";
+    EXPECT_TRUE(names({facts({{alone, "time:[11]"}, {"2/ns/time", "time:[11]"}})},
+                      {facts({{alone, "time:[20]"}, {"2/ns/time", "time:[21]"}})})
+                    .empty());
+}
+
+TEST(Witness, AMappedRingIsOfTheSocketThatItWasOf) {
+    const Facts before = facts({{"1/fd/3/leads to", "socket:[10]"},
+                                {"1/fd/4/leads to", "socket:[11]"},
+                                {"1/map/1000 shared/file", "socket:[11]"}});
+    const auto after = [](const char* ring) {
+        return facts({{"1/fd/3/leads to", "socket:[20]"},
+                      {"1/fd/4/leads to", "socket:[21]"},
+                      {"1/map/1000 shared/file", ring}});
+    };
+    EXPECT_TRUE(names({before}, {after("socket:[21]")}).empty());
+    EXPECT_EQ(names({before}, {after("socket:[20]")}), std::vector<std::string>{"1/map/1000 shared/file"});
+}
+
+TEST(Witness, FilesOfWhoHasGoneComeBackAsOfAnotherWhoHasGone) {
+    const char* const name = "1/fd/3/leads to one who has gone";
+    EXPECT_TRUE(names({facts({{name, "/proc/12/stat"}})}, {facts({{name, "/proc/13/stat"}})}).empty());
+    EXPECT_FALSE(names({facts({{name, "/proc/12/stat"}})}, {facts({{name, "/proc/13/mem"}})}).empty());
+    EXPECT_FALSE(names({facts({{"1/fd/3/leads to", "/proc/12/stat"}})},
+                       {facts({{"1/fd/3/leads to", "/proc/13/stat"}})})
+                     .empty());
+}
+
 TEST(Witness, WhatLivingProgramsDoIsNotCompared) {
     const Facts before = facts({{"1/map/7f00 a/page/00", "1"}, {"1/fd/3/access", "500"}});
     const std::vector after{facts({{"1/map/7f00 a/page/00", "2"}, {"1/fd/3/access", "700"}})};

@@ -9,7 +9,7 @@ MOVING = {"vfork", "callers"}  # they make children and take connections all the
 
 
 def test(t):
-    program = begin(t, t.arguments.names[0])
+    program = begin(t, t.arguments.names[0], env={"CAIRN_TEST_WATCHED": "1"})
     witness = Witness(t)
     before = witness.looks("before")
     program = cycle(t, program, 0)

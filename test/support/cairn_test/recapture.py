@@ -40,6 +40,12 @@ def named_otherwise(each):
     return not (name.startswith((".cairn-", "cairn-", "#")) or each["after"].startswith("/memfd:"))
 
 
+def of_one_who_has_gone(each):
+    """A file of proc(5) whose process isn't there any more, and has come back as the same of another."""
+    paths = [re.fullmatch(r"/proc/([0-9]+)(/.*| \(deleted\)|)", str(each.get(which))) for which in ("before", "after")]
+    return all(paths) and paths[0][2] == paths[1][2] and not any(os.path.exists(f"/proc/{path[1]}") for path in paths)
+
+
 def differences(t, older, newer):
     """As text; "" if nothing differs that no rule names. Folders of checkpoints."""
     code, out, err = t.run([t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
@@ -48,6 +54,8 @@ def differences(t, older, newer):
     found = []
     for each in json.loads(out):
         where = ", ".join(each["where"])
+        if of_one_who_has_gone(each):
+            continue
         if named_otherwise(each) or not any(re.fullmatch(rule, where) for rule, _ in RULES):
             found.append(f"{where}: {each.get('before', '(not there)')} -> {each.get('after', '(not there)')}\n")
     return "".join(found)
