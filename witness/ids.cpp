@@ -87,6 +87,19 @@ std::string with_bytes(std::string text, std::size_t at, const Ids& ids) {
     return text;
 }
 
+// "ClockID: -213134", the clock of a process or of a thread, which has its id turned round above three bits
+// (<linux/posix-timers.h>).
+std::string with_clock(const std::string& text, const Ids& ids) {
+    static const std::regex form("^ClockID: (-[0-9]+)");
+    std::smatch found;
+    if (!std::regex_search(text, found, form)) return text;
+    constexpr int bits = 3, kind = (1 << bits) - 1;
+    const int clock = number_of(found[1].str()), id = ~(clock >> bits);
+    if (id <= 0) return text;  // one's own
+    const int named = ids.named(KernelId(id)).number();
+    return fmt::format("ClockID: {}{}", ~named * (1 << bits) | (clock & kind), found.suffix().str());
+}
+
 class Translation {
   public:
     explicit Translation(const Ids& ids) : ids_(ids) {
@@ -112,7 +125,7 @@ class Translation {
 
     [[nodiscard]] std::string value(const std::string& name, std::string value) const {
         for (const auto& [of, id] : places_)
-            if (std::regex_match(name, of)) value = replaced(value, id, ids_);
+            if (std::regex_match(name, of)) value = with_clock(replaced(value, id, ids_), ids_);
         for (const auto& [of, at, only] : bytes_)
             if (std::regex_match(name, of) && std::regex_match(value, only))
                 value = with_bytes(value, at, ids_);

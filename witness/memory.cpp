@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -40,6 +41,7 @@ struct Mapping {
     [[nodiscard]] std::uint64_t size() const { return end - start; }
     // The inode of a System V segment is its id, and the first one's is 0.
     [[nodiscard]] bool is_of_file() const { return inode != 0 || file.starts_with("/"); }
+    [[nodiscard]] bool is_of_socket() const { return file.starts_with("socket:["); }
     // Whether the kernel might have made them one: it joins neighbours when it comes by, which depends on
     // what was done to them before.
     [[nodiscard]] bool goes_on_in(const Mapping& next) const {
@@ -92,8 +94,19 @@ bool read_bytes(std::span<unsigned char> bytes, pid_t pid, const Fd& memory, con
     return true;
 }
 
+// The ring of a packet socket, TPACKET_V3: the numbers under which the kernel has filled the blocks, which go
+// on by one and which no call sets (struct tpacket_hdr_v1::seq_num in <linux/if_packet.h>).
+void clear_block_numbers(std::span<unsigned char> bytes) {
+    constexpr std::array<std::uint32_t, 2> head{2, 48};  // version and offset_to_priv of tpacket_block_desc
+    constexpr std::size_t number_at = 24, number_size = 8;
+    for (std::size_t at = 0; at + page <= bytes.size(); at += page)
+        if (std::memcmp(bytes.data() + at, head.data(), sizeof head) == 0)
+            std::memset(bytes.data() + at + number_at, 0, number_size);
+}
+
 void see_content(Facts& facts, const std::string& name, const Mapping& mapping,
                  std::vector<unsigned char> bytes, const std::vector<Unseen>& unseen) {
+    if (mapping.is_of_socket()) clear_block_numbers(bytes);
     for (const Unseen& part : unseen) {
         const std::uint64_t from = std::max(part.start, mapping.start),
                             to = std::min(part.start + part.size, mapping.end);
@@ -204,9 +217,9 @@ void see_memory(Facts& facts, pid_t pid, const std::vector<Unseen>& unseen) {
         facts.put(name + "/access", whole.access);
         facts.put(name + "/offset", fmt::format("{:x}", whole.offset));
         // A socket's name has its inode.
-        const bool of_socket = whole.file.starts_with("socket:[");
-        facts.put(name + "/file",
-                  of_socket ? whole.file : fmt::format("{} {} {}", whole.device, whole.inode, whole.file));
+        facts.put(name + "/file", whole.is_of_socket()
+                                      ? whole.file
+                                      : fmt::format("{} {} {}", whole.device, whole.inode, whole.file));
         for (const auto& [mark, value] : whole.marks) facts.put(fmt::format("{}/{}", name, mark), value);
         if (whole.size() > largest || whole.file == "[vsyscall]" || whole.file.starts_with("[vvar")) continue;
         const std::vector<std::uint64_t> pages = read_pagemap(pagemap, whole);

@@ -53,6 +53,30 @@ std::uint64_t rounded(std::uint64_t value, std::uint64_t alignment) {
     return alignment == 0 ? value : (value + alignment - 1) / alignment * alignment;
 }
 
+// Where libc puts the thread-local memory of one file after the other, below the thread pointer: as the first
+// address of its segment is aligned. What is left between a block and its neighbour is given to whom it is
+// enough for (_dl_determine_tlsoffset(), glibc's elf/dl-tls.c).
+class ThreadLocalLayout {
+  public:
+    // How far below the thread pointer its block begins.
+    std::uint64_t place(const Elf64_Phdr& segment) {
+        const std::uint64_t alignment = std::max<std::uint64_t>(segment.p_align, 1),
+                            first = (0 - segment.p_vaddr) & (alignment - 1), size = segment.p_memsz;
+        if (size == 0) return 0;
+        const auto behind = [&](std::uint64_t used) {
+            return rounded(std::max(used + size, first) - first, alignment) + first;
+        };
+        if (free_to_ - free_from_ >= size)
+            if (const std::uint64_t at = behind(free_from_); at <= free_to_) return free_from_ = at;
+        const std::uint64_t at = behind(used_);
+        if (at > used_ + size + (free_to_ - free_from_)) free_from_ = used_, free_to_ = at - size;
+        return used_ = at;
+    }
+
+  private:
+    std::uint64_t used_ = 0, free_from_ = 0, free_to_ = 0;
+};
+
 // 0: none.
 std::uint64_t robust_list_of(pid_t tid) {
     void* head = nullptr;
@@ -115,8 +139,9 @@ ThreadLocal cairns_thread_local(pid_t pid) {
     const Library library = library_in(folder);
     if (library.path.empty()) return {};
     const Elf64_Phdr program = thread_local_of(folder + "/exe"), own = thread_local_of(library.path);
-    const std::uint64_t above = rounded(program.p_memsz, program.p_align);
-    return {rounded(above + own.p_memsz, own.p_align), own.p_memsz};
+    ThreadLocalLayout layout;
+    layout.place(program);
+    return {layout.place(own), own.p_memsz};
 }
 
 void add_library(std::vector<Unseen>& unseen, pid_t pid) {

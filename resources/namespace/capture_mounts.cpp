@@ -60,8 +60,11 @@ class Walk {
     void folder(const std::string& point, const std::string& below) {
         const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir((point + below).c_str()), ::closedir);
         if (!entries) return fail(point + below);
-        while (const dirent* entry = ::readdir(entries.get())) {
-            const std::string_view name = entry->d_name;
+        // The kernel's order is that in which they were made, or the other way round: a restart makes them
+        // anew, and the next checkpoint is to say the same.
+        std::set<std::string> names;
+        while (const dirent* entry = ::readdir(entries.get())) names.insert(entry->d_name);
+        for (const std::string& name : names) {
             if (name == "." || name == "..") continue;
             const std::string path = fmt::format("{}/{}", below, name);
             struct stat status {};

@@ -1,7 +1,6 @@
 // What the vdso tells, by libc and by a program's own search for its functions, in four threads that ask all
 // the time: it lies between what the kernel says before and after. Signals come in the midst of it.
 // rain: soak
-// witness: none (it computes all the time)
 #include <dlfcn.h>
 #include <elf.h>
 #include <execinfo.h>

@@ -3,7 +3,6 @@
 // ci: exact user
 // rain: soak
 // narrow: none
-// witness: none (its timers make threads all the time)
 // heirs: none
 #include <pthread.h>
 #include <signal.h>

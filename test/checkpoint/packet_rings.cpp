@@ -3,7 +3,6 @@
 // full.
 // ci: exact
 // narrow: none
-// witness: none (its mappings are named by the numbers of its sockets, and what others send comes in)
 // root: packet sockets are for who has CAP_NET_RAW
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -16,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "support.h"
+#include "own_links.h"
 
 namespace {
 
@@ -170,6 +169,7 @@ test::Check full_ring_of(int version) {
 }  // namespace
 
 int main() {
+    own_links::be_alone_if_watched();
     test::serve({{"version 1", [] { return ring_of(TPACKET_V1); }},
                  {"version 2", [] { return ring_of(TPACKET_V2); }},
                  {"version 3", [] { return ring_of(TPACKET_V3); }},

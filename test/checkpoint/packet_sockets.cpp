@@ -3,7 +3,6 @@
 // rain: soak
 // narrow: none
 // root: packet sockets are for who has CAP_NET_RAW
-// witness: none (what others send comes into its sockets, and what waits in them is not saved)
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
@@ -17,7 +16,7 @@
 
 #include <string>
 
-#include "support.h"
+#include "own_links.h"
 
 namespace {
 
@@ -114,6 +113,7 @@ bool receives(int fd, const std::string& text) {
 }  // namespace
 
 int main() {
+    own_links::be_alone_if_watched();
     const unsigned lo = if_nametoindex("lo");
     CHECK(lo != 0);
     const int cooked = packet_socket(SOCK_DGRAM, ours, lo);

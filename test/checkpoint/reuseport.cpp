@@ -3,7 +3,6 @@
 // ci: exact user
 // rain: soak
 // narrow: none
-// witness: none (a caller of a group is connected by way of another port, and is told the old one)
 // heirs: none
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,6 +1,5 @@
 // Timers that fire once, all the time: one that does so while the checkpoint looks at signals and timers is
 // neither lost (its thread would wait for ever) nor fires twice.
-// witness: none (its timers expire meanwhile)
 // ci: exact user
 // rain: soak
 // narrow: none

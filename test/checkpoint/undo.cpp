@@ -3,7 +3,6 @@
 // ci: exact user
 // rain: soak
 // narrow: none
-// witness: none (its processes change the semaphore all the time)
 // heirs: none
 #include <signal.h>
 #include <sys/ipc.h>
