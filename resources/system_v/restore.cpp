@@ -51,7 +51,7 @@ Result<std::pair<int, bool>> find_or_make(const char* kind, const char* what,
         return fail_code(ExitCode::refused,
                          "System V {} {} of an IPC namespace of the programs' own can't have this id again: "
                          "the kernel gave {} (/proc/sys/kernel/{}_next_id; it has to know "
-                         "CONFIG_CHECKPOINT_RESTORE, and users other than root may use it since Linux 5.19)",
+                         "CONFIG_CHECKPOINT_RESTORE, and users other than root may use it since Linux 5.16)",
                          kind, wanted.id, id, what);
     if (id >= 0) return std::pair(id, true);
     if (errno == EEXIST)
