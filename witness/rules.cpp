@@ -212,6 +212,7 @@ constexpr std::array living{
          "what it has read and written"},
     Rule{"[0-9]+/fd/[0-9]+/fstat/size", "what it has written"},
     Rule{"[0-9]+/fd/[0-9]+/fdinfo/(eventfd-count|tfd.*events.*)", "what has been signalled"},
+    Rule{".*/status/(Sig|Shd)Pnd|.*/signals/pending of the (thread|process)/.*", "the same"},
 };
 
 }  // namespace

@@ -83,6 +83,9 @@ struct ForestExecute : testing::Test {
 
     ForestExecute() {
         if (::getpgrp() == 0) ::setpgid(0, 0);  // under unshare -p
+        // Children are counted: those that earlier tests of this process have left as zombies are none.
+        while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+        }
         // One at a time on a machine: they choose pids, and would choose each other's. A POSIX lock, which
         // the processes of the forest don't inherit.
         one_at_a_time_ = Fd(::open("/tmp/cairn-forest-execute", O_RDWR | O_CREAT | O_CLOEXEC, 0666));
