@@ -2,6 +2,7 @@
 // likely to come when an id has been translated and its call not yet made. After a restart the kernel knows
 // the processes by other ids.
 // rain: soak
+// witness: none (its threads open and close descriptors all the time)
 // heirs: none
 #include <pthread.h>
 #include <sched.h>
