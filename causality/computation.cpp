@@ -68,6 +68,21 @@ Result<Computation> Computation::load(TraceSource& source) {
     return made;
 }
 
+std::unordered_map<Index, Index> beginnings_of(const Computation& computation) {
+    std::unordered_map<Index, Index> beginnings;
+    for (Process p = 0; p < computation.processes(); ++p) {
+        std::unordered_map<std::uint32_t, Index> begun;  // by request
+        for (Index e = computation.first(p); e < computation.first(p) + computation.size(p); ++e) {
+            const Event& event = computation.event(e);
+            if (event.kind == Kind::post && event.has(Flag::for_collective)) begun[event.request] = e;
+            if (event.kind != Kind::collective || event.request == 0) continue;
+            if (const auto found = begun.find(event.request); found != begun.end())
+                beginnings[e] = found->second;
+        }
+    }
+    return beginnings;
+}
+
 Process Computation::process_of(Index index) const {
     const auto next = std::upper_bound(first_.begin(), first_.end(), index);
     return static_cast<Process>(next - first_.begin() - 1);

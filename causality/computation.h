@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "causality/trace.h"
@@ -47,7 +48,8 @@ class Computation {
     [[nodiscard]] const Group& group(Index index) const { return groups_[link_[index]]; }
     [[nodiscard]] std::uint32_t group_number(Index index) const { return link_[index]; }
     [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
-    // All events, each behind its causes; whole operations of shape `all` in one piece.
+    // All events, each behind its causes; whole operations of shape `all` in one piece, but for members that
+    // begin with a post, which come later.
     [[nodiscard]] std::span<const Index> order() const { return order_; }
 
     [[nodiscard]] const std::vector<Place>& places() const { return places_; }
@@ -70,6 +72,10 @@ class Computation {
     std::vector<std::string> notes_;
     std::uint64_t in_transit_ = 0;
 };
+
+// Of collective operations that begin with a post, an event of their own: by the event in which a process's
+// part ends, that post. What the process gives to the operation leaves there.
+[[nodiscard]] std::unordered_map<Index, Index> beginnings_of(const Computation& computation);
 
 struct TraceSummary {
     Process processes = 0;

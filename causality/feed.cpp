@@ -9,10 +9,8 @@ Result<const Event*> Linearizer::Feed::head(std::uint64_t& count) {
         if (end_) {
             if (pending_.empty()) return nullptr;
             // What is still open at the end was never matched.
-            for (Sequence* each : {&receives_, &collectives_}) {
-                each->open.clear();
-                number_in_order(*each);
-            }
+            receives_.open.clear();
+            number_in_order();
             continue;
         }
         CHECK_OK(pull());
@@ -55,56 +53,58 @@ Result<> Linearizer::Feed::pull() {
     const auto is_member = [&](Process who) {
         return std::binary_search(members->begin(), members->end(), who);
     };
-    if (event.kind == Kind::collective &&
+    const bool posts = event.kind == Kind::post && event.has(Flag::for_collective);
+    if ((event.kind == Kind::collective || posts) &&
         (!is_member(process_) || (event.peer != none && !is_member(event.peer))))
         return owner_.refuse(id, event, "the process or the root is no member of the communicator");
 
     std::uint64_t order = pulled_++;
-    if (event.request != 0) CHECK_OK(note_request(event, order));
-    const bool counted = event.kind == Kind::receive && event.message == 0;
-    if (!counted && event.kind != Kind::collective) {
-        // It may have closed what others waited for.
-        if (event.closes()) {
-            number_in_order(receives_);
-            number_in_order(collectives_);
-        }
-        return {};
+    if (event.kind == Kind::collective ? event.request == 0 : posts)
+        pending.count = ++operations_[event.communicator];
+    if (event.request != 0) CHECK_OK(note_request(pending, order));
+    if (event.kind == Kind::receive && event.message == 0) {
+        pending.known = false;
+        receives_.closed.emplace(order, pulled_ - 1);
+        number_in_order();
+    } else if (event.closes()) {
+        number_in_order();  // it may have closed what others waited for
     }
-    Sequence& sequence = counted ? receives_ : collectives_;
-    pending.known = false;
-    sequence.closed.emplace(order, pulled_ - 1);
-    number_in_order(sequence);
     return {};
 }
 
-Result<> Linearizer::Feed::note_request(const Event& event, std::uint64_t& order) {
+Result<> Linearizer::Feed::note_request(Pending& pending, std::uint64_t& order) {
+    const Event& event = pending.event;
     const EventId id{process_, static_cast<Position>(pulled_ - 1)};
     if (event.opens()) {
         const bool collective = event.has(Flag::for_collective);
-        if (!requests_.emplace(event.request, Posted{order, collective}).second)
+        const Posted posted{order, collective, event.communicator, pending.count};
+        if (!requests_.emplace(event.request, posted).second)
             return owner_.refuse(id, event, "the request it opens is open already");
-        if (event.kind == Kind::post) (collective ? collectives_ : receives_).open.insert(order);
+        if (event.kind == Kind::post && !collective) receives_.open.insert(order);
         return {};
     }
     const auto found = requests_.find(event.request);
     if (found == requests_.end()) return owner_.refuse(id, event, "the request it closes is not open");
-    order = found->second.order;
-    (found->second.collective ? collectives_ : receives_).open.erase(order);
+    const Posted posted = found->second;
     requests_.erase(found);
+    if (event.kind == Kind::collective) {
+        if (!posted.collective || posted.communicator != event.communicator)
+            return owner_.refuse(id, event, "what opened its request was no operation of this communicator");
+        pending.count = posted.count;
+    }
+    order = posted.order;
+    receives_.open.erase(order);
     return {};
 }
 
-void Linearizer::Feed::number_in_order(Sequence& sequence) {
-    while (!sequence.closed.empty()) {
-        const auto first = sequence.closed.begin();
-        if (!sequence.open.empty() && *sequence.open.begin() < first->first) return;
+void Linearizer::Feed::number_in_order() {
+    while (!receives_.closed.empty()) {
+        const auto first = receives_.closed.begin();
+        if (!receives_.open.empty() && *receives_.open.begin() < first->first) return;
         Pending& pending = pending_[first->second - position_];
-        const Event& event = pending.event;
-        pending.count = event.kind == Kind::collective
-                            ? ++operations_[event.communicator]
-                            : ++received_[owner_.channel(event, event.peer, process_)];
+        pending.count = ++received_[owner_.channel(pending.event, pending.event.peer, process_)];
         pending.known = true;
-        sequence.closed.erase(first);
+        receives_.closed.erase(first);
     }
 }
 

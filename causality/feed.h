@@ -1,6 +1,6 @@
 // One process's events on their way into the order: which receive of its channel, which operation of its
-// communicator each is. Counted in the order of posting, which may need a look ahead: a wildcard receive that
-// was posted earlier says only at its completion which channel it took a message from.
+// communicator each is. Counted in the order of posting, which for receives may need a look ahead: a wildcard
+// receive that was posted earlier says only at its completion which channel it took a message from.
 #pragma once
 
 #include "causality/linearize.h"
@@ -11,8 +11,8 @@ class Linearizer::Feed {
   public:
     Feed(Linearizer& owner, Process process) : owner_(owner), process_(process) {}
 
-    // The event at the head and, for counted messages and collectives, which it is, from 1; nullptr at the
-    // end.
+    // The event at the head and, for counted messages, collectives and their posts, which it is, from 1;
+    // nullptr at the end.
     [[nodiscard]] Result<const Event*> head(std::uint64_t& count);
     [[nodiscard]] EventId id() const { return {process_, position_}; }
     void pop();
@@ -33,18 +33,20 @@ class Linearizer::Feed {
         bool known = true;
     };
     struct Posted {
-        std::uint64_t order;
-        bool collective;
+        std::uint64_t order = 0;
+        bool collective = false;
+        std::uint32_t communicator = 0;  // of a collective operation, and which one of it
+        std::uint64_t count = 0;
     };
-    // Receives, or collectives: those posted and not closed, and those closed and not yet counted.
+    // Receives: those posted and not closed, and those closed and not yet counted.
     struct Sequence {
         std::set<std::uint64_t> open;
         std::map<std::uint64_t, std::uint64_t> closed;  // order -> serial number of the pending event
     };
 
     Result<> pull();
-    Result<> note_request(const Event& event, std::uint64_t& order);
-    void number_in_order(Sequence& sequence);
+    Result<> note_request(Pending& pending, std::uint64_t& order);
+    void number_in_order();
 
     Linearizer& owner_;
     Process process_;
@@ -53,7 +55,7 @@ class Linearizer::Feed {
     bool end_ = false, cut_ = false;
     std::deque<Pending> pending_;
     std::map<std::uint32_t, Posted> requests_;  // a send's too
-    Sequence receives_, collectives_;
+    Sequence receives_;
     std::unordered_map<std::uint32_t, std::uint64_t> received_;    // channel -> how many
     std::unordered_map<std::uint32_t, std::uint64_t> operations_;  // communicator -> how many
 };

@@ -62,8 +62,40 @@ Result<bool> Linearizer::try_event(Process process, const Event& event, std::uin
     if (event.kind == Kind::collective) return try_collective(id, event, count);
     if (event.kind == Kind::receive) return try_receive(id, event, count);
     if (event.kind == Kind::send) CHECK_OK(emit_send(id, event));
-    emit(id, event, {}, none, true);
+    if (event.kind == Kind::post && event.has(Flag::for_collective))
+        enter_by_post(id, event, count);
+    else
+        emit(id, event, {}, none, true);
     return true;
+}
+
+Linearizer::Groups::iterator Linearizer::operation_of(const Event& event, std::uint64_t count) {
+    const auto [group, is_new] = groups_.try_emplace({event.communicator, count});
+    if (is_new) {
+        group->second.number = group_count_++;
+        group->second.members = members_of(event.communicator)->size();
+    }
+    return group;
+}
+
+// The event goes on, and the process has its part in the operation from here on.
+void Linearizer::enter_by_post(EventId id, const Event& event, std::uint64_t count) {
+    const auto group = operation_of(event, count);
+    Group& operation = group->second;
+    emit(id, event, {}, none, true);
+    operation.arrived.push_back(id.process);
+    operation.posted.resize(feeds_.size());
+    operation.posted[id.process] = true;
+    const bool everybody = operation.arrived.size() == operation.members;
+    const bool is_root = operation.first.shape == Shape::from_root && operation.first.peer == id.process;
+    if (!everybody && !is_root) return;
+    const std::vector<Process> waiting = std::move(operation.waiting);
+    operation.waiting.clear();
+    // Those without a post in one piece, and before the others.
+    for (const Process each : waiting)
+        if (operation.first.shape == Shape::all && !operation.posted[each]) pass(group, each, true);
+    for (const Process each : waiting)
+        if (operation.first.shape != Shape::all || operation.posted[each]) ready_.push_back(each);
 }
 
 // Also takes the event from its feed.
@@ -120,14 +152,13 @@ Result<bool> Linearizer::try_receive(EventId id, const Event& event, std::uint64
 }
 
 Result<bool> Linearizer::try_collective(EventId id, const Event& event, std::uint64_t count) {
-    const auto [group, is_new] = groups_.try_emplace({event.communicator, count});
+    const auto group = operation_of(event, count);
     Group& operation = group->second;
-    if (is_new) {
-        operation.number = group_count_++;
+    if (operation.first.kind != Kind::collective) {
         operation.first = event;
         operation.first_id = id;
-        operation.members = members_of(event.communicator)->size();
     }
+    const bool posted = event.request != 0;
     Feed& feed = *feeds_[id.process];
     if (!feed.entered) {
         if (operation.first.shape != event.shape || operation.first.peer != event.peer)
@@ -135,19 +166,18 @@ Result<bool> Linearizer::try_collective(EventId id, const Event& event, std::uin
                           fmt::format("it is operation {} of its communicator, as {} is", count,
                                       event_text(operation.first_id, operation.first)));
         feed.entered = true;
-        operation.arrived.push_back(id.process);
+        if (!posted) operation.arrived.push_back(id.process);
     }
     const bool everybody = operation.arrived.size() == operation.members;
     const bool is_root = event.peer == id.process;
     bool may = false;
     switch (event.shape) {
         case Shape::all:
-            if (!everybody) break;
-            for (const Process member : operation.waiting) pass(group, member, true);
-            may = true;
+            may = everybody;
             break;
         case Shape::from_root:
-            may = is_root || operation.root_passed;
+            may = is_root || operation.root_passed ||
+                  (!operation.posted.empty() && operation.posted[event.peer]);
             if (is_root) operation.root_passed = true;
             break;
         case Shape::to_root:
@@ -162,9 +192,23 @@ Result<bool> Linearizer::try_collective(EventId id, const Event& event, std::uin
             operation.waiting.push_back(id.process);
         return false;
     }
-    const bool wake = event.shape == Shape::from_root ? is_root : everybody && event.shape == Shape::to_root;
-    const std::vector<Process> waiting = wake ? std::move(operation.waiting) : std::vector<Process>{};
-    pass(group, id.process, true);
+    const bool wake = event.shape == Shape::from_root ? is_root : everybody;
+    std::vector<Process> waiting;
+    if (wake) waiting.swap(operation.waiting);
+    if (event.shape == Shape::all && !posted) {
+        const auto by_post = [&](Process each) {
+            return !operation.posted.empty() && operation.posted[each];
+        };
+        std::vector<Process> later;
+        for (const Process each : waiting)
+            if (by_post(each)) later.push_back(each);
+        std::erase_if(waiting, by_post);
+        waiting.push_back(id.process);
+        for (const Process each : waiting) pass(group, each, true);
+        waiting = std::move(later);
+    } else {
+        pass(group, id.process, true);
+    }
     for (const Process each : waiting)
         if (each != id.process) ready_.push_back(each);
     return true;

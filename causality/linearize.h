@@ -35,8 +35,9 @@ class Linearizer {
     Linearizer& operator=(const Linearizer&) = delete;
 
     // The next event, every cause of which came before; false at the end. The members of a whole operation of
-    // shape `all` come directly one after the other. Code damaged: the trace contradicts itself, or its file
-    // does.
+    // shape `all` come directly one after the other, but for those that enter it by a post: they come behind
+    // the posts of all and behind the members without one. Code damaged: the trace contradicts itself, or its
+    // file does.
     [[nodiscard]] Result<bool> next(Step& step);
 
     // Known at the end:
@@ -66,9 +67,10 @@ class Linearizer {
     };
     struct Group {
         std::uint32_t number = 0;
-        Event first;
+        Event first;  // kind internal as long as only posts are known, which don't say its shape
         EventId first_id;
         std::vector<Process> arrived;
+        std::vector<bool> posted;  // by process: who has arrived with an event of its own
         std::vector<Process> waiting;
         std::size_t members = 0;
         std::size_t passed = 0;
@@ -93,6 +95,8 @@ class Linearizer {
     Result<bool> try_event(Process process, const Event& event, std::uint64_t count);
     Result<> emit_send(EventId id, const Event& event);
     Result<bool> try_receive(EventId id, const Event& event, std::uint64_t count);
+    Groups::iterator operation_of(const Event& event, std::uint64_t count);
+    void enter_by_post(EventId id, const Event& event, std::uint64_t count);
     Result<bool> try_collective(EventId id, const Event& event, std::uint64_t count);
     void pass(Groups::iterator group, Process process, bool whole);
     void emit(EventId id, const Event& event, EventId partner, std::uint32_t group, bool whole);

@@ -1,6 +1,7 @@
 #include "causality/order.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "causality/trace_format.h"
 
@@ -23,50 +24,88 @@ bool transmits(const Event& event, Process process) {
 }
 
 ClockTable::ClockTable(const Computation& computation, Tick tick)
-    : computation_(computation), tick_(tick), lines_(computation.processes()) {
+    : computation_(computation),
+      beginnings_(beginnings_of(computation)),
+      tick_(tick),
+      lines_(computation.processes()) {
     const Process n = computation.processes();
     now_.assign(n, std::vector<std::uint32_t>(n));
     other_.resize(n);
-    if (tick == Tick::transmissions) {
-        sent_.resize(computation.size());
-        for (Process p = 0; p < n; ++p) {
-            std::uint32_t count = 0;
-            for (Index e = computation.first(p); e < computation.first(p + 1); ++e)
-                sent_[e] = count += transmits(computation.event(e), p) ? 1U : 0U;
-        }
-    }
-    std::vector<std::uint32_t> together(n);
-    std::uint32_t merged = none;
+    if (tick == Tick::transmissions) count_transmissions();
+    std::unordered_map<Index, Index> ends;  // by a post
+    for (const auto& [end, post] : beginnings_) ends[post] = end;
+    struct Gathered {
+        std::vector<std::uint32_t> known;
+        std::size_t returned = 0;
+        bool others = false;  // are in it
+    };
+    std::unordered_map<std::uint32_t, Gathered> operations;
     for (const Index at : computation.order()) {
         const Event& event = computation.event(at);
         if (event.kind == Kind::receive) arrive(at, computation.partner(at));
-        if (event.kind != Kind::collective) continue;
-        const Group& group = computation.group(at);
-        if (event.shape == Shape::from_root || event.shape == Shape::to_root) {
-            const bool is_root = event.peer == computation.process_of(at);
-            if (is_root == (event.shape == Shape::to_root))
-                for (const Index from : group.members)
-                    if (from != at && (is_root || computation.process_of(from) == event.peer))
-                        arrive(at, from);
-        } else if (group.whole) {
-            // The members come in one piece: none has gone on when the first is met.
-            if (merged != computation.group_number(at)) {
-                merged = computation.group_number(at);
-                std::fill(together.begin(), together.end(), 0);
-                for (const Index member : group.members) {
-                    const Process p = computation.process_of(member);
-                    for (Process k = 0; k < n; ++k) together[k] = std::max(together[k], now_[p][k]);
-                    together[p] = std::max(together[p], entered(member));
-                }
-            }
-            merge(at, together);
+        const auto end = event.kind == Kind::post ? ends.find(at) : ends.end();
+        if (end == ends.end() && event.kind != Kind::collective) continue;
+        const Index part = end != ends.end() ? end->second : at;
+        const Group& group = computation.group(part);
+        if (group.shape != Shape::all) {
+            if (part == at) hear_at_root(at, group);
+            continue;
         }
+        if (!group.whole) continue;
+        const std::uint32_t number = computation.group_number(part);
+        Gathered& operation = operations[number];
+        operation.known.resize(n);
+        if (part != at) {
+            gather_post(at, operation.known);
+            continue;
+        }
+        if (entry(at) == at && !std::exchange(operation.others, true)) gather_others(group, operation.known);
+        merge(at, operation.known);
+        if (++operation.returned == group.members.size()) operations.erase(number);
     }
     now_ = {};
     for (Line& line : lines_) {
         line.differences.shrink_to_fit();
         line.absolute.shrink_to_fit();
     }
+}
+
+// At a post what begins there leaves, and not where it ends.
+void ClockTable::count_transmissions() {
+    sent_.resize(computation_.size());
+    std::vector<bool> leaves(computation_.size());
+    for (Process p = 0; p < computation_.processes(); ++p)
+        for (Index e = computation_.first(p); e < computation_.first(p + 1); ++e)
+            if (transmits(computation_.event(e), p)) leaves[entry(e)] = true;
+    for (Process p = 0; p < computation_.processes(); ++p) {
+        std::uint32_t count = 0;
+        for (Index e = computation_.first(p); e < computation_.first(p + 1); ++e)
+            sent_[e] = count += leaves[e] ? 1U : 0U;
+    }
+}
+
+void ClockTable::gather_post(Index post, std::vector<std::uint32_t>& into) {
+    const Process p = computation_.process_of(post);
+    for (Process k = 0; k < into.size(); ++k) into[k] = std::max(into[k], now_[p][k]);
+    into[p] = std::max(into[p], own(post));
+}
+
+void ClockTable::gather_others(const Group& group, std::vector<std::uint32_t>& into) {
+    for (const Index member : group.members) {
+        if (entry(member) != member) continue;
+        const Process p = computation_.process_of(member);
+        for (Process k = 0; k < into.size(); ++k) into[k] = std::max(into[k], now_[p][k]);
+        into[p] = std::max(into[p], entered(member));
+    }
+}
+
+// The root from all others, or the others from it.
+void ClockTable::hear_at_root(Index at, const Group& group) {
+    const Event& event = computation_.event(at);
+    const bool is_root = event.peer == computation_.process_of(at);
+    if (is_root != (event.shape == Shape::to_root)) return;
+    for (const Index from : group.members)
+        if (from != at && (is_root || computation_.process_of(from) == event.peer)) arrive(at, entry(from));
 }
 
 std::uint32_t ClockTable::own(Index event) const {
@@ -177,7 +216,8 @@ bool ClockTable::before(Index a, Index b) const {
     if (tick_ == Tick::events) return known > a - computation_.first(p);
     // The first transmission at a or behind it must be known; one of shape `all` leaves when its event's call
     // begins, before the return that the event stands for.
-    const bool itself = transmits(computation_.event(a), p) && computation_.event(a).shape != Shape::all;
+    const bool itself = sent_[a] != (a == computation_.first(p) ? 0 : sent_[a - 1]) &&
+                        computation_.event(a).shape != Shape::all;
     return known >= sent_[a] + (itself ? 0 : 1);
 }
 

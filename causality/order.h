@@ -20,8 +20,8 @@ enum class Tick { events, transmissions };
 // for each event with `transmissions`), a query decodes at most 16 differences: O(log r + 16 d). With 10
 // million events of 64 processes that send at random this is a ninth of the plain table (bench/README.md).
 //
-// A collective of shape `all` is taken as its return: what every member did before its own call happens
-// before it, and the returns of its members are concurrent.
+// A collective of shape `all` is taken as its return: what every member did before its own call, or up to the
+// post by which it begins, happens before it, and the returns of its members are concurrent.
 class ClockTable {
   public:
     explicit ClockTable(const Computation& computation, Tick tick = Tick::events);
@@ -45,12 +45,24 @@ class ClockTable {
     };
     static constexpr std::size_t stride = 16;
 
+    void count_transmissions();
+    // What the members of a whole operation of shape `all` bring into it: those with a post as it comes, all
+    // others when the first of them is met, which none has left then.
+    void gather_post(Index post, std::vector<std::uint32_t>& into);
+    void gather_others(const Group& group, std::vector<std::uint32_t>& into);
+    void hear_at_root(Index at, const Group& group);
+    [[nodiscard]] Index entry(Index event) const {
+        const auto found = beginnings_.find(event);
+        return found == beginnings_.end() ? event : found->second;
+    }
+
     void merge(Index at, std::span<const std::uint32_t> from);
     void arrive(Index at, Index from);
     [[nodiscard]] std::uint32_t own(Index event) const;
     [[nodiscard]] std::uint32_t entered(Index event) const;
 
     const Computation& computation_;
+    std::unordered_map<Index, Index> beginnings_;
     Tick tick_;
     std::vector<Line> lines_;
     std::vector<std::uint32_t> sent_;

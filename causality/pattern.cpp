@@ -19,32 +19,14 @@ void Pattern::receive(Process process, std::uint32_t message) {
     steps_.push_back({process << 2 | static_cast<std::uint32_t>(What::receive), message});
 }
 
-namespace {
-
-// Of collective operations whose beginning is an event of its own: by that, the event in which they end.
-std::unordered_map<Index, Index> ends_of_operations(const Computation& computation) {
-    std::unordered_map<Index, Index> ends;
-    for (Process p = 0; p < computation.processes(); ++p) {
-        std::unordered_map<std::uint32_t, Index> begun;
-        for (Index e = computation.first(p); e < computation.first(p) + computation.size(p); ++e) {
-            const Event& event = computation.event(e);
-            if (event.kind == Kind::post && event.has(Flag::for_collective)) begun[event.request] = e;
-            if (event.kind != Kind::collective || event.request == 0) continue;
-            if (const auto found = begun.find(event.request); found != begun.end()) ends[found->second] = e;
-        }
-    }
-    return ends;
-}
-
-}  // namespace
-
 Pattern pattern_of(const Computation& computation, std::vector<Index>* events) {
     Pattern pattern(computation.processes());
     if (events != nullptr) events->clear();
     std::vector<std::uint32_t> message(computation.size(), none);  // of sends
     std::vector<std::uint32_t> operation(computation.groups().size(), none);
     std::vector<bool> sent(computation.groups().size());
-    const auto ends = ends_of_operations(computation);
+    std::unordered_map<Index, Index> ends;  // by a beginning
+    for (const auto& [end, beginning] : beginnings_of(computation)) ends[beginning] = end;
     std::vector<bool> has_entered(ends.empty() ? 0 : computation.size());  // by its end
     const auto enters_with_return = [&](Index e) { return has_entered.empty() || !has_entered[e]; };
     std::uint32_t entered = none;

@@ -113,7 +113,10 @@ class Otf2Events {
     void register_at(OTF2_EvtReaderCallbacks* callbacks);
     void register_messages(OTF2_EvtReaderCallbacks* callbacks);
     void register_others(OTF2_EvtReaderCallbacks* callbacks);
-    void next_process() {
+    void end_process() {
+        // Operations that don't end: of which communicator they are is said nowhere.
+        for (const auto& [request, post] : operations_) *post_of(post) = {.time = post_of(post)->time};
+        operations_.clear();
         stack_.clear();
         requests_.clear();
         next_request_ = 0;
@@ -185,6 +188,20 @@ class Otf2Events {
         requests_.erase(found);
         return number;
     }
+    using PostAt = std::pair<Process, std::size_t>;
+    Event* post_of(const PostAt& at) { return &trace_.events(at.first)[at.second]; }
+    // The post of the operation that ends with this request gets its communicator; `none`: it is none that
+    // anybody else is in.
+    void name_post(std::uint32_t request, std::uint32_t communicator) {
+        const auto found = operations_.find(request);
+        if (found == operations_.end()) return;
+        Event& post = *post_of(found->second);
+        if (communicator == none)
+            post = {.time = post.time};
+        else
+            post.communicator = communicator;
+        operations_.erase(found);
+    }
     // The rest of the event by what the library says.
     void add(OTF2_LocationRef location, OTF2_TimeStamp stamp, OTF2_AttributeList* list, Event event,
              OTF2_CommRef comm, std::uint32_t peer, bool has_peer);
@@ -198,6 +215,7 @@ class Otf2Events {
     std::map<OTF2_RegionRef, std::uint32_t> places_;
     std::vector<OTF2_RegionRef> stack_;
     std::unordered_map<std::uint64_t, std::uint32_t> requests_;
+    std::map<std::uint32_t, PostAt> operations_;  // collective ones that are open, by request
     std::uint32_t next_request_ = 0;
     std::string problem_;
 };
@@ -252,6 +270,7 @@ void Otf2Events::add(OTF2_LocationRef location, OTF2_TimeStamp stamp, OTF2_Attri
     if (has_peer) {
         const auto known = comms_.find(comm);
         if (known == comms_.end()) return complain(fmt::format("communicator {} isn't defined", comm));
+        if (event.kind == Kind::collective) name_post(event.request, known->second.id);
         if (known->second.id == none) return;  // of this process alone
         event.communicator = known->second.id;
         if (peer != OTF2_UNDEFINED_UINT32 && event.shape != Shape::all) {
@@ -264,6 +283,8 @@ void Otf2Events::add(OTF2_LocationRef location, OTF2_TimeStamp stamp, OTF2_Attri
     }
     if ((event.kind == Kind::post || event.kind == Kind::complete) && event.request == 0)
         event = {.time = event.time};
+    if (event.kind == Kind::post && event.has(Flag::for_collective))
+        operations_[event.request] = {process->second, trace_.events(process->second).size()};
     trace_.append(process->second, event);
 }
 
@@ -377,7 +398,7 @@ void Otf2Events::register_others(OTF2_EvtReaderCallbacks* to) {
     });
     OTF2_EvtReaderCallbacks_SetNonBlockingCollectiveRequestCallback(
         to, [](Loc at, Stamp time, U64, void* data, List list, U64 id) {
-            // Its communicator is said by its completion only; the order of requests is the one that counts.
+            // Its communicator is said by its completion only.
             me(data).add(
                 at, time, list,
                 {.kind = Kind::post, .flags = Flag::for_collective, .request = me(data).request_of(id, true)},
@@ -498,9 +519,9 @@ class Otf2Reader {
                 break;
             }
             took(OTF2_Reader_RegisterEvtCallbacks(reader_.get(), local, to, &events));
-            events.next_process();
             std::uint64_t read = 0;
             took(OTF2_Reader_ReadAllLocalEvents(reader_.get(), local, &read));
+            events.end_process();
             took(OTF2_Reader_CloseEvtReader(reader_.get(), local));
         }
         OTF2_EvtReaderCallbacks_Delete(to);

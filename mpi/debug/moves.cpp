@@ -29,7 +29,8 @@ bool Moves::within(const Cut& cut, Process rank) const {
     if (cut[rank] >= c_.size(rank)) return false;
     const Index next = c_.first(rank) + cut[rank];
     if (c_.event(next).has(Flag::joined)) return true;
-    if (c_.event(next).kind != Kind::collective) return false;
+    // One that is non-blocking has been left by others as soon as it has begun here.
+    if (c_.event(next).kind != Kind::collective || c_.event(next).request != 0) return false;
     const auto& group = c_.group(next);
     return group.shape == Shape::all &&
            std::any_of(group.members.begin(), group.members.end(), [&](const Index member) {

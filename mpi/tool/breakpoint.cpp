@@ -89,7 +89,9 @@ std::string stops_of(const Computation& c, const Cut& cut) {
         bool enter = false;
         if (cut[p] < c.size(p)) {
             const Index next = c.first(p) + cut[p];
-            if (c.event(next).kind == Kind::collective)
+            // A non-blocking one has been entered before, unless it is all in one call (several threads).
+            if (c.event(next).kind == Kind::collective &&
+                (c.event(next).request == 0 || c.event(next).has(causality::Flag::joined)))
                 for (const Index member : c.group(next).members)
                     enter = enter || c.id(member).position < cut[c.id(member).process];
         }

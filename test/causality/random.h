@@ -1,11 +1,13 @@
 // Random computations: small ones by the thousand, for comparison with definitions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <deque>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -99,6 +101,7 @@ struct TraceShape {
     bool numbered = false;  // messages carry their numbers
     bool collectives = true;
     bool requests = false;  // Isend and Irecv with their completions
+    bool posts = false;     // collective operations that begin with a post and end in any order
     bool nondeterministic = false;
     bool sized = false;       // bytes, types, what receives ask for; calls that processes stand in; leaks
     bool unfinished = true;   // messages may stay in transit, operations be entered by some only
@@ -131,7 +134,8 @@ class RandomTrace {
           shape_(shape),
           trace_(shape.processes),
           sent_(shape.processes),
-          open_(shape.processes) {
+          open_(shape.processes),
+          to_post_(shape.processes) {
         if (pairs()) trace_.communicator({.id = pair_of_two, .members = {0, 1}});
     }
     causality::MemoryTrace make() {
@@ -150,6 +154,12 @@ class RandomTrace {
         Process from, to;
         std::int32_t tag;
         std::uint64_t number;
+    };
+    struct Operation {
+        causality::Shape what;
+        Process root;
+        std::vector<std::uint32_t> request;  // by process; 0: not posted, or ended
+        std::vector<bool> posted;
     };
 
     [[nodiscard]] bool pairs() const { return shape_.collectives && shape_.processes > 2; }
@@ -179,6 +189,10 @@ class RandomTrace {
             open_[p].erase(open_[p].begin() + which);
             return true;
         }
+        if (shape_.posts && random_.chance(40)) {
+            if (random_.chance(30)) begin_operation();
+            if (random_.chance(50) ? post_one(p) : end_one()) return true;
+        }
         if (shape_.collectives && random_.chance(15)) return collective(number);
         if (random_.chance(8))
             add(p, {.kind = random_.chance(50) ? Kind::checkpoint : Kind::internal});
@@ -198,9 +212,53 @@ class RandomTrace {
         const bool whole = !shape_.unfinished || number + 4 < shape_.events || random_.chance(50);
         const auto order = collective_order(random_, what, root, members);
         const Process count = whole ? members : 1 + random_.below(members);
+        // Operations of one communicator are entered in one order.
+        for (Process k = 0; k < shape_.processes; ++k)
+            while (post_one(k)) {
+            }
         for (Process k = 0; k < count; ++k)
             add(order[k], {.kind = Kind::collective, .shape = what, .peer = root, .communicator = id});
         return whole;
+    }
+    void begin_operation() {
+        const auto what = static_cast<causality::Shape>(1 + random_.below(3));
+        const Process root =
+            what == causality::Shape::all ? causality::none : random_.below(shape_.processes);
+        operations_.push_back({.what = what, .root = root, .request = {}, .posted = {}});
+        operations_.back().request.resize(shape_.processes);
+        operations_.back().posted.resize(shape_.processes);
+        for (auto& each : to_post_) each.push_back(operations_.size() - 1);
+    }
+    bool post_one(Process p) {
+        if (to_post_[p].empty()) return false;
+        Operation& operation = operations_[to_post_[p].front()];
+        to_post_[p].pop_front();
+        operation.request[p] = ++request_;
+        operation.posted[p] = true;
+        add(p,
+            {.kind = Kind::post, .flags = causality::Flag::for_collective, .request = operation.request[p]});
+        return true;
+    }
+    // Somewhere somebody's part in an operation ends, as soon as it may.
+    bool end_one() {
+        std::vector<std::pair<Operation*, Process>> may;
+        for (Operation& each : operations_)
+            for (Process p = 0; p < shape_.processes; ++p) {
+                if (each.request[p] == 0) continue;
+                const bool all = std::ranges::all_of(each.posted, std::identity());
+                const bool is_root = each.root == p;
+                if (each.what == causality::Shape::from_root ? is_root || each.posted[each.root]
+                    : each.what == causality::Shape::to_root ? !is_root || all
+                                                             : all)
+                    may.emplace_back(&each, p);
+            }
+        if (may.empty()) return false;
+        const auto [operation, p] = may[random_.below(static_cast<std::uint32_t>(may.size()))];
+        add(p, {.kind = Kind::collective,
+                .shape = operation->what,
+                .peer = operation->root,
+                .request = std::exchange(operation->request[p], 0)});
+        return true;
     }
     void send(Process p) {
         Process to = random_.below(shape_.processes - 1);
@@ -250,6 +308,12 @@ class RandomTrace {
             transit_.pop_front();
             receive(message);
         }
+        const bool finishes = !shape_.unfinished || random_.chance(70);
+        for (Process p = 0; p < shape_.processes; ++p)
+            while (finishes && post_one(p)) {
+            }
+        while (finishes && end_one()) {
+        }
         for (Process p = 0; p < shape_.processes; ++p)
             for (const std::uint32_t each : open_[p])
                 if (!shape_.unfinished || random_.chance(70))
@@ -262,6 +326,8 @@ class RandomTrace {
     std::deque<Message> transit_;
     std::vector<std::uint64_t> sent_;
     std::vector<std::vector<std::uint32_t>> open_;
+    std::vector<Operation> operations_;
+    std::vector<std::deque<std::size_t>> to_post_;  // by process
     std::int64_t now_ = 1000;
     std::uint32_t request_ = 0;
 };

@@ -92,7 +92,7 @@ static void probed(int round) {
     MPI_Waitall(2, sent, MPI_STATUSES_IGNORE);
 }
 
-static void operations(int round) {
+static void operations(int round, unsigned* seed) {
     int mine = round + rank, all = 0, from_root = rank == round % size ? round : -1, at_root = 0;
     MPI_Request requests[3];
     MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
@@ -102,7 +102,7 @@ static void operations(int round) {
     int in = 0, out = round;
     MPI_Sendrecv(&out, 1, MPI_INT, (rank + 1) % size, 3, &in, 1, MPI_INT, (rank + size - 1) % size, 3, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);
-    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    complete(requests, 3, seed);
     check(all == size * round + size * (size - 1) / 2, "an Iallreduce is wrong");
     check(from_root == round, "an Ibcast is wrong");
     sum += (unsigned long)(all + in + at_root);
@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
         envelopes(round, &seed);
         anybody(round);
         probed(round);
-        operations(round);
+        operations(round, &seed);
     }
     persistent(ROUNDS);
     unsigned long all = 0;

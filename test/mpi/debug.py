@@ -12,7 +12,7 @@ from cairn_test.mpi_debugger import Debugger
 from cairn_test.mpi_job import expect
 
 PROGRAMS = {"farm": ["8", "40"], "heat": ["4", "16", "6"]}
-SOAK = {"farm": ["60", "400"], "heat": ["8", "32", "30"], "bitonic": ["60"], "race": ["20"], "fortran_f08": [], "fortran_mpi": [], "rows": ["each"]}
+SOAK = {"farm": ["60", "400"], "heat": ["8", "32", "30"], "bitonic": ["60"], "race": ["20"], "fortran_f08": [], "fortran_mpi": [], "rows": ["each"], "crossing": ["3"]}
 
 
 PROBES = ("bitonic", "rows")  # `causality cuts` doesn't know that a probe comes behind its message's send

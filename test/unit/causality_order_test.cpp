@@ -16,15 +16,18 @@ Computation random_computation(Random& random) {
     auto trace = test::random_trace(random, {.processes = 2 + random.below(4),
                                              .events = 6 + random.below(24),
                                              .numbered = random.chance(30),
-                                             .requests = random.chance(30)});
+                                             .requests = random.chance(30),
+                                             .posts = random.chance(50)});
     auto loaded = Computation::load(trace);
     EXPECT_TRUE(loaded) << loaded.error().what;
     return std::move(*loaded);
 }
 
 // a -> b by the definition: program order, send before receive, and for collectives what each member did
-// before.
+// before, or its post.
 std::vector<std::vector<bool>> happens_before(const Computation& c) {
+    const auto beginnings = beginnings_of(c);
+    const auto entry = [&](Index a) { return beginnings.contains(a) ? beginnings.at(a) : a; };
     std::vector<std::vector<bool>> before(c.size(), std::vector<bool>(c.size()));
     const auto is_next = [&](Index a) { return a + 1 < c.first(c.process_of(a) + 1); };
     for (Index a = 0; a < c.size(); ++a) {
@@ -36,9 +39,11 @@ std::vector<std::vector<bool>> happens_before(const Computation& c) {
         for (const Index b : group.members) {
             if (a == b) continue;
             const bool b_root = c.process_of(b) == group.root;
-            if (group.shape == Shape::from_root && p == group.root) before[a][b] = true;
-            if (group.shape == Shape::to_root && b_root) before[a][b] = true;
-            if (group.shape == Shape::all && group.whole && c.id(a).position > 0) before[a - 1][b] = true;
+            if (group.shape == Shape::from_root && p == group.root) before[entry(a)][b] = true;
+            if (group.shape == Shape::to_root && b_root) before[entry(a)][b] = true;
+            if (group.shape != Shape::all || !group.whole) continue;
+            if (entry(a) != a) before[entry(a)][b] = true;
+            if (entry(a) == a && c.id(a).position > 0) before[a - 1][b] = true;
         }
     }
     for (Index k = 0; k < c.size(); ++k)
@@ -69,6 +74,40 @@ TEST(CausalityOrder, ClocksSayWhatTheDefinitionSays) {
             }
         }
     }
+}
+
+// Who waits first for what others began last: a circle, if an operation were its end alone.
+TEST(CausalityOrder, OperationsThatBeginWithAPostEndInAnyOrder) {
+    MemoryTrace trace(2);
+    for (Process p = 0; p < 2; ++p)
+        for (const std::uint32_t request : {1U, 2U})
+            trace.append(p, {.kind = Kind::post, .flags = Flag::for_collective, .request = request});
+    const auto end = [&](Process p, Shape shape, Process root, std::uint32_t request) {
+        trace.append(p, {.kind = Kind::collective, .shape = shape, .peer = root, .request = request});
+    };
+    end(0, Shape::all, none, 1);
+    end(0, Shape::from_root, 1, 2);
+    end(1, Shape::from_root, 1, 2);
+    trace.append(1, {});
+    end(1, Shape::all, none, 1);
+    const auto loaded = Computation::load(trace);
+    ASSERT_TRUE(loaded) << loaded.error().what;
+    const ClockTable clocks(*loaded);
+    const Index first_end = loaded->index({0, 2}), between = loaded->index({1, 3});
+    EXPECT_TRUE(clocks.before(loaded->index({1, 0}), first_end));
+    EXPECT_FALSE(clocks.before(between, first_end));
+    EXPECT_TRUE(clocks.before(loaded->index({1, 1}), loaded->index({0, 3})));
+}
+
+TEST(CausalityOrder, WhatOpensAnOperationNamesItsCommunicator) {
+    MemoryTrace trace(2);
+    trace.communicator({.id = 5, .members = {0, 1}});
+    trace.append(0, {.kind = Kind::post, .flags = Flag::for_collective, .request = 1});
+    trace.append(0, {.kind = Kind::collective, .shape = Shape::all, .communicator = 5, .request = 1});
+    const auto loaded = Computation::load(trace);
+    ASSERT_FALSE(loaded);
+    EXPECT_NE(loaded.error().what.find("no operation of this communicator"), std::string::npos)
+        << loaded.error().what;
 }
 
 // Long enough for several anchors of the table, with messages that overtake each other by far.
@@ -114,8 +153,9 @@ TEST(CausalityCuts, AreWhatTheDefinitionSays) {
     for (const std::uint64_t seed : test::seeds()) {
         Random random(seed);
         for (std::uint32_t i = 0; i < test::cases(300) && i < 3000; ++i) {
-            auto trace = test::random_trace(
-                random, {.processes = 2 + random.below(2), .events = 4 + random.below(12)});
+            auto trace = test::random_trace(random, {.processes = 2 + random.below(2),
+                                                     .events = 4 + random.below(12),
+                                                     .posts = random.chance(40)});
             const auto loaded = Computation::load(trace);
             ASSERT_TRUE(loaded);
             const Computation& c = *loaded;
