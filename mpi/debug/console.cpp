@@ -1,6 +1,7 @@
 #include "mpi/debug/console.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -21,9 +22,11 @@ namespace {
 // What the MPI of a rank leaves behind that is killed (Open MPI: folders), and removed at the end.
 class Scratch {
   public:
-    Scratch() {
+    explicit Scratch(int ranks) {
         char path[] = "/tmp/cairn-mpi-debug-XXXXXX";
-        if (::mkdtemp(path) != nullptr) path_ = path;
+        if (::mkdtemp(path) == nullptr) return;
+        path_ = path;
+        for (int rank = 0; rank < ranks; ++rank) ::mkdir(fmt::format("{}/{}", path_, rank).c_str(), 0700);
     }
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
@@ -138,7 +141,7 @@ Result<> debug(const tool::Options& options) {
         if (std::getenv(name) != nullptr)
             return fail_code(ExitCode::usage,
                              "the debugger runs every rank by itself: start it without mpiexec");
-    const Scratch scratch;
+    const Scratch scratch(identity.size);
     tool::Launch launch{.job = "replay",
                         .folder = options.folder,
                         .mpi = options.mpi.empty() ? identity.mpi : options.mpi,
@@ -146,7 +149,7 @@ Result<> debug(const tool::Options& options) {
                         .variables = {{"OMPI_MCA_ess_singleton_isolated", "1"},
                                       {"OMPI_MCA_btl", "self"},
                                       {"OMPI_MCA_pml", "ob1"},
-                                      {"OMPI_MCA_orte_tmpdir_base", scratch.path()},
+                                      {openmpi_folder, scratch.path()},
                                       {"UCX_TLS", "self"}},
                         .command = options.command};
     std::string notes;

@@ -1,10 +1,13 @@
 """`cairn mpi record --checkpoints`: every protocol in a real job takes the forced checkpoints, and adds the bytes, that the simulator finds
 for the same traffic; no checkpoint is useless under an index, and all dependencies are trackable under RDT; the recovery line is the one
 that `cairn causality` computes, and the debugger's ranks stand there as a straight run would make them. --soak: more programs and ranks."""
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 
 from cairn_test.mpi_debugger import Debugger
 from cairn_test.mpi_job import expect, order
@@ -66,6 +69,32 @@ def stands_at_line(job, name, program, ranks, failed):
         expect(debugger.do(f"to {told['focus']}:end")["event"] >= told["event"], "it doesn't go on")
 
 
+def ranks_of(job, name):
+    """The processes of this job that run the program."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/exe") == os.path.realpath(job.program(name)) and os.readlink(f"/proc/{pid}/cwd") == job.folder:
+                yield int(pid)
+
+
+def killed(job):
+    """The job is killed in the middle: the line is found, and its ranks stand there."""
+    program = [job.program("farm"), "600000", "400"]
+    record = [*job.mpiexec(4), job.cairn, "mpi", "record", "--checkpoints", "bhmr", "--checkpoint-every", "40", "--out", "killed", *program]
+    with subprocess.Popen(record, cwd=job.folder, env=job.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        deadline = time.monotonic() + 60
+        while not (os.path.exists(f"{job.folder}/killed/trace.0") and os.path.getsize(f"{job.folder}/killed/trace.0") > 60_000):
+            expect(running.poll() is None and time.monotonic() < deadline, f"it doesn't run: {record}")
+            time.sleep(0.05)
+        for pid in list(ranks_of(job, "farm")):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        running.wait(60)
+    line = same_line(job, "killed", 4, [2])
+    expect(line["useless"] == 0 and line["forced"] > 0 and line["ranks"][2]["kind"] != "end", line)
+    stands_at_line(job, "killed", program, 4, [2])
+
+
 def bad_input(job):
     for words, why in ((["--checkpoints", "chandy"], "--checkpoints: bcs"), (["--checkpoints", "logging"], "--checkpoints: bcs"),
                        (["--checkpoints", "bcs", "--checkpoint-every", "0"], "--checkpoint-every:"),
@@ -100,4 +129,5 @@ def test(job, given):
                 stands_at_line(job, folder, program, ranks, [])
     out, err = job.record(3, "by-time", [job.program("farm"), "60", "400"], options=["--checkpoints", "bcs", "--checkpoint-every", "0.001s"])
     expect(figures(err)["basic"] > 0, err)
+    killed(job)
     bad_input(job)
