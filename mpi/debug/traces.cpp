@@ -109,7 +109,7 @@ tool::Launch alone(const tool::Launch& launch, int rank) {
     tool::Launch mine = launch;
     // Whoever ends takes the common folder away, if it is empty, also under one who is just beginning.
     for (auto& [key, value] : mine.variables)
-        if (key == openmpi_folder) value += fmt::format("/{}", rank);
+        if (key == openmpi_folder && !value.empty()) value += fmt::format("/{}", rank);
     mine.variables.emplace_back("CAIRN_MPI_ALONE", std::to_string(rank));
     return mine;
 }

@@ -75,18 +75,17 @@ void Induced::happens(const Event& event) {
     if (event.kind == Kind::send) {
         if (event.peer != own_rank()) send(event.peer, {event.communicator, event.tag});
     } else if (event.kind == Kind::post && !event.has(Flag::for_collective)) {
-        open_.push_back({.request = event.request,
-                         .communicator = event.communicator,
-                         .peer = event.peer,
-                         .tag = event.tag,
-                         .any_source = event.has(Flag::asks) && event.has(Flag::any_source),
-                         .any_tag = event.has(Flag::asks) && event.has(Flag::any_tag),
-                         .handle = posting_});
+        open_[event.request] = {.communicator = event.communicator,
+                                .peer = event.peer,
+                                .tag = event.tag,
+                                .any_source = event.has(Flag::asks) && event.has(Flag::any_source),
+                                .any_tag = event.has(Flag::asks) && event.has(Flag::any_tag),
+                                .handle = posting_};
         posting_ = MPI_REQUEST_NULL;
     } else if (event.kind == Kind::receive) {
         receive(event);
-    } else if (event.kind == Kind::complete && event.request != 0) {
-        std::erase_if(open_, [&](const Receive& each) { return each.request == event.request; });
+    } else if (event.kind == Kind::complete) {
+        open_.erase(event.request);
     }
 }
 
@@ -180,8 +179,8 @@ bool Induced::took_one_of(const Receive& receive, const Event& event) {
 // earlier ones than this.
 std::size_t Induced::earlier_receives(const Event& event) {
     std::size_t count = 0;
-    for (const Receive& each : open_) {
-        if (each.request == event.request) break;
+    for (const auto& [request, each] : open_) {
+        if (request == event.request) break;
         const bool could = each.communicator == event.communicator &&
                            (each.any_source || each.peer == event.peer) &&
                            (each.any_tag || each.tag == event.tag);
@@ -196,8 +195,7 @@ void Induced::receive(const Event& event) {
         const std::size_t index = room_.empty() ? 0 : earlier_receives(event);
         arrive(event.peer, take(event.peer, {event.communicator, event.tag}, index));
     }
-    std::erase_if(open_,
-                  [&](const Receive& each) { return event.request != 0 && each.request == event.request; });
+    open_.erase(event.request);
 }
 
 void Induced::arrive(Process from, const Piggyback& piggyback) {

@@ -51,7 +51,6 @@ class Induced {
         std::vector<std::uint8_t> bytes;
     };
     struct Receive {
-        std::uint32_t request = 0;
         std::uint32_t communicator = 0;
         causality::Process peer = causality::none;
         std::int32_t tag = 0;
@@ -82,7 +81,7 @@ class Induced {
     std::vector<std::uint8_t> room_;  // for one piggyback; empty: the protocol has none, and nothing is sent
     std::deque<Outgoing> outgoing_;
     std::map<std::pair<causality::Process, Key>, std::deque<Piggyback>> arrived_;
-    std::vector<Receive> open_;  // in the order in which they were posted
+    std::map<std::uint32_t, Receive> open_;  // by request, whose numbers grow: in the order of posting
     std::map<std::uint32_t, Operation> operations_;
     std::map<std::uint32_t, std::uint32_t> begun_;  // operations on each communicator
     MPI_Request posting_ = MPI_REQUEST_NULL;
