@@ -28,7 +28,8 @@ struct TraceNote {
     std::uint32_t has_options;
     std::uint32_t
         resume;  // the last of PTRACE_CONT, PTRACE_SYSCALL, PTRACE_SINGLESTEP, ...; 0: none was seen
-    std::uint32_t pad;
+    std::uint32_t
+        asked;  // 1: it is to stop (PTRACE_INTERRUPT), and the tracer hasn't been told of a stop since
 };
 
 struct Tracee {
@@ -36,7 +37,7 @@ struct Tracee {
     std::uint32_t seized;   // 1: by PTRACE_SEIZE; 0: by PTRACE_ATTACH or PTRACE_TRACEME
     std::uint32_t options;
     std::uint32_t resume;
-    TraceStop stop;
+    TraceStop stop;      // at first: interrupted, if the tracer waits for a stop that it has asked for
     std::uint32_t told;  // 1: the tracer has been told of the stop by wait(2)
     std::uint32_t
         held;  // 1: it was let go of, and is to be taken back; 2: and then a SIGSTOP is to wait for it

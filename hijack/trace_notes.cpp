@@ -48,12 +48,18 @@ void note_tracing(long request, std::int32_t tid, std::uint64_t data) {
         case PTRACE_SYSEMU:
         case PTRACE_SYSEMU_SINGLESTEP:
         case PTRACE_SINGLEBLOCK:
+        case PTRACE_INTERRUPT:
             break;
         default:
             return;
     }
     TraceNote* note = note_for(tid);
     if (note == nullptr) return;
+    if (request == PTRACE_INTERRUPT) {
+        note->asked = 1;
+        return;
+    }
+    note->asked = request == PTRACE_SETOPTIONS ? note->asked : 0;
     if (request == PTRACE_SEIZE || request == PTRACE_ATTACH) {
         *note = {};
         note->tid = tid;
@@ -72,8 +78,18 @@ void forget_tracing(std::int32_t tid) {
     if (TraceNote* note = find_note(tid)) note->tid = 0;
 }
 
+namespace {
+
+void note_told_of_stop(std::int32_t tid) {
+    if (cairn_door.note_count == 0 || tid <= 0) return;
+    if (TraceNote* note = find_note(tid)) note->asked = 0;
+}
+
+}  // namespace
+
 std::int32_t told(std::int32_t kernel_id, const int* status) {
     const std::int32_t id = virtual_id(kernel_id);
+    if (id > 0 && status != nullptr && WIFSTOPPED(*status)) note_told_of_stop(id);
     if (id > 0 && status != nullptr && (WIFEXITED(*status) || WIFSIGNALED(*status))) forget_tracing(id);
     return id;
 }
@@ -83,7 +99,10 @@ void told(siginfo_t* info, int options) {
     info->si_pid = virtual_id(info->si_pid);
     const bool has_ended =
         info->si_code == CLD_EXITED || info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED;
-    if (has_ended && (options & WNOWAIT) == 0) forget_tracing(info->si_pid);
+    const bool has_stopped = info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
+    if ((options & WNOWAIT) != 0) return;
+    if (has_ended) forget_tracing(info->si_pid);
+    if (has_stopped) note_told_of_stop(info->si_pid);
 }
 
 }  // namespace cairn::hijack

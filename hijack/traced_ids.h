@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <sys/ptrace.h>
 
+#include <cerrno>
 #include <cstdint>
 
+#include "hijack/let_go.h"
 #include "hijack/siginfo.h"
 #include "hijack/trace_notes.h"
 
@@ -23,12 +25,32 @@ enum class EventMessage { no_id, newcomer, former };
 // A copy of the siginfo_t at `program`, with its sender as the kernel calls it. False: it can't be read.
 [[nodiscard]] bool copy_with_real_sender(const void* program, siginfo_t& copy);
 
+// PTRACE_SEIZE or PTRACE_ATTACH: waits until the thread isn't a tool's any more. Refused is who may not, or
+// comes after another.
+template <class Make>
+long begin_tracing(std::int32_t thread, Make make) {
+    constexpr int longest = 2000;  // turns, of a millisecond
+    const int kept = errno;
+    bool was_free = false;
+    for (int turns = 0;; ++turns) {
+        const long answer = make();
+        if (answer != -1 || errno != EPERM || turns == longest || was_free) return answer;
+        const HeldBy holder = who_holds(real_id(thread));
+        if (holder == HeldBy::another) return answer;
+        was_free = holder == HeldBy::nobody;  // let go of meanwhile, or never held
+        if (!was_free) wait_for_a_moment();
+        errno = kept;
+    }
+}
+
 // ptrace(2), of the thread that the program knows as `thread`. `call` makes a request of the kernel:
 // (request, thread, address, data) -> the answer. A wrong address is EFAULT, as ever.
 template <class Call>
 long trace(long request, std::int32_t thread, void* address, void* data, Call call) {
     note_tracing(request, thread, reinterpret_cast<std::uintptr_t>(data));
     const auto make = [&](long what, void* at, void* with) { return call(what, real_id(thread), at, with); };
+    if (request == PTRACE_SEIZE || request == PTRACE_ATTACH)
+        return begin_tracing(thread, [&] { return make(request, address, data); });
     if (!ids_are_virtual() && request != PTRACE_DETACH) return make(request, address, data);
     switch (request) {
         case PTRACE_GETEVENTMSG: {

@@ -80,7 +80,10 @@ Result<> Tracers::describe(const Tracer& tracer, Tracee& tracee) const {
     const auto learn = [&](pid_t tid) {
         const auto* note = note_of(notes, regions_->to_program(KernelId(tid)));
         if (note == nullptr) return;
-        if (tid == tracee.tid) tracee.resume = note->resume;
+        if (tid == tracee.tid) {
+            tracee.resume = note->resume;
+            if (note->asked != 0) tracee.stop = TraceStop::interrupted;
+        }
         if (!has_options && note->has_options != 0) {
             has_options = true;
             tracee.options = note->options;

@@ -88,8 +88,8 @@ inline bool is_pending(std::uint32_t signal) {
 }
 
 // The kernel tells a tracer of each stop by a SIGCHLD, and of those that are made here the program isn't to
-// hear. It is a signal of which one waits at most: if somebody has ended meanwhile, it stands for him as
-// well.
+// hear. It is a signal of which one waits at most: if somebody has ended meanwhile, or stands in a stop that
+// the program has asked for and is yet to be told of, it stands for him as well.
 class Unheard {
   public:
     Unheard() : pending_(is_pending(child)) {}
@@ -99,7 +99,7 @@ class Unheard {
         if (pending_ || !is_pending(child)) return;
         constexpr long any = 0;  // P_ALL
         Info info = {};
-        call(SYS_waitid, any, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, nullptr);
+        call(SYS_waitid, any, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL, nullptr);
         if (info.pid != 0) return;
         const std::uint64_t set = 1ULL << (child - 1);
         const std::int64_t no_time[2] = {0, 0};
@@ -192,16 +192,19 @@ inline bool has_pending_stop(const Tracee& tracee) {
 // 0; -EAGAIN: it is in a stop that the tracer itself has to end, or has ended.
 inline long let_go(Tracee& tracee) {
     const Unheard unheard;
+    // Interruptions are one where the tracer has just asked for one as well, and this is the one that he
+    // waits for.
+    const bool asked = tracee.stop == TraceStop::interrupted;
     tracee.held = 0;
     bool made = false;
     if (read_registers(tracee, tracee.registers) != 0) {
         if (has_news(tracee)) {
             if (read_registers(tracee, tracee.registers) != 0) return again;  // it has ended
         } else {
-            made = true;
-            const long asked = tracee.seized != 0 ? request(PTRACE_INTERRUPT, tracee, 0, nullptr)
-                                                  : call(SYS_tgkill, tracee.pid, tracee.tid, stop);
-            if (asked != 0 || !await_stop(tracee) || read_registers(tracee, tracee.registers) != 0)
+            made = !asked || tracee.seized == 0;
+            const long done = tracee.seized != 0 ? request(PTRACE_INTERRUPT, tracee, 0, nullptr)
+                                                 : call(SYS_tgkill, tracee.pid, tracee.tid, stop);
+            if (done != 0 || !await_stop(tracee) || read_registers(tracee, tracee.registers) != 0)
                 return again;
         }
     }
