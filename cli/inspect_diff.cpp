@@ -74,7 +74,9 @@ class View {
     static void drop_kernels_numbers(json& object) {
         const std::string path = object.value("path", "");
         const auto mode = object.contains("identity") ? object.at("identity").value("mode", 0U) : 0U;
-        if (!S_ISREG(mode) && !S_ISDIR(mode)) object.erase("identity");
+        // A message queue is a file of a file system that each IPC namespace has for itself.
+        const bool is_queue = object.contains(json::json_pointer("/what/mqueue"));
+        if ((!S_ISREG(mode) && !S_ISDIR(mode)) || is_queue) object.erase("identity");
         if (!path.starts_with('/') || path.starts_with("/dev/pts/")) object.erase("path");
         if (json::json_pointer index("/what/terminal/terminal/index"); object.contains(index))
             object["what"]["terminal"]["terminal"].erase("index");

@@ -2,10 +2,12 @@
 #include "resources/socket/restore.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <cstring>
 
@@ -53,8 +55,10 @@ class DatagramSockets {
         // sent.
         for (auto& [id, end] : ends_) {
             if (auto done = make(end); !done) return std::unexpected(std::move(done.error()).in(end.words()));
+            choose(end);
             if (auto done = fill(end); !done) return std::unexpected(std::move(done.error()).in(end.words()));
         }
+        for (const auto& [id, end] : ends_) leave_the_choice(end);
         for (auto& [id, end] : ends_)
             if (auto done = finish(end); !done)
                 return std::unexpected(std::move(done.error()).in(end.words()));
@@ -102,6 +106,31 @@ class DatagramSockets {
             return fail_code(ExitCode::refused, "this {} port is taken{}: a restored program is bound to it",
                              name_of_protocol(saved), holder_of_port(end.own, saved.protocol));
         return fail_errno("bind");
+    }
+
+    // Of several at one port by SO_REUSEPORT the kernel chooses one for each datagram, by where it is from;
+    // or a program does, which names one of them by its place in the order in which they were bound
+    // (reuseport_add_sock() and reuseport_select_sock(), net/core/sock_reuseport.c).
+    void choose(const DatagramEnd& last) const {
+        if (!shares_port(last)) return;
+        std::uint32_t before = 0;
+        for (const auto& [id, end] : ends_)
+            before += id != last.object->id && shares_port(end) && end.saved->domain == last.saved->domain &&
+                              end.saved->protocol == last.saved->protocol && end.own.same(last.own)
+                          ? 1U
+                          : 0U;
+        sock_filter that_one = BPF_STMT(BPF_RET | BPF_K, before);
+        const sock_fprog program{1, &that_one};
+        ::setsockopt(last.fd.get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
+    }
+    static void leave_the_choice(const DatagramEnd& end) {
+        if (shares_port(end)) set_int(end.fd.get(), SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, 0);
+    }
+    [[nodiscard]] static bool shares_port(const DatagramEnd& end) {
+        int shares = 0;
+        socklen_t length = sizeof shares;
+        return end.bound && end.saved->style == SOCK_DGRAM &&
+               ::getsockopt(end.fd.get(), SOL_SOCKET, SO_REUSEPORT, &shares, &length) == 0 && shares != 0;
     }
 
     // Each protocol has ports of its own.

@@ -7,9 +7,8 @@ from cairn_test.witness import Witness
 
 # They compute or call all the time: what they do isn't compared, only what they have.
 LIVING = {"undo", "clocks", "single_shots", "notifying_timers"}
-# These make children and take connections all the time: two checkpoints have others. Datagrams that wait are the group's (SO_REUSEPORT), and
-# the kernel hands them out anew.
-MOVING = LIVING | {"vfork", "callers", "reuseport"}
+# These make children and take connections all the time: two checkpoints have others.
+MOVING = LIVING | {"vfork", "callers"}
 
 
 def test(t):
