@@ -49,7 +49,7 @@ void say_and_hear(int from, int to) {
 
 // All that `look` says of its network, before and after.
 template <class SetUp, class Also>
-test::Check stays(SetUp set_up, Also also) {
+test::Check stays(const SetUp& set_up, const Also& also) {
     auto* const before = new std::string;
     return by(new Child(
         [=] {
