@@ -16,6 +16,7 @@
 #include "common/inner_ids.h"
 #include "common/proc.h"
 #include "common/ptrace/thread.h"
+#include "common/schema/process.h"
 
 namespace cairn::capture {
 
@@ -58,6 +59,8 @@ struct StoppedProcess {
     std::vector<pid_t> old_snapshots;     // dead copy-on-write children of earlier checkpoints, to be reaped
     std::optional<proc::InnerIds> inner;  // what it calls itself, in a pid namespace of the group's own
     bool bears_inside = false;            // its children are born into such a one
+    // The same, and nobody is in there: a copy of it would be the first process, or can't be born at all.
+    std::optional<schema::EmptyPids> empty_pids = {};
     // Whether a child of its own calls itself otherwise than we do.
     [[nodiscard]] bool has_inner_children() const { return inner || bears_inside; }
 

@@ -14,19 +14,31 @@
 
 #include "resources/namespace/restore.h"
 #include "restart/keep_capabilities.h"
+#include "restart/own_users.h"
 
 namespace cairn::restart {
 namespace {
 
-// The owner of a user namespace has all rights in it only as who he is (user_namespaces(7)).
-bool become_user_of(const schema::Process& process) {
-    if (::geteuid() != 0) return true;
-    if (::prctl(PR_SET_KEEPCAPS, 1) != 0) return false;
-    const auto& groups = process.groups;
-    return ::setgroups(groups.size(), groups.data()) == 0 &&
-           ::setresgid(process.gids[0], process.gids[1], process.gids[2]) == 0 &&
-           ::setresuid(process.uids[0], process.uids[1], process.uids[2]) == 0 &&
-           keep_capabilities().has_value();
+// The owner of a user namespace has all rights in it only as who he is (user_namespaces(7)). `around`: where
+// we are.
+int become_user_of(const schema::Process& first, std::int64_t around, const Computation& computation) {
+    if (around < 0 && ::geteuid() != 0) return 0;
+    auto wanted = users_of(first);
+    if (around >= 0) {
+        const auto* const parent = process_called(first.ppid, computation);
+        const auto now = born_as(*parent, computation);
+        if (wanted.same_as(now)) return 0;
+        wanted.sets_groups = wanted.groups != now.groups;
+        if (!wanted.sets_groups) wanted.groups.clear();
+    }
+    const auto users = users_inside(wanted, around, computation);
+    if (!users) return EINVAL;
+    if (::prctl(PR_SET_KEEPCAPS, 1) != 0) return errno;
+    const bool done =
+        (!users->sets_groups || ::setgroups(users->groups.size(), users->groups.data()) == 0) &&
+        ::setresgid(users->gids[0], users->gids[1], users->gids[2]) == 0 &&
+        ::setresuid(users->uids[0], users->uids[1], users->uids[2]) == 0 && keep_capabilities().has_value();
+    return done ? 0 : errno;
 }
 
 // In a process that is gone afterwards: it belongs to other namespaces than we do.
@@ -45,7 +57,7 @@ Result<> mount_in(const schema::Process& first, KernelId pid, const schema::OwnN
             (void)!::write(to.get(), what.data(), what.size());
             ::_exit(1);
         };
-        errno = enter_owner_of_pids(first.pid, computation, objects);
+        errno = enter_owner_of_pids(first, -1, computation, objects);
         if (errno != 0 || ::setns(process.get(), CLONE_NEWPID) != 0) say(std::strerror(errno));
         const pid_t inside = ::fork();
         if (inside == 0) {
@@ -92,15 +104,18 @@ Result<> mount_inner_procs(const Computation& computation, const ObjectSet& obje
     return {};
 }
 
-int enter_owner_of_pids(ProgramId first, const Computation& computation, const ObjectSet& objects) {
-    const auto found = std::ranges::find(computation.processes, first, &schema::Process::pid);
-    if (found == computation.processes.end() || !found->own_pids || found->own_pids->owner < 0) return 0;
-    if (!become_user_of(*found)) return errno;
-    for (const auto object : found->namespaces.value_or(std::vector<std::int64_t>{})) {
+int enter_owner_of_pids(const schema::Process& first, std::int64_t around, const Computation& computation,
+                        const ObjectSet& objects) {
+    if (!first.own_pids || first.own_pids->owner < 0 || around == first.own_pids->owner) return 0;
+    if (const int number = become_user_of(first, around, computation); number != 0) return number;
+    const auto spaces = first.namespaces.value_or(std::vector<std::int64_t>{});
+    // From where it is on: a way back up there is none.
+    const auto here = std::ranges::find(spaces, around);
+    for (const auto object : std::ranges::subrange(here == spaces.end() ? spaces.begin() : here + 1, spaces.end())) {
         const auto space = objects.lend(object);
         if (!space) return space.error().number == 0 ? EINVAL : space.error().number;
         if (::setns(space->get(), CLONE_NEWUSER) != 0) return errno;
-        if (object == found->own_pids->owner) break;
+        if (object == first.own_pids->owner) break;
     }
     if (!keep_capabilities()) return errno;
     // A change of user, or of its namespace, has taken our children's memory out of the tool's reach.

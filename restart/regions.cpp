@@ -16,8 +16,7 @@ namespace {
 constexpr auto longest_await = std::chrono::seconds(10);
 
 // Nobody but root becomes somebody else.
-uid_t region_user(const schema::Process& process) {
-    const uid_t owner = ::geteuid();
+uid_t region_user(const schema::Process& process, uid_t owner) {
     if (owner != 0) return owner;
     return UserIds{process.uids[0], process.uids[1], process.uids[2]}.region_of(owner);
 }
@@ -45,7 +44,7 @@ Result<> Regions::open(const Session& session, const std::vector<schema::Process
     CHECK_OK(add(session.region(), owner, floor));
     std::set<uid_t> others;
     for (const auto& process : processes)
-        if (const uid_t user = region_user(process); user != owner) others.insert(user);
+        if (const uid_t user = region_user(process, owner); user != owner) others.insert(user);
     if (others.empty()) return {};
     auto client = TRY(CoordinatorClient::connect(session));
     for (const uid_t user : others) {
@@ -58,7 +57,9 @@ Result<> Regions::open(const Session& session, const std::vector<schema::Process
 }
 
 const SessionRegion& Regions::of(const schema::Process& process) const {
-    const auto found = std::ranges::find(all_, region_user(process), &SessionRegion::user);
+    // Who asks may be somebody else than the tool by now.
+    const uid_t user = region_user(process, all_.front().user);
+    const auto found = std::ranges::find(all_, user, &SessionRegion::user);
     return found == all_.end() ? all_.front() : *found;
 }
 

@@ -1,5 +1,6 @@
 #include "capture/collect/inner_ids.h"
 
+#include <cerrno>
 #include <charconv>
 
 namespace cairn::capture {
@@ -27,6 +28,8 @@ Result<> look_at(StoppedProcess& process, const std::string& ours, bool tells_of
     if (tells_of_children) {
         const auto of_children = pid_namespace(process.living, "pid_for_children");
         process.bears_inside = !of_children || *of_children != *its;
+        if (!of_children && of_children.error().number == ENOENT)
+            process.empty_pids = schema::EmptyPids::unborn;
     }
     if (*its == ours) return {};
     process.inner = TRY(proc::inner_ids(process.pid, process.pid));
@@ -90,24 +93,27 @@ Result<> add_inner_ids(pid_t in_it, const std::optional<proc::InnerIds>& inner, 
     return {};
 }
 
-Result<> add_inner_ids_of_children(const StoppedProcess& process, StoppedGroup& stopped,
+Result<> add_inner_ids_of_children(StoppedProcess& process, StoppedGroup& stopped,
                                    const ToProgram& to_program, schema::Process& image) {
     if (!process.bears_inside) return {};
+    if (process.threads.size() > 1)
+        return fail_code(ExitCode::refused,
+                         "{} has threads, and another pid namespace for its children than for itself "
+                         "(unshare, setns), which can't be saved",
+                         proc::label(process.pid));
     const auto of_children = pid_namespace(process.living, "pid_for_children");
     for (const auto& [pid, other] : stopped.processes()) {
-        if (!of_children || process.inner || process.threads.size() > 1 || !other.inner ||
+        if (!of_children || process.inner || !other.inner ||
             other.inner->pid != 1 || other.stat.ppid != process.pid)
             continue;
         if (const auto its = pid_namespace(pid, "pid"); !its || *its != *of_children) continue;
         image.children_pids = to_program(KernelId(pid));
         return {};
     }
-    return fail_code(
-        ExitCode::refused,
-        "{} has another pid namespace for its children than for itself (unshare, setns), whose first process "
-        "is "
-        "no child of its, or is in one of the computation's itself or has threads, which can't be saved",
-        proc::label(process.pid));
+    // That nobody is in there any more is to be shown yet: whoever has come into it by setns(2) has such one.
+    if (of_children) process.empty_pids = schema::EmptyPids::ended;
+    image.empty_pids = process.empty_pids;
+    return {};
 }
 
 }  // namespace cairn::capture

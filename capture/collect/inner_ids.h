@@ -16,8 +16,8 @@ namespace cairn::capture {
 [[nodiscard]] Result<> add_inner_ids(pid_t in_it, const std::optional<proc::InnerIds>& inner,
                                      schema::Process& image);
 
-// Process::children_pids.
-[[nodiscard]] Result<> add_inner_ids_of_children(const StoppedProcess& process, StoppedGroup& stopped,
+// Process::children_pids and empty_pids; whether there is really nobody is ObjectTable::nobody_is_born()'s to say.
+[[nodiscard]] Result<> add_inner_ids_of_children(StoppedProcess& process, StoppedGroup& stopped,
                                                  const ToProgram& to_program, schema::Process& image);
 
 }  // namespace cairn::capture

@@ -105,6 +105,12 @@ Result<> find_namespaces(Member& member, ObjectTable& table) {
         member.image.own_pids->owner = TRY(table.owner_of_pids(member.holder));
         CHECK_OK(check_way_in(member, own, table));
     }
+    if (member.image.empty_pids == schema::EmptyPids::ended && !TRY(table.nobody_is_born(member.holder)))
+        return fail_code(
+            ExitCode::refused,
+            "{} has another pid namespace for its children than for itself (unshare, setns), whose first "
+            "process is no child of its, which can't be saved",
+            proc::label(member.process->pid));
     member.image.clocks_of_children = TRY(table.clocks_of_children(member.holder));
     if (own.empty()) return {};
     for (const auto& thread : member.image.threads)
@@ -131,13 +137,22 @@ void name_pid_namespaces(Members& members, ObjectTable& table) {
     if (!names.empty()) table.name_pid_namespaces(names);
 }
 
-bool is_same_user(const schema::Process& a, const schema::Process& b) {
-    return std::ranges::equal(a.uids, b.uids) && std::ranges::equal(a.gids, b.gids) && a.groups == b.groups;
+// A restart gives everybody in a pid namespace of a user namespace the user and groups that its first process
+// has, and others only as far as they can be had from in there.
+Result<> check_users(const Member& member, const Member& first, const ObjectTable& table) {
+    if (std::ranges::equal(member.image.groups, first.image.groups)) return {};
+    const auto* space = table.object(member.image.own_pids->owner).get<schema::Namespace>();
+    if (space->own->set_groups) return {};
+    return fail_code(ExitCode::refused,
+                     "{} is in a pid namespace of the computation's own, and in other groups than the first "
+                     "process there, {}, in a user namespace in which nobody may choose groups (setgroups), "
+                     "which can't be saved",
+                     proc::label(member.process->pid), proc::label(first.process->pid));
 }
 
-// In a pid namespace that belongs to a user namespace everybody comes back as the user who its first process
-// is, and that one's parent outside is told another number of it than it had (0035).
-Result<> check_pid_namespaces(const Members& members) {
+// In a pid namespace that belongs to a user namespace everybody comes back with another number outside, and
+// the parent of its first process is told it (0035).
+Result<> check_pid_namespaces(const Members& members, const ObjectTable& table) {
     const auto of_users = [](const Member& member) {
         return member.image.own_pids && member.image.own_pids->owner >= 0;
     };
@@ -147,12 +162,8 @@ Result<> check_pid_namespaces(const Members& members) {
             first[member.image.own_pids->space] = &member;
     for (const auto& member : members.all)
         if (const auto found = of_users(member) ? first.find(member.image.own_pids->space) : first.end();
-            found != first.end() && !is_same_user(member.image, found->second->image))
-            return fail_code(
-                ExitCode::refused,
-                "{} is in a pid namespace of the computation's own, and another user or in other "
-                "groups than the first process there, {}, which can't be saved yet",
-                proc::label(member.process->pid), proc::label(found->second->process->pid));
+            found != first.end())
+            CHECK_OK(check_users(member, *found->second, table));
     for (const auto& [space, child] : first)
         for (const auto& parent : members.all)
             if (parent.image.pid == child->image.ppid && parent.raw_ids)
@@ -239,7 +250,7 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
     for (const auto& member : members.all) found.table.add_member(member.process->pid);
     for (auto& member : members.all) CHECK_OK(find_namespaces(member, found.table));
     name_pid_namespaces(members, found.table);
-    CHECK_OK(check_pid_namespaces(members));
+    CHECK_OK(check_pid_namespaces(members, found.table));
     for (auto& member : members.all) {
         auto map = TRY(find_objects(member, found.table));
         found.maps.push_back(std::move(map));

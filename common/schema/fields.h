@@ -250,6 +250,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(mounts);
     CAIRN_FIELD(own_pids);
     CAIRN_FIELD(children_pids);
+    CAIRN_FIELD(empty_pids);
     CAIRN_FIELD(clocks_of_children);
     CAIRN_FIELD(umask);
     CAIRN_FIELD(uids);
@@ -363,6 +364,12 @@ template <>
 struct EnumNames<Run> {
     static constexpr auto table = std::to_array<std::pair<Run, std::string_view>>(
         {{Run::running, "running"}, {Run::stopped, "stopped"}, {Run::zombie, "zombie"}});
+};
+
+template <>
+struct EnumNames<EmptyPids> {
+    static constexpr auto table = std::to_array<std::pair<EmptyPids, std::string_view>>(
+        {{EmptyPids::unborn, "unborn"}, {EmptyPids::ended, "ended"}});
 };
 
 template <>

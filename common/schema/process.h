@@ -22,6 +22,10 @@ namespace cairn::schema {
 
 enum class Run { running, stopped, zombie };
 
+// A pid namespace that children are to be born into and that has no process: either nobody was born there
+// yet, or its first process has ended, after which nobody can be.
+enum class EmptyPids { unborn, ended };
+
 struct SeccompFilter {
     Bytes code;        // struct sock_filter each, 8 bytes
     bool log = false;  // SECCOMP_FILTER_FLAG_LOG
@@ -226,6 +230,7 @@ struct Process {
     std::optional<OwnPids> own_pids;  // none: it is in the pid namespace that the group was launched in
     std::optional<ProgramId> children_pids;  // first process of the pid namespace that its children are born
                                              // into; none: its own
+    std::optional<EmptyPids> empty_pids;     // the same, and there is no process in it
     // Its children are born into another time namespace than it is in itself (unshare(2)).
     std::optional<ClockLead> clocks_of_children;
     std::uint32_t umask = 0;

@@ -107,6 +107,8 @@ class ObjectTable {
     [[nodiscard]] Result<std::vector<std::int64_t>> namespaces(const Holder& holder);
     // The user namespace of the group's own that its pid namespace belongs to; -1: none.
     [[nodiscard]] Result<std::int64_t> owner_of_pids(const Holder& holder);
+    // Can nobody be born into the pid namespace of its children, whose first process has ended?
+    [[nodiscard]] Result<bool> nobody_is_born(const Holder& holder);
     // Mounts of proc that show one name it so: the kernel's number -> OwnPids::space.
     void name_pid_namespaces(const std::map<std::uint64_t, std::uint64_t>& names);
 

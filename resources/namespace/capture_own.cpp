@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -381,6 +382,23 @@ Result<std::int64_t> ObjectTable::owner_of_pids(const Holder& holder) {
     if (!owner) return fail_errno("the owner of its pid namespace");
     const auto given = TRY(given_user_namespace(*table_, holder));
     return TRY(enter_own(*table_, holder, given, owner.get())).object;
+}
+
+// Nothing but a birth tells it.
+Result<bool> ObjectTable::nobody_is_born(const Holder& holder) {
+    const Fd space(::open((proc_folder(holder) + "ns/pid_for_children").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!space) return fail_errno("the pid namespace of its children");
+    const Fd owner(::ioctl(space.get(), NS_GET_USERNS));
+    if (!owner) return fail_errno("the owner of the pid namespace of its children");
+    const bool is_ours = TRY(inode_behind(owner.get())) == TRY(inode_at("/proc/self/ns/user"));
+    auto seen =
+        TRY(Visit::to(is_ours ? -1 : owner.get(), space.get(), schema::NamespaceType::pid, [](Visit& here) {
+            const pid_t child = ::fork();
+            if (child == 0) ::_exit(0);
+            here.say(child < 0 && errno == ENOMEM ? "nobody" : "");
+            if (child > 0) ::waitpid(child, nullptr, 0);
+        }));
+    return seen.next() == "nobody";
 }
 
 std::vector<std::int64_t> own_ipcs(const Table& table) {

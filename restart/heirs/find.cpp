@@ -85,7 +85,7 @@ class Search {
 
     [[nodiscard]] static bool is_plain(const schema::Process& process) {
         // In a pid namespace the forest alone gives ids.
-        if (process.own_pids || process.children_pids) return false;
+        if (process.own_pids || process.children_pids || process.empty_pids) return false;
         return process.run == schema::Run::running && !process.threads.front().leader_dead &&
                std::ranges::none_of(process.threads,
                                     [](const auto& each) { return each.tracing.has_value(); }) &&

@@ -6,6 +6,7 @@
 
 #include "restart/become.h"
 #include "restart/own_pids.h"
+#include "restart/own_users.h"
 
 namespace cairn::restart::pass {
 namespace {
@@ -67,7 +68,10 @@ Result<Forest> forest(const Computation& computation, const Plan& plan, const Sp
     };
     how.lead = [&](ProgramId session) { take_terminal(computation, objects.set, session); };
     how.own_pids = [&](const forest::Node& first) {
-        return enter_owner_of_pids(first.pid, computation, objects.set);
+        const auto* const process = process_called(first.pid, computation);
+        return process == nullptr ? 0
+                                  : enter_owner_of_pids(*process, users_around(*process, computation),
+                                                        computation, objects.set);
     };
     how.dress = [&](const forest::Node& node) { dress(computation, node); };
     auto made = forest::execute(plan.steps, how);

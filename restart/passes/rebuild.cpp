@@ -110,6 +110,7 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         const ToKernel to_kernel = process.own_pids ? ToKernel(kernel_id_of_same_number) : spaces.to_kernel;
         one.translation = {to_kernel, &spaces.regions.owners().ipc,
                            spaces.clock_shift + lead_of(computation.objects.objects, process)};
+        one.other_users = TRY(other_users(process, computation));
         if (process.children_pids) {
             one.first_of_children = forest.kernel_id(*process.children_pids);
             one.children_pids_early = is_of_tools_users(computation, *process.children_pids);

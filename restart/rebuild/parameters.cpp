@@ -115,23 +115,26 @@ void add_namespaces(ParameterBlock& block, const schema::Process& process, const
         params.own_root = block.add(process.mounts->root.c_str(), process.mounts->root.size() + 1).value();
 }
 
-void add_credentials(ParameterBlock& block, const schema::Process& process) {
+void add_credentials(ParameterBlock& block, const Rebuilding& rebuilding) {
+    const auto& process = *rebuilding.process;
     const auto& own = own_privileges();
-    const auto groups_at = block.add(process.groups);
+    const auto& other = rebuilding.other_users;
+    const auto& groups = other ? other->groups : process.groups;
+    const auto groups_at = block.add(groups);
     auto& wanted = block.params().credentials;
     // Nobody has outside what he has in a namespace of his own.
     const bool in_own = process.namespaces.has_value();
     wanted.change = !in_own && own.same_as(process) ? 0 : 1;
-    std::ranges::copy(process.uids, wanted.uids);
-    std::ranges::copy(process.gids, wanted.gids);
+    std::ranges::copy(other ? other->uids : process.uids, wanted.uids);
+    std::ranges::copy(other ? other->gids : process.gids, wanted.gids);
     wanted.securebits = process.securebits;
     wanted.no_new_privs = process.no_new_privs ? 1 : 0;
     wanted.keep_caps = process.keep_caps ? 1 : 0;
-    wanted.set_groups = own.groups == process.groups ? 0 : 1;
+    wanted.set_groups = other ? (other->sets_groups ? 1 : 0) : own.groups == process.groups ? 0 : 1;
     wanted.groups = groups_at.value();
-    wanted.group_count = process.groups.size();
+    wanted.group_count = groups.size();
     wanted.cap_bounding = own.bounding_of(process);
-    wanted.ids_kept = process.own_pids && process.own_pids->owner >= 0 ? 1 : 0;
+    wanted.ids_kept = process.own_pids && process.own_pids->owner >= 0 && !other ? 1 : 0;
 }
 
 void add_undo(ParameterBlock& block, const schema::Process& process, IpcMap& ipc, const SystemV& system_v) {
@@ -193,7 +196,7 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     add_areas(block, rebuilding, inherited, placement, special);
     placement.threads = add_threads(block, rebuilding, inherited);
     add_signals(block, rebuilding);
-    add_credentials(block, process);
+    add_credentials(block, rebuilding);
     CHECK_OK(add_descriptors(block, rebuilding, inherited));
     add_namespaces(block, process, inherited);
     add_undo(block, process, *rebuilding.translation.ipc, inherited.system_v);
@@ -207,6 +210,8 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     params.attach_at = placement.attach.value();
     params.children_pids = rebuilding.first_of_children.number();
     params.children_pids_early = rebuilding.children_pids_early ? 1 : 0;
+    params.empty_pids = process.empty_pids ? 1 : 0;
+    params.ended_pids = process.empty_pids == schema::EmptyPids::ended ? 1 : 0;
     params.umask = process.umask;
     params.subreaper = process.subreaper ? 1 : 0;
     params.thp_disable = process.thp_disable ? 1 : 0;

@@ -177,42 +177,15 @@ void fork_sleeper() {
     CHECK(child > 0);
 }
 
-pid_t pids_below_others() {
-    return first_of_own_pids([] {
-        CHECK(unshare(CLONE_NEWPID) == 0);
-        fork_sleeper();
-    });
-}
-
-// Root gives the namespace some users more than one.
-pid_t pids_of_several_users() {
-    int ends[2], answers[2];
-    char byte = '.';
-    CHECK(pipe(ends) == 0 && pipe(answers) == 0);
-    const pid_t self = getpid(), mapper = fork();
-    if (mapper == 0) {
-        CHECK(read(ends[0], &byte, 1) == 1);
-        for (const char* file : {"uid_map", "gid_map"}) {
-            const int map = open(("/proc/" + std::to_string(self) + "/" + file).c_str(), O_WRONLY);
-            if (map < 0 || write(map, "0 0 100", 7) != 7) byte = 'x';
-        }
-        CHECK(write(answers[1], &byte, 1) == 1);
-        _exit(0);
-    }
-    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) test::skip("unshare is not allowed");
-    CHECK(write(ends[1], &byte, 1) == 1 && read(answers[0], &byte, 1) == 1 &&
-          waitpid(mapper, nullptr, 0) == mapper);
-    if (byte == 'x') test::skip("only root maps several users");
-    const pid_t child = fork();
-    if (child == 0) {
-        const pid_t other = fork();
-        if (other == 0) CHECK(setgroups(0, nullptr) == 0 && setresuid(33, 33, 33) == 0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (other == 0) CHECK(write(ends[1], &byte, 1) == 1);
+// Threads are born where their process is, so one that is there already stays out.
+pid_t pids_of_children_beside_threads() {
+    namespace_of_its_own<CLONE_NEWUTS>();  // in which an ordinary user has the right to more
+    start_thread([](void*) -> void* {
+        ready = true;
         for (;;) pause();
-    }
-    CHECK(child > 0 && read(ends[0], &byte, 1) == 1);
-    return child;
+    });
+    if (unshare(CLONE_NEWPID) != 0) test::skip("unshare is not allowed");
+    return 0;
 }
 
 pid_t file_of_own_proc() {
@@ -467,9 +440,7 @@ constexpr Kind kinds[] = {
     {"seccomp strict", seccomp_strict},
     {"interface of its network", interface_of_own_network},
     {"veth to the outside", veth_to_the_outside},
-    {"pids of children", namespace_of_its_own<CLONE_NEWPID>},
-    {"pids below others", pids_below_others},
-    {"pids of several users", pids_of_several_users},
+    {"pids of children beside threads", pids_of_children_beside_threads},
     {"pids come into from outside", pids_come_into},
     {"file of the proc of its pids", file_of_own_proc},
     {"memory", shared_memory},
