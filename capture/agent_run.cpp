@@ -260,7 +260,8 @@ Result<SnapshotChild> AgentRun::wait_snapshot(const Reporter& reporter) const {
         const pid_t pid = talk_->snapshot.load(std::memory_order_acquire);
         if (pid != 0 && !process_->has_inner_children()) return confirm_snapshot(pid);
         if (pid != 0)
-            if (const auto called = proc::child_called(process_->pid, pid)) return confirm_snapshot(*called);
+            if (const auto called = proc::child_called(process_->pid, pid, snapshot_name))
+                return confirm_snapshot(*called);
         if (auto fine = reporter.may_go_on(
                 [this] { return fmt::format("the copy-on-write child of {}", proc::label(process_->pid)); });
             !fine)

@@ -17,7 +17,9 @@ std::vector<pid_t> numbers_of(const std::string& text) {
 
 std::optional<pid_t> one_called(const std::vector<pid_t>& candidates, pid_t inner) {
     for (const pid_t candidate : candidates)
-        if (const auto ids = inner_ids(candidate, candidate); ids && ids->pid == inner) return candidate;
+        if (const auto ids = inner_ids(candidate, candidate);
+            ids && (ids->depth() == 0 ? candidate : ids->own().pid) == inner)
+            return candidate;
     return std::nullopt;
 }
 
@@ -27,17 +29,24 @@ Result<InnerIds> inner_ids(pid_t pid, pid_t tid) {
     auto fields = TRY(status(pid, tid));
     const auto pids = numbers_of(fields["NSpid"]), groups = numbers_of(fields["NSpgid"]),
                sessions = numbers_of(fields["NSsid"]);
-    if (pids.empty() || groups.empty() || sessions.empty()) return InnerIds{0, tid, 0, 0};
-    return InnerIds{static_cast<int>(pids.size()) - 1, pids.back(), groups.back(), sessions.back()};
+    InnerIds ids;
+    if (groups.size() != pids.size() || sessions.size() != pids.size()) return ids;
+    for (std::size_t i = pids.size(); i-- > 1;) ids.in.push_back({pids[i], groups[i], sessions[i]});
+    return ids;
 }
 
 bool in_inner_pids(pid_t pid) {
     const auto ids = inner_ids(pid, pid);
-    return ids && ids->depth > 0;
+    return ids && ids->depth() > 0;
 }
 
-std::optional<pid_t> child_called(pid_t parent, pid_t inner) {
-    return one_called(children(parent).value_or(std::vector<pid_t>{}), inner);
+std::optional<pid_t> child_called(pid_t parent, pid_t inner, std::string_view name) {
+    auto all = children(parent).value_or(std::vector<pid_t>{});
+    std::erase_if(all, [&](pid_t child) {
+        const auto its = stat(child);
+        return !its || its->comm != name;
+    });
+    return one_called(all, inner);
 }
 
 std::optional<pid_t> thread_called(pid_t process, pid_t inner) {

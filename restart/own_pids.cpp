@@ -34,10 +34,10 @@ int become_user_of(const schema::Process& first, std::int64_t around, const Comp
     const auto users = users_inside(wanted, around, computation);
     if (!users) return EINVAL;
     if (::prctl(PR_SET_KEEPCAPS, 1) != 0) return errno;
-    const bool done =
-        (!users->sets_groups || ::setgroups(users->groups.size(), users->groups.data()) == 0) &&
-        ::setresgid(users->gids[0], users->gids[1], users->gids[2]) == 0 &&
-        ::setresuid(users->uids[0], users->uids[1], users->uids[2]) == 0 && keep_capabilities().has_value();
+    const bool done = (!users->sets_groups || ::setgroups(users->groups.size(), users->groups.data()) == 0) &&
+                      ::setresgid(users->gids[0], users->gids[1], users->gids[2]) == 0 &&
+                      ::setresuid(users->uids[0], users->uids[1], users->uids[2]) == 0 &&
+                      keep_capabilities().has_value();
     return done ? 0 : errno;
 }
 
@@ -111,7 +111,8 @@ int enter_owner_of_pids(const schema::Process& first, std::int64_t around, const
     const auto spaces = first.namespaces.value_or(std::vector<std::int64_t>{});
     // From where it is on: a way back up there is none.
     const auto here = std::ranges::find(spaces, around);
-    for (const auto object : std::ranges::subrange(here == spaces.end() ? spaces.begin() : here + 1, spaces.end())) {
+    for (const auto object :
+         std::ranges::subrange(here == spaces.end() ? spaces.begin() : here + 1, spaces.end())) {
         const auto space = objects.lend(object);
         if (!space) return space.error().number == 0 ? EINVAL : space.error().number;
         if (::setns(space->get(), CLONE_NEWUSER) != 0) return errno;

@@ -86,14 +86,11 @@ Result<Users> users_inside(const Users& outside, std::int64_t owner, const Compu
     Users inside;
     inside.sets_groups = outside.sets_groups;
     for (std::size_t i = 0; i < 4; ++i) {
-        inside.uids[i] =
-            TRY(inside_of(outside.uids[i], owner, &schema::OwnNamespace::uid_map, computation));
-        inside.gids[i] =
-            TRY(inside_of(outside.gids[i], owner, &schema::OwnNamespace::gid_map, computation));
+        inside.uids[i] = TRY(inside_of(outside.uids[i], owner, &schema::OwnNamespace::uid_map, computation));
+        inside.gids[i] = TRY(inside_of(outside.gids[i], owner, &schema::OwnNamespace::gid_map, computation));
     }
     for (const auto group : outside.groups)
-        inside.groups.push_back(
-            TRY(inside_of(group, owner, &schema::OwnNamespace::gid_map, computation)));
+        inside.groups.push_back(TRY(inside_of(group, owner, &schema::OwnNamespace::gid_map, computation)));
     return inside;
 }
 

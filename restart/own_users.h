@@ -22,8 +22,8 @@ struct Users {
 };
 [[nodiscard]] Users users_of(const schema::Process& process);  // as they are outside
 
-// The user namespace around who makes the pid namespace of this first process, by its object's id; -1: none of
-// the programs' own.
+// The user namespace around who makes the pid namespace of this first process, by its object's id; -1: none
+// of the programs' own.
 [[nodiscard]] std::int64_t users_around(const schema::Process& first, const Computation& computation);
 
 // Who a process of a pid namespace of a user namespace (OwnPids::owner) is when it is born, by the numbers

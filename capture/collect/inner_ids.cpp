@@ -36,21 +36,19 @@ Result<> look_at(StoppedProcess& process, const std::string& ours, bool tells_of
     return {};
 }
 
-// A namespace's first process is the child of a member outside of it, and all others descend from it.
+// A namespace's first process is the child of a member in the one around it, and all others descend from it.
 Result<> check_place(pid_t pid, const proc::InnerIds& ids, pid_t parent, StoppedGroup& stopped) {
     const auto words = [&](const char* what) {
         return fail_code(ExitCode::refused, "{} is in a pid namespace of its own {}", proc::label(pid), what);
     };
-    if (ids.depth > 1)
-        return words(
-            "below another one of the computation's, which can't be saved yet; start cairn in the upper one");
     const auto found = stopped.processes().find(parent);
     const bool known = found != stopped.processes().end();
-    if (ids.pid == 1) {
-        if (known && !found->second.inner) return {};
+    const int depth = known && found->second.inner ? found->second.inner->depth() : 0;
+    if (ids.own().pid == 1) {
+        if (known && depth == ids.depth() - 1) return {};
         return words("whose maker has ended, or is none of the computation's, which can't be saved yet");
     }
-    if (known && found->second.inner) return {};
+    if (known && depth == ids.depth()) return {};
     return words(
         "that it has come into from outside (setns, nsenter), which can't be saved yet; start it from "
         "inside");
@@ -63,10 +61,12 @@ Result<> find_inner_ids(StoppedGroup& stopped) {
     const bool tells_of_children = ::access("/proc/self/ns/pid_for_children", F_OK) == 0;
     for (auto& [pid, process] : stopped.processes()) CHECK_OK(look_at(process, ours, tells_of_children));
     for (auto& zombie : stopped.zombies()) {
-        // The first process of one is a zombie only when nobody is left in there.
+        // The first process of one is a zombie only when nobody is left in there: its parent's counts.
         const auto parent = stopped.processes().find(zombie.stat.ppid);
-        if (parent != stopped.processes().end() && parent->second.inner)
-            zombie.inner = TRY(proc::inner_ids(zombie.pid, zombie.pid));
+        if (parent == stopped.processes().end() || !parent->second.inner) continue;
+        auto ids = TRY(proc::inner_ids(zombie.pid, zombie.pid));
+        if (ids.depth() > parent->second.inner->depth()) ids.in.erase(ids.in.begin());
+        zombie.inner = std::move(ids);
     }
     for (const auto& [pid, process] : stopped.processes())
         if (process.inner) {
@@ -85,9 +85,13 @@ Result<> find_inner_ids(StoppedGroup& stopped) {
 Result<> add_inner_ids(pid_t in_it, const std::optional<proc::InnerIds>& inner, schema::Process& image) {
     if (!inner) return {};
     schema::OwnPids own;
-    own.pid = inner->pid;
-    own.pgid = inner->pgid;
-    own.sid = inner->sid;
+    own.pid = inner->own().pid;
+    own.pgid = inner->own().pgid;
+    own.sid = inner->own().sid;
+    for (std::size_t i = 1; i < inner->in.size(); ++i) {
+        if (!own.around) own.around.emplace();
+        own.around->push_back({inner->in[i].pid, inner->in[i].pgid, inner->in[i].sid});
+    }
     own.space = number_in(TRY(pid_namespace(in_it, "pid")));
     image.own_pids = own;
     return {};
@@ -103,8 +107,7 @@ Result<> add_inner_ids_of_children(StoppedProcess& process, StoppedGroup& stoppe
                          proc::label(process.pid));
     const auto of_children = pid_namespace(process.living, "pid_for_children");
     for (const auto& [pid, other] : stopped.processes()) {
-        if (!of_children || process.inner || !other.inner ||
-            other.inner->pid != 1 || other.stat.ppid != process.pid)
+        if (!of_children || !other.inner || other.inner->own().pid != 1 || other.stat.ppid != process.pid)
             continue;
         if (const auto its = pid_namespace(pid, "pid"); !its || *its != *of_children) continue;
         image.children_pids = to_program(KernelId(pid));

@@ -88,7 +88,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
     schema::Thread image;
     image.kernel_tid = KernelId(thread.tid);
     image.tid = to_program(image.kernel_tid);
-    if (process.inner) image.own_tid = TRY(proc::inner_ids(process.pid, thread.tid)).pid;
+    if (process.inner) image.own_tid = TRY(proc::inner_ids(process.pid, thread.tid)).own().pid;
     image.leader_dead = thread.leader_dead;
     // status shows it with escapes
     if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid));

@@ -67,7 +67,7 @@ Result<> start_siblings(Member& member, const Reporter& reporter) {
 pid_t called_by(const StoppedProcess& process, pid_t child) {
     if (!process.inner) return child;
     const auto inner = proc::inner_ids(child, child);
-    return inner ? inner->pid : child;
+    return inner && inner->depth() >= process.inner->depth() ? inner->pid_at(process.inner->depth()) : child;
 }
 
 Result<> wait_agent(const Setting& setting, Member& member) {

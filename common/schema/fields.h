@@ -208,6 +208,13 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(auxv);
 }
 
+template <Struct<NamespaceIds> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD_WITHIN(pid, 1, 1 << 22);
+    CAIRN_FIELD_WITHIN(pgid, 0, 1 << 22);
+    CAIRN_FIELD_WITHIN(sid, 0, 1 << 22);
+}
+
 template <Struct<OwnPids> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD(space);
@@ -215,6 +222,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_WITHIN(pid, 1, 1 << 22);
     CAIRN_FIELD_WITHIN(pgid, 0, 1 << 22);
     CAIRN_FIELD_WITHIN(sid, 0, 1 << 22);
+    CAIRN_FIELD(around);
 }
 
 template <Struct<OwnMounts> S, class F>

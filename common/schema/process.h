@@ -61,13 +61,19 @@ struct OwnFolders {                    // after unshare(CLONE_FS) in the thread
     std::uint32_t umask = 0;
 };
 
-// A process in a pid namespace of the group's own: what it is called in there, in which the first process is
-// 1 and whoever is outside 0.
+// In one pid namespace, in which the first process is 1 and whoever is outside 0.
+struct NamespaceIds {
+    std::int32_t pid = 0, pgid = 0, sid = 0;
+};
+
+// A process in a pid namespace of the group's own: what it is called in there.
 struct OwnPids {
     std::uint64_t space = 0;  // which: Process::pid of the first process there
     std::int64_t owner =
         -1;  // Object id of the user namespace that it belongs to, -1: none of the group's own
     std::int32_t pid = 0, pgid = 0, sid = 0;
+    std::optional<std::vector<NamespaceIds>>
+        around;  // in those of the group's own that it is below, the innermost first
 };
 
 struct OwnMounts {  // of a process in a mount namespace of the group's own: paths in there

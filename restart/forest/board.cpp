@@ -67,6 +67,41 @@ void Board::sleep_on(int barrier, int needed, int milliseconds) {
         futex_wait(barriers_[barrier], now, milliseconds);
 }
 
+namespace {
+constexpr useconds_t moment_us = 100;
+}
+
+bool Board::take_turn() {
+    for (std::uint32_t free = 0; !head_->turn.compare_exchange_strong(free, 1); free = 0) {
+        if (stopped()) return false;
+        ::usleep(moment_us);
+    }
+    return true;
+}
+
+void Board::end_turn() {
+    head_->turn.store(0);
+}
+
+bool Board::ask(int clerk, std::int32_t id) {
+    head_->clerk.store(clerk);
+    head_->wanted.store(id);
+    while (head_->wanted.load() != 0) {
+        if (stopped()) return false;
+        ::usleep(moment_us);
+    }
+    return true;
+}
+
+std::int32_t Board::asked(int clerk) const {
+    const std::int32_t wanted = head_->wanted.load();
+    return wanted != 0 && head_->clerk.load() == clerk ? wanted : 0;
+}
+
+void Board::answer() {
+    head_->wanted.store(0);
+}
+
 void Board::pulse() {
     head_->pulses.fetch_add(1);
     futex_wake(head_->pulses);

@@ -69,6 +69,15 @@ class Board {
     void stop();
     [[nodiscard]] bool stopped() const { return head_->stopped.load() != 0; }
 
+    // One at a time asks clerks and forks. False: all is stopped.
+    [[nodiscard]] bool take_turn();
+    void end_turn();
+    // That this id is handed out next. False: all is stopped.
+    [[nodiscard]] bool ask(int clerk, std::int32_t id);
+    // The id that a clerk is asked for, 0 if it isn't; and the answer.
+    [[nodiscard]] std::int32_t asked(int clerk) const;
+    void answer();
+
     std::atomic<std::uint32_t>& cores_lost() {
         return head_->cores_lost;
     }  // zombies that should have dumped core
@@ -76,6 +85,8 @@ class Board {
   private:
     struct alignas(64) Head {
         std::atomic<std::uint32_t> pulses, stopped, cores_lost;
+        std::atomic<std::uint32_t> turn;
+        std::atomic<std::int32_t> clerk, wanted;  // wanted: 0 when it is answered
         Failure failure;
     };
     Board(void* memory, std::size_t size, std::size_t processes, std::size_t barriers);

@@ -23,6 +23,8 @@ std::string describe(const Plan& plan, const Step& step) {
             return fmt::format("tell that {}", what());
         case Act::wait:
             return fmt::format("wait until {}", what());
+        case Act::serve:
+            return fmt::format("choose ids until {}", what());
         case Act::reap:
             return "wait for the exit of " + who();
         case Act::see_zombie:

@@ -12,6 +12,8 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "common/inner_ids.h"
+
 namespace cairn::restart::forest {
 
 namespace {
@@ -59,7 +61,8 @@ class Life {
         } else {
             entry.inner = KernelId(::getpid());
             entry.pid = outer_id();
-            if (self_.inner_id == 1) hand_out_ids_behind_all();
+            if (!has_ids_around()) fail(Mishap::call, EEXIST);
+            if (self_.inner_id == 1) (void)hand_out(last_id() + 1);
         }
         entry.stage = Stage::building;
         for (std::size_t i = 0; i < self_.steps.size(); ++i) {
@@ -94,14 +97,26 @@ class Life {
         return KernelId(std::atoi(text));
     }
 
-    // So that no helper in this pid namespace gets an id that a program is to have; and as it was.
-    void hand_out_ids_behind_all() const {
-        std::int32_t last = 0;
-        for (const Node& node : shared_.plan.nodes)
-            if (node.space == self_.space) last = std::max(last, node.inner_last);
-        const std::string text = std::to_string(last);
+    // What a clerk was asked for, and somebody else may have taken.
+    [[nodiscard]] bool has_ids_around() const {
+        if (self_.ids_around.empty()) return true;
+        const auto ids = proc::inner_ids(entry_pid(), entry_pid());
+        if (!ids || ids->in.size() != self_.ids_around.size() + 1) return false;
+        for (std::size_t i = 0; i < self_.ids_around.size(); ++i)
+            if (ids->in[i + 1].pid != self_.ids_around[i]) return false;
+        return true;
+    }
+    [[nodiscard]] pid_t entry_pid() const { return board_.entry(process_).pid.load().number(); }
+
+    // Behind it are the ids of helpers, none of which a program is to have.
+    [[nodiscard]] std::int32_t last_id() const { return shared_.plan.spaces.at(self_.space).last; }
+
+    // To the next who is born in this pid namespace and has none that was chosen; if it is somebody's, the
+    // next free one.
+    static bool hand_out(std::int32_t id) {
+        const std::string text = std::to_string(id - 1);
         const Fd file(::open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC));
-        if (file) (void)!::write(file.get(), text.data(), text.size());
+        return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
     }
 
     [[noreturn]] void give_up() const {
@@ -141,6 +156,8 @@ class Life {
                 return board_.signal(step.barrier, needed(step));
             case Act::wait:
                 return wait(step);
+            case Act::serve:
+                return serve(step);
             case Act::reap:
             case Act::see_zombie:
                 return see_exit(step);
@@ -162,6 +179,23 @@ class Life {
             pollfd tool{.fd = shared_.tool_alive.get(), .events = POLLIN, .revents = 0};
             if (::poll(&tool, 1, 0) > 0) give_up();
         }
+    }
+
+    // As long as it is asked it is in a hurry.
+    void serve(const Step& step) const {
+        for (int idle = 0; !board_.reached(step.barrier, needed(step)); ++idle) {
+            if (const std::int32_t id = board_.asked(process_); id != 0) {
+                must(hand_out(id));
+                board_.answer();
+                idle = 0;
+            }
+            if (board_.stopped()) give_up();
+            constexpr int looks_at_tool = 1000;
+            pollfd tool{.fd = shared_.tool_alive.get(), .events = POLLIN, .revents = 0};
+            if (idle % looks_at_tool == 0 && ::poll(&tool, 1, 0) > 0) give_up();
+            ::usleep(50);
+        }
+        must(hand_out(last_id() + 1));
     }
 
     // Needs no deadline: the child gives up when it is told to, and can't outlast the tool.
@@ -234,12 +268,43 @@ constexpr useconds_t wait_for_id_us = 10'000;
 }  // namespace
 
 KernelId called_by(const Shared& shared, int self, int other) {
-    const auto& processes = shared.plan.processes;
-    const bool inside =
-        processes[at(self)].space != 0 && processes[at(self)].space == processes[at(other)].space;
+    const Process &caller = shared.plan.processes[at(self)], &called = shared.plan.processes[at(other)];
     const Entry& entry = shared.board->entry(other);
-    return inside ? entry.inner.load() : entry.pid.load();
+    if (caller.space == 0) return entry.pid.load();
+    const auto chain = chain_of(shared.plan.spaces, called.space);
+    const auto level = static_cast<std::size_t>(std::ranges::find(chain, caller.space) - chain.begin());
+    // Who is further in has the id that he has to have.
+    return level == 0 || level > called.ids_around.size() ? entry.inner.load()
+                                                          : KernelId(called.ids_around[level - 1]);
 }
+
+namespace {
+
+// Asks the clerks, each for what the next birth is to have. False: all is stopped.
+class Turn {
+  public:
+    Turn(const Shared& shared, int child)
+        : board_(*shared.board),
+          questions_(questions_of(shared.plan, child)),
+          has_it_(!questions_.empty() && board_.take_turn()) {}
+    ~Turn() {
+        if (has_it_) board_.end_turn();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    [[nodiscard]] bool ask() const {
+        return questions_.empty() || (has_it_ && std::ranges::all_of(questions_, [&](const Question& each) {
+                                          return board_.ask(each.clerk, each.id);
+                                      }));
+    }
+
+  private:
+    Board& board_;
+    std::vector<Question> questions_;
+    bool has_it_;
+};
+
+}  // namespace
 
 Result<KernelId> fork_child(const Shared& shared, int child) {
     const Process& process = shared.plan.processes[at(child)];
@@ -248,13 +313,18 @@ Result<KernelId> fork_child(const Shared& shared, int child) {
         process.forker >= 0 && shared.plan.processes[at(process.forker)].role == Role::maker;
     std::vector<pid_t> wanted;
     if (process.inner_id != 0) wanted.push_back(process.inner_id);
-    if (exact) wanted.push_back(process.id.number());
+    wanted.insert(wanted.end(), process.ids_around.begin(), process.ids_around.end());
+    const auto chosen = process.space == 0 ? 0 : at(shared.plan.spaces.at(process.space).chosen);
+    if (wanted.size() > chosen)
+        wanted.resize(chosen);
+    else if (exact && wanted.size() == process.ids_around.size() + (process.space == 0 ? 0 : 1))
+        wanted.push_back(process.id.number());
     int exit_signal = SIGCHLD;
     // Not from the tool itself, which such a signal might kill.
     if (process.node >= 0 && process.forker != 0 && shared.plan.nodes[at(process.node)].zombie)
         exit_signal = shared.plan.nodes[at(process.node)].exit_signal;
     const auto reserved = [&](KernelId pid) {
-        return !exact && std::ranges::binary_search(shared.reserved, pid);
+        return !exact && process.space == 0 && std::ranges::binary_search(shared.reserved, pid);
     };
     // On a busy machine parent and child can both be kept from saying that it is there, for long.
     Entry& entry = shared.board->entry(child);
@@ -268,11 +338,16 @@ Result<KernelId> fork_child(const Shared& shared, int child) {
     // Whoever has a number that is wanted may be about to go: a short-lived stranger, or one that was just
     // killed.
     int waits = exact ? most_waits_for_id : 0;
+    const Turn turn(shared, child);
     for (std::size_t round = 0; round <= shared.reserved.size();) {
+        if (!turn.ask()) {
+            number = ECANCELED;
+            break;
+        }
         pid = raw_fork(wanted, exit_signal, as_sibling);
         number = pid < KernelId() ? errno : 0;
         // From within a user namespace of one's own only the ids in there may be chosen.
-        if (number == EPERM && wanted.size() == 2) {
+        if (number == EPERM && process.space != 0 && wanted.size() > chosen) {
             wanted.pop_back();
             continue;
         }
@@ -297,9 +372,10 @@ Result<KernelId> fork_child(const Shared& shared, int child) {
     }
     // The child writes it too: whoever of the two comes first. Of one in a pid namespace only whoever is
     // outside knows what the tool calls it.
-    if (process.space == 0 || as_sibling)
+    const std::uint64_t forkers = process.forker < 0 ? 0 : shared.plan.processes[at(process.forker)].space;
+    if (forkers == 0)
         entry.pid = pid;
-    else
+    else if (!as_sibling)
         entry.inner = pid;
     return pid;
 }

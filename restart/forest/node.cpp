@@ -52,6 +52,8 @@ std::vector<Node> nodes_of(std::span<const schema::Process> processes) {
             node.inner_pid = own->pid;
             node.inner_pgid = own->pgid;
             node.inner_sid = own->sid;
+            node.around = own->around.value_or(std::vector<schema::NamespaceIds>{});
+            node.owner = own->owner;
             node.inner_last = std::max({own->pid, own->pgid, own->sid});
             for (const auto& thread : process.threads)
                 node.inner_last = std::max(node.inner_last, thread.own_tid.value_or(0));

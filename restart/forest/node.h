@@ -37,7 +37,9 @@ struct Node {
     // In a pid namespace of the part's own: which, and the ids in there; 0: led from outside of it.
     std::uint64_t space = 0;
     std::int32_t inner_pid = 0, inner_pgid = 0, inner_sid = 0;
-    std::int32_t inner_last = 0;  // the highest id in there that it has, of its threads too
+    std::int32_t inner_last = 0;                 // the highest id in there that it has, of its threads too
+    std::vector<schema::NamespaceIds> around{};  // in those that it is below, the innermost first
+    std::int64_t owner = -1;                     // of its first process: OwnPids::owner
 
     [[nodiscard]] bool first_of_space() const { return space != 0 && inner_pid == 1; }
 };

@@ -27,7 +27,10 @@ struct GroupSteps {
 
 class Planning {
   public:
-    Planning(Metadata metadata, Birth birth) : data_(std::move(metadata)), birth_(std::move(birth)) {}
+    Planning(Metadata metadata, Spaces spaces, Birth birth)
+        : data_(std::move(metadata)), birth_(std::move(birth)) {
+        plan_.spaces = std::move(spaces);
+    }
 
     Plan run() {
         make_processes();
@@ -35,6 +38,7 @@ class Planning {
         make_middles();
         make_adoptions();
         for (int process = 0; process < named_; ++process) write_steps(process);
+        add_clerks();
         plan_.nodes = data_.nodes;
         plan_.outer_sessions = data_.outer_sessions;
         plan_.outer_groups = data_.outer_groups;
@@ -76,18 +80,22 @@ class Planning {
                          .node = static_cast<int>(i),
                          .space = data_.nodes[i].space,
                          .inner_id = data_.nodes[i].inner_pid,
+                         .ids_around = ids_around(data_.nodes[i]),
                          .forker = birth_.forker[i + 1],
                          .name = fmt::format("process {}", data_.nodes[i].pid)});
         for (std::size_t s = 1; s < data_.sessions.size(); ++s)
-            if (const int leader = birth_.leader[s]; data_.sessions[s].leader == nobody)
+            if (const int leader = birth_.leader[s]; data_.sessions[s].leader == nobody) {
+                const Numbers own = numbers_of_dead(s, false);
                 add_process({.role = Role::leader,
                              .id = data_.sessions[s].id,
                              .exact = true,
-                             .space = inside(s, data_.session_of, &Node::inner_sid).space,
-                             .inner_id = inside(s, data_.session_of, &Node::inner_sid).inner_sid,
+                             .space = own.space,
+                             .inner_id = own.ids.empty() ? 0 : own.ids.front(),
+                             .ids_around = rest_of(own.ids),
                              .forker = birth_.forker[at(leader)],
                              .name = fmt::format("leader of session {} whose leader has exited",
                                                  data_.sessions[s].id)});
+            }
         named_ = static_cast<int>(plan_.processes.size());
         leads_.assign(at(named_), -1);
         for (std::size_t s = 0; s < data_.sessions.size(); ++s)
@@ -99,18 +107,28 @@ class Planning {
             if (data_.nodes[i].zombie) zombies_[data_.parent[i] + 1].push_back(static_cast<int>(i) + 1);
     }
 
-    // Of those who are in a session (a group), one that knows it by an id of a pid namespace of its own.
-    [[nodiscard]] Node inside(std::size_t which, const std::vector<int>& of, std::int32_t Node::*id) const {
-        for (std::size_t i = 0; i < data_.nodes.size(); ++i)
-            if (of[i] == static_cast<int>(which) && data_.nodes[i].*id > 0) return data_.nodes[i];
-        return {};
+    [[nodiscard]] static std::vector<std::int32_t> rest_of(const std::vector<std::int32_t>& ids) {
+        return ids.empty() ? ids : std::vector<std::int32_t>(ids.begin() + 1, ids.end());
+    }
+    [[nodiscard]] static std::vector<std::int32_t> ids_around(const Node& node) {
+        std::vector<std::int32_t> ids;
+        for (const auto& each : node.around) ids.push_back(each.pid);
+        return ids;
     }
 
-    [[nodiscard]] int first_of(std::uint64_t space) const {
-        const auto first = std::ranges::find_if(
-            data_.nodes, [&](const Node& node) { return node.space == space && node.first_of_space(); });
-        return static_cast<int>(first - data_.nodes.begin()) + 1;
+    // Of a leader who has exited: as those know it who are in its session or group, and deepest below.
+    [[nodiscard]] Numbers numbers_of_dead(std::size_t which, bool group) const {
+        Numbers best;
+        for (std::size_t i = 0; i < data_.nodes.size(); ++i) {
+            if ((group ? data_.group_of : data_.session_of)[i] != static_cast<int>(which)) continue;
+            if (auto known = numbers_of_leader(plan_.spaces, data_.nodes[i], group);
+                known && known->ids.size() > best.ids.size())
+                best = std::move(*known);
+        }
+        return best;
     }
+
+    [[nodiscard]] int first_of(std::uint64_t space) const { return plan_.spaces.at(space).first + 1; }
 
     // In a pid namespace a group that is led from outside has no number: it comes with the birth.
     [[nodiscard]] bool has_group_from_birth(int node) const {
@@ -131,8 +149,10 @@ class Planning {
     // Does the node get into its group by setpgid (true), or has it been in it from birth?
     [[nodiscard]] bool joins(int node) const {
         const Group& group = data_.groups[at(data_.group_of[at(node)])];
-        // Its maker joins for the first process.
-        if (has_group_from_birth(node)) return data_.nodes[at(node)].first_of_space() && !group.initial;
+        // Its maker joins for the first process, unless it has it by its own birth.
+        if (const Node& its = data_.nodes[at(node)]; has_group_from_birth(node))
+            return its.first_of_space() && !group.initial &&
+                   (its.around.empty() || its.around.front().pgid != 0);
         return !group.initial || left_group(node) >= 0;
     }
 
@@ -153,7 +173,7 @@ class Planning {
                     made.led_by = group.leader + 1;
                 } else {
                     const auto index = static_cast<std::size_t>(&group - data_.groups.data());
-                    const Node own = inside(index, data_.group_of, &Node::inner_pgid);
+                    const Numbers own = numbers_of_dead(index, true);
                     const bool elsewhere = own.space != plan_.processes[at(session_leader)].space;
                     const int forker = own.space != 0 && elsewhere ? first_of(own.space) : session_leader;
                     made.led_by = add_process(
@@ -161,7 +181,8 @@ class Planning {
                          .id = group.id,
                          .exact = !group.outside,
                          .space = own.space,
-                         .inner_id = own.inner_pgid,
+                         .inner_id = own.ids.empty() ? 0 : own.ids.front(),
+                         .ids_around = rest_of(own.ids),
                          .forker = forker,
                          .name = fmt::format("leader of group {} whose leader {}", group.id,
                                              group.outside ? "is no process of this part" : "has exited")});
@@ -240,9 +261,11 @@ class Planning {
         write_forks(process, true);
         if (const auto found = group_leaders_.find(process); found != group_leaders_.end())
             for (const int leader : found->second) act(process, Act::fork, leader);
+        const int keeper = node_of(process) >= 0 ? write_own_groups(process) : -1;
         write_adoption(process);
         write_reaps(process);
         if (node_of(process) >= 0) write_group(process);
+        if (keeper >= 0) act(process, Act::reap, keeper);
         if (const auto found = makers_.find(process); found != makers_.end())
             for (const int maker : found->second) act(process, Act::reap, maker);
         if (const auto found = group_leaders_.find(process); found != group_leaders_.end())
@@ -273,6 +296,7 @@ class Planning {
     // Nobody can put his own next child into a pid namespace and go on having children in the old one.
     int add_maker(int parent, int first) {
         const int maker = add_process({.role = Role::maker,
+                                       .space = plan_.processes[at(parent)].space,
                                        .forker = parent,
                                        .name = fmt::format("maker of the pid namespace of {}", name(first))});
         plan_.processes[at(first)].forker = maker;
@@ -288,6 +312,45 @@ class Planning {
         if (brings_group) signal(maker, group.joined);
         act(maker, Act::exit);
         return maker;
+    }
+
+    // Whoever is chosen for says that it is there.
+    void add_clerks() {
+        for (auto& [id, space] : plan_.spaces) {
+            bool needed = false;
+            for (const auto& [below, other] : plan_.spaces) {
+                const auto chain = chain_of(plan_.spaces, below);
+                const auto level = std::ranges::find(chain, id) - chain.begin();
+                needed = needed || (level < std::ssize(chain) && level >= other.chosen);
+            }
+            if (!needed) continue;
+            const auto& first = data_.nodes[at(space.first)];
+            space.clerk =
+                add_process({.role = Role::clerk,
+                             .space = id,
+                             .forker = space.first + 1,
+                             .name = fmt::format("clerk of the pid namespace of process {}", first.pid)});
+        }
+        std::map<int, int> asked;  // clerk -> how often
+        std::vector<std::vector<Question>> questions;
+        const auto count = static_cast<int>(plan_.processes.size());
+        for (int process = 0; process < count; ++process) {
+            questions.push_back(questions_of(plan_, process));
+            for (const auto& question : questions.back()) ++asked[question.clerk];
+        }
+        for (const auto& [clerk, number] : asked) {
+            const int born =
+                add_barrier(fmt::format("all are born whom {} chooses for", name(clerk)), number);
+            steps(clerk).push_back({.act = Act::serve, .barrier = born});
+            act(clerk, Act::exit);
+            for (int process = 0; process < count; ++process)
+                for (const auto& question : questions[at(process)])
+                    if (question.clerk == clerk)
+                        steps(process).insert(steps(process).begin(), {.act = Act::signal, .barrier = born});
+            auto& parents = steps(plan_.processes[at(clerk)].forker);
+            parents.insert(parents.begin(), {.act = Act::fork, .process = clerk});
+            parents.insert(parents.end() - 1, {.act = Act::reap, .process = clerk});
+        }
     }
 
     void write_adoption(int process) {
@@ -319,10 +382,11 @@ class Planning {
         return adopter == adopter_outer ? -1 : birth_.depth[at(adopter)];
     }
 
-    void write_group(int process) {
+    // Those that it leads, now that all its children are born: a maker may wait for one, and adopters for
+    // whom it makes. Gives the keeper of one that it has left, or -1.
+    int write_own_groups(int process) {
         const int node = node_of(process);
         const Group& group = data_.groups[at(data_.group_of[at(node)])];
-        const GroupSteps& mine = groups_[at(data_.group_of[at(node)])];
         int keeper = -1;
         if (const int left = left_group(node); left >= 0) {
             act(process, Act::join_group, process);
@@ -335,17 +399,21 @@ class Planning {
             act(process, Act::fork, keeper);
             signal(process, groups_[at(left)].exists);
         }
-        if (group.leader == node) {
-            if (!group.initial) {
-                act(process, Act::join_group, process);
-                signal(process, mine.exists);
-            }
-        } else if (joins(node) && !has_group_from_birth(node)) {
-            wait(process, mine.exists);
-            act(process, Act::join_group, mine.led_by);
-            signal(process, mine.joined);
+        if (group.leader == node && !group.initial) {
+            act(process, Act::join_group, process);
+            signal(process, groups_[at(data_.group_of[at(node)])].exists);
         }
-        if (keeper >= 0) act(process, Act::reap, keeper);
+        return keeper;
+    }
+
+    void write_group(int process) {
+        const int node = node_of(process);
+        const Group& group = data_.groups[at(data_.group_of[at(node)])];
+        const GroupSteps& mine = groups_[at(data_.group_of[at(node)])];
+        if (group.leader == node || !joins(node) || has_group_from_birth(node)) return;
+        wait(process, mine.exists);
+        act(process, Act::join_group, mine.led_by);
+        signal(process, mine.joined);
     }
 
     void write_end(int process) {
@@ -383,42 +451,29 @@ class Planning {
     int all_orphaned_ = -1;
 };
 
-// A namespace's first process has a parent outside and all others descend from it; who is in a group that is
-// led from outside is in that which the first one was born into.
-Result<> check_spaces(const Metadata& data) {
-    std::map<std::uint64_t, std::size_t> firsts;
-    for (std::size_t i = 0; i < data.nodes.size(); ++i)
-        if (data.nodes[i].first_of_space() && !firsts.emplace(data.nodes[i].space, i).second)
-            return fail("process {}: its pid namespace has two first processes", data.nodes[i].pid);
-    for (std::size_t i = 0; i < data.nodes.size(); ++i) {
-        const Node& node = data.nodes[i];
-        if (node.space == 0) continue;
-        const auto first = firsts.find(node.space);
-        if (first == firsts.end())
-            return fail("process {}: its pid namespace has no first process", node.pid);
-        const int parent = data.parent[i];
-        const std::uint64_t above = parent < 0 ? 0 : data.nodes[at(parent)].space;
-        if (parent < 0 || (node.first_of_space() ? above != 0 : above != node.space))
-            return fail("process {}: its parent {} can't be the one of a process in its pid namespace",
-                        node.pid, node.ppid);
-        const bool with_first = data.group_of[i] == data.group_of[first->second];
-        if (node.inner_pgid == 0 && (!with_first || data.nodes[first->second].inner_pgid != 0))
-            return fail(
-                "process {}: it is in group {}, which is led from outside of its pid namespace, and the "
-                "first "
-                "process there is in another one",
-                node.pid, node.pgid);
-    }
-    return {};
-}
-
 }  // namespace
+
+std::vector<Question> questions_of(const Plan& plan, int process) {
+    const Process& born = plan.processes[at(process)];
+    std::vector<Question> questions;
+    if (born.space == 0) return questions;
+    const auto chain = chain_of(plan.spaces, born.space);
+    for (std::size_t level = born.inner_id == 0 ? 0 : at(plan.spaces.at(born.space).chosen);
+         level < chain.size(); ++level) {
+        const Space& space = plan.spaces.at(chain[level]);
+        if (space.clerk < 0 || space.clerk == process) continue;
+        const bool any = born.inner_id == 0;
+        const std::int32_t wanted = any ? space.last + 1 : born.ids_around[level - 1];
+        questions.push_back({space.clerk, wanted});
+    }
+    return questions;
+}
 
 Result<Plan> make_plan(std::vector<Node> nodes) {
     auto metadata = TRY(relate(std::move(nodes)));
-    CHECK_OK(check_spaces(metadata));
+    auto spaces = TRY(find_spaces(metadata));
     auto birth = TRY(find_births(metadata));
-    return Planning(std::move(metadata), std::move(birth)).run();
+    return Planning(std::move(metadata), std::move(spaces), std::move(birth)).run();
 }
 
 }  // namespace cairn::restart::forest

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "restart/forest/node.h"
+#include "restart/forest/spaces.h"
 
 namespace cairn::restart::forest {
 
@@ -30,6 +30,7 @@ enum class Role {
     middle,  // exits so that its children are orphaned
     keeper,  // keeps a group alive between its leader's leaving and the first other member's coming
     maker,   // makes a pid namespace and its first process, whose parent is its own; then exits
+    clerk,   // chooses ids in its pid namespace for those who may not (spaces.h), until all are born
 };
 
 enum class Act {
@@ -40,6 +41,7 @@ enum class Act {
     subreaper,   // on or off
     signal,      // barrier
     wait,        // barrier
+    serve,       // barrier: as wait, and does what a clerk is asked for meanwhile
     reap,        // process: a child of a role other than node, it has exited or soon does
     see_zombie,  // process: a child that becomes a zombie; waited for without being reaped
     exit,        // zombies with their wait status, others with 0
@@ -64,8 +66,9 @@ struct Process {
     Id id{};             // the id that it has to have, exactly or by the id map; 0: any
     bool exact = false;  // with exact ids: take `id` as pid. False too for groups that are led from outside
     int node = -1;       // Plan::nodes
-    std::uint64_t space = 0;    // Node::space, of helpers as well
-    std::int32_t inner_id = 0;  // the id that it has to have in there; 0: any
+    std::uint64_t space = 0;                 // Node::space, of helpers as well
+    std::int32_t inner_id = 0;               // the id that it has to have in there; 0: any
+    std::vector<std::int32_t> ids_around{};  // and in those around, the innermost first; none: any
     int forker = -1;
     std::string name{};  // for messages: "process 12", "middle child of 12"
     std::vector<Step> steps{};
@@ -75,9 +78,17 @@ struct Plan {
     std::vector<Node> nodes;  // without those that init would reap at once
     std::vector<Process> processes;
     std::vector<Barrier> barriers;
+    Spaces spaces;
     std::vector<Id> outer_sessions,
         outer_groups;  // ids that mean the tool's session and group in the new forest
 };
+
+// Whom the forker of a process has to ask for ids, and for which: those are handed out next.
+struct Question {
+    int clerk = 0;
+    std::int32_t id = 0;
+};
+[[nodiscard]] std::vector<Question> questions_of(const Plan& plan, int process);
 
 // Fails with the pid's name for input that no history leaves behind.
 [[nodiscard]] Result<Plan> make_plan(std::vector<Node> nodes);

@@ -57,6 +57,7 @@ class Run {
         const Step& step = next_step(process);
         switch (step.act) {
             case Act::wait:
+            case Act::serve:
                 return reached_[at(step.barrier)] >= plan_.barriers[at(step.barrier)].needed;
             case Act::reap:
             case Act::see_zombie:
@@ -98,6 +99,7 @@ class Run {
                                 plan_.barriers[at(step.barrier)].name);
                 return {};
             case Act::wait:
+            case Act::serve:
                 return {};
             case Act::reap:
                 return kernel.wait(self, result_.made[at(step.process)]);

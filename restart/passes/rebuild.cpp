@@ -24,14 +24,23 @@ namespace cairn::restart::pass {
 namespace {
 
 // Children that will stop once more. `told`: those that the program has heard of already.
+// What a process in a pid namespace of its own calls one in there, or below.
+KernelId called_inside(const schema::OwnPids& caller, const schema::OwnPids& called) {
+    const std::size_t depth = caller.around ? caller.around->size() : 0,
+                      depth_of_called = called.around ? called.around->size() : 0;
+    if (depth_of_called <= depth) return KernelId(called.pid);
+    return KernelId((*called.around)[depth_of_called - depth - 1].pid);
+}
+
 std::vector<KernelId> stopped_children(const Computation& computation, const Forest& forest,
                                        const schema::Process& parent, bool told) {
     std::vector<KernelId> result;
     for (const auto& process : computation.processes)
         if (process.ppid == parent.pid && process.run == schema::Run::stopped &&
             (process.stop_reported || !told))
-            result.push_back(parent.own_pids && process.own_pids ? KernelId(process.own_pids->pid)
-                                                                 : forest.kernel_id(process.pid));
+            result.push_back(parent.own_pids && process.own_pids
+                                 ? called_inside(*parent.own_pids, *process.own_pids)
+                                 : forest.kernel_id(process.pid));
     return result;
 }
 
@@ -113,7 +122,12 @@ Result<std::vector<Rebuilding>> seize_all(const Computation& computation, const 
         one.other_users = TRY(other_users(process, computation));
         if (process.children_pids) {
             one.first_of_children = forest.kernel_id(*process.children_pids);
-            one.children_pids_early = is_of_tools_users(computation, *process.children_pids);
+            const auto* const first = process_called(*process.children_pids, computation);
+            // From within it can be entered as soon as from anywhere below.
+            one.children_pids_early =
+                process.own_pids || is_of_tools_users(computation, *process.children_pids);
+            if (process.own_pids && first != nullptr && first->own_pids)
+                one.first_of_children = called_inside(*process.own_pids, *first->own_pids);
         }
         // Two can't watch the same memory.
         auto its_wishes = wishes;

@@ -82,7 +82,8 @@ struct Rebuilding {
     // belongs to no user namespace of the group's own.
     KernelId first_of_children{};
     bool children_pids_early = false;
-    // Of one in a pid namespace of a user namespace: who it becomes, by the numbers in there; none: who it is.
+    // Of one in a pid namespace of a user namespace: who it becomes, by the numbers in there; none: who it
+    // is.
     std::optional<Users> other_users{};
     // Who is born of it when its memory is there (restart/heirs/find.h): the place among all, and the id.
     std::vector<std::pair<std::size_t, ProgramId>> heirs;

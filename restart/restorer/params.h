@@ -265,7 +265,8 @@ struct Params {
     std::int32_t root_fd, cwd_fd;      // root_fd -1: leave
     std::int32_t children_pids;        // the first process of the pid namespace for its children; 0: its own
     std::int32_t children_pids_early;  // 1: before it enters a user namespace
-    std::int32_t empty_pids, ended_pids;  // 1: its children are born into a new one; its first process has ended
+    std::int32_t empty_pids,
+        ended_pids;  // 1: its children are born into a new one; its first process has ended
     std::uint64_t clocks_of_children,
         clocks_of_children_size;      // what timens_offsets is to be given; 0: nothing
     std::uint64_t own_root, own_cwd;  // addresses of paths in a mount namespace of the group's own; 0: none

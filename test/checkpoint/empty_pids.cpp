@@ -67,9 +67,7 @@ test::Check unborn(bool in_own_users) {
                     choose_pids(in_own_users);
                     CHECK(!has_link());
                 },
-                bear_first)](bool last) {
-        by(child)(last);
-    };
+                bear_first)](bool last) { by(child)(last); };
 }
 
 test::Check unborn_beside_a_child(bool in_own_users) {

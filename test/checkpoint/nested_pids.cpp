@@ -62,10 +62,10 @@ class Life {
     void set_up() {
         called_ = new Called;
         plain_ = new Child([this] { begin([] {}); }, [this] { called_->verify(); });
-        leader_ = new Child([this] { begin([] { CHECK(setsid() == getpid()); }); },
-                            [this] { called_->verify(); });
-        joined_ = new Child([this] { begin([] { CHECK(setpgid(0, 0) == 0); }); },
-                            [this] { called_->verify(); });
+        leader_ =
+            new Child([this] { begin([] { CHECK(setsid() == getpid()); }); }, [this] { called_->verify(); });
+        joined_ =
+            new Child([this] { begin([] { CHECK(setpgid(0, 0) == 0); }); }, [this] { called_->verify(); });
         zombie_ = fork();
         if (zombie_ == 0) _exit(9);
         see_zombie();

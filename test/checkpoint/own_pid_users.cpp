@@ -38,8 +38,8 @@ std::vector<std::string> words_of_map(pid_t whom, const char* ranges) {
         const auto colon = line.find(':');
         const std::string name = line.substr(0, colon);
         if (name != std::to_string(user) && name != name_of_user()) continue;
-        for (const auto& word : {std::string("1"), line.substr(colon + 1, line.rfind(':') - colon - 1),
-                                 std::string("100")})
+        for (const auto& word :
+             {std::string("1"), line.substr(colon + 1, line.rfind(':') - colon - 1), std::string("100")})
             words.push_back(word);
         return words;
     }
@@ -62,7 +62,8 @@ bool map_by(const char* program, const char* ranges, pid_t whom) {
 }
 
 bool give_maps(pid_t whom) {
-    if (user != 0) return map_by("newuidmap", "/etc/subuid", whom) && map_by("newgidmap", "/etc/subgid", whom);
+    if (user != 0)
+        return map_by("newuidmap", "/etc/subuid", whom) && map_by("newgidmap", "/etc/subgid", whom);
     for (const char* file : {"/uid_map", "/gid_map"})
         put("/proc/" + std::to_string(whom) + file, "0 0 1\n1 100000 100");
     return true;
@@ -116,7 +117,8 @@ struct Who {
 };
 
 // One in the namespace, with a child that is somebody else than itself.
-Child* one(const std::function<void()>& begin, const std::function<void()>& look = [] {}) {
+Child* one(
+    const std::function<void()>& begin, const std::function<void()>& look = [] {}) {
     struct Kept {
         Who who;
         pid_t pid = getpid(), parent = getppid();

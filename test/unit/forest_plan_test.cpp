@@ -254,6 +254,70 @@ TEST(ForestPlan, aPidNamespace) {
     EXPECT_EQ(makers, 1);
 }
 
+// The job's group is that of the namespace's first process, and has been left an orphan, as one in there was.
+TEST(ForestPlan, aPidNamespaceBelowAnAdopter) {
+    auto nodes = in_a_space();
+    nodes.push_back({.pid = Id(28), .ppid = Id(21), .sid = Id(33), .pgid = Id(33)});
+    expect_round_trip(nodes);
+}
+
+// In that namespace, 23 has a child (40) that is the first in one below, which belongs to another user
+// namespace. In there: one in the group that is led outside of both; a session whose leader has gone; a group
+// of its own.
+std::vector<Node> in_two_spaces() {
+    auto nodes = in_a_space();
+    for (Node& node : nodes)
+        if (node.space == 7) node.owner = 1;
+    const auto node = [](int pid, int ppid, int sid, int pgid, int sid_below, int pgid_below, int inner,
+                         schema::NamespaceIds around) {
+        Node made{.pid = Id(pid), .ppid = Id(ppid), .sid = Id(sid), .pgid = Id(pgid)};
+        made.space = 8;
+        made.inner_pid = made.inner_last = inner;
+        made.inner_sid = sid_below;
+        made.inner_pgid = pgid_below;
+        made.around = {around};
+        made.owner = 2;
+        return made;
+    };
+    nodes.push_back(node(40, 23, 20, 21, 0, 0, 1, {20, 0, 0}));
+    nodes.push_back(node(41, 40, 20, 21, 0, 0, 2, {21, 0, 0}));
+    nodes.push_back(node(42, 40, 45, 45, 9, 9, 3, {22, 25, 25}));
+    nodes.push_back(node(43, 41, 20, 43, 0, 4, 4, {23, 23, 0}));
+    return nodes;
+}
+
+TEST(ForestPlan, aPidNamespaceBelowAnother) {
+    expect_round_trip(in_two_spaces());
+    const auto plan = make_plan(in_two_spaces());
+    ASSERT_TRUE(plan) << plan.error().what;
+    int clerks = 0, makers = 0;
+    for (std::size_t i = 0; i < plan->processes.size(); ++i) {
+        const Process& process = plan->processes[i];
+        clerks += process.role == Role::clerk ? 1 : 0;
+        makers += process.role == Role::maker ? 1 : 0;
+        const auto questions = questions_of(*plan, static_cast<int>(i));
+        if (process.id == Id(45)) {
+            EXPECT_EQ(process.space, 8U);
+            EXPECT_EQ(process.inner_id, 9);
+            EXPECT_EQ(process.ids_around, std::vector<std::int32_t>{25});
+        }
+        if (process.space != 8) continue;
+        ASSERT_EQ(questions.size(), 1U) << process.name;
+        EXPECT_EQ(plan->processes[at(questions[0].clerk)].space, 7U);
+        EXPECT_EQ(questions[0].id, process.ids_around.empty() ? 26 : process.ids_around[0]) << process.name;
+    }
+    EXPECT_EQ(clerks, 1);
+    EXPECT_EQ(makers, 2);
+    // Who has all rights in both asks nobody.
+    auto nodes = in_two_spaces();
+    for (Node& node : nodes) node.owner = node.space == 0 ? -1 : 1;
+    expect_round_trip(nodes);
+    const auto other = make_plan(nodes);
+    ASSERT_TRUE(other) << other.error().what;
+    EXPECT_TRUE(std::ranges::none_of(other->processes,
+                                     [](const Process& process) { return process.role == Role::clerk; }));
+}
+
 TEST(ForestPlan, pidNamespacesThatNobodyHasMadeSo) {
     auto nodes = in_a_space();
     nodes[3].ppid = Id(21);
