@@ -1,7 +1,5 @@
 #include "restart/own_users.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <sstream>
 
@@ -73,7 +71,7 @@ Users born_as(const schema::Process& process, const Computation& computation) {
     const auto around = users_around(*first, computation);
     if (around >= 0 && around == process.own_pids->owner)
         return born_as(*process_called(first->ppid, computation), computation);
-    if (around >= 0 || ::geteuid() == 0) return users_of(*first);
+    if (around >= 0 || own_privileges().uids[1] == 0) return users_of(*first);
     Users users;
     const auto& own = own_privileges();
     std::ranges::copy(own.uids, users.uids);

@@ -272,7 +272,7 @@ Result<std::string> inside_of(const std::vector<MountLine>& lines, const std::ve
 
 }  // namespace
 
-Result<FoundMounts> find_mounts(int owner, int space) {
+Result<FoundMounts> find_mounts(int owner, int space, Procs& procs) {
     const Fd proc(::open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
     const auto outside = schema::parse_mounts(TRY(proc::read_file("/proc/self/mountinfo")));
     auto seen = TRY(Visit::to(owner, space, schema::NamespaceType::mnt,
@@ -295,7 +295,9 @@ Result<FoundMounts> find_mounts(int owner, int space) {
         Told told{inode == 0, std::strtoull(seen.next().c_str(), nullptr, 10), {}};
         told.problem = seen.next();
         if (const auto shown = seen.next(); shown.starts_with("pid:["))
-            mount.pids = std::strtoull(shown.c_str() + std::strlen("pid:["), nullptr, 10);
+            procs[line.device] = std::strtoull(shown.c_str() + std::strlen("pid:["), nullptr, 10);
+        if (const auto known = procs.find(line.device); line.type == "proc" && known != procs.end())
+            mount.pids = known->second;
         if (mount.outside.empty()) {
             mount.type = line.type;
             mount.source = line.source;

@@ -39,6 +39,7 @@ struct OwnNamespaces {
     std::map<std::int64_t, OwnSpace> spaces;       // by object
     std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
     std::set<int> of_inner_pids;  // mounts of proc that show a pid namespace of the group's own
+    Procs procs;
     std::uint64_t found_at = 0;   // ticks since the machine's boot, when the first was found
 };
 
@@ -126,7 +127,7 @@ struct Beside {
     std::vector<FarEnd> far_ends;
 };
 
-Result<> look_into(const Table& table, const Holder& holder, int owner, int space, schema::NamespaceType type,
+Result<> look_into(Table& table, const Holder& holder, int owner, int space, schema::NamespaceType type,
                    schema::OwnNamespace& own, Beside& beside) {
     using Type = schema::NamespaceType;
     if (type == Type::user) {
@@ -159,7 +160,7 @@ Result<> look_into(const Table& table, const Holder& holder, int owner, int spac
                              "can't be read, and it can't be saved");
         own.clocks = lead_of(table, *offsets);
     } else if (type == Type::mnt) {
-        auto found = TRY(find_mounts(owner, space));
+        auto found = TRY(find_mounts(owner, space, table.of<OwnNamespaces>().procs));
         own.mounts = std::move(found.mounts);
         // Mounted by somebody in there.
         const bool shows_queues = std::ranges::any_of(own.mounts, [](const schema::Mount& mount) {

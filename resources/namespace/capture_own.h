@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,7 +39,10 @@ struct FoundMounts {
     std::set<int> ids;            // as fdinfo says them: mnt_id
     std::set<int> of_inner_pids;  // of these, proc of a pid namespace of the group's own
 };
-[[nodiscard]] Result<FoundMounts> find_mounts(int owner, int space);
+// `procs`: by device (as mountinfo says it), the pid namespaces of the group's own that proc was found to show;
+// who is in a user namespace below isn't told by a proc of one further out.
+using Procs = std::map<std::string, std::uint64_t>;
+[[nodiscard]] Result<FoundMounts> find_mounts(int owner, int space, Procs& procs);
 
 // The mount namespace of the group's own that a process is in, by the object's id; none: it is in ours.
 [[nodiscard]] std::optional<std::int64_t> own_mounts_of(const Table& table, const Holder& holder);
