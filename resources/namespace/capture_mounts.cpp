@@ -1,6 +1,8 @@
 // Mount namespaces of the group's own: what is mounted there, and where that is outside.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -270,6 +272,20 @@ Result<std::string> inside_of(const std::vector<MountLine>& lines, const std::ve
     return schema::joined(first->point, line.root.substr(first->root == "/" ? 0 : first->root.size()));
 }
 
+// Proc of a pid namespace of a user namespace further out tells those in there alone, or above, which one it
+// is.
+void look_from_above(int owner, int space, const MountLine& line, Procs& procs) {
+    for (Fd users(::ioctl(owner, NS_GET_PARENT)); users; users = Fd(::ioctl(users.get(), NS_GET_PARENT))) {
+        auto seen = Visit::to(users.get(), space, schema::NamespaceType::mnt,
+                              [&](Visit& here) { here.say(pids_shown(line)); });
+        if (!seen) return;  // the one that we are in ourselves
+        if (const auto shown = seen->next(); shown.starts_with("pid:[")) {
+            procs[line.device] = std::strtoull(shown.c_str() + std::strlen("pid:["), nullptr, 10);
+            return;
+        }
+    }
+}
+
 }  // namespace
 
 Result<FoundMounts> find_mounts(int owner, int space, Procs& procs) {
@@ -296,6 +312,8 @@ Result<FoundMounts> find_mounts(int owner, int space, Procs& procs) {
         told.problem = seen.next();
         if (const auto shown = seen.next(); shown.starts_with("pid:["))
             procs[line.device] = std::strtoull(shown.c_str() + std::strlen("pid:["), nullptr, 10);
+        if (line.type == "proc" && mount.outside.empty() && !mount.pids)
+            look_from_above(owner, space, line, procs);
         if (const auto known = procs.find(line.device); line.type == "proc" && known != procs.end())
             mount.pids = known->second;
         if (mount.outside.empty()) {

@@ -40,7 +40,7 @@ struct OwnNamespaces {
     std::map<std::int64_t, std::set<int>> mounts;  // of a mount namespace's object: their ids
     std::set<int> of_inner_pids;  // mounts of proc that show a pid namespace of the group's own
     Procs procs;
-    std::uint64_t found_at = 0;   // ticks since the machine's boot, when the first was found
+    std::uint64_t found_at = 0;  // ticks since the machine's boot, when the first was found
 };
 
 std::uint64_t ticks_now() {

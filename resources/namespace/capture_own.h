@@ -39,8 +39,8 @@ struct FoundMounts {
     std::set<int> ids;            // as fdinfo says them: mnt_id
     std::set<int> of_inner_pids;  // of these, proc of a pid namespace of the group's own
 };
-// `procs`: by device (as mountinfo says it), the pid namespaces of the group's own that proc was found to show;
-// who is in a user namespace below isn't told by a proc of one further out.
+// `procs`: by device (as mountinfo says it), the pid namespaces of the group's own that proc was found to
+// show; who is in a user namespace below isn't told by a proc of one further out.
 using Procs = std::map<std::string, std::uint64_t>;
 [[nodiscard]] Result<FoundMounts> find_mounts(int owner, int space, Procs& procs);
 

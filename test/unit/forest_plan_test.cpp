@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+
 #include "restart/forest/simulate.h"
 #include "test/unit/forest_history.h"
 
