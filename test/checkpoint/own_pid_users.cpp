@@ -177,7 +177,8 @@ test::Check several(uid_t first_one) {
 
 int main() {
     need_user_namespaces();
-    if (!maps_can_be_had()) test::skip("newuidmap can't be had, or is set-id, which a launched program doesn't execute");
+    if (!maps_can_be_had())
+        test::skip("newuidmap can't be had, or is set-id, which a launched program doesn't execute");
     test::serve({{"first is root", [] { return several(0); }},
                  {"first is somebody", [] { return several(somebody); }}});
 }
