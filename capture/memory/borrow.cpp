@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "common/fd.h"
+#include "common/image/hash.h"
 
 namespace cairn::capture {
 namespace {
@@ -82,6 +83,11 @@ std::vector<Piece> compare_pages(const Lender& lender, ProgramRange range, std::
         piece.whole = piece.stored && piece.range.start == piece.stored->run.at &&
                       piece.range.length() == piece.stored->run.length;
     return pieces;
+}
+
+bool still_as_stored(const schema::PageRun& run, ProgramRange range, std::span<const std::uint8_t> theirs) {
+    if (run.at < range.start || range.end < run.at + run.length) return false;
+    return hash64(theirs.subspan(run.at - range.start, run.length)) == run.hash;
 }
 
 void add_borrowed(schema::Area& area, const Stored& stored) {

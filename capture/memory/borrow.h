@@ -51,6 +51,12 @@ struct Piece {
                                                std::span<const std::uint8_t> mine,
                                                std::span<const std::uint8_t> theirs);
 
+// Whether the lender's memory is still what its image has of it: `theirs`, read from `range`, has all of the
+// run. A copy that only waits changes as well, where the kernel writes into it: the processor's number in
+// threads' areas for restartable sequences (rseq(2)), the agent's own stack.
+[[nodiscard]] bool still_as_stored(const schema::PageRun& run, ProgramRange range,
+                                   std::span<const std::uint8_t> theirs);
+
 // Adds stored.run to what the area has borrowed of that image.
 void add_borrowed(schema::Area& area, const Stored& stored);
 

@@ -74,7 +74,7 @@ class Store {
         if (!read(job.lender->source, job, others)) return store_own(job, job.range.start, bytes);
         for (const auto& piece : compare_pages(*job.lender, job.range, bytes, others)) {
             const auto part = bytes.subspan(piece.range.start - job.range.start, piece.range.length());
-            if (!piece.stored) {
+            if (!piece.stored || !is_unchanged(job, piece.stored->run, others)) {
                 CHECK_OK(store_own(job, piece.range.start, part));
                 continue;
             }
@@ -87,6 +87,21 @@ class Store {
                           {piece.range.start, part.size(), run.offset + (piece.range.start - run.at), hash}});
         }
         return {};
+    }
+
+    // Whether the run that the lender has stored is what it was compared by, all of it.
+    static bool is_unchanged(const StoreJob& job, const schema::PageRun& run,
+                             std::span<const std::uint8_t> theirs) {
+        if (job.range.start <= run.at && run.at + run.length <= job.range.end)
+            return still_as_stored(run, job.range, theirs);
+        const ProgramRange all{run.at, run.at + run.length};
+        std::vector<std::uint8_t> whole(run.length);
+        if (!ptrace::read_memory_forced(job.lender->source, run.at, std::as_writable_bytes(std::span(whole))))
+            return false;
+        // What is in both was the same when it was compared.
+        const auto start = std::max(run.at, job.range.start), end = std::min(all.end, job.range.end);
+        return still_as_stored(run, all, whole) &&
+               std::memcmp(&whole[start - run.at], &theirs[start - job.range.start], end - start) == 0;
     }
 
     // What no other process has: but for zeros, and for what an earlier generation has.

@@ -26,6 +26,7 @@ def test(t):
         slurm.wait_state(job, "RUNNING")
         slurm.wait_comment(job)
         # The controller goes and comes back: the job doesn't notice but for its comment.
+        slurm.wait_saved()
         slurm.controller.kill()
         slurm.wait_steps("result", 100)
         slurm.controller.start()

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capture/memory/borrow.h"
+#include "common/image/hash.h"
 #include "resources/pidfd/schema.h"
 #include "restart/heirs/find.h"
 #include "restart/heirs/inherit.h"
@@ -59,6 +60,18 @@ TEST(BorrowedPages, WhatTheLenderHasBorrowedIsItsLenders) {
     ASSERT_TRUE(stored);
     EXPECT_EQ(stored->from, ProgramId(2));
     EXPECT_FALSE(capture::stored_at(lender, start + 3 * page));
+}
+
+// A copy that only waits changes where the kernel writes into it.
+TEST(BorrowedPages, WhatTheLenderHasChangedSinceIsNotLent) {
+    const ProgramRange range{start, start + 4 * page};
+    auto theirs = contents({1, 2, 3, 4});
+    schema::PageRun run = pages_at(1, 2, 10);
+    run.hash = hash64(std::span(theirs).subspan(page, 2 * page));
+    EXPECT_TRUE(capture::still_as_stored(run, range, theirs));
+    theirs[3 * page - 1] ^= 1;
+    EXPECT_FALSE(capture::still_as_stored(run, range, theirs));
+    EXPECT_FALSE(capture::still_as_stored(pages_at(3, 2, 10), range, theirs));  // goes beyond it
 }
 
 TEST(BorrowedPages, OnlyTheSameMappingLends) {

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 from . import Skip, check, modes, processes
 from .hosts import run
@@ -254,6 +255,11 @@ class Cluster:
             logs = [os.path.join(at, name) for at, _, names in os.walk(self.env["CAIRN_RUNDIR"]) for name in names if name.endswith(".log")]
             raise Failure(f"{failure}; job {job} is {self.state(job)}\n" + "\n".join(self.read(path) for path in sorted(logs))) from None
         return self.field(job, "Comment")
+
+    def wait_saved(self, timeout=60):
+        """Until the controller has stored what it knows of jobs now: one that is killed before that takes a job that runs for pending."""
+        now, path = time.time(), f"{self.folder}/state/job_state"
+        self.t.wait_until(lambda: os.path.exists(path) and os.path.getmtime(path) > now + 1, "the controller to store its state", timeout)
 
     def again(self, job, timeout=90):
         """A job that has been requeued runs again; returns its nodes. Slurm waits for cred_expire first: before that a node takes the job for killed."""
