@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "common/helper_threads.h"
 #include "common/image/hash.h"
@@ -72,9 +73,16 @@ class Store {
         const auto others = std::span(lenders).first(job.range.length());
         // What the lender hasn't mapped in the same way is none of its pages.
         if (!read(job.lender->source, job, others)) return store_own(job, job.range.start, bytes);
+        // Pieces of one run come one after the other: it is looked at once.
+        std::optional<schema::PageRun> seen;
+        bool unchanged = false;
         for (const auto& piece : compare_pages(*job.lender, job.range, bytes, others)) {
             const auto part = bytes.subspan(piece.range.start - job.range.start, piece.range.length());
-            if (!piece.stored || !is_unchanged(job, piece.stored->run, others)) {
+            if (piece.stored && (!seen || seen->at != piece.stored->run.at)) {
+                seen = piece.stored->run;
+                unchanged = is_unchanged(job, *seen, others);
+            }
+            if (!piece.stored || !unchanged) {
                 CHECK_OK(store_own(job, piece.range.start, part));
                 continue;
             }
