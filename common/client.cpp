@@ -73,8 +73,9 @@ Result<CoordinatorClient> CoordinatorClient::connect(const Session& session) {
                      connection_problem(session, fd));
 }
 
-Result<CoordinatorClient> CoordinatorClient::connect_or_start(const Session& session) {
-    const Connection connection = reach_coordinator(session);
+Result<CoordinatorClient> CoordinatorClient::connect_or_start(const Session& session,
+                                                              const std::vector<std::string>& more) {
+    const Connection connection = reach_coordinator(session, more);
     if (connection.fd < 0) return std::unexpected(Error{connection.problem, 0, ExitCode::no_coordinator});
     return CoordinatorClient(Fd(connection.fd), session);
 }

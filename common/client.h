@@ -5,6 +5,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/error.h"
 #include "common/fd.h"
@@ -17,8 +19,10 @@ class CoordinatorClient {
     // Fails with ExitCode::no_coordinator, and what to do, where nobody answers.
     [[nodiscard]] static Result<CoordinatorClient> connect(const Session& session);
 
-    // As connect, but starts a coordinator where none answers; `session` must be one of make_session().
-    [[nodiscard]] static Result<CoordinatorClient> connect_or_start(const Session& session);
+    // As connect, but starts a coordinator where none answers, with `more` on its command line; `session`
+    // must be one of make_session().
+    [[nodiscard]] static Result<CoordinatorClient> connect_or_start(const Session& session,
+                                                                    const std::vector<std::string>& more);
 
     [[nodiscard]] Result<> send(const nlohmann::json& request);
 

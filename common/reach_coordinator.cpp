@@ -68,11 +68,12 @@ long now_ms() {
 }
 
 // Starts the coordinator as nobody's child. "" or why it couldn't be started; a pidfd of it otherwise.
-std::pair<Fd, std::string> start(const Session& session) {
+std::pair<Fd, std::string> start(const Session& session, const std::vector<std::string>& more) {
     const std::string program = own_program("cairn-coordinator");
     if (program.empty()) return {Fd(), "cairn-coordinator is not installed beside this cairn"};
     const std::string log = session.log();
     std::vector<std::string> words{"cairn-coordinator", "--session", session.name, "--daemon", "--auto"};
+    words.insert(words.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -254,7 +255,7 @@ int find_coordinator(const Session& session) {
     return fd;
 }
 
-Connection reach_coordinator(const Session& session) {
+Connection reach_coordinator(const Session& session, const std::vector<std::string>& more) {
     int fd = connect_living(session);
     if (fd >= 0 && makes_room(fd)) {
         ::close(fd);
@@ -265,7 +266,7 @@ Connection reach_coordinator(const Session& session) {
     if (!nobody_there(fd)) return {-1, connection_problem(session, fd)};
 
     const off_t log_from = log_size(session);
-    auto [process, problem] = start(session);
+    auto [process, problem] = start(session, more);
     if (!problem.empty()) return {-1, "the coordinator can't be started: " + problem};
     const long until = now_ms() + deadline_ms;
     int pause_ms = 1;

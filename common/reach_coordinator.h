@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/session.h"
 
@@ -17,7 +18,8 @@ struct Connection {
 // Connects; if nobody answers, starts `cairn-coordinator --daemon --auto` and waits until it answers, 10 s at
 // most. Of several that are started at once the first to lock the session stays; the others end by themselves
 // and everybody connects to that one.
-[[nodiscard]] Connection reach_coordinator(const Session& session);
+// `more`: further words of the command line of one that is started.
+[[nodiscard]] Connection reach_coordinator(const Session& session, const std::vector<std::string>& more = {});
 
 // As connect_session(), for who needs a coordinator and won't start one: waits for one that is being started,
 // and for the end of one that was killed and has its socket still; 10 s at most each.

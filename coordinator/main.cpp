@@ -54,7 +54,7 @@ int serve(Settings settings, Surround surround) {
     std::optional<Daemon> daemon;
     if (settings.daemon) {
         // Before the lock is taken: it belongs to the process that serves.
-        auto made = Daemon::become(*session);
+        auto made = Daemon::become(*session, settings.not_ids);
         if (!made) return complain(made.error());
         daemon.emplace(std::move(*made));
     }

@@ -7,6 +7,7 @@
 
 #include "common/compression.h"
 #include "common/files_policy.h"
+#include "common/id_list.h"
 #include "common/uid.h"
 #include "coordinator/network.h"
 #include "coordinator/own_folder.h"
@@ -134,7 +135,10 @@ std::chrono::milliseconds whole_milliseconds(double seconds) {
 Result<std::optional<Settings>> read_settings(int argc, const char* const* argv) {
     Numbers numbers;
     const po::options_description options = describe(numbers);
-    const auto given = TRY(parse(options, argc, argv));
+    po::options_description all;
+    // Not for people: a restart says by it which numbers the processes have that it brings back.
+    all.add(options).add_options()("not-ids", po::value<std::string>());
+    const auto given = TRY(parse(all, argc, argv));
     if (given.contains("help")) {
         std::cout << options << "\nOn a terminal or from a pipe it takes commands; h lists them.\n";
         return std::optional<Settings>();
@@ -151,6 +155,9 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.external = text("external", settings.external);
     settings.compress = text("compress", settings.compress);
     CHECK_OK(check(settings, numbers));
+    auto not_ids = read_id_list(text("not-ids"));
+    if (!not_ids) return fail_code(ExitCode::usage, "--not-ids: no list of ids");
+    settings.not_ids = std::move(*not_ids);
     settings.ckptdir_given = given.contains("ckptdir");
     settings.interval_given = given.contains("interval");
     settings.keep_given = given.contains("keep");

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/error.h"
 #include "common/external_policy.h"
+#include "common/ids.h"
 #include "common/session.h"
 
 namespace cairn::coordinator {
@@ -27,6 +29,7 @@ struct Settings {
     std::string coordinator;         // HOST:PORT of the root, whose relay this one is; "": this is the root
     std::string key_file;            // "": the session's own
     std::string host;                // what this host is called in the computation
+    std::set<KernelId> not_ids;      // daemon: numbers that it leaves to the processes of a restart
     std::chrono::milliseconds linger{10'000};  // automatic: this long after the last process
     // Given on the command line or in the environment: stronger than what an earlier coordinator of the
     // session used.

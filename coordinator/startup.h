@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/ids.h"
 #include "common/session.h"
 
 namespace cairn::coordinator {
@@ -27,10 +29,11 @@ struct Lock {
 void reopen_log(const Session& session);
 
 // Goes on in a child of init, in a session of its own, stdin from /dev/null, stdout and stderr into the log.
+// The child's number is none of `avoid`.
 // The caller's process waits until ready() was called (exit code 0) or the child has ended (its exit code).
 class Daemon {
   public:
-    [[nodiscard]] static Result<Daemon> become(const Session& session);
+    [[nodiscard]] static Result<Daemon> become(const Session& session, const std::set<KernelId>& avoid);
     void ready();
 
   private:

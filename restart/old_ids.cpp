@@ -20,6 +20,15 @@ std::set<KernelId> ids_of(std::span<const schema::Process> processes, std::span<
     return ids;
 }
 
+std::vector<ProgramId> leaders_of(std::span<const schema::Process> processes) {
+    std::vector<ProgramId> leaders;
+    for (const schema::Process& process : processes) {
+        if (!process.session_led_outside && process.sid.known()) leaders.push_back(process.sid);
+        if (!process.group_led_outside && process.pgid.known()) leaders.push_back(process.pgid);
+    }
+    return leaders;
+}
+
 bool old_ids_free(std::span<const schema::Process> processes, std::span<const ProgramId> others,
                   std::chrono::seconds patience) {
     using Clock = std::chrono::steady_clock;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 #include <span>
+#include <vector>
 
 #include "common/schema/process.h"
 
@@ -12,6 +13,9 @@ namespace cairn::restart {
 // Those of processes and threads, and the others, all in the kernel as the programs know them.
 [[nodiscard]] std::set<KernelId> ids_of(std::span<const schema::Process> processes,
                                         std::span<const ProgramId> others);
+
+// The sessions and groups of the computation, whose leaders may have ended: their ids are taken as well.
+[[nodiscard]] std::vector<ProgramId> leaders_of(std::span<const schema::Process> processes);
 
 // Does nobody have the ids of these processes and their threads, nor `others`, as a process, thread, group or
 // session? What is on its way out is waited for, `patience` at most: the dead of the computation itself until

@@ -37,18 +37,9 @@ Result<> write_text(const char* path, const std::string& text) {
     return {};
 }
 
-std::vector<ProgramId> dead_leaders(const Computation& computation) {
-    std::vector<ProgramId> leaders;
-    for (const auto& process : computation.processes) {
-        if (!process.session_led_outside && process.sid.known()) leaders.push_back(process.sid);
-        if (!process.group_led_outside && process.pgid.known()) leaders.push_back(process.pgid);
-    }
-    return leaders;
-}
-
 bool has_ids_here(const Options& options, const Computation& computation) {
     return options.ids != Ids::virtual_ids && ::geteuid() == 0 && can_choose_ids() &&
-           old_ids_free(computation.processes, dead_leaders(computation), std::chrono::seconds(3));
+           old_ids_free(computation.processes, leaders_of(computation.processes), std::chrono::seconds(3));
 }
 
 // The session's coordinator lives outside, and would take nobody for a member whose ids mean nothing there.
@@ -89,7 +80,7 @@ Result<> furnish(const Computation& computation) {
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return fail_errno("mount /");
     if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
         return fail_errno("mount /proc");
-    const auto ids = ids_of(computation.processes, dead_leaders(computation));
+    const auto ids = ids_of(computation.processes, leaders_of(computation.processes));
     constexpr std::int32_t room = 1000;
     const auto highest = ids.empty() ? 0 : ids.rbegin()->number();
     const auto most = proc::read_file("/proc/sys/kernel/pid_max");

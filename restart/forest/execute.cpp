@@ -12,6 +12,7 @@
 
 #include "common/proc.h"
 #include "restart/forest/live.h"
+#include "restart/who_has.h"
 
 namespace cairn::restart::forest {
 
@@ -21,26 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 bool lives(const Result<proc::Stat>& stat) {
     return stat && stat->state != 'Z' && stat->state != 'X';
-}
-
-std::string name_of(pid_t pid) {
-    const auto stat = proc::stat(pid);
-    return stat ? stat->comm : "";
-}
-
-// A pid is in use as long as a process or thread, a group or a session has it; zombies count.
-std::string who_has(KernelId id) {
-    const pid_t pid = id.number();
-    if (const auto process = proc::process_of(pid))
-        return fmt::format("pid {} is taken by {}process {} ({})", pid, *process == pid ? "" : "a thread of ",
-                           *process, name_of(*process));
-    for (const pid_t other : proc::processes()) {
-        const auto stat = proc::stat(other);
-        if (stat && (stat->pgrp == pid || stat->session == pid))
-            return fmt::format("pid {} is taken as the id of the {} of process {} ({})", pid,
-                               stat->session == pid ? "session" : "group", other, stat->comm);
-    }
-    return fmt::format("pid {} was taken, by somebody who has gone since", pid);
 }
 
 class Subreaper {  // PR_SET_CHILD_SUBREAPER of this process, put back at the end

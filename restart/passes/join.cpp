@@ -2,9 +2,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "common/client.h"
+#include "common/id_list.h"
 #include "common/session.h"
+#include "restart/old_ids.h"
 #include "restart/still_ending.h"
 
 namespace cairn::restart::pass {
@@ -28,6 +32,16 @@ std::vector<int> own_parts(const Options& options, const schema::Manifest& manif
     return {};
 }
 
+// One that we start takes no number that a process or thread had which may get it again. It would have it for
+// longer than any restart can wait.
+std::vector<std::string> words_for_coordinator(const Options& options, const Computation& computation) {
+    constexpr std::size_t longest_word = 100'000;  // MAX_ARG_STRLEN is 128 KiB
+    if (options.ids == Ids::virtual_ids) return {};
+    const auto ids = id_list(ids_of(computation.processes, leaders_of(computation.processes)));
+    if (ids.size() > longest_word) return {};
+    return {"--not-ids=" + ids};
+}
+
 }  // namespace
 
 Result<Meeting> join(const Options& options, const Computation& computation) {
@@ -35,7 +49,8 @@ Result<Meeting> join(const Options& options, const Computation& computation) {
     const auto session = make_session(options.session.empty() ? manifest.session : options.session);
     if (!session) return fail_code(ExitCode::no_coordinator, "{}", session.error());
     suggest_directory(computation, *session);
-    auto client = TRY(CoordinatorClient::connect_or_start(*session));
+    auto client =
+        TRY(CoordinatorClient::connect_or_start(*session, words_for_coordinator(options, computation)));
     CHECK_OK(await_ending(client, options.quiet));
     Meeting meeting(*session, std::move(client), computation.directory, options.quiet);
     wire::RestartJoin arriving{.cid = manifest.cid,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -12,6 +13,7 @@
 #include "common/ptrace/thread.h"
 #include "restart/rebuild/page_sources.h"
 #include "restart/restorer/params.h"
+#include "restart/who_has.h"
 
 namespace cairn::restart {
 namespace {
@@ -98,6 +100,12 @@ Result<> check_restorer(const Rebuilding& rebuilding) {
             "(/proc/sys/vm/nr_hugepages, "
             "and those of other sizes in /sys/kernel/mm/hugepages, say how many the machine keeps)",
             rebuilding.process->pid, rebuilding.process->name, head->detail, std::strerror(head->number));
+    if (head->step == restorer::step_thread && head->number == EEXIST)
+        return fail(
+            "process {} ({}): one of its threads can't have its id: {}; end it, or restart with "
+            "--ids=virtual",
+            rebuilding.process->pid, rebuilding.process->name,
+            who_has(KernelId(static_cast<std::int32_t>(head->detail))));
     const auto* found = std::ranges::find(step_words, head->step, &StepWords::step);
     const StepWords& words = found == std::end(step_words) ? unknown_step : *found;
     return fail("process {} ({}): {} at {}: {}", rebuilding.process->pid, rebuilding.process->name,
