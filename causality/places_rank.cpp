@@ -96,14 +96,15 @@ std::vector<std::uint32_t> Places::topological() const {
 namespace {
 
 // A place of the chain, by how much of it has happened.
-struct Choice {
+struct PlaceChoice {
     std::size_t upto = 0;
     std::int64_t wait = 0, off = 0;
 };
 
 // In the order of the chain.
-std::vector<Choice> shortest_waits(const std::map<std::int64_t, Choice>& windows, std::size_t most) {
-    std::vector<Choice> chosen;
+std::vector<PlaceChoice> shortest_waits(const std::map<std::int64_t, PlaceChoice>& windows,
+                                        std::size_t most) {
+    std::vector<PlaceChoice> chosen;
     for (const auto& [window, choice] : windows) chosen.push_back(choice);
     if (chosen.size() <= most) return chosen;
     std::sort(chosen.begin(), chosen.end(),
@@ -169,13 +170,13 @@ std::vector<Places::Timed> Places::best(std::size_t most, std::int64_t interval)
     const std::int64_t span = ready[order.back()] - begun_;
     const std::int64_t step =
         interval > 0 ? interval : std::max<std::int64_t>(span / static_cast<std::int64_t>(most + 1), 1);
-    std::map<std::int64_t, Choice> windows;
+    std::map<std::int64_t, PlaceChoice> windows;
     sweep([&](std::size_t i, const Cut& cut, const Extremes& arrivals) {
         if (cut == *greatest && i + 1 == order.size()) return;  // everything that can be before it is
         const std::int64_t time = arrivals.most() - begun_;
         const std::int64_t window = (time + step / 2) / step;
         if (window < 1) return;
-        const Choice mine{i, arrivals.most() - arrivals.least(), std::abs(time - window * step)};
+        const PlaceChoice mine{i, arrivals.most() - arrivals.least(), std::abs(time - window * step)};
         const auto [slot, is_new] = windows.try_emplace(window, mine);
         if (!is_new && std::pair(mine.wait, mine.off) < std::pair(slot->second.wait, slot->second.off))
             slot->second = mine;

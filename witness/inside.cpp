@@ -1,6 +1,6 @@
 #include "witness/inside.h"
 
-#include <linux/elf.h>
+#include <elf.h>
 #include <linux/prctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>

@@ -137,19 +137,19 @@ Observation execute_by_descriptor(const Setting& setting) {
 }
 
 Observation privileges(const Setting& setting) {
-    struct Capability {
+    struct Useful {
         int number;
         const char* name;
     };
-    constexpr std::array useful{Capability{CAP_SYS_PTRACE, "SYS_PTRACE"},
-                                Capability{CAP_SYS_ADMIN, "SYS_ADMIN"},
-                                Capability{CAP_CHECKPOINT_RESTORE, "CHECKPOINT_RESTORE"},
-                                Capability{CAP_NET_ADMIN, "NET_ADMIN"},
-                                Capability{CAP_SYS_RESOURCE, "SYS_RESOURCE"},
-                                Capability{CAP_SETUID, "SETUID"},
-                                Capability{CAP_SETGID, "SETGID"},
-                                Capability{CAP_CHOWN, "CHOWN"},
-                                Capability{CAP_DAC_OVERRIDE, "DAC_OVERRIDE"}};
+    constexpr std::array useful{Useful{CAP_SYS_PTRACE, "SYS_PTRACE"},
+                                Useful{CAP_SYS_ADMIN, "SYS_ADMIN"},
+                                Useful{CAP_CHECKPOINT_RESTORE, "CHECKPOINT_RESTORE"},
+                                Useful{CAP_NET_ADMIN, "NET_ADMIN"},
+                                Useful{CAP_SYS_RESOURCE, "SYS_RESOURCE"},
+                                Useful{CAP_SETUID, "SETUID"},
+                                Useful{CAP_SETGID, "SETGID"},
+                                Useful{CAP_CHOWN, "CHOWN"},
+                                Useful{CAP_DAC_OVERRIDE, "DAC_OVERRIDE"}};
     std::string lacking;
     for (const auto& each : useful)
         if (!has_capability(each.number)) lacking += (lacking.empty() ? "" : ", ") + std::string(each.name);

@@ -15,7 +15,7 @@ namespace cairn::capture {
 namespace {
 
 // So much at a time is looked at between two words of how far it is.
-constexpr std::uint64_t piece_size = std::uint64_t{32} << 20;
+constexpr std::uint64_t copied_piece = std::uint64_t{32} << 20;
 
 struct DataRange {
     std::uint64_t begin = 0, end = 0;
@@ -117,9 +117,9 @@ Result<std::uint64_t> BlockCopy::update(int from, int to, std::uint64_t size, st
     Error problem;
     const auto work = [&](bool tells) {
         for (;;) {
-            const auto begin = next.fetch_add(piece_size);
+            const auto begin = next.fetch_add(copied_piece);
             if (begin >= size || failed) return;
-            const auto end = std::min(begin + piece_size, size);
+            const auto end = std::min(begin + copied_piece, size);
             auto done = piece(from, to, begin, end, known);
             Result<> fine = done ? (tells ? told(end - begin) : Result<>())
                                  : Result<>(std::unexpected(std::move(done.error())));
@@ -134,7 +134,7 @@ Result<std::uint64_t> BlockCopy::update(int from, int to, std::uint64_t size, st
     };
     {
         const auto help = [&work] { work(false); };
-        const auto pieces = static_cast<std::size_t>((size + piece_size - 1) / piece_size);
+        const auto pieces = static_cast<std::size_t>((size + copied_piece - 1) / copied_piece);
         const auto others = helper_threads(pieces < 2 ? 0 : std::min(helpers, pieces - 1), help);
         work(true);
     }

@@ -137,15 +137,15 @@ class Looking {
     Result<std::size_t> before_the_last(std::size_t offset, std::size_t size) {
         const std::size_t room = size - 1;
         if (room == 0) return std::size_t{0};
-        const std::size_t page = 4096, whole = (room + page - 1) / page * page;
+        const std::size_t page_size = 4096, whole = (room + page_size - 1) / page_size * page_size;
         void* memory =
-            ::mmap(nullptr, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            ::mmap(nullptr, whole + page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) return fail_errno("mmap");
         char* const end = static_cast<char*>(memory) + whole;
-        ::mprotect(end, page, PROT_NONE);
+        ::mprotect(end, page_size, PROT_NONE);
         set(SO_PEEK_OFF, static_cast<int>(offset));
         const ssize_t got = ::recv(fd_, end - room, size, MSG_PEEK | MSG_DONTWAIT);
-        ::munmap(memory, whole + page);
+        ::munmap(memory, whole + page_size);
         return static_cast<std::size_t>(std::max<ssize_t>(got, 0));
     }
 
