@@ -83,6 +83,18 @@ Result<const Commands::Known*> Commands::find(const std::string& name) {
     return found;
 }
 
+std::vector<std::string> Commands::names() {
+    std::vector<std::string> all;
+    for (const Known& each : known()) all.emplace_back(each.name);
+    return all;
+}
+
+bool Commands::is_command(const std::string& line) {
+    const std::string words = trimmed(line);
+    return std::ranges::any_of(
+        known(), [&](const Known& each) { return words.substr(0, words.find_first_of(" \t")) == each.name; });
+}
+
 Result<Answer> Commands::execute(const std::string& line) {
     const std::string words = trimmed(line);
     const std::size_t space = words.find_first_of(" \t");
@@ -116,33 +128,16 @@ Result<Process> Commands::rank_of(const std::string& word) const {
     return static_cast<Process>(rank);
 }
 
-std::string Commands::text_at(Process rank) const {
-    const Moves& moves = world_.moves();
-    const State state = world_.state(rank);
-    const std::uint64_t call = moves.call_at(state);
-    std::string text = fmt::format("rank {}, event {} of {}", rank, call, moves.calls(rank));
-    if (state.position == 0) return text + ": before the first";
-    const Index last = moves.computation().first(rank) + state.position - 1;
-    const std::string place = causality::describe(moves.computation().place(last));
-    const std::string event = causality::describe(moves.computation().event(last));
-    text += fmt::format(": {}{}", place, event.empty() || event == "internal" ? "" : ", " + event);
-    if (moves.behind(rank, call).position != state.position)
-        text += ", in the call";
-    else if (moves.within(world_.cut(), rank))
-        text += ", then in the next one, which others have left";
-    return text;
-}
-
 Answer Commands::place() const {
     const Moves& moves = world_.moves();
     const State state = here();
     Answer answer;
-    answer.text = text_at(state.rank) + "\n";
+    answer.text = world_.text(state.rank) + "\n";
     answer.json = {{"focus", state.rank},
                    {"event", moves.call_at(state)},
                    {"position", state.position},
                    {"cut", world_.cut()},
-                   {"place", text_at(state.rank)}};
+                   {"place", world_.text(state.rank)}};
     return answer;
 }
 

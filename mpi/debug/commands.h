@@ -22,6 +22,9 @@ class Commands {
     // Code usage: there is no such command, or not with these words.
     [[nodiscard]] Result<Answer> execute(const std::string& line);
     [[nodiscard]] bool over() const { return over_; }
+    // Whether a line begins with a command's whole name.
+    [[nodiscard]] static bool is_command(const std::string& line);
+    [[nodiscard]] static std::vector<std::string> names();
     // Where the focus is.
     [[nodiscard]] Answer place() const;
 
@@ -65,7 +68,6 @@ class Commands {
     [[nodiscard]] Result<Process> rank_of(const std::string& word) const;
     [[nodiscard]] Result<Answer> go(State to, const std::string& said = "");
     [[nodiscard]] Result<std::set<std::uint32_t>> break_places() const;
-    [[nodiscard]] std::string text_at(Process rank) const;
 
     World& world_;
     Bounds bounds_;

@@ -12,46 +12,16 @@
 #include <vector>
 
 #include "common/fd.h"
+#include "mpi/debug/gdb_script.h"
 
 namespace cairn::mpi::debug {
 namespace {
-
-// The layer, the MPI and the system's libraries are between the program and where it stands.
-constexpr const char* prelude = R"(set pagination off
-set confirm off
-set print thread-events off
-set width 0
-python
-import re
-def program_frame():
-    frame = gdb.newest_frame()
-    while frame is not None:
-        library = gdb.solib_name(frame.pc())
-        if library is None and frame.name() is not None:
-            return frame
-        if library and not re.search(r'^/(usr/)?lib|/libcairn-mpi|/libmpi|/libopen-|/libuc[stpm]', library):
-            return frame
-        frame = frame.older()
-    return gdb.newest_frame()
-def place(frame):
-    sal = frame.find_sal()
-    name = frame.name() or '?'
-    return '%s:%d (%s)' % (sal.symtab.filename.split('/')[-1], sal.line, name) if sal.symtab else name
-def say(*words):
-    gdb.write('@' + '\t'.join(str(each).replace('\n', ' ') for each in words) + '\n')
-    gdb.flush()
-end
-)";
 
 class Gdb {
   public:
     static Result<Gdb> start(pid_t pid, const std::string& script) {
         Gdb gdb;
-        const Fd file(::memfd_create("cairn-gdb", 0));
-        const std::string text = std::string(prelude) + script;
-        if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-            ::lseek(file.get(), 0, SEEK_SET) != 0)
-            return fail_errno("a script for gdb");
+        const Fd file = TRY(gdb_script(script));
         int both[2];
         if (::pipe2(both, O_CLOEXEC) != 0) return fail_errno("a pipe");
         gdb.output_.reset(both[0]);
@@ -65,12 +35,7 @@ class Gdb {
             ::dup2(nothing.get(), STDIN_FILENO);
             ::dup2(theirs.get(), STDOUT_FILENO);
             ::dup2(theirs.get(), STDERR_FILENO);
-            ::unsetenv("DEBUGINFOD_URLS");
-            const std::string from = fmt::format("/dev/fd/{}", file.get()), which = std::to_string(pid);
-            ::execlp("gdb", "gdb", "-q", "-nx", "-batch", "-p", which.c_str(), "-x", from.c_str(), nullptr);
-            fmt::print("gdb: {}\n", std::strerror(errno));
-            std::fflush(stdout);
-            ::_exit(127);
+            become_gdb(pid, file.get());
         }
         return gdb;
     }

@@ -30,7 +30,7 @@ Result<Answer> Commands::where(const std::string& words) {
     for (Process rank = first; rank < end; ++rank) {
         History* history = TRY(world_.standing(rank));
         const auto stack = TRY(history->stack());
-        answer.text += fmt::format("{} {}\n", rank == world_.focus() ? "*" : " ", text_at(rank));
+        answer.text += fmt::format("{} {}\n", rank == world_.focus() ? "*" : " ", world_.text(rank));
         for (const std::string& frame : stack) answer.text += fmt::format("      {}\n", frame);
         answer.json["ranks"].push_back({{"rank", rank},
                                         {"event", history->report().event},
@@ -38,7 +38,7 @@ Result<Answer> Commands::where(const std::string& words) {
                                         {"within", history->spot().within},
                                         {"pid", history->pid()},
                                         {"frame", history->report().frame},
-                                        {"place", text_at(rank)},
+                                        {"place", world_.text(rank)},
                                         {"stack", stack}});
     }
     return answer;
@@ -131,7 +131,7 @@ Result<Answer> Commands::cut(const std::string&) {
     Answer answer = place();
     answer.text.clear();
     for (Process rank = 0; rank < world_.ranks(); ++rank)
-        answer.text += fmt::format("{} {}\n", rank == world_.focus() ? "*" : " ", text_at(rank));
+        answer.text += fmt::format("{} {}\n", rank == world_.focus() ? "*" : " ", world_.text(rank));
     return answer;
 }
 

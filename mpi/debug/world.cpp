@@ -30,4 +30,20 @@ Result<History*> World::standing(Process rank) {
     return histories_[rank].get();
 }
 
+std::string World::text(Process rank) const {
+    const State here = state(rank);
+    const std::uint64_t call = moves_.call_at(here);
+    std::string text = fmt::format("rank {}, event {} of {}", rank, call, moves_.calls(rank));
+    if (here.position == 0) return text + ": before the first";
+    const Index last = moves_.computation().first(rank) + here.position - 1;
+    const std::string place = causality::describe(moves_.computation().place(last));
+    const std::string event = causality::describe(moves_.computation().event(last));
+    text += fmt::format(": {}{}", place, event.empty() || event == "internal" ? "" : ", " + event);
+    if (moves_.behind(rank, call).position != here.position)
+        text += ", in the call";
+    else if (moves_.within(cut_, rank))
+        text += ", then in the next one, which others have left";
+    return text;
+}
+
 }  // namespace cairn::mpi::debug

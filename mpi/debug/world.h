@@ -22,6 +22,9 @@ class World {
     [[nodiscard]] State state(Process rank) const { return {rank, cut_[rank]}; }
     [[nodiscard]] Spot spot(Process rank) const { return {cut_[rank], moves_.within(cut_, rank)}; }
 
+    // "rank 2, event 5 of 17: MPI_Recv at heat.c:33 (exchange), receive from 1".
+    [[nodiscard]] std::string text(Process rank) const;
+
     // Nobody moves.
     void look_at(Process rank) { focus_ = rank; }
     // This rank, which is in focus then, runs there; all others stand in the first state that is consistent.

@@ -12,6 +12,7 @@
 #include "common/json_text.h"
 #include "common/verb_options.h"
 #include "mpi/debug/console.h"
+#include "mpi/debug/dap/session.h"
 #include "mpi/record/heard.h"
 #include "mpi/record/predictor.h"
 #include "mpi/record/reader.h"
@@ -231,7 +232,8 @@ Result<> run_verb(std::span<char* const> words) {
     if (options.verb == "break") return break_at(options);
     if (options.verb == "continue") return go_on(options);
     if (options.verb == "where") return where(options);
-    if (options.verb == "debug") return debug::debug(options);
+    if (options.verb == "debug")
+        return options.dap ? debug::dap::debug_for_editor(options) : debug::debug(options);
     if (options.verb == "check-places") return check_places(options);
     if (options.verb == "recovery-line") return recovery_line(options);
     if (options.verb == "check") return check(options);

@@ -39,10 +39,10 @@ constexpr Verb verbs[] = {
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
      "RaeN"},
     {"debug",
-     "debug [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--json] [--mpi M] DIR PROGRAM "
-     "[ARGUMENT...]",
+     "debug [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--json|--dap] [--mpi M] DIR "
+     "PROGRAM [ARGUMENT...]",
      "a console that goes forward and back in a recorded run, along its messages; needs record --contents",
-     true, true, "BCEMJm"},
+     true, true, "BCEMJDm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -82,6 +82,11 @@ void add_debug_option(char letter, po::options_description& known, Options& into
             break;
         case 'J':
             add("json,j", po::bool_switch(&into.json), "answer each command with one line of JSON");
+            break;
+        case 'D':
+            add("dap,d", po::bool_switch(&into.dap),
+                "for an editor, by the Debug Adapter Protocol on standard input and output; DIR and PROGRAM "
+                "may be left to its `launch`");
             break;
         default:
             break;
@@ -215,6 +220,7 @@ const char* lacks(const Options& options) {
     if (verb == "record" && !checkpoint_wish(options))
         return "--checkpoint-every: a number of calls, as 1000, or of seconds, as 0.5s";
     if (verb == "debug" && !(options.back_within > 0)) return "--back-within: more than 0 seconds";
+    if (verb == "debug" && options.dap && options.json) return "--json or --dap?";
     if (verb == "replay" && options.rank < 0 && options.gdb) return "--gdb: which --rank?";
     if (verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
         return "--rank goes with neither --wait nor --trace";
@@ -271,11 +277,12 @@ Result<Options> read_options(std::span<char* const> words) {
         rest.push_back(options.command[0]);  // behind --
         options.command.erase(options.command.begin());
     }
-    if (verb->folder && rest.empty()) return usage("which record?");
+    const bool asked_later = options.dap;  // by the editor
+    if (verb->folder && rest.empty() && !asked_later) return usage("which record?");
     if (rest.size() > folders) return usage(fmt::format("what is '{}'?", rest[folders]));
-    if (verb->folder) options.folder = rest[0];
+    if (verb->folder && !rest.empty()) options.folder = rest[0];
     if (const char* what = lacks(options)) return usage(what);
-    if (verb->command && options.command.empty()) return usage("which program?");
+    if (verb->command && options.command.empty() && !asked_later) return usage("which program?");
     if (!options.mpi.empty() && options.mpi != "mpich" && options.mpi != "openmpi")
         return usage(fmt::format("--mpi is mpich or openmpi, not '{}'", options.mpi));
     make_absolute(options.folder);

@@ -26,6 +26,7 @@ struct Options {
     std::string failed;                     // recovery-line: ranks; "": all
     bool clock = false;                     // and what MPI_Wtime says
     bool gdb = false;
+    bool dap = false;                                  // debug: for an editor
     bool before = false;                               // check-places: before the call, not behind it
     unsigned patience = 10;                            // seconds
     bool no_wait = false;                              // continue: don't wait until all stand again

@@ -1,0 +1,60 @@
+#include "mpi/debug/gdb_script.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace cairn::mpi::debug {
+namespace {
+
+// The layer, the MPI and the system's libraries are between the program and where it stands.
+constexpr const char* prelude = R"(set pagination off
+set confirm off
+set print thread-events off
+set width 0
+python
+import re
+def program_frame():
+    frame = gdb.newest_frame()
+    while frame is not None:
+        library = gdb.solib_name(frame.pc())
+        if library is None and frame.name() is not None:
+            return frame
+        if library and not re.search(r'^/(usr/)?lib|/libcairn-mpi|/libmpi|/libopen-|/libuc[stpm]', library):
+            return frame
+        frame = frame.older()
+    return gdb.newest_frame()
+def place(frame):
+    sal = frame.find_sal()
+    name = frame.name() or '?'
+    return '%s:%d (%s)' % (sal.symtab.filename.split('/')[-1], sal.line, name) if sal.symtab else name
+def say(*words):
+    gdb.write('@' + '\t'.join(str(each).replace('\n', ' ') for each in words) + '\n')
+    gdb.flush()
+end
+)";
+
+}  // namespace
+
+Result<Fd> gdb_script(const std::string& script) {
+    Fd file(::memfd_create("cairn-gdb", 0));
+    const std::string text = std::string(prelude) + script;
+    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        ::lseek(file.get(), 0, SEEK_SET) != 0)
+        return fail_errno("a script for gdb");
+    return file;
+}
+
+void become_gdb(pid_t pid, int script) {
+    ::unsetenv("DEBUGINFOD_URLS");
+    const std::string from = fmt::format("/dev/fd/{}", script), which = std::to_string(pid);
+    ::execlp("gdb", "gdb", "-q", "-nx", "-batch", "-p", which.c_str(), "-x", from.c_str(), nullptr);
+    fmt::print("gdb: {}\n", std::strerror(errno));
+    std::fflush(stdout);
+    ::_exit(127);
+}
+
+}  // namespace cairn::mpi::debug
