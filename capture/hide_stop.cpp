@@ -211,13 +211,25 @@ class Transfer {
         }
     }
 
+    // The call that was cut short was one for a rest already. Its frame is used again: a transfer that is
+    // stopped again and again, by looks at its stack, needs no more of the stack than one that is stopped
+    // once.
+    Result<> go_on_from(ProgramAddress frame) {
+        const auto before = TRY(ptrace::read_object<FinishFrame>(pid_, frame));
+        address_ = frame;
+        program_ = before.frame;
+        done_before_ = before.done;
+        return {};
+    }
+
     Result<ptrace::Registers> install(std::uint64_t finish) {
-        frame_.frame = agent_frame(registers_, 0);
+        frame_.frame = program_;
+        frame_.done += done_before_;
         CHECK_OK(ptrace::write_object(pid_, address_, frame_));
         auto registers = registers_;
         registers.rip = finish;
         registers.rdi = address_.value();
-        registers.rsp = (address_ - 64).value();
+        registers.rsp = (address_ - below_finish_frame).value();
         registers.orig_rax = static_cast<std::uint64_t>(-1);
         return registers;
     }
@@ -265,7 +277,9 @@ class Transfer {
 
     pid_t pid_;
     ptrace::Registers registers_;
+    AgentFrame program_ = agent_frame(registers_, 0);
     FinishFrame frame_ = {};
+    std::uint64_t done_before_ = 0;
     ProgramAddress address_;
 };
 
@@ -275,12 +289,15 @@ void finish_transfer(const StoppedProcess& process, StoppedThread& thread) {
     const auto& registers = thread.registers;
     if (static_cast<std::int64_t>(registers.orig_rax) < 0 || static_cast<std::int64_t>(registers.rax) <= 0)
         return;
-    Transfer transfer(process.living, registers);
-    if (!transfer.advance() || !blocks(process.living, descriptor_in(registers)) || signal_waits(thread))
-        return;
     const auto finish =
         ptrace::read_object<std::uint64_t>(process.living, process.door + offsetof(Door, finish));
-    if (!finish || *finish == 0 || is_go_program(process.living)) return;
+    if (!finish || *finish == 0) return;
+    Transfer transfer(process.living, registers);
+    if (const auto frame = finish_frame_of(registers, *finish); frame.known() && !transfer.go_on_from(frame))
+        return;
+    if (!transfer.advance() || !blocks(process.living, descriptor_in(registers)) || signal_waits(thread) ||
+        is_go_program(process.living))
+        return;
     if (auto changed = transfer.install(*finish)) thread.registers = *changed;
 }
 

@@ -1,21 +1,28 @@
-// cairn-capture: takes one checkpoint for its coordinator. docs/capture-protocol.md.
+// cairn-capture: takes one checkpoint for its coordinator, or only looks at what threads are in.
+// docs/capture-protocol.md.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "capture/checkpoint.h"
+#include "capture/glance.h"
 #include "capture/session_regions.h"
 #include "common/fd.h"
 #include "common/json_text.h"
 #include "common/own_process.h"
 #include "common/schema/json.h"
 #include "common/wire/capture.h"
+#include "common/wire/glance.h"
 
 namespace cairn::capture {
 namespace {
@@ -71,10 +78,7 @@ void go_before_programs() {
         (void)!::write(file.get(), "999", 3);
 }
 
-int run() {
-    // Whatever the coordinator was started under; it says itself what can't be changed.
-    (void)stand_alone();
-    go_before_programs();
+void take_signals() {
     // SIGCHLD is waited for (stop/stop.cpp); a write to a coordinator that has gone is an error, not a death.
     sigset_t set;
     sigemptyset(&set);
@@ -85,6 +89,13 @@ int run() {
     sigaddset(&set, SIGALRM);  // seize.cpp
     ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
+}
+
+int run() {
+    // Whatever the coordinator was started under; it says itself what can't be changed.
+    (void)stand_alone();
+    go_before_programs();
+    take_signals();
 
     std::string message(1 << 20, '\0');
     const ssize_t got = ::recv(coordinator_fd, message.data(), message.size(), 0);
@@ -120,9 +131,52 @@ int run() {
     return static_cast<int>(ExitCode::ok);
 }
 
+template <class Number>
+bool is_number(std::string_view word, Number& number) {
+    const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), number);
+    return problem == std::errc() && end == word.data() + word.size();
+}
+
+// REGION [USER=REGION...] PID...: of each process a message on standard output, its length in eight bytes
+// before it.
+int run_glance(std::span<char* const> words) {
+    (void)stand_alone();
+    take_signals();
+    std::vector<SessionRegions::Other> others;
+    std::vector<pid_t> pids;
+    for (const std::string_view word : words.subspan(std::min<std::size_t>(words.size(), 1))) {
+        const auto equals = word.find('=');
+        uid_t user = 0;
+        pid_t pid = 0;
+        if (equals != std::string_view::npos && is_number(word.substr(0, equals), user))
+            others.push_back({user, std::string(word.substr(equals + 1))});
+        else if (is_number(word, pid))
+            pids.push_back(pid);
+        else
+            return static_cast<int>(ExitCode::usage);
+    }
+    if (pids.empty()) return static_cast<int>(ExitCode::usage);
+    const auto regions = SessionRegions::open(words.front(), others, {});
+    if (!regions) {
+        std::fputs((printable(regions.error().what) + "\n").c_str(), stderr);
+        return static_cast<int>(regions.error().code);
+    }
+    for (const pid_t pid : pids) {
+        const auto packed = nlohmann::json::to_msgpack(pack(glance(*regions, pid)));
+        const std::uint64_t size = packed.size();
+        if (std::fwrite(&size, sizeof size, 1, stdout) != 1 ||
+            std::fwrite(packed.data(), 1, packed.size(), stdout) != packed.size() || std::fflush(stdout) != 0)
+            return static_cast<int>(ExitCode::failed);
+    }
+    return static_cast<int>(ExitCode::ok);
+}
+
 }  // namespace
 }  // namespace cairn::capture
 
-int main() {
+int main(int argc, char** argv) {
+    const std::span<char* const> words(argv, static_cast<std::size_t>(argc));
+    if (words.size() > 2 && std::string_view(words[1]) == "glance")
+        return cairn::capture::run_glance(words.subspan(2));
     return cairn::capture::run();
 }

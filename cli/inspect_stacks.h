@@ -35,6 +35,10 @@ struct Stack {
 [[nodiscard]] Result<std::vector<Stack>> stacks_of(const Checkpoint& checkpoint,
                                                    const LoadedProcess& process);
 
+// The frames, a line each, and why they don't go on.
+[[nodiscard]] std::string frames_text(const Stack& stack);
+[[nodiscard]] nlohmann::json thread_json(const Stack& stack);
+
 [[nodiscard]] std::string as_text(const LoadedProcess& process, const std::vector<Stack>& stacks);
 [[nodiscard]] nlohmann::json as_json(const LoadedProcess& process, const std::vector<Stack>& stacks);
 

@@ -33,6 +33,7 @@ constexpr const char* help_lines[] = {
     "  c        checkpoint now             (c kill: and end all programs after it)",
     "  l        list the processes",
     "  s        status",
+    "  w        who waits where: what each main thread is in",
     "  i N      checkpoint every N seconds (0: never)",
     "  k        kill all processes",
     "  q        quit; the programs go on without a coordinator",
@@ -181,6 +182,7 @@ Json Console::parse(const std::string& line) {
     if (is("h", "help") || command == "?") return {{"event", "help"}};
     if (is("l", "list") && plain) return {{"verb", "list"}};
     if (is("s", "status") && plain) return {{"verb", "status"}};
+    if (is("w", "waits") && plain) return {{"verb", "waits"}};
     if (is("k", "kill") && plain) return {{"verb", "kill"}};
     if (is("q", "quit") && plain) return {{"verb", "quit"}};
     if (is("c", "checkpoint")) {

@@ -81,6 +81,7 @@ Coordinator::Coordinator(asio::io_context& io, Settings settings, Session sessio
       console_(io, kind,
                {.ask = [this](const Json& request) { console_asks(request); },
                 .ended = [this] { quit("end of input"); }}),
+      look_(io, session_.name),
       signals_(io, SIGINT, SIGTERM, SIGHUP),
       idle_timer_(io),
       quit_timer_(io),
@@ -217,6 +218,7 @@ void Coordinator::finish() {
         quit_timer_.async_wait([this](const boost::system::error_code&) { finish(); });
         return;
     }
+    look_.end();
     console_.stop();
     server_.stop();
     gate_.close();
@@ -347,6 +349,10 @@ void Coordinator::console_asks(const Json& request) {
         if (verb == "list" && get_number(event, "np") == 0)
             console_.show({{"event", "note"}, {"text", "no program runs in the session"}});
     };
+    if (verb == "waits")
+        return look_.begin([this](const std::string& line) {
+            console_.show({{"event", "note"}, {"text", line}});
+        });
     if (verb == "quit") return quit_asked([sink](const Json& event) { sink(event, false); });
     role_->ask({.id = console_questions_++, .pid = 0}, request, sink);
 }

@@ -15,6 +15,7 @@
 #include "coordinator/gate.h"
 #include "coordinator/json.h"
 #include "coordinator/keeper.h"
+#include "coordinator/look.h"
 #include "coordinator/programs.h"
 #include "coordinator/regions.h"
 #include "coordinator/role.h"
@@ -75,6 +76,7 @@ class Coordinator {
     Server server_;
     Keeper keeper_;
     Console console_;
+    Look look_;
     boost::asio::signal_set signals_;
     boost::asio::steady_timer idle_timer_, quit_timer_;
     Peer::Id console_questions_;

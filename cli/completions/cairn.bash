@@ -134,7 +134,8 @@ _cairn() {
         ;;
     launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --compress --files --with --plugin --coordinator --key --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --compress --files --with --witness --json --quiet --help' ;;
-    list | status | interval | kill | quit) options='--session --json --help' ;;
+    list) options='--session --stacks --waits --json --help' ;;
+    status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --compress --listen --coordinator --key --host --help' ;;
     witness) options='--looks --region --before --after --living --verify --rules --help' ;;

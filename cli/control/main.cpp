@@ -1,6 +1,7 @@
 // cairn-control VERB: asks the session's coordinator and shows the answer. Verbs: checkpoint, list, status,
 // interval, kill, quit.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -14,10 +15,11 @@
 #include "cli/control/options.h"
 #include "cli/control/progress.h"
 #include "cli/control/text.h"
+#include "cli/member_memory.h"
 #include "common/client.h"
 #include "common/error.h"
 #include "common/json_text.h"
-#include "common/proc.h"
+#include "common/layout.h"
 #include "common/session.h"
 #include "common/wire/events.h"
 
@@ -41,17 +43,6 @@ json without_envelope(json event) {
     event.erase("event");
     event.erase("code");
     return event;
-}
-
-// A checkpoint stores what is in memory and in no file.
-std::uint64_t memory_of(pid_t pid) {
-    const auto status = proc::status(pid, pid);
-    if (!status) return 0;
-    std::uint64_t kib = 0;
-    for (const char* name : {"RssAnon", "RssShmem", "VmSwap"})
-        if (const auto line = status->find(name); line != status->end())
-            kib += std::strtoull(line->second.c_str(), nullptr, 10);
-    return kib * 1024;
 }
 
 Result<std::vector<pid_t>> members(CoordinatorClient& coordinator) {
@@ -114,7 +105,7 @@ Result<> list(CoordinatorClient& coordinator, const Options& options) {
         if (event.value("event", "") != "process") return;
         json process = without_envelope(event);
         if (!process.contains("memory"))
-            process["memory"] = memory_of(wire::glean<wire::Process>(event).real.number());
+            process["memory"] = member_memory(wire::glean<wire::Process>(event).real.number());
         processes.push_back(std::move(process));
     };
     const auto done = coordinator.ask({{"verb", "list"}}, keep, patience);
@@ -163,7 +154,26 @@ Result<CoordinatorClient> connect(const Session& session, const std::string& ver
     }
 }
 
+// Unwinding needs libraries that nothing else here does: another program has them.
+Result<> become_stacks(const Options& options) {
+    std::string program = own_program("cairn-stacks");
+    if (program.empty())
+        return fail("cairn-stacks isn't where cairn's programs are (scripts/build builds it)");
+    std::vector<std::string> words{"cairn list", "--session", session_name(options.session)};
+    if (options.json) words.emplace_back("--json");
+    if (!options.stacks) words.emplace_back("--waits");
+    words.emplace_back("--");
+    words.insert(words.end(), options.pids.begin(), options.pids.end());
+    std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    ::execv(program.c_str(), argv.data());
+    return fail_errno("{}", program);
+}
+
 Result<> run(const Options& options) {
+    if (options.stacks || options.waits) return become_stacks(options);
     const auto session = find_session(session_name(options.session));
     if (!session) return fail("{}", session.error());
     auto coordinator = TRY(connect(*session, options.verb));

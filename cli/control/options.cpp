@@ -25,6 +25,9 @@ po::options_description known_options(const std::string& verb) {
             "files", po::value<std::string>())("with", po::value<std::vector<std::string>>()->composing())(
             "self-contained", po::bool_switch())("witness", po::bool_switch())("without-strangers",
                                                                                po::bool_switch());
+    if (verb == "list")
+        known.add_options()("stacks", po::bool_switch())("waits", po::bool_switch())(
+            "pid", po::value<std::vector<std::string>>());
     if (verb == "interval") known.add_options()("seconds", po::value<double>());
     return known;
 }
@@ -78,6 +81,7 @@ Result<Options> read_options(std::span<char* const> words) {
     };
     po::positional_options_description positional;
     if (options.verb == "interval") positional.add("seconds", 1);
+    if (options.verb == "list") positional.add("pid", -1);
     po::variables_map given;
     try {
         const std::vector<std::string> rest(words.begin() + 1, words.end());
@@ -100,6 +104,11 @@ Result<Options> read_options(std::span<char* const> words) {
     options.self_contained = flag(given, "self-contained");
     options.witness = flag(given, "witness");
     options.without_strangers = flag(given, "without-strangers");
+    options.stacks = flag(given, "stacks");
+    options.waits = flag(given, "waits");
+    if (given.count("pid") != 0) options.pids = given["pid"].as<std::vector<std::string>>();
+    if (!options.pids.empty() && !options.stacks && !options.waits)
+        return usage("ids of processes are for --stacks and --waits");
     options.external = text(given, "external");
     if (!options.external.empty() && !external_policy(options.external))
         return usage("--external is reset, refuse or keep-listening");

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 
@@ -19,8 +20,10 @@ struct Options {
     std::string files, with;        // common/files_policy.h
     bool kill = false, json = false, quiet = false, self_contained = false, without_strangers = false;
     bool witness = false;
-    std::string external;  // common/external_policy.h, or ""
-    std::string compress;  // common/compression.h, or ""
+    bool stacks = false, waits = false;  // list
+    std::vector<std::string> pids;       // list --stacks: of these only
+    std::string external;                // common/external_policy.h, or ""
+    std::string compress;                // common/compression.h, or ""
 };
 
 // `words`: the verb and what follows it. Errors are ExitCode::usage.

@@ -1,5 +1,5 @@
 // libdwfl unwinds where it is told what a word of memory is, and what threads have in their registers
-// (dwfl_attach_state() of elfutils/libdwfl.h): here that comes from the image.
+// (dwfl_attach_state() of elfutils/libdwfl.h): here that comes from copies.
 #include <cxxabi.h>
 #include <dwarf.h>
 #include <elf.h>
@@ -13,14 +13,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <set>
+#include <optional>
 
-#include "cli/inspect_memory.h"
-#include "cli/inspect_show.h"
-#include "cli/inspect_stacks.h"
+#include "cli/stacks/unwind.h"
 
-namespace cairn::inspect {
+namespace cairn::stacks {
 namespace {
+
+using inspect::Frame;
 
 constexpr std::size_t most_frames = 10'000;  // of a recursion without an end
 constexpr std::uint64_t page_mask = ~std::uint64_t{4095};
@@ -75,14 +75,13 @@ Scopes scopes_by(const Ask& ask) {
 
 class Unwinder {
   public:
-    Unwinder(const Checkpoint& checkpoint, const LoadedProcess& process)
-        : checkpoint_(checkpoint), process_(process), memory_(checkpoint, process) {}
+    explicit Unwinder(const Subject& subject) : subject_(subject) {}
 
-    Result<std::vector<Stack>> run() {
+    Result<std::vector<Unwound>> run() {
         dwfl_.reset(dwfl_begin(&callbacks));
         if (!dwfl_) return fail("libdwfl: {}", dwfl_errmsg(-1));
         dwfl_report_begin(dwfl_.get());
-        for (const auto& area : process_.process.areas) report(area);
+        for (const auto& module : subject_.modules) report(module);
         dwfl_report_end(dwfl_.get(), nullptr, nullptr);
         static constexpr Dwfl_Thread_Callbacks threads = {
             .next_thread = next_thread,
@@ -94,7 +93,7 @@ class Unwinder {
         };
         // Whose instruction set it is, libdwfl learns from a module; a program without one has nothing to
         // say.
-        if (!dwfl_attach_state(dwfl_.get(), nullptr, process_.process.pid.number(), &threads, this))
+        if (!dwfl_attach_state(dwfl_.get(), nullptr, subject_.pid, &threads, this))
             return fail("libdwfl: {}", dwfl_errmsg(-1));
         dwfl_getthreads(dwfl_.get(), take_thread, this);
         if (problem_) return std::unexpected(std::move(*problem_));
@@ -102,60 +101,52 @@ class Unwinder {
     }
 
   private:
-    // Each ELF file once, by the mapping of its first page.
-    void report(const schema::Area& area) {
-        if (area.kind == schema::AreaKind::vdso) return report_vdso(area);
-        if (area.kind != schema::AreaKind::file_private || area.file_offset != 0) return;
-        const auto* object = checkpoint_.object(process_.part, area.object);
-        if (object == nullptr || !reported_.insert(area.start).second) return;
-        const auto header = memory_.read(area.start, sizeof(Elf64_Ehdr));
-        if (!header || header->size() != sizeof(Elf64_Ehdr) || !header->starts_with(ELFMAG)) return;
-        if (std::ranges::find(memory_.unknown_files(), object->path) != memory_.unknown_files().end()) return;
+    void report(const Module& module) {
+        if (module.path.empty()) return report_bytes(module);
+        if (module.head.size() < sizeof(Elf64_Ehdr) || !module.head.starts_with(ELFMAG)) return;
         Elf64_Ehdr elf{};
-        std::memcpy(&elf, header->data(), sizeof elf);
+        std::memcpy(&elf, module.head.data(), sizeof elf);
         const std::uint64_t bias =
-            elf.e_type == ET_EXEC ? 0 : area.start.value() - first_address(area.start, elf);
-        dwfl_report_elf(dwfl_.get(), object->path.c_str(), object->path.c_str(), -1, bias, false);
+            elf.e_type == ET_EXEC ? 0 : module.start.value() - first_address(module.head, elf);
+        dwfl_report_elf(dwfl_.get(), module.name.c_str(), module.path.c_str(), -1, bias, false);
     }
 
-    // Of the file's first segment, which is mapped at the area's start.
-    std::uint64_t first_address(ProgramAddress start, const Elf64_Ehdr& elf) {
+    // Of the file's first segment, which is mapped at the module's start.
+    static std::uint64_t first_address(const std::string& head, const Elf64_Ehdr& elf) {
         for (std::uint64_t i = 0; i < elf.e_phnum; ++i) {
             Elf64_Phdr header{};
-            const auto bytes = memory_.read(start + (elf.e_phoff + i * sizeof header), sizeof header);
-            if (!bytes || bytes->size() != sizeof header) break;
-            std::memcpy(&header, bytes->data(), sizeof header);
+            const std::uint64_t at = elf.e_phoff + i * sizeof header;
+            if (at > head.size() || head.size() - at < sizeof header) break;
+            std::memcpy(&header, head.data() + at, sizeof header);
             if (header.p_type == PT_LOAD) return header.p_vaddr & page_mask;
         }
         return 0;
     }
 
-    void report_vdso(const schema::Area& area) {
-        const auto bytes = memory_.read(area.start, area.end - area.start);
-        if (!bytes || !bytes->starts_with(ELFMAG)) return;
+    void report_bytes(const Module& module) {
+        if (!module.bytes.starts_with(ELFMAG)) return;
         const int file = ::memfd_create("vdso", MFD_CLOEXEC);
-        if (file < 0 || ::write(file, bytes->data(), bytes->size()) != static_cast<ssize_t>(bytes->size()))
+        if (file < 0 || ::write(file, module.bytes.data(), module.bytes.size()) !=
+                            static_cast<ssize_t>(module.bytes.size()))
             return;
         // The descriptor is libdwfl's from now on.
-        dwfl_report_elf(dwfl_.get(), "[vdso]", "[vdso]", file, area.start.value(), false);
+        dwfl_report_elf(dwfl_.get(), module.name.c_str(), module.name.c_str(), file, module.start.value(),
+                        false);
     }
 
     static Unwinder& self(void* argument) { return *static_cast<Unwinder*>(argument); }
 
     static pid_t next_thread(Dwfl*, void* argument, void** thread) {
-        const auto& all = self(argument).process_.process.threads;
-        const auto* last = static_cast<const schema::Thread*>(*thread);
-        for (const auto* next = last == nullptr ? all.data() : last + 1; next != all.data() + all.size();
-             ++next) {
-            if (next->leader_dead) continue;
-            *thread = const_cast<schema::Thread*>(next);
-            return next->tid.number();
-        }
-        return 0;
+        const auto& all = self(argument).subject_.threads;
+        const auto* last = static_cast<const Registers*>(*thread);
+        const auto* next = last == nullptr ? all.data() : last + 1;
+        if (next == all.data() + all.size()) return 0;
+        *thread = const_cast<Registers*>(next);
+        return next->tid;
     }
 
     static bool read_word(Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* argument) {
-        const auto bytes = self(argument).memory_.read(ProgramAddress(address), sizeof *word);
+        const auto bytes = self(argument).subject_.read(ProgramAddress(address), sizeof *word);
         if (!bytes) self(argument).problem_ = bytes.error();
         if (!bytes || bytes->size() != sizeof *word) return false;
         std::memcpy(word, bytes->data(), sizeof *word);
@@ -164,9 +155,7 @@ class Unwinder {
 
     // In DWARF's order (System V ABI, AMD64, figure 3.36).
     static bool set_registers(Dwfl_Thread* thread, void* argument) {
-        const auto& saved = *static_cast<const schema::Thread*>(argument);
-        user_regs_struct r{};
-        std::memcpy(&r, saved.registers.data(), std::min(saved.registers.size(), sizeof r));
+        const auto& r = static_cast<const Registers*>(argument)->values;
         const std::array<Dwarf_Word, 17> words = {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi,
                                                   r.rbp, r.rsp, r.r8,  r.r9,  r.r10, r.r11,
                                                   r.r12, r.r13, r.r14, r.r15, r.rip};
@@ -175,21 +164,15 @@ class Unwinder {
 
     static int take_thread(Dwfl_Thread* thread, void* argument) {
         Unwinder& unwinder = self(argument);
-        const auto& threads = unwinder.process_.process.threads;
-        const auto saved = std::ranges::find(threads, dwfl_thread_tid(thread),
-                                             [](const auto& each) { return each.tid.number(); });
-        if (saved == threads.end()) return DWARF_CB_OK;
-        Stack& stack = unwinder.stacks_.emplace_back();
-        stack.tid = saved->tid;
-        stack.name = saved->name;
-        stack.doing = doing(*saved);
+        Unwound& stack = unwinder.stacks_.emplace_back();
+        stack.tid = dwfl_thread_tid(thread);
         if (dwfl_thread_getframes(thread, take_frame, argument) < 0) stack.broken = dwfl_errmsg(-1);
         return unwinder.problem_ ? DWARF_CB_ABORT : DWARF_CB_OK;
     }
 
     static int take_frame(Dwfl_Frame* frame, void* argument) {
         Unwinder& unwinder = self(argument);
-        Stack& stack = unwinder.stacks_.back();
+        Unwound& stack = unwinder.stacks_.back();
         Dwarf_Addr pc = 0;
         bool is_activation = false;
         if (!dwfl_frame_pc(frame, &pc, &is_activation)) {
@@ -203,7 +186,7 @@ class Unwinder {
         return DWARF_CB_ABORT;
     }
 
-    void add_frames(Stack& stack, Dwarf_Addr pc, Dwarf_Addr inside) {
+    void add_frames(Unwound& stack, Dwarf_Addr pc, Dwarf_Addr inside) {
         Frame frame;
         frame.pc = ProgramAddress(pc);
         Dwfl_Module* const module = dwfl_addrmodule(dwfl_.get(), inside);
@@ -221,7 +204,7 @@ class Unwinder {
 
     // Functions whose code is within their callers': each gets the place that `outer` has had, and leaves its
     // caller the place of the call.
-    static void add_inlined(Stack& stack, Dwfl_Module* module, Dwarf_Addr inside, Frame& outer) {
+    static void add_inlined(Unwound& stack, Dwfl_Module* module, Dwarf_Addr inside, Frame& outer) {
         Dwarf_Addr bias = 0;
         Dwarf_Die* const unit = dwfl_module_addrdie(module, inside, &bias);
         // What is innermost there, and then what that stands in: the scopes of a place go on from an inlined
@@ -252,20 +235,16 @@ class Unwinder {
         }
     }
 
-    const Checkpoint& checkpoint_;
-    const LoadedProcess& process_;
-    ProcessMemory memory_;
+    const Subject& subject_;
     std::unique_ptr<Dwfl, EndDwfl> dwfl_;
-    std::set<ProgramAddress> reported_;
-    std::vector<Stack> stacks_;
+    std::vector<Unwound> stacks_;
     std::optional<Error> problem_;
 };
 
 }  // namespace
 
-Result<std::vector<Stack>> stacks_of(const Checkpoint& checkpoint, const LoadedProcess& process) {
-    if (process.process.run == schema::Run::zombie) return std::vector<Stack>();
-    return Unwinder(checkpoint, process).run();
+Result<std::vector<Unwound>> unwind(const Subject& subject) {
+    return Unwinder(subject).run();
 }
 
-}  // namespace cairn::inspect
+}  // namespace cairn::stacks

@@ -1,13 +1,11 @@
 // Where libdw isn't there to build with.
-#include "cli/inspect_stacks.h"
+#include "cli/stacks/unwind.h"
 
-namespace cairn::inspect {
+namespace cairn::stacks {
 
-Result<std::vector<Stack>> stacks_of(const Checkpoint&, const LoadedProcess&) {
-    return fail_code(
-        ExitCode::refused,
-        "this cairn was built without libdw, by which stacks are unwound; `cairn inspect --core` "
-        "and gdb show them");
+Result<std::vector<Unwound>> unwind(const Subject&) {
+    return fail_code(ExitCode::refused,
+                     "this cairn was built without libdw, by which stacks are unwound; gdb shows them");
 }
 
-}  // namespace cairn::inspect
+}  // namespace cairn::stacks

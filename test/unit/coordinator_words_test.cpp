@@ -49,7 +49,8 @@ TEST(Console, Commands) {
         EXPECT_EQ(get_string(Console::parse(verb), "verb"), verb);
         EXPECT_EQ(get_string(Console::parse(std::string(1, *verb)), "verb"), verb);
     }
-    for (const char* bad : {"i", "i x", "i -1", "i nan", "k now", "frob", "c x"})
+    EXPECT_EQ(get_string(Console::parse("w"), "verb"), "waits");
+    for (const char* bad : {"w 1", "i", "i x", "i -1", "i nan", "k now", "frob", "c x"})
         EXPECT_EQ(get_string(Console::parse(bad), "event"), "failed") << bad;
 }
 
