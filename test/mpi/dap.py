@@ -1,7 +1,10 @@
 """`cairn mpi debug --dap`: a session of an editor, from a wrong result to the line that made it; steps and breakpoints both ways, values,
 a pause, and what an editor may do wrong."""
+import glob
 import os
+import re
 import subprocess
+import sys
 import time
 
 from cairn_test.dap_client import Editor
@@ -188,8 +191,26 @@ def wrong(job):
     expect(done.returncode == 2 and b"--json or --dap" in done.stderr, done)
 
 
-def test(job, _):
+def by_emacs(job):
+    """A client that others have made: Emacs' dap-mode (Debian's emacs-nox and elpa-dap-mode)."""
+    if not os.path.isdir("/usr/share/emacs/site-lisp/elpa-src") or not glob.glob("/usr/share/emacs/site-lisp/elpa-src/dap-mode-*"):
+        print("dap-mode isn't installed: apt-get install emacs-nox elpa-dap-mode")
+        sys.exit(77)
+    receive = line_of("MPI_Recv(&value, 1, MPI_INT, from, tag")
+    env = dict(job.env, HOME=job.folder, PATH=f"{os.path.dirname(job.cairn)}:{job.env['PATH']}", DAP_BREAK=f"{SOURCE}:{receive}",
+               DAP_RECORD=f"{job.folder}/upstream", DAP_PROGRAM=job.program("planted"))
+    script = os.path.join(os.path.dirname(__file__), "dap_mode.el")
+    done = subprocess.run(["emacs", "--batch", "-l", script], cwd=job.folder, env=env, capture_output=True, text=True, timeout=300, check=False)
+    told = re.findall(r"^stop (\d): thread (\d), (\w+):(\d+), (\w+) is (.*)$", done.stderr, re.MULTILINE)
+    expect([(each[1], each[2], each[4], each[5]) for each in told] ==
+           [("1", "main", "rank", "0"), ("1", "receive", "value", "103"), ("1", "main", "rank", "0"), ("1", "receive", "value", "103"),
+            ("4", "receive", "rank", "3")] and done.returncode == 0, done)
+
+
+def test(job, given):
     upstream(job)
+    if given.soak:
+        by_emacs(job)
     stops_elsewhere(job)
     in_fortran(job)
     pause(job)

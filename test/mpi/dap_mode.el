@@ -1,0 +1,48 @@
+;; A session of Emacs' dap-mode with `cairn mpi debug --dap`, for mpi.dap: says where it stops, and ends.
+(package-initialize)
+(require 'dap-mode)
+(setq dap-auto-show-output nil dap-print-io nil make-backup-files nil)
+(dap-register-debug-provider "cairn"
+                             (lambda (conf) (plist-put conf :dap-server-path '("cairn" "mpi" "debug" "--dap"))))
+(defvar stops 0)
+(add-hook 'dap-stopped-hook (lambda (_) (setq stops (1+ stops))))
+
+(defun wait-for (what)
+  (let ((until (+ (float-time) 60)))
+    (while (and (not (funcall what)) (< (float-time) until)) (accept-process-output nil 0.02))
+    (unless (funcall what) (error "waited for a minute"))))
+
+(defun frame () (dap--debug-session-active-frame (dap--cur-session)))
+
+;; What a movement has led to, with the value that the editor's console has for EXPRESSION there.
+(defun tell (number expression)
+  (wait-for (lambda () (and (= stops number) (frame))))
+  (let (value)
+    (dap--send-message (dap--make-request "evaluate" (list :expression expression :frameId (gethash "id" (frame)) :context "repl"))
+                       (lambda (answer) (setq value (if (gethash "success" answer) (gethash "result" (gethash "body" answer)) "none")))
+                       (dap--cur-session))
+    (wait-for (lambda () value))
+    (message "stop %d: thread %d, %s:%d, %s is %s" number (dap--debug-session-thread-id (dap--cur-session))
+             (gethash "name" (frame)) (gethash "line" (frame)) expression value)))
+
+(let ((place (split-string (getenv "DAP_BREAK") ":")))
+  (find-file (car place))
+  (goto-char (point-min))
+  (forward-line (1- (string-to-number (cadr place)))))
+(dap-breakpoint-add)
+(dap-debug (list :type "cairn" :request "launch" :name "record" :cwd default-directory :record (getenv "DAP_RECORD")
+                 :program (getenv "DAP_PROGRAM") :args (vector "upstream")))
+(tell 1 "rank")
+(dap-continue (dap--cur-session) 1)
+(tell 2 "value")
+(dap-next (dap--cur-session))
+(tell 3 "rank")
+;; dap-mode 0.7 has no command of its own for the way back.
+(defun send-movement (name arguments)
+  (dap--send-message (dap--make-request name arguments) (dap--resp-handler) (dap--cur-session))
+  (dap--resume-application (dap--cur-session)))
+(send-movement "stepBack" (list :threadId 1))
+(tell 4 "value")
+(send-movement "evaluate" (list :expression "back" :context "repl"))
+(tell 5 "rank")
+(dap-disconnect (dap--cur-session))
