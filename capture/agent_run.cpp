@@ -61,6 +61,7 @@ AgentThread AgentRun::make_thread(const StoppedThread& thread, bool leader) cons
     agent.tracer = process_->has_inner_children() ? -1 : ::getpid();
     agent.traced_by = thread.traced_by;
     agent.no_variables = process_->simulates ? 1 : 0;
+    agent.filters_suspended = thread.filters_suspended ? 1 : 0;
     return agent;
 }
 

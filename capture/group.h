@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -29,8 +30,9 @@ struct StoppedThread {
     // Of a thread that another member traces (capture/stop/tracers.h): where it really stands, all signals
     // blocked, until its tracer takes it back. `registers` and `mask` are those that its tracer sees.
     std::optional<ptrace::Registers> parked;
-    pid_t traced_by = 0;         // the tracer's process
-    bool stopped_by_it = false;  // its tracer sees it in a stop: its registers are what they are
+    pid_t traced_by = 0;             // the tracer's process
+    bool stopped_by_it = false;      // its tracer sees it in a stop: its registers are what they are
+    bool filters_suspended = false;  // they would forbid what the agent calls
 };
 
 struct StoppedProcess {
@@ -61,6 +63,10 @@ struct StoppedProcess {
     bool bears_inside = false;            // its children are born into such a one
     // The same, and nobody is in there: a copy of it would be the first process, or can't be born at all.
     std::optional<schema::EmptyPids> empty_pids = {};
+    // A copy of it would be under its seccomp filters, of which only we can free it.
+    [[nodiscard]] bool has_suspended_filters() const {
+        return std::ranges::any_of(threads, &StoppedThread::filters_suspended);
+    }
     // Whether a child of its own calls itself otherwise than we do.
     [[nodiscard]] bool has_inner_children() const { return inner || bears_inside; }
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "capture/collect/filters.h"
+#include "capture/seize.h"
 #include "common/agent.h"
 #include "common/cpu_level.h"
 #include "common/linker_room.h"
@@ -93,7 +94,8 @@ class Visit {
             CHECK_OK(ptrace::interrupt(tid));
         }
         CHECK_OK(ptrace::set_mask(tid, mask_));
-        return ptrace::set_registers(tid, registers_);
+        CHECK_OK(ptrace::set_registers(tid, registers_));
+        return ptrace::heed_filters(tid, seize_options);
     }
 
     [[nodiscard]] pid_t tid() const { return tid_; }
@@ -183,7 +185,7 @@ Result<Placed> place(const Visit& visit, const OwnLibrary& library, const std::s
 Result<Placed> place_library(pid_t tid, const OwnLibrary& library, const std::string& region) {
     static_assert(sizeof(Region::path) <= page);
     if (library.path.size() >= page) return fail("{}: the path is too long", library.path);
-    CHECK_OK(filters_allow_placing(tid));
+    CHECK_OK(let_filters_place(tid));
     auto visit = TRY(Visit::begin(tid));
     auto placed = place(visit, library, region);
     CHECK_OK(visit.end());

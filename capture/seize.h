@@ -1,6 +1,7 @@
 // PTRACE_SEIZE of threads whose process may exec at this moment.
 #pragma once
 
+#include <sys/ptrace.h>
 #include <sys/types.h>
 
 #include <vector>
@@ -8,6 +9,9 @@
 #include "common/error.h"
 
 namespace cairn::capture {
+
+// Of every thread that a checkpoint seizes.
+inline constexpr unsigned long seize_options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
 
 // What waitpid has told of a thread that we trace.
 struct WaitEvent {

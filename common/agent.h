@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 13;
+inline constexpr std::uint32_t agent_version = 14;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -69,6 +69,9 @@ struct AgentThread {
         no_variables;  // 1: the library's variables of this thread aren't found by the thread pointer
     std::int32_t securebits;
     std::int32_t memory_errors;  // PR_MCE_KILL_GET; -1: not asked
+    // 1: the capture has suspended seccomp filters which forbid some of what the agent calls. When it dies
+    // they are heeded again.
+    std::int32_t filters_suspended;
     alignas(16) std::uint8_t stack[3072];
 };
 

@@ -220,7 +220,7 @@ void see_inside(Facts& facts, pid_t pid, const std::vector<pid_t>& threads, Libc
         see_signals(facts, name, tid);
         see_traced(facts, name, tid);
         layout.learn(tid, {thread->registers().fs_base, thread->registers().rsp}, see_rseq(facts, name, tid));
-        Inside inside(facts, *thread, instruction);
+        Inside inside(facts, *thread, thread->may_call() ? instruction : 0);
         ask_thread(inside, name);
         if (!std::exchange(process_asked, true)) ask_process(inside, std::to_string(pid));
     }

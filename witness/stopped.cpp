@@ -26,6 +26,23 @@ int next_stop(pid_t tid) {
     return WIFSTOPPED(status) ? status : 0;
 }
 
+// "Seccomp:" and "Seccomp_filters:" of /proc/ID/status.
+std::string filters_of(const std::string& id) {
+    std::istringstream lines(text_of("/proc/" + id + "/status").value_or(""));
+    std::string all;
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with("Seccomp")) all += line + '\n';
+    return all;
+}
+
+// Nobody asks its filters as long as we trace it, if we may say so; those that we have too let us ask.
+bool frees_of_filters(pid_t tid) {
+    const std::string its = filters_of(std::to_string(tid));
+    if (its.find("Seccomp:\t0") != std::string::npos) return true;
+    return ptrace(PTRACE_SETOPTIONS, tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_SUSPEND_SECCOMP) == 0 ||
+           its == filters_of("self");
+}
+
 }  // namespace
 
 Result<StoppedThread> StoppedThread::stop(pid_t tid) {
@@ -40,11 +57,13 @@ Result<StoppedThread> StoppedThread::stop(pid_t tid) {
     }
     user_regs_struct registers{};
     if (ptrace(PTRACE_GETREGS, tid, 0, &registers) != 0) return fail_errno("registers of {}", tid);
-    return StoppedThread(tid, registers);
+    StoppedThread thread(tid, registers);
+    thread.may_call_ = frees_of_filters(tid);
+    return thread;
 }
 
 StoppedThread::StoppedThread(StoppedThread&& other) noexcept
-    : tid_(std::exchange(other.tid_, 0)), registers_(other.registers_) {}
+    : tid_(std::exchange(other.tid_, 0)), registers_(other.registers_), may_call_(other.may_call_) {}
 
 StoppedThread::~StoppedThread() {
     if (tid_ != 0) ptrace(PTRACE_DETACH, tid_, 0, 0);

@@ -23,6 +23,8 @@ class StoppedThread {
 
     [[nodiscard]] pid_t tid() const { return tid_; }
     [[nodiscard]] const user_regs_struct& registers() const { return registers_; }
+    // False: a seccomp filter of its own, or the strict mode, might kill it for a call that it never made.
+    [[nodiscard]] bool may_call() const { return may_call_; }
     // Executes the `syscall` at an address of the process. What the call returns, -errno included.
     [[nodiscard]] Result<std::int64_t> call(std::uint64_t instruction, long number,
                                             std::span<const std::uint64_t> arguments);
@@ -32,6 +34,7 @@ class StoppedThread {
 
     pid_t tid_ = 0;
     user_regs_struct registers_{};
+    bool may_call_ = true;
 };
 
 // Where in the process a `syscall` instruction stands (in its vdso, which every process has); 0 if nowhere.

@@ -31,8 +31,8 @@ void read_ids(const std::string& text, std::uint32_t (&ids)[4]);  // Uid, Gid
 
 // registers, masks, scheduling ... of each thread, and what is pending for the process. By ptrace: before the
 // agent runs.
-[[nodiscard]] Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program,
-                                       IpcMap& ipc, schema::Process& image);
+[[nodiscard]] Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
+                                       schema::Process& image);
 
 // Signals that nobody has taken yet, of the process and of its threads.
 [[nodiscard]] Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_program,

@@ -16,8 +16,10 @@
 #include <cstring>
 #include <optional>
 
+#include "capture/seize.h"
 #include "common/agent.h"
 #include "common/io_uring_filter.h"
+#include "common/ptrace/restart_code.h"
 #include "common/seccomp.h"
 
 namespace cairn::capture {
@@ -25,6 +27,9 @@ namespace {
 
 using seccomp::Call;
 using seccomp::Code;
+
+constexpr Call end_of_thread = {
+    "exit", SYS_exit, {0, seccomp::any, seccomp::any, seccomp::any, seccomp::any, seccomp::any}};
 
 // What the agent calls (hijack/agent/agent.cpp), its copy-on-write child, and a restart once the filters are
 // there again (Rebuild::set_threads).
@@ -59,7 +64,7 @@ std::vector<Call> calls_of_ours() {
         {"close_range", SYS_close_range, {0, all_descriptors, CLOSE_RANGE_UNSHARE}},
         {"setsid", SYS_setsid},
         {"getpid", SYS_getpid},
-        {"exit", SYS_exit, {0, any, any, any, any, any}},
+        end_of_thread,
         {"exit_group", SYS_exit_group, {0}},
         {"restart_syscall", SYS_restart_syscall, {any, any, any, any, any, any}},
     };
@@ -126,6 +131,17 @@ bool has_io_uring_filter(pid_t living) {
            (environment->starts_with(wanted) || environment->find('\0' + wanted) != std::string::npos);
 }
 
+constexpr const char* strict_words =
+    "is in seccomp's strict mode, which only root can suspend for what a checkpoint calls in it "
+    "(PTRACE_O_SUSPEND_SECCOMP); start the session as root";
+
+// The first of the calls that the filter doesn't plainly allow.
+std::optional<Call> forbidden_by(const Code& code, std::span<const Call> calls) {
+    const auto found =
+        std::ranges::find_if(calls, [&](const Call& call) { return !seccomp::allows(code, call); });
+    return found == calls.end() ? std::nullopt : std::optional(*found);
+}
+
 std::int32_t number_of(schema::Process& image, const Filter& filter) {
     schema::SeccompFilter saved;
     const auto bytes = std::as_bytes(std::span(filter.code));
@@ -139,16 +155,40 @@ std::int32_t number_of(schema::Process& image, const Filter& filter) {
     return number;
 }
 
+// Of a thread that nothing may be called in: neither would the kernel's own restart_syscall(2) be forgiven
+// when we have gone. The call is made anew, as spare_restart() has it.
+void spare_restart_of(StoppedThread& thread) {
+    auto& registers = thread.registers;
+    if (!says(registers, RestartCode::by_block) || static_cast<std::int64_t>(registers.orig_rax) < 0 ||
+        !may_not_restart(thread.tid))
+        return;
+    say(registers, RestartCode::unless_any_handler);
+    if (!thread.parked) (void)ptrace::set_registers(thread.tid, registers);
+}
+
+Result<> suspend(StoppedThread& thread) {
+    if (thread.filters_suspended) return {};
+    CHECK_OK(ptrace::suspend_filters(thread.tid, seize_options));
+    thread.filters_suspended = true;
+    spare_restart_of(thread);
+    return {};
+}
+
 }  // namespace
 
-Result<> collect_filters(const StoppedProcess& process, std::map<std::string, std::string>& status,
-                         schema::Process& image, schema::Thread& thread) {
+Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped,
+                         std::map<std::string, std::string>& status, schema::Process& image,
+                         schema::Thread& thread) {
     if (status["Seccomp"] == "0") return {};
     const pid_t tid = thread.kernel_tid.number();
     const auto refuse = [&](const std::string& what) {
         return fail_code(ExitCode::refused, "thread {} {}", tid, what);
     };
-    if (status["Seccomp"] != "2") return refuse("is in seccomp's strict mode, which can't be saved");
+    if (status["Seccomp"] != "2") {
+        if (!suspend(stopped)) return refuse(strict_words);
+        thread.seccomp_strict = true;
+        return {};
+    }
     const int all = std::atoi(status["Seccomp_filters"].c_str());
     if (all == own_count()) return {};
     std::vector<Code> chain;
@@ -170,12 +210,18 @@ Result<> collect_filters(const StoppedProcess& process, std::map<std::string, st
             return refuse(
                 "has a seccomp filter that asks a listener (SECCOMP_RET_USER_NOTIF), which can't be "
                 "connected to it again");
-        for (const auto& call : calls_of_ours())
-            if (!seccomp::allows(filter->code, call))
-                return refuse(
-                    fmt::format("has a seccomp filter that forbids {} (system call {}), which a checkpoint "
-                                "makes in it; allow it, or start the program without its sandbox",
-                                call.name, call.number));
+        // A main thread that had ended has to end again, and may have got the filter of its siblings by then.
+        if (process.threads.front().leader_dead && forbidden_by(filter->code, std::array{end_of_thread}))
+            return refuse(
+                "has a seccomp filter that forbids exit (system call 60), by which a restart ends the main "
+                "thread once more, which has ended: can't be saved");
+        if (const auto forbidden = forbidden_by(filter->code, calls_of_ours());
+            forbidden && !suspend(stopped))
+            return refuse(
+                fmt::format("has a seccomp filter that forbids {} (system call {}), which a checkpoint "
+                            "makes in it, and can't be suspended for that (PTRACE_O_SUSPEND_SECCOMP); allow "
+                            "it, or start the program without its sandbox",
+                            forbidden->name, forbidden->number));
         if (seccomp::next_step(chain, filter->log, false).way == seccomp::Way::none)
             return refuse(
                 "has a seccomp filter that couldn't be installed again: the one before it forbids "
@@ -191,11 +237,13 @@ Result<> collect_filters(const StoppedProcess& process, std::map<std::string, st
     return {};
 }
 
-Result<> filters_allow_placing(pid_t tid) {
+Result<> let_filters_place(pid_t tid) {
     auto status = proc::status(tid, tid);
     if (!status || (*status)["Seccomp"] == "0") return {};
-    if ((*status)["Seccomp"] != "2")
-        return fail_code(ExitCode::refused, "is in seccomp's strict mode, which can't be saved");
+    if ((*status)["Seccomp"] != "2") {
+        if (ptrace::suspend_filters(tid, seize_options)) return {};
+        return fail_code(ExitCode::refused, "{}", strict_words);
+    }
     using seccomp::any;
     constexpr std::uint64_t here = static_cast<std::uint64_t>(std::int64_t{AT_FDCWD});
     const std::array<Call, 4> calls = {Call{"openat", SYS_openat, {here, any, any, 0}},
@@ -206,13 +254,13 @@ Result<> filters_allow_placing(pid_t tid) {
     for (int index = own_count(); index < all; ++index) {
         const auto filter = filter_of(tid, index);
         if (!filter && all - own_count() == 1 && has_io_uring_filter(tid)) return {};
-        for (const auto& call : calls)
-            if (!filter || !seccomp::allows(filter->code, call))
-                return fail_code(ExitCode::refused,
-                                 "has no libcairn.so in it (a static program, or one of another libc), and a "
-                                 "seccomp filter that {}, by which a checkpoint places it; start the program "
-                                 "without its sandbox",
-                                 filter ? fmt::format("forbids {}", call.name) : "only root can read");
+        const auto forbidden = filter ? forbidden_by(filter->code, calls) : std::nullopt;
+        if (filter && (!forbidden || ptrace::suspend_filters(tid, seize_options))) continue;
+        return fail_code(ExitCode::refused,
+                         "has no libcairn.so in it (a static program, or one of another libc), and a "
+                         "seccomp filter that {}, by which a checkpoint places it; start the program "
+                         "without its sandbox",
+                         filter ? fmt::format("forbids {}", forbidden->name) : "only root can read");
     }
     return {};
 }

@@ -1,5 +1,6 @@
 // Seccomp filters that a thread has beyond the coordinator's: read from the kernel, and judged, before
-// anything is asked of the process.
+// anything is asked of the process. Where they forbid what we call they are suspended, until we let go of the
+// thread (docs/decisions/0011-seccomp.md).
 #pragma once
 
 #include <map>
@@ -11,16 +12,16 @@
 
 namespace cairn::capture {
 
-// Fills Process::filters, io_uring_off and Thread::filters. `status`: the thread's (/proc/PID/status).
-// Refuses, by name: a filter that can't be read, one that couldn't be installed again, one that forbids a
-// system call that the agent makes.
-[[nodiscard]] Result<> collect_filters(const StoppedProcess& process,
+// Fills Process::filters, io_uring_off, Thread::filters and seccomp_strict. `status`: the thread's
+// (/proc/PID/status). Refuses, by name: a filter that can't be read, one that couldn't be installed again,
+// one that forbids a system call that the agent makes and can't be suspended.
+[[nodiscard]] Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped,
                                        std::map<std::string, std::string>& status, schema::Process& image,
                                        schema::Thread& thread);
 
-// Whether a thread's filters allow the calls by which the library is placed (capture/place_library.h); an
-// error says which one not.
-[[nodiscard]] Result<> filters_allow_placing(pid_t tid);
+// The calls by which the library is placed (capture/place_library.h) may be made by the thread, whose filters
+// are suspended if they forbid one; an error says which.
+[[nodiscard]] Result<> let_filters_place(pid_t tid);
 
 // Whether the thread's filters may forbid restart_syscall(2), which the kernel makes of some calls that a
 // stop has interrupted.

@@ -82,7 +82,7 @@ Result<> collect_own(const StoppedProcess& process, pid_t tid, const Status& sta
     return {};
 }
 
-Result<schema::Thread> collect_thread(const StoppedProcess& process, const StoppedThread& thread,
+Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThread& thread,
                                       const Status& first_status, const ToProgram& to_program, IpcMap& ipc,
                                       schema::Process& of) {
     schema::Thread image;
@@ -96,6 +96,13 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
         image.name = name->substr(0, name->size() - 1);
     if (thread.leader_dead) return image;
 
+    auto status = TRY(proc::status(process.pid, thread.tid));
+    image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
+    image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
+    image.cap_effective = proc::hexadecimal(status["CapEff"]);
+    image.cap_ambient = proc::hexadecimal(status["CapAmb"]);
+    image.no_new_privs = status["NoNewPrivs"] == "1";
+    CHECK_OK(collect_filters(process, thread, status, of, image));
     auto sequence = TRY(rseq_of(process, thread));
     image.rseq = sequence.address;
     image.rseq_size = sequence.size;
@@ -115,14 +122,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
         image.robust_list = ProgramAddress(robust);
         image.robust_list_size = robust_size;
     }
-    auto status = TRY(proc::status(process.pid, thread.tid));
     CHECK_OK(collect_own(process, thread.tid, status, first_status, image));
-    image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
-    image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
-    image.cap_effective = proc::hexadecimal(status["CapEff"]);
-    image.cap_ambient = proc::hexadecimal(status["CapAmb"]);
-    image.no_new_privs = status["NoNewPrivs"] == "1";
-    CHECK_OK(collect_filters(process, status, of, image));
     collect_scheduling(thread.tid, image);
     image.timeout_left = thread.timeout_left;
     return image;
@@ -130,10 +130,10 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, const Stopp
 
 }  // namespace
 
-Result<> collect_threads(const StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
+Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
                          schema::Process& image) {
     auto first = TRY(proc::status(process.pid, process.first_living().tid));
-    for (const auto& stopped : process.threads) {
+    for (auto& stopped : process.threads) {
         auto thread = collect_thread(process, stopped, first, to_program, ipc, image);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));

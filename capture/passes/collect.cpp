@@ -158,7 +158,8 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
         member.holder = {process.pid, -1, process.first_living().tid};
         auto& ipc = process.region->region->ipc;
         CHECK_OK(collect_threads(process, setting.to_program, ipc, member.image));
-        const bool filtered = !member.image.filters.empty() || member.image.io_uring_off;
+        const bool filtered =
+            !member.image.filters.empty() || member.image.io_uring_off || process.has_suspended_filters();
         add_tracing(process, group.stopped.tracers(), setting.to_program, member.image);
         if (tracer == nullptr) member.own_agent.emplace(process, index++, setting.request.capture, !filtered);
         member.agent = tracer == nullptr ? &*member.own_agent : &*tracer->agent;

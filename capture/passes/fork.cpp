@@ -157,7 +157,8 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
     auto map = objects.maps.begin();
     for (auto& member : members.all) {
         auto draft = TRY(begin_draft(setting, ahead, member, *map));
-        const bool forkless = member.process->empty_pids || tells_of_forks(objects.table, member.image.pid);
+        const bool forkless = member.process->empty_pids || member.process->has_suspended_filters() ||
+                              tells_of_forks(objects.table, member.image.pid);
         const auto spans = forkless ? std::nullopt : to_detach(*map, objects.table);
         ++map;
         forks.push_back(spans.has_value());

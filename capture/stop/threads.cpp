@@ -1,5 +1,4 @@
 // Seizes the threads of a process, and lets go of them.
-#include <sys/ptrace.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,8 +56,7 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
                 continue;
             }
             complete = false;
-            if (auto done = seize_waiting(tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, group.events);
-                !done) {
+            if (auto done = seize_waiting(tid, seize_options, group.events); !done) {
                 // The thread may have ended between the two looks; then it's no error.
                 stat = proc::stat(pid, tid);
                 if (!stat || dead(stat->state) || done.error().number == ESRCH) continue;
@@ -71,8 +69,7 @@ Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
                 }
                 const auto traced = TRY(ask_tracer(group, pid, tid));
                 if (traced == Traced::later) continue;
-                if (traced == Traced::let_go)
-                    done = seize_waiting(tid, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, group.events);
+                if (traced == Traced::let_go) done = seize_waiting(tid, seize_options, group.events);
                 if (!done) {
                     CHECK_OK(refuse_tracing(group, pid, tid, done.error()));
                     continue;

@@ -37,6 +37,15 @@ Result<> seize(pid_t tid, unsigned long options) {
     return check(request(PTRACE_SEIZE, tid, 0, as_number(options)), "seize", tid);
 }
 
+Result<> suspend_filters(pid_t tid, unsigned long options) {
+    return check(request(PTRACE_SETOPTIONS, tid, 0, as_number(options | PTRACE_O_SUSPEND_SECCOMP)),
+                 "suspend filters", tid);
+}
+
+Result<> heed_filters(pid_t tid, unsigned long options) {
+    return check(request(PTRACE_SETOPTIONS, tid, 0, as_number(options)), "heed filters", tid);
+}
+
 Result<> interrupt(pid_t tid) {
     return check(request(PTRACE_INTERRUPT, tid, 0, nullptr), "interrupt", tid);
 }

@@ -25,6 +25,12 @@ inline constexpr int call_stop = SIGTRAP | 0x80;
 
 [[nodiscard]] Result<> seize(pid_t tid, unsigned long options);
 [[nodiscard]] Result<> interrupt(pid_t tid);
+// From here on until it is detached no seccomp filter is asked about what this stopped thread calls, and the
+// strict mode lets it (PTRACE_O_SUSPEND_SECCOMP, Linux 4.3). `options`: those that it was seized with. EPERM:
+// the caller has no CAP_SYS_ADMIN in the first user namespace, or a filter itself; EINVAL: a kernel without
+// CONFIG_CHECKPOINT_RESTORE.
+[[nodiscard]] Result<> suspend_filters(pid_t tid, unsigned long options);
+[[nodiscard]] Result<> heed_filters(pid_t tid, unsigned long options);
 [[nodiscard]] Result<> resume(pid_t tid, int signal);
 // Up to the entry of the next system call, or its end, whichever comes first (PTRACE_SYSCALL).
 [[nodiscard]] Result<> resume_to_call(pid_t tid, int signal);

@@ -113,9 +113,10 @@ struct Thread {
     std::int32_t memory_policy = 0;  // set_mempolicy(2): mode with its flags; 0: MPOL_DEFAULT
     Bytes memory_nodes;              // its nodes, a bit each, in words of 8 bytes
     bool no_new_privs = false;
-    std::vector<std::int32_t> filters;  // indexes of Process::filters, the oldest first
-    std::optional<Tracing> tracing;     // none: nobody of the computation traces it
-    std::optional<OwnIds> own_ids;      // none: the process's
+    std::vector<std::int32_t> filters;   // indexes of Process::filters, the oldest first
+    std::optional<bool> seccomp_strict;  // SECCOMP_MODE_STRICT; none: it isn't
+    std::optional<Tracing> tracing;      // none: nobody of the computation traces it
+    std::optional<OwnIds> own_ids;       // none: the process's
     std::optional<OwnFolders> own_folders;
 };
 

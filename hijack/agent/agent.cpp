@@ -53,9 +53,12 @@ struct WaitV {  // struct futex_waitv, linux/futex.h of 5.16
 };
 
 // How long to sleep at most before looking whether the capture lives: longer each time, for a thousand
-// processes that look every 20 ms leave the capture no processor.
+// processes that look every 20 ms leave the capture no processor. Where filters are suspended as long as it
+// lives a look too late is death, and one isn't needed: who clears the region's number wakes everybody.
 class Patience {
   public:
+    explicit Patience(const AgentThread* self)
+        : milliseconds_(self->filters_suspended != 0 ? longest_of_suspended : shortest) {}
     // Returns when the region's number is another one, when `word` (may be null) is no longer `seen`, or when
     // the time is over. Unlike FUTEX_WAIT with a timeout, poll and nanosleep, futex_waitv and rt_sigtimedwait
     // have no restart block that they could overwrite.
@@ -68,7 +71,8 @@ class Patience {
             {seen, reinterpret_cast<std::uint64_t>(word), futex_32, 0}};
         timespec until = {};
         call(SYS_clock_gettime, CLOCK_MONOTONIC, &until);
-        until.tv_nsec += milliseconds_ * 1'000'000;
+        until.tv_sec += milliseconds_ / 1'000;
+        until.tv_nsec += milliseconds_ % 1'000 * 1'000'000;
         if (until.tv_nsec >= 1'000'000'000) {
             until.tv_nsec -= 1'000'000'000;
             ++until.tv_sec;
@@ -83,8 +87,8 @@ class Patience {
     }
 
   private:
-    static constexpr long shortest = 20, longest = 640;
-    long milliseconds_ = shortest;
+    static constexpr long shortest = 20, longest = 640, longest_of_suspended = 20'000;
+    long milliseconds_;
 };
 
 std::int64_t cpu_time(clockid_t clock) {
@@ -217,7 +221,7 @@ void collect_process(AgentProcess& process, bool ask_keys) {
     talk->snapshot.store(static_cast<std::int32_t>(call(SYS_getpid)), std::memory_order_release);
     call(SYS_futex, &talk->snapshot, FUTEX_WAKE, 1);
     const auto* number = reinterpret_cast<const std::atomic<std::uint64_t>*>(self->header_capture);
-    for (Patience patience; number->load(std::memory_order_acquire) == self->capture;)
+    for (Patience patience(self); number->load(std::memory_order_acquire) == self->capture;)
         patience.sleep(self, nullptr, 0);
     call(SYS_exit_group, 0);
     __builtin_unreachable();
@@ -363,7 +367,7 @@ void serve(AgentThread* self) {
     auto* door = reinterpret_cast<Door*>(self->door);
     std::uint32_t seen = 0;
     bool stepped_back = false;
-    Patience patience;
+    Patience patience(self);
     while (capture_lives(self)) {
         const std::uint32_t command = talk->command.load(std::memory_order_acquire);
         if (command == seen) {
@@ -371,7 +375,7 @@ void serve(AgentThread* self) {
             continue;
         }
         seen = command;
-        patience = {};
+        patience = Patience(self);
         if ((command & 0xff) == agent_step_back) stepped_back = door->argument != 0;
         talk->result.store(obey(self, door, command & 0xff), std::memory_order_relaxed);
         talk->reply.store(command, std::memory_order_release);
@@ -484,7 +488,7 @@ extern "C" [[gnu::visibility("hidden"), noreturn]] void cairn_agent_entry(AgentT
     collect_thread(self);
     __atomic_store_n(&self->done, 1U, __ATOMIC_RELEASE);
     if (self->leader != 0) serve(self);
-    for (Patience patience; capture_lives(self);) patience.sleep(self, nullptr, 0);
+    for (Patience patience(self); capture_lives(self);) patience.sleep(self, nullptr, 0);
     // Its tracer sees as well that the capture has gone, and fetches it from here.
     while (self->traced_by != 0 && call(SYS_kill, self->traced_by, 0) != no_such_process) {
         const timespec slice = {0, 20'000'000};

@@ -36,6 +36,9 @@ Result<> check_thread(const Process& process, const Thread& thread) {
         if (filter < 0 || static_cast<std::size_t>(filter) >= process.filters.size())
             return fail("process {}: thread {} has a seccomp filter that isn't there", process.pid,
                         thread.tid);
+    if (thread.seccomp_strict.value_or(false) && !thread.filters.empty())
+        return fail("process {}: thread {} is in seccomp's strict mode and has filters", process.pid,
+                    thread.tid);
     return check_infos(process, thread.pending);
 }
 

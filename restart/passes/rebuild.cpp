@@ -54,9 +54,7 @@ bool is_watched(const schema::Objects& objects, const schema::Process& process) 
 
 Result<pid_t> seize(const schema::Process& process, const Forest& forest) {
     const pid_t pid = forest.kernel_id(process.pid).number();
-    constexpr unsigned options =
-        PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL;
-    if (auto done = ptrace::seize(pid, options); !done)
+    if (auto done = ptrace::seize(pid, tracee_options); !done)
         return std::unexpected(std::move(done.error()).in(fmt::format("process {}", process.pid)));
     return pid;
 }

@@ -1,5 +1,8 @@
 #include "restart/rebuild/filters.h"
 
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -77,12 +80,53 @@ std::size_t common_filters(const schema::Process& process, const schema::Thread&
     return count;
 }
 
+bool is_filtered(const schema::Thread& thread) {
+    return !thread.leader_dead && (!thread.filters.empty() || thread.seccomp_strict.value_or(false));
+}
+
+// Nobody is asked about what the restart calls from here on until it lets the thread go. Where that can't be
+// had the checkpoint has asked the filters about these calls, unless it could suspend them itself.
+Result<> suspend(const schema::Process& process, const schema::Thread& thread, KernelId tid) {
+    const auto done = ptrace::suspend_filters(tid.number(), tracee_options);
+    if (done) return {};
+    using seccomp::any;
+    const std::array<seccomp::Call, 2> calls = {
+        seccomp::Call{"munmap", SYS_munmap, {any, any}},
+        seccomp::Call{"exit", SYS_exit, {0, any, any, any, any, any}}};
+    bool allowed = !thread.seccomp_strict.value_or(false);
+    for (const auto number : thread.filters) {
+        const auto& bytes = process.filters[static_cast<std::size_t>(number)].code;
+        Code code(bytes.size() / sizeof(sock_filter));
+        std::memcpy(code.data(), bytes.data(), code.size() * sizeof(sock_filter));
+        for (const auto& call : calls) allowed = allowed && seccomp::allows(code, call);
+    }
+    if (allowed) return {};
+    return fail_code(
+        ExitCode::refused,
+        "process {} ({}): thread {} is in seccomp's strict mode or has a filter that forbids what "
+        "a restart calls in it, and can't be freed of it for that: {}; restart it as root, and "
+        "outside of any filter",
+        process.pid, process.name, thread.tid, done.error().what);
+}
+
+// The last that such a thread is made to call by itself.
+Result<> make_strict(const schema::Process& process, const schema::Thread& thread, KernelId tid,
+                     ProgramAddress call_at) {
+    const std::array<std::uint64_t, 2> arguments = {PR_SET_SECCOMP, SECCOMP_MODE_STRICT};
+    const auto result = TRY(ptrace::remote_call(tid.number(), call_at, SYS_prctl, arguments));
+    if (result == 0) return {};
+    return fail("process {} ({}): thread {} can't be in seccomp's strict mode again: {}", process.pid,
+                process.name, thread.tid, std::strerror(static_cast<int>(-result)));
+}
+
 }  // namespace
 
 Result<> install_filters(const schema::Process& process, std::span<const ThreadIds> threads,
                          std::span<const ProgramAddress> programs, ProgramAddress call_at) {
-    if (process.filters.empty()) return {};
+    if (std::ranges::none_of(process.threads, is_filtered)) return {};
     CHECK_OK(check_indexes(process));
+    for (std::size_t i = 0; i < process.threads.size(); ++i)
+        if (is_filtered(process.threads[i])) CHECK_OK(suspend(process, process.threads[i], threads[i].now));
     Installer installer(process, programs, call_at);
     // Who synchronizes gives its no_new_privs to the others: one that has none, if there is one.
     const auto living = [](const schema::Thread& thread) { return !thread.leader_dead; };
@@ -107,6 +151,8 @@ Result<> install_filters(const schema::Process& process, std::span<const ThreadI
         if (thread.leader_dead) continue;
         for (std::size_t n = together + (alone && i == first_index ? 1 : 0); n < thread.filters.size(); ++n)
             CHECK_OK(installer.install(thread, threads[i].now, n, false));
+        if (thread.seccomp_strict.value_or(false))
+            CHECK_OK(make_strict(process, thread, threads[i].now, call_at));
     }
     return {};
 }

@@ -1,5 +1,6 @@
-// Seccomp filters that the program has installed itself: installed again last of all, so that nothing that a
-// restart does is judged by them but what the checkpoint has asked them about (capture/collect/filters.cpp).
+// Seccomp filters that the program has installed itself, and its strict mode: there again last of all. What a
+// restart calls behind that isn't judged by them if the kernel lets us suspend them
+// (PTRACE_O_SUSPEND_SECCOMP), else the checkpoint has asked them about it (capture/collect/filters.cpp).
 #pragma once
 
 #include <sys/types.h>

@@ -153,7 +153,7 @@ Result<> set_threads(const Rebuilding& rebuilding) {
     auto call_at = TRY(find_call(rebuilding));
     CHECK_OK(set_cpu_time(rebuilding));
     CHECK_OK(ignore_traps(rebuilding, call_at));
-    // They are in the restorer's memory, so it is still there; what is called from here on is judged by them.
+    // They are in the restorer's memory, so it is still there.
     CHECK_OK(install_filters(process, rebuilding.thread_ids, rebuilding.placement.filters, call_at));
     for (std::size_t i = 1; i < rebuilding.thread_ids.size(); ++i) CHECK_OK(set_thread(rebuilding, i));
     CHECK_OK(unmap_restorer(rebuilding, call_at));

@@ -1,6 +1,7 @@
 // A process that the restart tool is rebuilding, under its ptrace from before its exec until it goes.
 #pragma once
 
+#include <sys/ptrace.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -14,6 +15,11 @@
 #include "common/ptrace/thread.h"
 
 namespace cairn::restart {
+
+// Of every thread that is rebuilt: the process is seized with them, and its new threads and children have
+// them of it.
+inline constexpr unsigned tracee_options =
+    PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL;
 
 enum class Event {
     execed,   // stopped inside execve
