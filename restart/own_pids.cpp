@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/nsfs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,6 +20,8 @@
 
 namespace cairn::restart {
 namespace {
+
+constexpr int new_time = 0x80;  // CLONE_NEWTIME
 
 // The owner of a user namespace has all rights in it only as who he is (user_namespaces(7)). `around`: where
 // we are.
@@ -115,7 +119,11 @@ int enter_owner_of_pids(const schema::Process& first, std::int64_t around, const
          std::ranges::subrange(here == spaces.end() ? spaces.begin() : here + 1, spaces.end())) {
         const auto space = objects.lend(object);
         if (!space) return space.error().number == 0 ? EINVAL : space.error().number;
-        if (::setns(space->get(), CLONE_NEWUSER) != 0) return errno;
+        // A mount namespace would take the tool's paths from who isn't rebuilt yet (check_way_in() in the
+        // capture).
+        const int type = ::ioctl(space->get(), NS_GET_NSTYPE);
+        if (type == CLONE_NEWNS || type == new_time) return EINVAL;
+        if (::setns(space->get(), type) != 0) return errno;
         if (object == first.own_pids->owner) break;
     }
     if (!keep_capabilities()) return errno;

@@ -11,9 +11,9 @@
 namespace cairn::restart {
 
 // In that child: into the user namespace that the pid namespace is to belong to, if it is one of the
-// programs' own, as the user of its first process. `around`: the one that the caller is in, by its object's
-// id; -1: none of the programs' own. What it may do in there it and its children may still do when they have
-// executed a program. Returns an errno.
+// programs' own, and on the way into what belongs to those around it, as the user of its first process.
+// `around`: the one that the caller is in, by its object's id; -1: none of the programs' own. What it may do
+// in there it and its children may still do when they have executed a program. Returns an errno.
 [[nodiscard]] int enter_owner_of_pids(const schema::Process& first, std::int64_t around,
                                       const Computation& computation, const ObjectSet& objects);
 

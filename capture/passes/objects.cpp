@@ -78,19 +78,22 @@ Result<> find_notifications(const Member& member, ObjectTable& table) {
     return {};
 }
 
-// A restart makes a pid namespace from within the user namespace that it belongs to, and what its processes
-// are in besides they enter from there.
+// A restart makes a pid namespace from within the user namespace that it belongs to, to which nobody comes
+// back who has left it: what its processes are in that belongs to one further out, its maker enters on its
+// way in. In a mount or time namespace it couldn't become what it is to be
+// (docs/decisions/0035-pid-namespaces.md).
 Result<> check_way_in(const Member& member, const std::vector<std::int64_t>& own, const ObjectTable& table) {
     const auto owner = member.image.own_pids->owner;
     if (owner < 0) return {};
     for (const auto id : own) {
-        const auto* space = table.object(id).get<schema::Namespace>();
-        if (space->type != schema::NamespaceType::user)
+        const auto type = table.object(id).get<schema::Namespace>()->type;
+        if (type == schema::NamespaceType::mnt || type == schema::NamespaceType::time)
             return fail_code(
                 ExitCode::refused,
                 "{} is in a pid namespace of a user namespace, and in a {} namespace that belongs to "
-                "none, which can't be saved yet",
-                proc::label(member.process->pid), schema::name_of(space->type));
+                "a user namespace further out, or to none, which can't be saved; let it make one of its own "
+                "with the pid namespace (unshare -m, -T)",
+                proc::label(member.process->pid), schema::name_of(type));
         if (id == owner) return {};
     }
     return fail_code(
@@ -150,6 +153,33 @@ Result<> check_users(const Member& member, const Member& first, const ObjectTabl
                      proc::label(member.process->pid), proc::label(first.process->pid));
 }
 
+schema::NamespaceType type_of(std::int64_t id, const ObjectTable& table) {
+    return table.object(id).get<schema::Namespace>()->type;
+}
+
+// Who is born among those that `base` was the first of is in what that one's maker has entered, and stays
+// there unless it has another one of its own.
+Result<> check_birth(const Member& member, const Member& base, const ObjectTable& table) {
+    const auto none = std::vector<std::int64_t>{};
+    const auto owner = base.image.own_pids->owner;
+    const auto &its = member.image.namespaces ? *member.image.namespaces : none,
+               &bases = base.image.namespaces ? *base.image.namespaces : none;
+    const auto inner = std::ranges::find(its, owner), end = std::ranges::find(bases, owner);
+    const auto is_born_there = [&](std::int64_t id) { return std::find(bases.begin(), end, id) != end; };
+    const auto has_left = [&](std::int64_t id) {
+        return std::find(its.begin(), inner, id) != inner ||
+               std::any_of(inner, its.end(),
+                           [&](std::int64_t own) { return type_of(own, table) == type_of(id, table); });
+    };
+    if (std::all_of(its.begin(), inner, is_born_there) && std::all_of(bases.begin(), end, has_left))
+        return {};
+    return fail_code(
+        ExitCode::refused,
+        "{} is in a pid namespace of a user namespace, and not in the same namespaces that belong to "
+        "user namespaces further out as {}, by which it came there, which can't be saved",
+        proc::label(member.process->pid), proc::label(base.process->pid));
+}
+
 // In a pid namespace that belongs to a user namespace everybody comes back with another number outside, and
 // the parent of its first process is told it (0035).
 Result<> check_pid_namespaces(const Members& members, const ObjectTable& table) {
@@ -164,14 +194,29 @@ Result<> check_pid_namespaces(const Members& members, const ObjectTable& table) 
         if (const auto found = of_users(member) ? first.find(member.image.own_pids->space) : first.end();
             found != first.end())
             CHECK_OK(check_users(member, *found->second, table));
+    for (const auto& member : members.all) {
+        // The first of its own namespace, or, of such a one, of its parent's.
+        const auto* from = &member;
+        if (member.image.own_pids && member.image.own_pids->pid == 1) {
+            const auto parent = std::ranges::find_if(
+                members.all, [&](const Member& each) { return each.image.pid == member.image.ppid; });
+            from = parent == members.all.end() ? nullptr : &*parent;
+        }
+        if (from == nullptr || !of_users(*from)) continue;
+        const auto base = first.find(from->image.own_pids->space);
+        if (base != first.end() && base->second != &member)
+            CHECK_OK(check_birth(member, *base->second, table));
+    }
     for (const auto& [space, child] : first)
         for (const auto& parent : members.all)
             if (parent.image.pid == child->image.ppid && parent.raw_ids)
                 return fail_code(
                     ExitCode::refused,
-                    "{} makes its system calls past libcairn.so and has made a pid namespace, whose "
-                    "first process {} will have another number after a restart, which can't be saved "
-                    "(dynamic programs can be)",
+                    "{} makes its system calls past libcairn.so and has made a pid namespace in a user "
+                    "namespace, whose first process {} will have another number outside after a restart, "
+                    "which nothing translates for it; let a dynamic program make it (unshare(1), "
+                    "bubblewrap), start cairn inside of it (`unshare -rpf --mount-proc cairn launch "
+                    "...`), or have root make it without a user namespace",
                     proc::label(parent.process->pid), proc::label(child->process->pid));
     return {};
 }

@@ -3,7 +3,11 @@
 // ci: exact virtual user
 // narrow: none
 // witness: none (objects are numbered in the order of ids outside, which are others each time)
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,6 +149,86 @@ test::Check nested(int levels, bool outer_users, bool inner_users) {
         [] { first->ask(); }));
 }
 
+std::string space(const char* name) {
+    char path[32], link[64] = {};
+    std::snprintf(path, sizeof path, "/proc/self/ns/%s", name);
+    CHECK(readlink(path, link, sizeof link - 1) > 0);
+    return link;
+}
+
+std::string host() {
+    char name[64] = {};
+    CHECK(gethostname(name, sizeof name - 1) == 0);
+    return name;
+}
+
+void bring_up_lo() {
+    const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq request = {};
+    strcpy(request.ifr_name, "lo");
+    request.ifr_flags = IFF_UP;
+    CHECK(ioctl(any, SIOCSIFFLAGS, &request) == 0 && close(any) == 0);
+}
+
+// A socket that listens where its maker is, and is called from there.
+int listen_here() {
+    const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(listener >= 0 && listen(listener, 1) == 0);
+    return listener;
+}
+bool is_called(int listener) {
+    sockaddr_in name{};
+    socklen_t length = sizeof name;
+    auto* const address = reinterpret_cast<sockaddr*>(&name);
+    CHECK(getsockname(listener, address, &length) == 0);
+    const int caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool done = caller >= 0 && connect(caller, address, length) == 0;
+    if (done) close(accept(listener, nullptr, nullptr));
+    close(caller);
+    return done;
+}
+
+// Network, host name and System V objects of the user namespace around, in which everybody of the pid
+// namespace below is, but for one who has left the network.
+test::Check in_what_belongs_around(int levels) {
+    static Child *first, *apart;
+    static Life* life;
+    static std::string outer_network, own_network;
+    static int listener, key;
+    return by(new Child(
+        [=] {
+            be_root_of_ones_own(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC);
+            CHECK(sethostname("around", 6) == 0);
+            bring_up_lo();
+            listener = listen_here();
+            key = semget(IPC_PRIVATE, 3, 0600);
+            outer_network = space("net");
+            make_pids(true);
+            first = new Child(
+                [=] {
+                    life = new Life(levels - 1, true);
+                    life->set_up();
+                    apart = new Child(
+                        [] {
+                            CHECK(unshare(CLONE_NEWNET) == 0);
+                            own_network = space("net");
+                            CHECK(own_network != outer_network);
+                        },
+                        [] { CHECK(host() == "around" && !is_called(listener)); });
+                },
+                [] {
+                    life->verify();
+                    apart->ask();
+                    CHECK(host() == "around" && is_called(listener));
+                    CHECK(semctl(key, 2, GETVAL) == 0);
+                });
+        },
+        [] {
+            CHECK(host() == "around" && is_called(listener));
+            first->ask();
+        }));
+}
+
 }  // namespace
 
 int main() {
@@ -152,10 +236,16 @@ int main() {
     const test::Case plain = {"two in one user namespace", [] { return nested(2, true, false); }},
                      each = {"two, each in a user namespace", [] { return nested(2, true, true); }},
                      three = {"three, each in a user namespace", [] { return nested(3, true, true); }};
-    if (user != 0) test::serve({plain, each, three});
+    const test::Case around = {"in a network of the user namespace around",
+                               [] { return in_what_belongs_around(1); }},
+                     around_two = {"in a network of a user namespace two levels up",
+                                   [] { return in_what_belongs_around(2); }};
+    if (user != 0) test::serve({plain, each, three, around, around_two});
     test::serve({plain,
                  each,
                  three,
+                 around,
+                 around_two,
                  {"two of root's", [] { return nested(2, false, false); }},
                  {"one of root's, two in user namespaces", [] { return nested(3, false, true); }}});
 }
