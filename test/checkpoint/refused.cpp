@@ -219,6 +219,23 @@ pid_t pids_come_into() {
     return maker;
 }
 
+// The maker is a static program (pids_maker.cpp), which goes by the numbers of the kernel's.
+pid_t pids_of_a_static_program(const char* maker) {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        CHECK(dup2(ends[1], 1) == 1);
+        execl(maker, maker, nullptr);
+        _exit(1);
+    }
+    char byte = 0;
+    CHECK(child > 0 && close(ends[1]) == 0);
+    if (read(ends[0], &byte, 1) != 1) test::skip("unshare is not allowed");
+    return child;
+}
+
 pid_t shared_memory() {
     static char stack[65536];
     const pid_t child = clone(shares_memory, stack + sizeof stack, CLONE_VM | SIGCHLD, nullptr);
@@ -442,6 +459,7 @@ constexpr Kind kinds[] = {
     {"veth to the outside", veth_to_the_outside},
     {"pids of children beside threads", pids_of_children_beside_threads},
     {"pids come into from outside", pids_come_into},
+    {"pids of a static program", [] { return pids_of_a_static_program(CAIRN_PIDS_MAKER); }},
     {"file of the proc of its pids", file_of_own_proc},
     {"memory", shared_memory},
     {"descriptor table", table_shared_by_siblings},
