@@ -3,7 +3,6 @@
 // ci: exact user
 // rain: soak
 // narrow: none
-// witness: none (who is traced by whom moves all the time)
 // heirs: none
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -23,10 +22,13 @@ int main() {
         for (;;) pause();
     }
     std::atomic<unsigned> begun = 0;
-    std::atomic<bool> over = false;
+    std::atomic<bool> over = false, asked = false;
     // By a thread of its own: a tracer is a thread.
     std::thread tracer([&] {
         for (; !over; ++begun) {
+            // Only one can trace it, the witness or this one.
+            while (test::is_watched() && !asked && !over) test::nap(20);
+            if (over) break;
             CHECK(ptrace(PTRACE_SEIZE, traced, 0, 0) == 0);
             CHECK(ptrace(PTRACE_INTERRUPT, traced, 0, 0) == 0);
             int status = 0;
@@ -36,10 +38,12 @@ int main() {
     });
     test::serve([&](bool last) {
         const unsigned before = begun;
+        asked = true;
         for (int i = 0; begun < before + 50; ++i) {
             test::nap(1);
             CHECK(i < 20'000);
         }
+        asked = false;
         if (!last) return;
         over = true;
         tracer.join();

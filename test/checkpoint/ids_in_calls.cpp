@@ -2,7 +2,6 @@
 // likely to come when an id has been translated and its call not yet made. After a restart the kernel knows
 // the processes by other ids.
 // rain: soak
-// witness: none (its threads open and close descriptors all the time)
 // heirs: none
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +17,7 @@ namespace {
 
 pid_t me = 0, child = 0;
 std::atomic<bool> stop{false};
+std::atomic<unsigned> rounds{0};  // that all threads are to do; for who is watched and does nothing else
 
 void queue_to_oneself() {
     CHECK(sigqueue(me, SIGRTMIN + 3, sigval{}) == 0);  // ignored
@@ -63,7 +63,8 @@ void ask_for_groups() {
 
 template <void (*action)()>
 void* again_and_again(void*) {
-    while (!stop) {
+    for (unsigned done = 0; !stop; ++done) {
+        while (test::is_watched() && done == rounds && !stop) test::nap(20);
         for (int i = 0; i < 1000; ++i) action();
         test::nap(1);
     }
@@ -86,6 +87,7 @@ int main() {
     pthread_t threads[count];
     for (std::size_t i = 0; i < count; ++i) CHECK(pthread_create(&threads[i], nullptr, all[i], nullptr) == 0);
     test::serve([&](bool last) {
+        ++rounds;
         test::nap(50);
         if (!last) return;
         stop = true;

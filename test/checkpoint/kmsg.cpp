@@ -5,7 +5,6 @@
 // rain: soak
 // narrow: none
 // root: the kernel's log is for who has CAP_SYSLOG
-// witness: none (others write the log meanwhile)
 // heirs: none
 #include <poll.h>
 #include <signal.h>
