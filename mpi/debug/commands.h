@@ -57,6 +57,7 @@ class Commands {
     Result<Answer> why(const std::string& words);
     Result<Answer> print(const std::string& words);
     Result<Answer> watch(const std::string& words);
+    Result<Answer> what_if(const std::string& words);
     Result<Answer> gdb(const std::string& words);
     Result<Answer> cut(const std::string& words);
     Result<Answer> in_transit(const std::string& words);

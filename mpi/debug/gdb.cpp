@@ -131,6 +131,34 @@ end
     return gdb.failure(expression);
 }
 
+Result<Assigned> assign_in(const RankProcess& copy, const std::string& assignment) {
+    // The first sign that assigns: not one of a comparison.
+    std::size_t equals = 0;
+    do {
+        equals = assignment.find('=', equals + (equals > 0 ? 1 : 0));
+        if (equals == std::string::npos || equals == 0)
+            return fail_code(ExitCode::usage, "'{}': what is to have which value? For example: sum = 4",
+                             assignment);
+    } while (std::string_view("=!<>").contains(assignment[equals - 1]) ||
+             assignment.substr(equals + 1, 1) == "=");
+    const std::string what = assignment.substr(0, equals), value = assignment.substr(equals + 1);
+    auto gdb = TRY(Gdb::start(copy.pid(), fmt::format(R"(python
+try:
+    program_frame().select()
+    before = str(gdb.parse_and_eval({0}))
+    gdb.execute('set variable ' + {0} + ' = ' + {1}, to_string=True)
+    say('assigned', before, str(gdb.parse_and_eval({0})))
+except Exception as why:
+    say('error', why)
+end
+)",
+                                                      quoted(what), quoted(value))));
+    gdb.read_all();
+    for (const auto& words : gdb.said("assigned"))
+        if (words.size() == 2) return Assigned{what, words[0], words[1]};
+    return gdb.failure(assignment);
+}
+
 Result<Watched> watched_in(const RankProcess& copy, const std::string& expression) {
     // Locals of one call are at another place in the next, so what is watched is the memory.
     auto gdb = TRY(Gdb::start(copy.pid(), fmt::format(R"(python

@@ -14,6 +14,13 @@ namespace cairn::mpi::debug {
 // it.
 [[nodiscard]] Result<std::string> print_in(const RankProcess& copy, const std::string& expression);
 
+// Assigns in the innermost function of the program of a copy that goes on from there: "part[1] = 1".
+struct Assigned {
+    std::string what;  // the left side
+    std::string before, after;
+};
+[[nodiscard]] Result<Assigned> assign_in(const RankProcess& copy, const std::string& assignment);
+
 // Where the value of an expression is, and how to watch it.
 struct Watched {
     std::string expression;  // good at any place: by its address

@@ -168,6 +168,30 @@ Result<History::End> History::end(std::uint64_t events) {
     return End{message->report.why, message->text};
 }
 
+Result<History::Way> History::way_of(Checkpoint& copy) {
+    Way way;
+    const Show show =
+        std::exchange(show_, [&way](int, bool, const std::string& text) { way.printed += text; });
+    const auto shown = std::exchange(shown_, {});
+    copy.written = {};
+    Result<RankProcess::Message> message = fail("not asked");
+    if (auto asked = copy.process.ask({.ask = Ask::run, .within = 0, .position = ~std::uint64_t{0}}); !asked)
+        message = std::unexpected(asked.error());
+    else
+        message = hear(copy);
+    show_ = show;
+    shown_ = shown;
+    if (interrupted != 0) return fail("interrupted");
+    if (message) {
+        way.report = message->report;
+        way.end = {message->report.why, message->text};
+    } else {
+        const std::string& what = message.error().what;
+        way.end = {Why::there, what.substr(0, what.rfind(", started"))};
+    }
+    return way;
+}
+
 Result<std::vector<std::string>> History::stack() {
     auto copied = TRY(fork(live_));
     CHECK_OK(copied.process.ask({.ask = Ask::stack}));

@@ -57,9 +57,6 @@ class History {
         std::string text;  // cut: what_is_waited_for(); there: how the process ended
     };
     [[nodiscard]] Result<End> end(std::uint64_t events);
-    // "frame PLACE" for each function, innermost first.
-    [[nodiscard]] Result<std::vector<std::string>> stack();
-
     struct Checkpoint {
         RankProcess process;
         Spot spot;
@@ -68,6 +65,18 @@ class History {
         std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors before
         std::uint64_t memory = 0;                // bytes that it shares with nobody, when last looked at
     };
+    // How a copy of this rank goes on from where the rank stands, to its end or to where it departs from the
+    // record. Nothing of what it prints is shown; it still stands afterwards, if it hasn't ended.
+    struct Way {
+        End end;
+        Report report;
+        std::string printed;
+    };
+    [[nodiscard]] Result<Way> way_of(Checkpoint& copy);
+    [[nodiscard]] Result<Checkpoint> standing_copy() { return fork(live_); }
+    // "frame PLACE" for each function, innermost first.
+    [[nodiscard]] Result<std::vector<std::string>> stack();
+
     // In their order; the first is the initial state.
     [[nodiscard]] const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
     // A copy of this one, which stands there.

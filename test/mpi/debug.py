@@ -161,6 +161,16 @@ def planted(job):
     said = find("upstream", 4, ["to 0:end", "back", "back", "back", "print part[1]", "watch part[1]"])
     expect([each["focus"] for each in said[2:5]] == [3, 2, 1] and said[5]["value"] == "100", said)
     expect(said[6]["after"] == "100" and re.search(r"planted.c:\d+ \((upstream|damage)\)", said[6]["at"]), said)
+    # With another value: as far as the record goes along.
+    said, _ = answers(job, "upstream", [*program, "upstream"], ["to 1:1", "what-if part[1] = 1 ; part[1]", "what-if size = 1", "to 0:2", "what-if value=50;result",
+                                                               "what-if value == 50", "what-if nosuch = 1", "what-if", "print value"])
+    expect((said[2]["with"], said[2]["without"], said[2]["departs"], said[2]["event"]) == ("1", "100", False, 3), said)
+    expect(said[3]["departs"] and said[3]["event"] == 2 and "now:      MPI_Send, rank 0" in said[3]["how"], said)
+    expect((said[5]["prints"], said[5]["instead_of"], said[5]["with"], said[5]["before"]) == (["result 50"], ["result 103"], "50", "103"), said)
+    expect(all(not each["ok"] and text in each["error"] for each, text in zip(said[6:], ("which value", "No symbol", "VARIABLE = VALUE"))), said)
+    expect(said[9]["value"] == "103", said)
+    said, _ = answers(job, "tag", [*program, "tag"], ["to 1:4", "what-if asked = 4"])
+    expect(said[2]["departs"], said)
     # The example of the paper: from M's receipt back to e, the others right behind their sends 3 and 4.
     said = find("paper", 3, ["to 0:4", "back", "transit", "forward", "forward"])
     expect(said[2]["focus"] == 1 and said[2]["cut"] == [3, 5, 4] and len(said[3]["messages"]) == 8, said)
