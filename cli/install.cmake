@@ -2,7 +2,7 @@
 # by their own folder (common/layout.h). What wants more of the machine is a component of its own, `mpi` and `slurm`; all else is in the
 # package `cairn` (packaging/debian).
 install(TARGETS cairn RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS cairn-control cairn-inspect cairn-stacks cairn-generations cairn-doctor cairn-slurm cairn-service RUNTIME DESTINATION ${CAIRN_LIBEXECDIR})
+install(TARGETS cairn-control cairn-inspect cairn-stacks cairn-top cairn-generations cairn-doctor cairn-slurm cairn-service RUNTIME DESTINATION ${CAIRN_LIBEXECDIR})
 install(FILES ${CMAKE_SOURCE_DIR}/docs/cairn.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES completions/cairn.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME cairn)
 install(FILES completions/_cairn DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)

@@ -77,6 +77,17 @@ constexpr std::array table = {
     Verb{"status", control, true, "status [--session S] [--json]", "the session at a glance",
          "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
          "  -j, --json       print one JSON object\n"},
+    Verb{"top", "cairn-top", false, "top [--session S] [--once] [--json]",
+         "the session on one page, renewed each second",
+         "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
+         "      --once       print one page and end; so it does where there is no terminal\n"
+         "  -j, --json       the same as one JSON object\n"
+         "\n"
+         "Processes with memory, what of it has been written since the last checkpoint, and processor; what "
+         "the\n"
+         "next checkpoint will cost, how far the running one is, and the checkpoints that there are. Keys: q "
+         "quit,\n"
+         "c checkpoint now, s sort, arrows and page keys, h help.\n"},
     Verb{"interval", control, true, "interval [--session S] SECONDS",
          "checkpoint regularly (0: only when asked)",
          "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"

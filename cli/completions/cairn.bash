@@ -20,7 +20,7 @@ _cairn_services() {
 }
 
 _cairn() {
-    local verbs='launch checkpoint restart list status outside interval kill quit coordinator inspect verify prune export import witness doctor causality mpi slurm service help --version'
+    local verbs='launch checkpoint restart list status top outside interval kill quit coordinator inspect verify prune export import witness doctor causality mpi slurm service help --version'
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} i
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
@@ -135,6 +135,7 @@ _cairn() {
     launch) options='--session --ckptdir --interval --keep --self-contained --io-uring --cpu --external --compress --files --with --plugin --coordinator --key --help' ;;
     checkpoint) options='--session --ckptdir --kill --timeout --self-contained --without-strangers --external --compress --files --with --witness --json --quiet --help' ;;
     list) options='--session --stacks --waits --json --help' ;;
+    top) options='--session --once --json --help' ;;
     status | interval | kill | quit) options='--session --json --help' ;;
     restart) options='--session --host --coordinator --key --list --part --wait --ids --files --path-map --trust-folder --verify --check --on --env --unset --pause --eager --lazy --quiet --verbose --help' ;;
     coordinator) options='--session --ckptdir --interval --keep --daemon --auto --linger --self-contained --external --compress --listen --coordinator --key --host --help' ;;

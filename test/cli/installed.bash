@@ -1,7 +1,7 @@
 # cmake --install under a prefix: works from there, also after the tree was moved as a whole.
 exits 0 cmake --install "$CAIRN_BUILD" --prefix "$WORK/one"
 for file in bin/cairn libexec/cairn/cairn-control libexec/cairn/cairn-coordinator libexec/cairn/cairn-capture \
-    libexec/cairn/cairn-restart libexec/cairn/cairn-inspect libexec/cairn/cairn-stacks libexec/cairn/cairn-generations libexec/cairn/cairn-doctor libexec/cairn/cairn-slurm libexec/cairn/cairn-service share/man/man1/cairn.1 \
+    libexec/cairn/cairn-restart libexec/cairn/cairn-inspect libexec/cairn/cairn-stacks libexec/cairn/cairn-top libexec/cairn/cairn-generations libexec/cairn/cairn-doctor libexec/cairn/cairn-slurm libexec/cairn/cairn-service share/man/man1/cairn.1 \
     share/bash-completion/completions/cairn share/zsh/site-functions/_cairn lib/systemd/system/cairn@.service lib/systemd/user/cairn@.service; do
     holds test -e "one/$file"
 done
