@@ -1,6 +1,6 @@
 // Changes its memory at random in every way, all the time, and knows what every page has to hold: writes, new
-// and lost mappings, mremap(2), mprotect(2), madvise(2), a mapped file, children that change what they have
-// of it.
+// and lost mappings, mremap(2), mprotect(2), madvise(2), a mapped file, shared memory, a file in memory that
+// is cut off and grows again, children that change what they have of it.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,10 +20,21 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t most_pages = 4096, least_pages = 256;  // of a mapping
 
+enum class Kind {
+    own,
+    file,    // private, of a file whose page i holds i + 1
+    shared,  // with the children, who leave it alone
+    memory,  // shared, of a memfd, of which pages.size() pages are there
+};
+
 struct Mapping {
     char* start = nullptr;
     std::vector<std::uint64_t> pages;  // what each holds: 0 zeros, else what fill() makes of the number
-    bool of_file = false;              // private, of a file whose page i holds i + 1
+    Kind kind = Kind::own;
+    std::size_t length = 0;  // memory: of the mapping, in pages
+    int fd = -1;             // memory
+
+    [[nodiscard]] bool is_shared() const { return kind == Kind::shared || kind == Kind::memory; }
 };
 
 std::vector<Mapping> mappings;
@@ -59,45 +70,71 @@ void write_some(Mapping& mapping, std::size_t most) {
     }
 }
 
+void* map_memory(Mapping& mapping, std::size_t count) {
+    constexpr int both = PROT_READ | PROT_WRITE;
+    switch (mapping.kind) {
+        case Kind::own:
+            return mmap(nullptr, count * page, both, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        case Kind::file:
+            return mmap(nullptr, count * page, both, MAP_PRIVATE, file, 0);
+        case Kind::shared:
+            return mmap(nullptr, count * page, both, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        case Kind::memory:
+            mapping.fd = memfd_create("model", MFD_CLOEXEC);
+            CHECK(mapping.fd >= 0 && ftruncate(mapping.fd, static_cast<off_t>(count * page)) == 0);
+            return mmap(nullptr, count * page, both, MAP_SHARED, mapping.fd, 0);
+    }
+    return MAP_FAILED;
+}
+
 void map_one() {
+    constexpr Kind kinds[] = {Kind::own, Kind::own, Kind::own, Kind::file, Kind::shared, Kind::memory};
     Mapping mapping;
     const std::size_t count = least_pages + below(most_pages - least_pages);
-    mapping.of_file = below(4) == 0;
-    void* const start =
-        mapping.of_file
-            ? mmap(nullptr, count * page, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0)
-            : mmap(nullptr, count * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mapping.kind = kinds[below(std::size(kinds))];
+    void* const start = map_memory(mapping, count);
     CHECK(start != MAP_FAILED);
     if (below(3) == 0) madvise(start, count * page, MADV_HUGEPAGE);
     mapping.start = static_cast<char*>(start);
+    mapping.length = count;
     mapping.pages.resize(count);
-    for (std::size_t i = 0; i < count && mapping.of_file; ++i) mapping.pages[i] = i + 1;
+    for (std::size_t i = 0; i < count && mapping.kind == Kind::file; ++i) mapping.pages[i] = i + 1;
     write_some(mapping, count);
     mappings.push_back(std::move(mapping));
 }
 
 void unmap_one() {
     auto& mapping = mappings[below(mappings.size())];
-    CHECK(munmap(mapping.start, mapping.pages.size() * page) == 0);
+    const std::size_t count = mapping.kind == Kind::memory ? mapping.length : mapping.pages.size();
+    CHECK(munmap(mapping.start, count * page) == 0);
+    if (mapping.fd >= 0) close(mapping.fd);
     std::swap(mapping, mappings.back());
     mappings.pop_back();
 }
 
-// Its end goes, or the whole moves.
+// Its end goes, or the whole moves. Of a file in memory the end is cut off, or what was cut off before comes
+// back as zeros.
 void remap(Mapping& mapping) {
-    if (mapping.of_file) return;
     const std::size_t count = least_pages + below(most_pages - least_pages);
-    void* const moved = mremap(mapping.start, mapping.pages.size() * page, count * page, MREMAP_MAYMOVE);
-    CHECK(moved != MAP_FAILED);
-    mapping.start = static_cast<char*>(moved);
-    mapping.pages.resize(count);
+    if (mapping.kind == Kind::memory) {
+        const std::size_t left = std::min(count, mapping.length);
+        CHECK(ftruncate(mapping.fd, static_cast<off_t>(left * page)) == 0);
+        mapping.pages.resize(left);
+    } else if (mapping.kind == Kind::own) {
+        void* const moved = mremap(mapping.start, mapping.pages.size() * page, count * page, MREMAP_MAYMOVE);
+        CHECK(moved != MAP_FAILED);
+        mapping.start = static_cast<char*>(moved);
+        mapping.pages.resize(count);
+    }
 }
 
 void drop(Mapping& mapping) {
     const std::size_t first = below(mapping.pages.size());
     const std::size_t count = 1 + below(std::min<std::size_t>(64, mapping.pages.size() - first));
-    CHECK(madvise(mapping.start + first * page, count * page, MADV_DONTNEED) == 0);
-    for (std::size_t i = first; i < first + count; ++i) mapping.pages[i] = mapping.of_file ? i + 1 : 0;
+    // What is shared is taken from all who have it.
+    const int how = mapping.is_shared() ? MADV_REMOVE : MADV_DONTNEED;
+    CHECK(madvise(mapping.start + first * page, count * page, how) == 0);
+    for (std::size_t i = first; i < first + count; ++i) mapping.pages[i] = mapping.kind == Kind::file ? i + 1 : 0;
 }
 
 void protect(Mapping& mapping) {
@@ -119,9 +156,10 @@ void rewrite(Mapping& mapping) {
 
 void look(const Mapping& mapping, std::size_t i) {
     if (holds(mapping.start + i * page, mapping.pages[i])) return;
+    constexpr const char* names[] = {"own", "file", "shared", "memory"};
     char text[200];
     std::snprintf(text, sizeof text, "FAILED page %zu of %zu at %p (%s) isn't %llu: it begins with %llx", i,
-                  mapping.pages.size(), static_cast<void*>(mapping.start), mapping.of_file ? "file" : "none",
+                  mapping.pages.size(), static_cast<void*>(mapping.start), names[static_cast<int>(mapping.kind)],
                   static_cast<unsigned long long>(mapping.pages[i]),
                   *reinterpret_cast<unsigned long long*>(mapping.start + i * page));
     test::say(text);
@@ -152,6 +190,8 @@ void fork_one(std::vector<pid_t>& children) {
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child > 0) return children.push_back(child);
+    std::erase_if(mappings, [](const Mapping& mapping) { return mapping.is_shared(); });
+    if (mappings.empty()) _exit(0);
     for (std::size_t i = 0; i < steps; ++i) {
         write_some(mappings[below(mappings.size())], 16);
         drop(mappings[below(mappings.size())]);

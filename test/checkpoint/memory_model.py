@@ -17,7 +17,7 @@ def test(t):
     chance = random.Random(t.arguments.seed)
     # Children have own images beside; some generations are kept, and older ones are removed while later ones need their pages.
     program = begin(t, "memory_model", str(t.arguments.seed), options=["--keep", "6"])
-    rounds = 2000 if t.soak else 25
+    rounds = 2000 if t.soak else 100
     linked = stored = 0
     for number in range(rounds):
         t.sleep(chance.random() * 0.1)
