@@ -117,4 +117,20 @@ std::string path_of(const ObjectIndex& index, std::int64_t object) {
     return found == index.end() ? "?" : found->second->path;
 }
 
+std::string in_proc_of_the_dead(const ObjectIndex& index, std::int64_t object) {
+    const auto found = index.find(object);
+    if (found == index.end() || !found->second->deleted) return {};
+    constexpr std::string_view proc = "/proc/", mark = " (deleted)";
+    std::string_view path = found->second->path;
+    if (!path.starts_with(proc)) return {};
+    path.remove_prefix(proc.size());
+    if (path.ends_with(mark)) path.remove_suffix(mark.size());
+    const auto number = path.find_first_not_of("0123456789");
+    if (number == 0) return {};
+    const auto rest = number == std::string_view::npos ? std::string_view() : path.substr(number);
+    // A thread's folder goes by its id.
+    if (rest.starts_with("/task/") || (!rest.empty() && rest[0] != '/')) return {};
+    return fmt::format("/proc/self{}", rest);
+}
+
 }  // namespace cairn::restart

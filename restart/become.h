@@ -36,6 +36,9 @@ struct Arrival {
 [[nodiscard]] Result<> arrange_descriptors(std::size_t index, const Arrival& arrival);
 
 // The path of an object, for messages and for files that the process opens by itself.
+// See Inherited.
+[[nodiscard]] std::string in_proc_of_the_dead(const ObjectIndex& index, std::int64_t object);
+
 [[nodiscard]] std::string path_of(const ObjectIndex& index, std::int64_t object);
 
 }  // namespace cairn::restart

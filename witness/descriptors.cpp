@@ -60,14 +60,6 @@ void see_number(Facts& facts, const std::string& name, int result) {
         facts.put_errno(name, errno);
 }
 
-// A file of proc(5) whose process isn't there any more: "/proc/1234/stat".
-bool is_of_one_who_has_gone(const std::string& link) {
-    constexpr std::string_view proc = "/proc/";
-    if (!link.starts_with(proc) || link.find_first_not_of("0123456789", proc.size()) == proc.size())
-        return false;
-    return access(link.substr(0, link.find('/', proc.size())).c_str(), F_OK) != 0;
-}
-
 bool is_netlink(const Fd& file) {
     int domain = 0;
     socklen_t size = sizeof domain;

@@ -80,7 +80,7 @@ constexpr std::array at_rest{
          "inodes of pipes, sockets (rings of which are mapped) and what else has no name are given by the "
          "kernel in their order",
          "(?:pipe:\\[|socket:\\[|)([0-9]+)\\]?", How::renamed},
-    Rule{"[0-9]+/fd/[0-9]+/leads to one who has gone",
+    Rule{"[0-9]+/(fd/[0-9]+|(task/[0-9]+/)?(cwd|root))/leads to one who has gone",
          "a file of proc(5) whose process has gone comes back as that of another that has gone, which "
          "answers all the same",
          "^/proc/[0-9]+", How::in_parts},

@@ -76,6 +76,14 @@ void see_link(Facts& facts, const std::string& name, const std::string& folder, 
         facts.put(fmt::format("{}/{}", name, file), *link);
 }
 
+void see_folders(Facts& facts, const std::string& name, const std::string& folder) {
+    for (const char* file : {"cwd", "root"})
+        if (const auto link = link_of(fmt::format("{}/{}", folder, file)))
+            facts.put(fmt::format("{}/{}{}", name, file,
+                                  is_of_one_who_has_gone(*link) ? "/leads to one who has gone" : ""),
+                      *link);
+}
+
 // A time namespace that nobody but its maker's children are ever in is told apart from those that somebody is
 // in.
 void see_time_of_children(Facts& facts, const std::string& name, const std::string& folder) {
@@ -154,7 +162,8 @@ void see_process(Facts& facts, pid_t pid) {
                              "attr/sockcreate",
                              "attr/prev"})
         see_text(facts, name, folder, file);
-    for (const char* file : {"cwd", "root", "exe"}) see_link(facts, name, folder, file);
+    see_folders(facts, name, folder);
+    see_link(facts, name, folder, "exe");
     for (const char* kind : {"cgroup", "ipc", "mnt", "net", "pid", "pid_for_children", "time", "user", "uts"})
         see_link(facts, name, folder, fmt::format("ns/{}", kind));
     see_time_of_children(facts, name, folder);
@@ -173,7 +182,7 @@ void see_thread(Facts& facts, pid_t pid, pid_t tid) {
     for (const char* file :
          {"personality", "timerslack_ns", "wchan", "syscall", "patch_state", "attr/current"})
         see_text(facts, name, folder, file);
-    for (const char* file : {"cwd", "root"}) see_link(facts, name, folder, file);
+    see_folders(facts, name, folder);
     for (const char* kind : {"cgroup", "ipc", "mnt", "net", "pid_for_children", "user", "uts"})
         see_link(facts, name, folder, fmt::format("ns/{}", kind));
     see_time_of_children(facts, name, folder);

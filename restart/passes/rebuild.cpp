@@ -292,7 +292,8 @@ class Rebuilder {
                 spaces_.regions.of(process).fd.get(),
                 objects_.close_from,
                 spaces_.exact_ids,
-                [this](std::int64_t object) { return path_of(index_, object); }};
+                [this](std::int64_t object) { return path_of(index_, object); },
+                [this](std::int64_t object) { return in_proc_of_the_dead(index_, object); }};
     }
 
     [[nodiscard]] Result<> fail_ended(std::size_t number, int status) const {

@@ -89,6 +89,21 @@ void add_layout(ParameterBlock& block, const schema::MemoryLayout& layout) {
     block.params().layout_size = sizeof map;
 }
 
+void add_folders(ParameterBlock& block, const schema::Process& process, const Inherited& inherited) {
+    auto& params = block.params();
+    const auto place = [&](std::int64_t object) {
+        return object >= 0 ? inherited.objects.place_of(process, object) : -1;
+    };
+    params.root_fd = place(process.root);
+    params.cwd_fd = place(process.cwd);
+    const auto root = inherited.in_proc_of_the_dead(process.root);
+    if (root.empty()) return;
+    params.root_fd = -1;
+    if (inherited.in_proc_of_the_dead(process.cwd) == root) params.cwd_fd = -1;
+    const auto at = block.add(root.c_str(), root.size() + 1);
+    block.params().root_of_the_dead = at.value();
+}
+
 void add_namespaces(ParameterBlock& block, const schema::Process& process, const Inherited& inherited) {
     std::vector<std::int32_t> all;
     // The user namespace that its pid namespace belongs to, and those above, it was born into.
@@ -219,8 +234,7 @@ Result<> add_parameters(ParameterBlock& block, const Rebuilding& rebuilding, con
     params.membarrier = process.membarrier;
     params.lock_future = process.lock_future;
     params.personality = process.personality;
-    params.root_fd = process.root >= 0 ? inherited.objects.place_of(process, process.root) : -1;
-    params.cwd_fd = process.cwd >= 0 ? inherited.objects.place_of(process, process.cwd) : -1;
+    add_folders(block, process, inherited);
     return {};
 }
 

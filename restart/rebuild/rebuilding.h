@@ -32,6 +32,8 @@ struct Inherited {
                          // is there (ObjectSet::postponed)
     bool exact_ids = false;
     std::function<std::string(std::int64_t object)> path_of;  // of a mapped file, path map applied
+    // Of a folder below /proc/PID whose process has gone: the same below /proc/self; "": it is none.
+    std::function<std::string(std::int64_t object)> in_proc_of_the_dead;
 };
 
 // Where things lie in the process.

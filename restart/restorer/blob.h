@@ -50,6 +50,7 @@ using Entry = void (*)(void*);
 
 // Those of the group's own that the process is in. While it has one thread.
 [[gnu::visibility("hidden")]] void enter_namespaces(Params* params);
+[[gnu::visibility("hidden")]] void take_root_of_the_dead(Params* params);
 
 // XXH3-64, as common/image/hash.h; the wide one needs AVX2.
 [[gnu::visibility("hidden")]] std::uint64_t hash_wide(const void* data, std::size_t size);

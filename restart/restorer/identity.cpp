@@ -67,6 +67,40 @@ void set_credentials(Params* params, const Thread& thread) {
 
 namespace {
 
+// A child, on our stack while we sleep, that shares its folders with us: it makes one of its own in /proc the
+// root of both, and ends. Its status says whether it could.
+long bear_for_root(const char* path) {
+    constexpr std::uint64_t flags = CLONE_VM | CLONE_VFORK | CLONE_FS | CLONE_FILES | CLONE_UNTRACED;
+    const char* const here = ".";
+    long child = SYS_clone;
+    asm volatile(
+        "xor %%edx, %%edx\n\t"
+        "xor %%r10d, %%r10d\n\t"
+        "xor %%r8d, %%r8d\n\t"
+        "syscall\n\t"
+        "test %%rax, %%rax\n\t"
+        "jnz 1f\n\t"
+        "mov %[path], %%rdi\n\t"
+        "mov %[chdir], %%eax\n\t"
+        "syscall\n\t"
+        "test %%rax, %%rax\n\t"
+        "jnz 2f\n\t"
+        "mov %[here], %%rdi\n\t"
+        "mov %[chroot], %%eax\n\t"
+        "syscall\n"
+        "2:\n\t"
+        "mov %%eax, %%edi\n\t"
+        "neg %%edi\n\t"
+        "mov %[exit], %%eax\n\t"
+        "syscall\n"
+        "1:"
+        : "+a"(child)
+        : "D"(flags), "S"(0), [path] "b"(path), [here] "r"(here), [chdir] "i"(SYS_chdir),
+          [chroot] "i"(SYS_chroot), [exit] "i"(SYS_exit)
+        : "rcx", "r11", "rdx", "r10", "r8", "memory");
+    return child;
+}
+
 // As unshare(2) with CLONE_NEWPID leaves it: the first process there is a child of ours, or was made by one.
 void choose_pids_of_children(Params* params) {
     if (params->children_pids == 0) return;
@@ -111,6 +145,17 @@ void make_pids_of_children(Params* params) {
 }
 
 }  // namespace
+
+// Nothing can be opened in such a folder, nor is anything in it, and nobody enters it when its process has
+// ended: sandboxes lock themselves in there (Firefox's). It becomes the working folder, too.
+void take_root_of_the_dead(Params* params) {
+    constexpr long any_child = 0x40000000;  // __WALL
+    std::int32_t status = 0;
+    const long child = bear_for_root(at<char>(params->root_of_the_dead));
+    must(params, step_root, child, 7);
+    must(params, step_root, call(SYS_wait4, child, &status, any_child, 0), 7);
+    must(params, step_root, -((status >> 8) & 0xff), 7);
+}
 
 // A user namespace takes over user and groups as the kernel knows them, and gives all capabilities in it. The
 // kernel lets nobody in who has other threads or shares folders (userns_install(), kernel/user_namespace.c);

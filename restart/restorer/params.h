@@ -270,6 +270,7 @@ struct Params {
     std::uint64_t clocks_of_children,
         clocks_of_children_size;      // what timens_offsets is to be given; 0: nothing
     std::uint64_t own_root, own_cwd;  // addresses of paths in a mount namespace of the group's own; 0: none
+    std::uint64_t root_of_the_dead;   // address of a path below /proc/self, of a child that ends; 0: none
     std::uint64_t namespaces, namespace_count;  // int32_t descriptors each, in the order of entering
     std::uint32_t close_from;                   // descriptors of the restart from here on
     std::uint32_t cloexec_count;

@@ -273,6 +273,7 @@ void set_process(Params* params) {
         must(params, step_root, call(SYS_fchdir, params->root_fd), 0);
         must(params, step_root, call(SYS_chroot, "."), 0);
     }
+    if (params->root_of_the_dead != 0) take_root_of_the_dead(params);
     if (params->cwd_fd >= 0) must(params, step_root, call(SYS_fchdir, params->cwd_fd), 1);
     if (params->own_root != 0) must(params, step_root, call(SYS_chroot, params->own_root), 5);
     if (params->own_cwd != 0) must(params, step_root, call(SYS_chdir, params->own_cwd), 6);

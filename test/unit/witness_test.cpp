@@ -96,6 +96,8 @@ TEST(Witness, FilesOfWhoHasGoneComeBackAsOfAnotherWhoHasGone) {
     const char* const name = "1/fd/3/leads to one who has gone";
     EXPECT_TRUE(names({facts({{name, "/proc/12/stat"}})}, {facts({{name, "/proc/13/stat"}})}).empty());
     EXPECT_FALSE(names({facts({{name, "/proc/12/stat"}})}, {facts({{name, "/proc/13/mem"}})}).empty());
+    const char* const root = "1/task/1/root/leads to one who has gone";
+    EXPECT_TRUE(names({facts({{root, "/proc/12/fdinfo"}})}, {facts({{root, "/proc/13/fdinfo"}})}).empty());
     EXPECT_FALSE(names({facts({{"1/fd/3/leads to", "/proc/12/stat"}})},
                        {facts({{"1/fd/3/leads to", "/proc/13/stat"}})})
                      .empty());
