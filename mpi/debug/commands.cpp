@@ -265,6 +265,11 @@ Result<Answer> Commands::line(const std::string& words) {
     return answer;
 }
 
+Result<Answer> Commands::begin(const std::string& from) {
+    CHECK_OK(world_.go({0, 0}));
+    return from.empty() ? place() : line(from == "all" ? "" : from);
+}
+
 Result<Answer> Commands::forward(const std::string&) {
     Index sent = causality::none;
     const State to = TRY(world_.moves().forward(here(), sent));

@@ -45,8 +45,8 @@ Result<> converse(World& world, Bounds bounds, const tool::Options& options, Out
     Commands commands(world, bounds, options.folder);
     const bool json = options.json;
     const bool asked = !json && ::isatty(STDIN_FILENO) != 0;
-    if (auto begun = world.go({0, 0}); !begun) return begun;
-    if (!json) say(false, commands.place());
+    const auto begun = TRY(commands.begin(options.from));
+    if (!json) say(false, begun);
     std::string last;
     while (!commands.over()) {
         if (asked) {

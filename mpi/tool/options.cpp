@@ -39,10 +39,10 @@ constexpr Verb verbs[] = {
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
      "RaeN"},
     {"debug",
-     "debug [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--json|--dap] [--mpi M] DIR "
-     "PROGRAM [ARGUMENT...]",
+     "debug [--from R,...|all] [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--json|--dap] "
+     "[--mpi M] DIR PROGRAM [ARGUMENT...]",
      "a console that goes forward and back in a recorded run, along its messages; needs record --contents",
-     true, true, "BCEMJDm"},
+     true, true, "LBCEMJDm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -82,6 +82,11 @@ void add_debug_option(char letter, po::options_description& known, Options& into
             break;
         case 'J':
             add("json,j", po::bool_switch(&into.json), "answer each command with one line of JSON");
+            break;
+        case 'L':
+            add("from,f", po::value(&into.from),
+                "R,... or all: begin at the recovery line of a record with --checkpoints, after these ranks "
+                "have failed, not at the beginning");
             break;
         case 'D':
             add("dap,d", po::bool_switch(&into.dap),

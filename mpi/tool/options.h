@@ -24,6 +24,7 @@ struct Options {
     std::string checkpoints_of;             // record: by this protocol
     std::string checkpoint_every = "1000";  // calls, or seconds with an s
     std::string failed;                     // recovery-line: ranks; "": all
+    std::string from;                       // debug: "R,..." or "all"; "": the beginning
     bool clock = false;                     // and what MPI_Wtime says
     bool gdb = false;
     bool dap = false;                                  // debug: for an editor

@@ -134,7 +134,8 @@ void drop(Mapping& mapping) {
     // What is shared is taken from all who have it.
     const int how = mapping.is_shared() ? MADV_REMOVE : MADV_DONTNEED;
     CHECK(madvise(mapping.start + first * page, count * page, how) == 0);
-    for (std::size_t i = first; i < first + count; ++i) mapping.pages[i] = mapping.kind == Kind::file ? i + 1 : 0;
+    for (std::size_t i = first; i < first + count; ++i)
+        mapping.pages[i] = mapping.kind == Kind::file ? i + 1 : 0;
 }
 
 void protect(Mapping& mapping) {
@@ -159,8 +160,8 @@ void look(const Mapping& mapping, std::size_t i) {
     constexpr const char* names[] = {"own", "file", "shared", "memory"};
     char text[200];
     std::snprintf(text, sizeof text, "FAILED page %zu of %zu at %p (%s) isn't %llu: it begins with %llx", i,
-                  mapping.pages.size(), static_cast<void*>(mapping.start), names[static_cast<int>(mapping.kind)],
-                  static_cast<unsigned long long>(mapping.pages[i]),
+                  mapping.pages.size(), static_cast<void*>(mapping.start),
+                  names[static_cast<int>(mapping.kind)], static_cast<unsigned long long>(mapping.pages[i]),
                   *reinterpret_cast<unsigned long long*>(mapping.start + i * page));
     test::say(text);
     _exit(1);

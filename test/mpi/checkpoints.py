@@ -67,6 +67,11 @@ def stands_at_line(job, name, program, ranks, failed):
         expect(not differences, f"{name}: not what a straight run makes of it: {differences}")
         # From there it goes on to the end.
         expect(debugger.do(f"to {told['focus']}:end")["event"] >= told["event"], "it doesn't go on")
+    # The same from the start.
+    with Debugger(job, name, program, ["--from", ",".join(map(str, failed)) or "all"]) as debugger:
+        again = debugger.do("cut")
+        expect(again["cut"] == told["cut"], f"{again} {told}")
+        expect(debugger.do("verify")["differences"] == [], "what --from leads to")
 
 
 def ranks_of(job, name):

@@ -116,6 +116,7 @@ Result<Session::json> Session::launch(const json& given) {
     wished.checkpoints = given.value("checkpoints", wished.checkpoints);
     wished.every = given.value("every", wished.every);
     wished.memory = given.value("memory", wished.memory);
+    wished.from = given.value("from", wished.from);
     stop_at_ = given.value("stopAt", "");
     if (!(wished.back_within > 0)) return fail_code(ExitCode::usage, "backWithin: more than 0 seconds");
     if (!wished.mpi.empty() && wished.mpi != "mpich" && wished.mpi != "openmpi")
@@ -131,7 +132,7 @@ Result<Session::json> Session::launch(const json& given) {
 }
 
 Result<Session::json> Session::configured(const json&) {
-    if (auto begun = world().go({0, 0}); !begun) {
+    if (auto begun = commands_->begin(options_.from); !begun) {
         channel_.print("important", begun.error().what + "\n");
         then_ = [this] { channel_.event("terminated"); };
         return std::unexpected(begun.error());
