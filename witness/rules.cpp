@@ -80,6 +80,11 @@ constexpr std::array at_rest{
          "inodes of pipes, sockets (rings of which are mapped) and what else has no name are given by the "
          "kernel in their order",
          "(?:pipe:\\[|socket:\\[|)([0-9]+)\\]?", How::renamed},
+    Rule{".*/task/[0-9]+/status/NSpid",
+         "what a thread is called in pid namespaces between the innermost and the outermost one nobody can "
+         "choose "
+         "(docs/what-is-saved.md); of a process it is compared",
+         "\\t[0-9]+(?=\\t)", How::in_parts},
     Rule{"[0-9]+/(fd/[0-9]+|(task/[0-9]+/)?(cwd|root))/leads to one who has gone",
          "a file of proc(5) whose process has gone comes back as that of another that has gone, which "
          "answers all the same",
@@ -202,7 +207,7 @@ constexpr std::array at_rest{
 };
 
 constexpr std::array living{
-    Rule{"[0-9]+/map/[^/]*/page/.*", "what it computes"},
+    Rule{"[0-9]+/map/[^/]*/(page/.*|content)", "what it computes"},
     Rule{"[0-9]+/map/[^/]* (anonymous|\\[heap\\])/.*", "what memory it has taken and given back", nullptr,
          How::if_seen},
     Rule{"[0-9]+/map/[^/]* (anonymous|\\[heap\\])/end|.*/stat/vsize|.*/status/Vm(Size|Data)", "the same"},

@@ -3,7 +3,6 @@
 // somebody else than its maker; what each of them may do in there.
 // ci: exact virtual
 // narrow: none
-// witness: none (objects are numbered in the order of ids outside, which are others each time)
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>

@@ -104,9 +104,11 @@ TEST(Witness, FilesOfWhoHasGoneComeBackAsOfAnotherWhoHasGone) {
 }
 
 TEST(Witness, WhatLivingProgramsDoIsNotCompared) {
-    const Facts before = facts({{"1/map/7f00 a/page/00", "1"}, {"1/fd/3/access", "500"}});
-    const std::vector after{facts({{"1/map/7f00 a/page/00", "2"}, {"1/fd/3/access", "700"}})};
-    EXPECT_EQ(differences({&before, 1}, after, Programs::stand_still).size(), 2U);
+    const Facts before =
+        facts({{"1/map/7f00 a/page/00", "1"}, {"1/map/8f00 a/content", "1"}, {"1/fd/3/access", "500"}});
+    const std::vector after{
+        facts({{"1/map/7f00 a/page/00", "2"}, {"1/map/8f00 a/content", "2"}, {"1/fd/3/access", "700"}})};
+    EXPECT_EQ(differences({&before, 1}, after, Programs::stand_still).size(), 3U);
     EXPECT_EQ(differences({&before, 1}, after, Programs::go_on).size(), 1U);
 }
 
