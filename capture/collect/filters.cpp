@@ -14,7 +14,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "capture/seize.h"
 #include "common/agent.h"
@@ -142,6 +146,17 @@ std::optional<Call> forbidden_by(const Code& code, std::span<const Call> calls) 
     return found == calls.end() ? std::nullopt : std::optional(*found);
 }
 
+// The same of all that we call. Threads of sandboxed programs have the same filters by the dozen, and
+// everybody stands still while they are judged.
+const std::optional<Call>& forbidden_of_ours(const Code& code) {
+    static std::map<std::string, std::optional<Call>, std::less<>> known;
+    const auto bytes = std::as_bytes(std::span(code));
+    const std::string_view key(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto found = known.find(key);
+    if (found != known.end()) return found->second;
+    return known.emplace(key, forbidden_by(code, calls_of_ours())).first->second;
+}
+
 std::int32_t number_of(schema::Process& image, const Filter& filter) {
     schema::SeccompFilter saved;
     const auto bytes = std::as_bytes(std::span(filter.code));
@@ -215,8 +230,7 @@ Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped,
             return refuse(
                 "has a seccomp filter that forbids exit (system call 60), by which a restart ends the main "
                 "thread once more, which has ended: can't be saved");
-        if (const auto forbidden = forbidden_by(filter->code, calls_of_ours());
-            forbidden && !suspend(stopped))
+        if (const auto& forbidden = forbidden_of_ours(filter->code); forbidden && !suspend(stopped))
             return refuse(
                 fmt::format("has a seccomp filter that forbids {} (system call {}), which a checkpoint "
                             "makes in it, and can't be suspended for that (PTRACE_O_SUSPEND_SECCOMP); allow "
