@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/html/show.h"
 #include "cli/inspect_core.h"
 #include "cli/inspect_diff.h"
 #include "cli/inspect_graph.h"
@@ -28,6 +29,7 @@ constexpr const char* usage =
     "       cairn inspect --grep BYTES [--json] DIR|IMAGE\n"
     "       cairn inspect --core FILE [--json] DIR|IMAGE\n"
     "       cairn inspect --dot DIR\n"
+    "       cairn inspect --html FILE DIR|IMAGE\n"
     "DIR is a folder of checkpoints (its newest is shown), or of one; IMAGE one of its images.\n";
 
 int report(const Error& error) {
@@ -113,6 +115,16 @@ int show_graph(const options::variables_map& given) {
     return code;
 }
 
+int write_html(const options::variables_map& given) {
+    const auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
+    if (!checkpoint) return report(checkpoint.error());
+    if (const auto done = inspect::write_page(*checkpoint, given["html"].as<std::string>()); !done)
+        return report(done.error());
+    int code = 0;
+    for (const Error& problem : checkpoint->problems) code = report(problem);
+    return code;
+}
+
 // One process into FILE, several into FILE.PID each.
 int write_cores(const options::variables_map& given) {
     const auto checkpoint = inspect::load(given["path"].as<std::vector<std::string>>().front());
@@ -179,6 +191,7 @@ int main(int argc, char** argv) {
         "grep", options::value<std::string>()->value_name("BYTES"),
         "where in memory these bytes are; \\n, \\0, \\xNN as in C. Exit code 1 if nowhere")(
         "dot", "processes and what connects them as a graph for dot(1)")(
+        "html", options::value<std::string>()->value_name("FILE"), "all of it as one page for a browser")(
         "stacks", "what each thread is in, function by function")(
         "core", options::value<std::string>()->value_name("FILE"),
         "write an ELF core that gdb opens; of several processes FILE.PID each");
@@ -212,5 +225,6 @@ int main(int argc, char** argv) {
     if (given.count("stacks") != 0) return show_stacks(given);
     if (given.count("grep") != 0) return show_found(given);
     if (given.count("dot") != 0) return show_graph(given);
+    if (given.count("html") != 0) return write_html(given);
     return given.count("core") != 0 ? write_cores(given) : run(given);
 }

@@ -144,7 +144,7 @@ _cairn() {
     export | import) options='--json --help' ;;
     verify) options='--json --help' ;;
     prune) options='--keep --older --damaged --dry-run --json --help' ;;
-    inspect) options='--maps --fds --signals --threads --all --verify --diff --stacks --grep --dot --core --json --help' ;;
+    inspect) options='--maps --fds --signals --threads --all --verify --diff --stacks --grep --dot --core --html --json --help' ;;
     slurm) options='--interval --ckptdir --name --keep --before --poll --signal --all-nodes --no-verify --help' ;;
     service) options='--system --user --json --help' ;;
     help) options=$verbs ;;

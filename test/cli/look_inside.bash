@@ -40,6 +40,20 @@ edges = re.findall(r"^  (\w+) -> (\w+) ", sys.argv[1], re.M)
 assert len(edges) > 6 and all(a in nodes and b in nodes for a, b in edges), edges
 ' "$out"
 
+exits 0 cairn inspect --html page.html "$folder"
+holds python3 -c '
+import json, re, sys
+page = open("page.html").read()
+data = json.loads(re.search(r"<script type=.application/json. id=.data.>(.*?)</script>", page, re.S)[1])
+assert len(data["processes"]) == 4 and [each["number"] for each in data["generations"]] == [1], data
+assert all(each["areas"] and each["stored"] > 0 and "thread" in each["stacks"] for each in data["processes"])
+pipe, = [ends for kind, text, ends in data["objects"].values() if text.startswith("pipe") and "write" in text and ends]
+assert any(key in pipe for each in data["processes"] for _, key in each["fds"])
+assert "http" not in page.replace("http://www.w3.org/2000/svg", "")  # it needs nothing but itself
+'
+exits 3 cairn inspect --html page.html "$folder"
+says "is there already" "$err"
+
 exits 0 cairn inspect --stacks "$folder"
 says "clock_nanosleep" "$out"
 says "in main" "$out"
