@@ -71,8 +71,8 @@ constexpr std::array table = {
          "      --waits      the same in one line for each process\n"
          "  -j, --json       print one JSON array\n"
          "\n"
-         "With --stacks or --waits only the processes PID, if any are given. A process stands still for less "
-         "than\n"
+         "With --stacks or --waits only the processes PID, if any are given. A process stands still for "
+         "about\n"
          "a millisecond, and doesn't notice.\n"},
     Verb{"status", control, true, "status [--session S] [--json]", "the session at a glance",
          "  -s, --session S  the session (default: $CAIRN_SESSION, else \"default\")\n"
