@@ -120,7 +120,7 @@ Result<> Coordinator::start() {
     if (regions_.adopted()) load_state();
     regions_.note_ckptdir(settings_.ckptdir);
 
-    CHECK_OK(programs_.registry().start(regions_.adopted()));
+    CHECK_OK(programs_.registry().start(regions_.adopted(), settings_.not_ids));
     if (programs_.none()) clear_ipc(regions_.owners().ipc);
     CHECK_OK(gate_.open());
     CHECK_OK(server_.listen(session_));

@@ -20,6 +20,7 @@
 #include "common/region_ops.h"
 #include "common/uid.h"
 #include "coordinator/claim.h"
+#include "coordinator/other_numbers.h"
 
 namespace cairn::coordinator {
 
@@ -84,7 +85,8 @@ Registry::~Registry() {
     stop();
 }
 
-Result<> Registry::start(bool adopted) {
+Result<> Registry::start(bool adopted, std::set<KernelId> not_ids) {
+    not_ids_ = std::move(not_ids);
     verify_ = adopted;
     for (std::size_t number = 0; number < regions_.size(); ++number)
         bells_.push_back(std::make_unique<Bell>(regions_[number]));
@@ -106,7 +108,7 @@ Result<> Registry::start(bool adopted) {
 Result<> Registry::ring(std::size_t number) {
     Bell& bell = *bells_[number];
     try {
-        bell.thread = std::thread([this, &bell] { watch_futex(bell); });
+        bell.thread = thread_elsewhere(not_ids_, [this, &bell] { watch_futex(bell); });
     } catch (const std::system_error& problem) {
         return fail(
             "the coordinator can't begin a thread: {} (as many processes and threads run as the user may "

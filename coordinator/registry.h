@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/ids.h"
 #include "common/region.h"
 #include "common/wire/requests.h"
 #include "coordinator/process_handle.h"
@@ -53,8 +54,9 @@ class Registry {
     Registry(boost::asio::io_context& io, Regions& regions, Listener listener);
     ~Registry();
 
-    // Reads all slots and begins to watch. `adopted`: looks for processes without a slot as well.
-    Result<> start(bool adopted);
+    // Reads all slots and begins to watch. `adopted`: looks for processes without a slot as well. `not_ids`:
+    // numbers that no thread of the coordinator's may have.
+    Result<> start(bool adopted, std::set<KernelId> not_ids);
     void stop();
 
     // Reads the slots now. Called by itself when Region::changes was raised; before a decision call it
@@ -138,6 +140,7 @@ class Registry {
     boost::asio::io_context& io_;
     Regions& regions_;
     Listener listener_;
+    std::set<KernelId> not_ids_;
     std::string host_;
     std::map<Place, Member> members_;
     std::map<Place, std::shared_ptr<Watch>> watches_;

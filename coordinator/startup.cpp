@@ -13,6 +13,7 @@
 
 #include "coordinator/json.h"
 #include "coordinator/name_lock.h"
+#include "coordinator/other_numbers.h"
 
 namespace cairn::coordinator {
 
@@ -91,23 +92,6 @@ Result<Lock> lock_session(const Session& session) {
         std::this_thread::sleep_for(20ms);
     }
 }
-
-namespace {
-
-// fork(2), until the child has a number that isn't one of `avoid`. The kernel hands numbers out upwards, so
-// each attempt gets another.
-pid_t fork_elsewhere(const std::set<KernelId>& avoid) {
-    for (std::size_t tries = 0;; ++tries) {
-        const pid_t child = ::fork();
-        const pid_t number = child == 0 ? ::getpid() : child;
-        if (number < 0 || tries > avoid.size() || !avoid.contains(KernelId(number))) return child;
-        if (child == 0) ::_exit(0);
-        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-        }
-    }
-}
-
-}  // namespace
 
 Result<Daemon> Daemon::become(const Session& session, const std::set<KernelId>& avoid) {
     int ends[2];

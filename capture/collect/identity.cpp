@@ -1,5 +1,6 @@
 // What a process is: its credentials, limits, namespaces and whatever else /proc tells of it as a whole.
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -190,6 +191,12 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
 
 Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
                           const ToProgram& to_program, schema::Process& image) {
+    if (answers.tsc == PR_TSC_SIGSEGV)
+        return fail_code(
+            ExitCode::refused,
+            "{} has forbidden itself to read the processor's time stamp counter (PR_SET_TSC), which "
+            "isn't saved",
+            proc::label(process.pid));
     const auto& stat = process.stat;
     translate_ids(KernelId(process.pid), stat, to_program, image);
     image.subreaper = answers.subreaper != 0;

@@ -32,6 +32,7 @@ KINDS = {
     "io-uring-eventfd": r"descriptor \d+: is an io_uring that tells an eventfd",
     "queue": r"is to be notified of /cairn-test-.* by a thread",
     "packet ring": r"descriptor \d+: is a packet socket with a ring for sending",
+    "time stamp counter": r"has forbidden itself to read the processor's time stamp counter \(PR_SET_TSC\)",
     "kernel TLS": r"descriptor \d+: is a TCP socket with the kernel's tls on it",
     "socket of another family": r"descriptor \d+: is a socket of family \d+",
     "vsock": r"descriptor \d+: is a vsock (that is connected to port|that listens, and a connection waits|with a connection)",

@@ -256,6 +256,10 @@ class Session:
                 # A port that the kernel had chosen: between a kill and the restart it may choose it for another test.
                 if re.search(r"this (TCP|UDP) port is taken by", said):
                     raise Again(f"another program has taken a port: {said}")
+                # Or a number: by a process of another test, never by one of this one's.
+                holder = re.search(r"pid \d+ is taken by (?:a thread of )?process (\d+)", said)
+                if holder and int(holder[1]) not in [program.pid, *processes.descendants()]:
+                    raise Again(f"another program has taken a process id: {said}")
                 raise Failure(f"{program.name}: {processes.describe_status(status)}" + said)
             if status is not None:
                 return True
