@@ -1,7 +1,7 @@
 """The coordinator that a restart starts would be given the number of one of the threads that are to come back: it takes another one.
 Who does have such a number is named."""
 # ci: exact
-# lock numbers: it says which number the kernel gives out next
+# serial: it sets the kernel's counter of ids back, and others would be given ids that computations are to come back with
 import os
 import subprocess
 from cairn_test import Failure, check

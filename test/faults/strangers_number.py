@@ -1,7 +1,7 @@
 """The restart tool, the programs' parent from now on, has a number that one of the programs goes by (virtual ids): nobody takes it for
 that program, neither getppid() nor the next checkpoint and its restart."""
 # ci: virtual
-# lock numbers: it says which number the kernel gives out next
+# serial: it sets the kernel's counter of ids back, and others would be given ids that computations are to come back with
 from cairn_test import Skip, check
 
 COUNT = 100
