@@ -7,7 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -117,8 +119,15 @@ int kcmp_type(Common what) {
 }  // namespace
 
 bool kcmp_is_allowed() {
-    static const bool allowed = kcmp(::getpid(), ::getpid(), KCMP_VM) == 0;
-    return allowed;
+    // Asked once in each process: a child may have been given a filter that its parent hasn't.
+    static std::atomic<std::int64_t> known{0};
+    const pid_t self = ::getpid();
+    std::int64_t now = known;
+    if (now / 2 != self) {
+        now = std::int64_t{self} * 2 + (kcmp(self, self, KCMP_VM) == 0 ? 1 : 0);
+        known = now;
+    }
+    return now % 2 == 1;
 }
 
 bool share_memory(pid_t one, pid_t other) {
