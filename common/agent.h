@@ -69,6 +69,7 @@ struct AgentThread {
         no_variables;  // 1: the library's variables of this thread aren't found by the thread pointer
     std::int32_t securebits;
     std::int32_t memory_errors;  // PR_MCE_KILL_GET; -1: not asked
+    std::int32_t tsc;            // PR_GET_TSC
     // 1: the capture has suspended seccomp filters which forbid some of what the agent calls. When it dies
     // they are heeded again.
     std::int32_t filters_suspended;
@@ -90,7 +91,7 @@ struct AgentProcess {
     } itimers[3];
     AgentTimer timers[max_posix_timers];  // ids are written by the capture
     std::uint32_t timer_count;
-    std::int32_t subreaper, dumpable, keep_caps, securebits, thp_disable, tsc;
+    std::int32_t subreaper, dumpable, keep_caps, securebits, thp_disable;
     std::int32_t lock_future;                    // mlockall(2): MCL_FUTURE, MCL_ONFAULT
     std::uint32_t membarrier;                    // registrations: MEMBARRIER_CMD_REGISTER_*
     std::int32_t keys;                           // in the process's own keyring

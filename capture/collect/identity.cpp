@@ -191,17 +191,6 @@ Result<> refuse_unsupported(const StoppedProcess& process) {
 
 Result<> collect_identity(const StoppedProcess& process, const AgentProcess& answers,
                           const ToProgram& to_program, schema::Process& image) {
-    // Strict mode forbids it as well, and does so again after a restart (seccomp_assign_mode,
-    // kernel/seccomp.c).
-    const auto answers_of =
-        std::ranges::find(image.threads, KernelId(process.first_living().tid), &schema::Thread::kernel_tid);
-    const bool strict = answers_of != image.threads.end() && answers_of->seccomp_strict.value_or(false);
-    if (answers.tsc == PR_TSC_SIGSEGV && !strict)
-        return fail_code(
-            ExitCode::refused,
-            "{} has forbidden itself to read the processor's time stamp counter (PR_SET_TSC), which "
-            "isn't saved",
-            proc::label(process.pid));
     const auto& stat = process.stat;
     translate_ids(KernelId(process.pid), stat, to_program, image);
     image.subreaper = answers.subreaper != 0;

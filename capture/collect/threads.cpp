@@ -152,6 +152,7 @@ void add_thread_answers(const std::vector<AgentThread>& answers, schema::Process
         thread.death_signal = answers[i].death_signal;
         if (const auto policy = answers[i].memory_errors; policy >= 0 && policy != PR_MCE_KILL_DEFAULT)
             thread.memory_errors = policy;
+        if (answers[i].tsc == PR_TSC_SIGSEGV) thread.no_time_stamps = true;
         thread.cpu_ns = answers[i].cpu_ns;
         if (thread.own_ids) {
             thread.own_ids->securebits = static_cast<std::uint32_t>(answers[i].securebits);

@@ -69,6 +69,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(affinity);
     CAIRN_FIELD(timerslack);
     CAIRN_FIELD(memory_errors);
+    CAIRN_FIELD(no_time_stamps);
     CAIRN_FIELD(death_signal);
     CAIRN_FIELD(timeout_left);
     CAIRN_FIELD(cap_effective);

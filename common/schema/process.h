@@ -106,6 +106,7 @@ struct Thread {
     std::uint64_t timerslack = 0;
     std::int32_t death_signal = 0;
     std::optional<std::int32_t> memory_errors;  // PR_MCE_KILL_GET; none: not asked, or the default
+    std::optional<bool> no_time_stamps;         // PR_TSC_SIGSEGV; none: it may read the counter
     // The call that the thread sleeps in, where its relative timeout must be shortened: see TimingNote.
     std::int64_t timeout_left = -1;  // ns; -1: none known
     std::uint64_t cap_effective = 0, cap_permitted = 0, cap_inheritable = 0, cap_ambient = 0;

@@ -123,6 +123,7 @@ void collect_thread(AgentThread* self) {
     self->altstack_flags = stack.flags;
     call(SYS_prctl, PR_GET_PDEATHSIG, &self->death_signal);
     call(SYS_prctl, PR_GET_TID_ADDRESS, &self->clear_child_tid);
+    call(SYS_prctl, PR_GET_TSC, &self->tsc);
     self->timerslack = static_cast<std::uint64_t>(call(SYS_prctl, PR_GET_TIMERSLACK));
     self->securebits = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_SECUREBITS));
     std::int64_t before = 0;
@@ -197,7 +198,6 @@ void collect_process(AgentProcess& process, bool ask_keys) {
     process.keep_caps = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_KEEPCAPS));
     process.securebits = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_SECUREBITS));
     process.thp_disable = static_cast<std::int32_t>(call(SYS_prctl, PR_GET_THP_DISABLE, 0, 0, 0, 0));
-    call(SYS_prctl, PR_GET_TSC, &process.tsc);
     process.brk = static_cast<std::uint64_t>(call(SYS_brk, 0));
     process.lock_future = lock_future();
     process.membarrier = membarrier_registrations();

@@ -46,6 +46,15 @@ bool is_pending(int state) {
            state == tcp_new_syn_received;
 }
 
+// What the kernel does with the bytes of a connection on the program's behalf: "tls" (Linux 4.13), "smc",
+// "mptcp"; empty: nothing.
+std::string upper_layer(int fd) {
+    char layer[16] = "";
+    socklen_t length = sizeof layer;
+    const bool some = ::getsockopt(fd, IPPROTO_TCP, TCP_ULP, layer, &length) == 0 && length > 0;
+    return some ? std::string(layer, ::strnlen(layer, length)) : std::string();
+}
+
 struct Socket {
     schema::Object* object = nullptr;
     const Description* found = nullptr;
@@ -53,6 +62,7 @@ struct Socket {
     std::string own, peer;
     int state = 0;
     bool taken = false;  // its contents
+    std::string layer;   // upper_layer()
     [[nodiscard]] int fd() const { return found->fd(); }
 };
 
@@ -96,6 +106,9 @@ class TcpSockets {
         const bool no_more_reading = (polled.revents & POLLRDHUP) != 0;
         // After that: its peer's end may have come since, and is no shutdown(2) of its own.
         socket.state = tcp_state(socket.fd()).state;
+        socket.layer = upper_layer(socket.fd());
+        // What waits are records: none of them is worth anything without the keys.
+        if (!socket.layer.empty()) socket.taken = true;
         if (socket.state == TCP_CLOSE) {
             socket.saved->dead = no_more_reading;
             socket.saved->error = (polled.revents & POLLERR) != 0;
@@ -106,10 +119,25 @@ class TcpSockets {
         socket.saved->no_more_sending = has_shut_its_sending(socket.state);
         socket.saved->no_more_reading = no_more_reading && !has_seen_the_end(socket.state);
         const auto partner = by_connection_.find(connection(socket.peer, socket.own));
-        if (partner != by_connection_.end() && partner->second != id)
+        if (partner != by_connection_.end() && partner->second != id) {
+            CHECK_OK(refuse_layer(socket));
             return connected(id, socket, partner->second);
-        if (const auto link = links_.find(id); link != links_.end()) return linked(socket, link->second);
+        }
+        if (const auto link = links_.find(id); link != links_.end()) {
+            CHECK_OK(refuse_layer(socket));
+            return linked(socket, link->second);
+        }
         return alone(socket);
+    }
+
+    // A connection to somebody outside is reset by a restart, whatever keys and counts it had.
+    static Result<> refuse_layer(const Socket& socket) {
+        if (socket.layer.empty()) return {};
+        return fail_code(
+            ExitCode::refused,
+            "is a TCP socket with the kernel's {} on it, connected to {}, which isn't outside the "
+            "computation: what has been agreed on between the two can't be saved",
+            socket.layer, address_words(socket.peer));
     }
 
     // What the program believes its names to be: own, peer.
@@ -348,6 +376,8 @@ class TcpSockets {
         CHECK_OK(know_all());
         const InternetDiagnosis* other = other_end(socket);
         const bool of_nobody = other != nullptr && other->inode == 0;
+        const bool ended = other == nullptr && has_seen_the_end(socket.state);
+        if (of_nobody || ended) CHECK_OK(refuse_layer(socket));
         const bool not_accepted = of_nobody && is_pending(other->state);
         if (not_accepted) {
             const std::int64_t listener = listener_of(socket.peer);
@@ -357,7 +387,7 @@ class TcpSockets {
             socket.saved->peer_gone = true;
             return finish_arriving(socket, *other);
         }
-        if (other == nullptr && has_seen_the_end(socket.state)) {
+        if (ended) {
             socket.saved->peer_gone = true;
             return {};
         }
@@ -503,11 +533,6 @@ bool is_tcp_socket(const Looked& it) {
 }
 
 Result<> describe_tcp_socket(Table& table, const Description& found, schema::Object& object) {
-    char layer[16] = "";
-    socklen_t length = sizeof layer;
-    if (::getsockopt(found.fd(), IPPROTO_TCP, TCP_ULP, layer, &length) == 0 && length > 0 && layer[0] != 0)
-        return fail_code(ExitCode::refused, "is a TCP socket with the kernel's {} on it: this can't be saved",
-                         layer);
     object.identity = identity_of(found.status);
     auto& saved = object.what.emplace<schema::Tcp>();
     saved.domain = socket_option<int>(found.fd(), SOL_SOCKET, SO_DOMAIN);

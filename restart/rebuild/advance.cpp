@@ -44,6 +44,7 @@ constexpr StepWords step_words[] = {
     {restorer::step_timers, "setting timers", true},
     {restorer::step_descriptors, "arranging descriptors", true},
     {restorer::step_scheduling, "setting scheduling", true},
+    {restorer::step_time_stamps, "forbidding the time stamp counter", true},
     {restorer::step_lazy, "watching memory that is to come later (userfaultfd)"},
     {restorer::step_pending, "queueing pending signals", true},
     {restorer::step_lock_memory, "locking memory (mlock; `ulimit -l`?)"},

@@ -49,6 +49,7 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.rseq_size = thread.rseq_size;
     out.rseq_signature = thread.rseq_signature;
     out.timerslack = thread.timerslack;
+    out.no_time_stamps = thread.no_time_stamps.value_or(false) ? 1 : 0;
     out.memory_errors = thread.memory_errors.value_or(PR_MCE_KILL_DEFAULT);
     std::strncpy(out.name, thread.name.c_str(), sizeof out.name - 1);
     out.sched_policy = static_cast<std::uint32_t>(thread.policy);

@@ -113,8 +113,9 @@ struct Thread {
     std::uint32_t own_folders;  // 1: these are its own
     std::int32_t root_fd, cwd_fd;
     std::uint32_t umask;
-    std::uint32_t stands;        // the blob's: it is in its own folders
-    std::int32_t memory_errors;  // PR_MCE_KILL_SET
+    std::uint32_t stands;          // the blob's: it is in its own folders
+    std::int32_t memory_errors;    // PR_MCE_KILL_SET
+    std::uint32_t no_time_stamps;  // 1: PR_TSC_SIGSEGV
     alignas(16) std::uint8_t stack[4096];
 };
 
@@ -202,6 +203,7 @@ enum Step : std::uint32_t {
     step_timers,
     step_descriptors,
     step_scheduling,
+    step_time_stamps,
     step_pending,
     step_lazy,
     step_locks,

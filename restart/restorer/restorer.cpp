@@ -197,6 +197,10 @@ void set_up_thread(Params* params, Thread& thread) {
     if (thread.death_signal != 0) call(SYS_prctl, PR_SET_PDEATHSIG, thread.death_signal, 0, 0, 0);
     if (params->credentials.no_new_privs != 0 || thread.no_new_privs != 0)
         call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    // Nothing that asks a clock by the vdso comes after this; here everything is called.
+    if (thread.no_time_stamps != 0)
+        must(params, step_time_stamps, call(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0),
+             static_cast<std::uint64_t>(thread.image_tid));
 }
 
 struct ThreadArgument {

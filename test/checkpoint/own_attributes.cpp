@@ -1,14 +1,18 @@
 // What single threads have for themselves: working folder, root folder and umask (unshare(2) with CLONE_FS,
-// as Samba's and virtiofsd's), and, as root, user and groups by raw system calls (as NFS-Ganesha's), with and
-// without capabilities.
+// as Samba's and virtiofsd's), whether they may read the time stamp counter, and, as root, user and groups by
+// raw system calls (as NFS-Ganesha's), with and without capabilities.
 // ci: exact user
 // narrow: none
 #include <sched.h>
+#include <signal.h>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -147,8 +151,52 @@ test::Check user() {
     };
 }
 
+std::atomic<int> faults = 0;
+
+// Whether rdtsc kills: the handler counts it and goes on behind the instruction, which has two bytes.
+bool counter_is_forbidden() {
+    int setting = 0;
+    CHECK(prctl(PR_GET_TSC, &setting) == 0);
+    const int before = faults;
+    asm volatile("rdtsc" : : : "rax", "rdx", "memory");
+    CHECK((faults != before) == (setting == PR_TSC_SIGSEGV));
+    return faults != before;
+}
+
+// Nobody who is forbidden to read it may ask for the time: clock_gettime(3) reads it.
+test::Check time_stamp_counter() {
+    struct sigaction step_over {};
+    step_over.sa_flags = SA_SIGINFO;
+    step_over.sa_sigaction = [](int, siginfo_t*, void* context) {
+        faults = faults + 1;
+        static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;
+    };
+    CHECK(sigaction(SIGSEGV, &step_over, nullptr) == 0);
+    auto* thread = new Asked([] { CHECK(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0); },
+                             [] { CHECK(counter_is_forbidden()); });
+    int orders[2], answers[2];
+    CHECK(pipe(orders) == 0 && pipe(answers) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        CHECK(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0 && close(orders[1]) == 0);
+        for (char order = 0; read(orders[0], &order, 1) == 1;)
+            CHECK(counter_is_forbidden() && write(answers[1], &order, 1) == 1);
+        _exit(0);
+    }
+    CHECK(child > 0 && close(orders[0]) == 0 && close(answers[1]) == 0);
+    return [=, order = orders[1], answer = answers[0]](bool) {
+        CHECK(!counter_is_forbidden());
+        thread->ask();
+        char byte = 'a';
+        CHECK(write(order, &byte, 1) == 1 && read(answer, &byte, 1) == 1);
+    };
+}
+
 }  // namespace
 
 int main() {
-    test::serve({{"folders", folders}, {"root folder", root_folder}, {"user", user}});
+    test::serve({{"folders", folders},
+                 {"root folder", root_folder},
+                 {"user", user},
+                 {"time stamp counter", time_stamp_counter}});
 }

@@ -366,20 +366,6 @@ pid_t packet_ring() {
     return 0;
 }
 
-// In a child, for clock_gettime(3) reads the counter, and this program asks for the time.
-pid_t without_time_stamp_counter() {
-    int ends[2];
-    char byte = 0;
-    CHECK(pipe(ends) == 0);
-    const pid_t child = fork();
-    if (child == 0) {
-        if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV) != 0 || write(ends[1], &byte, 1) != 1) _exit(1);
-        for (;;) pause();
-    }
-    CHECK(read(ends[0], &byte, 1) == 1 && close(ends[0]) == 0 && close(ends[1]) == 0);
-    return child;
-}
-
 pid_t kernel_tls() {
     const int listener = socket(AF_INET, SOCK_STREAM, 0), caller = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in name{};
@@ -486,7 +472,6 @@ constexpr Kind kinds[] = {
     {"queue", queue_that_notifies_a_thread},
     {"Linux AIO", linux_aio},
     {"packet ring", packet_ring},
-    {"time stamp counter", without_time_stamp_counter},
     {"kernel TLS", kernel_tls},
     {"socket of another family", socket_of_another_family},
     {"vsock", connected_vsock},

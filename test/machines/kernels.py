@@ -13,9 +13,10 @@ import urllib.request
 ARCHIVE = "http://deb.debian.org/debian"
 # Of each, the newest kernel that the suite has. A name is what is given to `scripts/test --machines`.
 SUITES = {"bullseye": "bullseye", "bookworm": "bookworm", "trixie": "trixie", "backports": "trixie-backports"}
-# The root file system comes over 9p; the diag modules tell a capture about sockets.
+# The root file system comes over 9p; the diag modules tell a capture about sockets; tls and what it encrypts with are for
+# faults.kernel_tls.
 MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "unix_diag", "inet_diag", "tcp_diag", "netlink_diag",
-           "af_packet_diag", "raw_diag"]
+           "af_packet_diag", "raw_diag", "tls", "gcm", "ghash_generic", "ctr", "seqiv"]
 
 
 def fetch(path):
