@@ -135,6 +135,7 @@ std::string view_html(const Computation& c, const ViewOptions& options) {
     data["title"] = options.title;
     data["processes"] = c.processes();
     data["base"] = options.base.empty() ? std::vector<Position>(c.processes(), 0) : options.base;
+    data["byCall"] = options.by_call;
     draw_pattern(c, options, data);
     json drawn = json::array();
     if (options.places > 0)
@@ -155,6 +156,7 @@ std::string view_html(const Computation& c, const ViewOptions& options) {
     std::string html = page;
     const std::string_view mark = "\"CAIRN_DATA\"";
     html.replace(html.find(mark), mark.size(), safe);
+    if (!options.more.empty()) html.insert(html.rfind("</body>"), options.more);
     return html;
 }
 

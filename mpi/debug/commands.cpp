@@ -98,6 +98,12 @@ bool Commands::is_command(const std::string& line) {
         known(), [&](const Known& each) { return words.substr(0, words.find_first_of(" \t")) == each.name; });
 }
 
+bool Commands::runs_at_terminal(const std::string& line) {
+    const std::string words = trimmed(line);
+    const auto command = find(words.substr(0, words.find_first_of(" \t")));
+    return command && (*command)->method == &Commands::gdb;
+}
+
 Result<Answer> Commands::execute(const std::string& line) {
     const std::string words = trimmed(line);
     const std::size_t space = words.find_first_of(" \t");

@@ -25,6 +25,8 @@ class Commands {
     // Whether a line begins with a command's whole name.
     [[nodiscard]] static bool is_command(const std::string& line);
     [[nodiscard]] static std::vector<std::string> names();
+    // A command that converses at the terminal by itself.
+    [[nodiscard]] static bool runs_at_terminal(const std::string& line);
     // To where a debugger begins: the ranks' beginnings, or with `from` ("R,..." or "all") the recovery line
     // after these have failed.
     [[nodiscard]] Result<Answer> begin(const std::string& from);

@@ -4,13 +4,15 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <iostream>
+#include <memory>
 
 #include "common/json_text.h"
 #include "common/printable.h"
 #include "mpi/debug/commands.h"
+#include "mpi/debug/lines.h"
 #include "mpi/debug/open.h"
 #include "mpi/debug/output.h"
+#include "mpi/debug/web/front.h"
 
 namespace cairn::mpi::debug {
 namespace {
@@ -41,37 +43,98 @@ void say(bool json, const Result<Answer>& answer) {
     std::fflush(stdout);
 }
 
-Result<> converse(World& world, Bounds bounds, const tool::Options& options, Output& output) {
-    Commands commands(world, bounds, options.folder);
-    const bool json = options.json;
-    const bool asked = !json && ::isatty(STDIN_FILENO) != 0;
-    const auto begun = TRY(commands.begin(options.from));
-    if (!json) say(false, begun);
-    std::string last;
-    while (!commands.over()) {
-        if (asked) {
-            const State here = world.state(world.focus());
-            fmt::print("({}:{}) ", here.rank, world.moves().call_at(here));
-            std::fflush(stdout);
+class Console {
+  public:
+    Console(World& world, Bounds bounds, const tool::Options& options, Output& output, web::Front* front)
+        : world_(world),
+          commands_(world, bounds, options.folder),
+          output_(output),
+          front_(front),
+          json_(options.json),
+          asked_(!json_ && ::isatty(STDIN_FILENO) != 0),
+          lines_(STDIN_FILENO, front != nullptr ? front->descriptor() : -1) {}
+
+    [[nodiscard]] Result<> converse(const std::string& from);
+
+  private:
+    void prompt() const;
+    void execute(std::string line);
+    void serve_page();
+
+    World& world_;
+    Commands commands_;
+    Output& output_;
+    web::Front* front_;  // or none
+    bool json_, asked_;
+    Lines lines_;
+    std::string last_;
+};
+
+void Console::prompt() const {
+    if (!asked_) return;
+    const State here = world_.state(world_.focus());
+    fmt::print("({}:{}) ", here.rank, world_.moves().call_at(here));
+    std::fflush(stdout);
+}
+
+void Console::execute(std::string line) {
+    // As in gdb an empty line says the last one again.
+    if (line.find_first_not_of(" \t\r") == std::string::npos) line = asked_ ? last_ : "";
+    if (line.empty() || line[0] == '#') return;
+    last_ = line;
+    interrupted = 0;
+    if (front_ != nullptr) front_->begin(line);
+    const auto answer = commands_.execute(line);
+    output_.show_rest();
+    if (front_ != nullptr) front_->end(line, answer);
+    say(json_, answer);
+    interrupted = 0;
+}
+
+// What a page has had done is to be seen at the terminal as well. Programs that read JSON are told which
+// answer isn't theirs.
+void Console::serve_page() {
+    auto done = front_->serve(commands_);
+    if (!done) return;
+    output_.show_rest();
+    if (!json_) {
+        fmt::print("{}by the page: {}\n", asked_ ? "\r" : "", printable(done->line));
+    } else if (done->answer) {
+        done->answer->json["page"] = done->line;
+    }
+    if (json_ && !done->answer)
+        fmt::print("{}\n", json_text(nlohmann::json{
+                               {"ok", false}, {"error", done->answer.error().what}, {"page", done->line}}));
+    else
+        say(json_, done->answer);
+    std::fflush(stdout);
+    prompt();
+}
+
+Result<> Console::converse(const std::string& from) {
+    const auto begun = TRY(commands_.begin(from));
+    if (!json_) say(false, begun);
+    if (front_ != nullptr) front_->show_state();
+    prompt();
+    while (!commands_.over()) {
+        switch (lines_.next()) {
+            case Lines::What::line:
+                execute(lines_.text());
+                if (!commands_.over()) prompt();
+                break;
+            case Lines::What::end:
+                return {};
+            case Lines::What::other:
+                serve_page();
+                break;
+            case Lines::What::interrupt:
+                if (interrupted == 0) break;
+                if (!asked_) return {};
+                interrupted = 0;
+                fmt::print("\n");
+                prompt();
+                break;
         }
-        std::string line;
-        if (!std::getline(std::cin, line)) {
-            if (interrupted == 0 || !asked) break;
-            interrupted = 0;
-            std::cin.clear();
-            ::clearerr(stdin);
-            fmt::print("\n");
-            continue;
-        }
-        // As in gdb an empty line says the last one again.
-        if (line.find_first_not_of(" \t") == std::string::npos) line = asked ? last : "";
-        if (line.empty() || line[0] == '#') continue;
-        last = line;
-        interrupted = 0;
-        const auto answer = commands.execute(line);
-        output.show_rest();
-        say(json, answer);
-        interrupted = 0;
     }
     return {};
 }
@@ -79,8 +142,11 @@ Result<> converse(World& world, Bounds bounds, const tool::Options& options, Out
 }  // namespace
 
 Result<> debug(const tool::Options& options) {
-    Output output(
-        [&](int rank, bool error, const std::string& line) { print_line(options.json, rank, error, line); });
+    std::unique_ptr<web::Front> front;
+    Output output([&](int rank, bool error, const std::string& line) {
+        print_line(options.json, rank, error, line);
+        if (front) front->printed(rank, error, line);
+    });
     struct sigaction action {};
     action.sa_handler = on_interrupt;  // without SA_RESTART: what waits comes back
     const auto opened = TRY(Opened::open(
@@ -89,19 +155,25 @@ Result<> debug(const tool::Options& options) {
             if (!options.json && ::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "cairn mpi: {}\n", note);
         }));
     ::sigaction(SIGINT, &action, nullptr);
+    if (options.web) front = TRY(web::Front::open(*opened, options));
     const Identity& identity = opened->identity();
     const auto events = opened->world().moves().computation().size();
-    if (!options.json)
+    if (!options.json) {
         fmt::print("{} ranks of {}, {} events\n{}", identity.size, printable(identity.program), events,
                    printable_lines(opened->notes()));
-    else
-        fmt::print("{}\n", json_text(nlohmann::json{{"ok", true},
-                                                    {"ranks", identity.size},
-                                                    {"program", identity.program},
-                                                    {"events", events},
-                                                    {"notes", opened->notes()}}));
+        if (front) fmt::print("the picture: {}\n", front->url());
+    } else {
+        nlohmann::json first = {{"ok", true},
+                                {"ranks", identity.size},
+                                {"program", identity.program},
+                                {"events", events},
+                                {"notes", opened->notes()}};
+        if (front) first["url"] = front->url();
+        fmt::print("{}\n", json_text(first));
+    }
     std::fflush(stdout);
-    return converse(opened->world(), opened->bounds(), options, output);
+    Console console(opened->world(), opened->bounds(), options, output, front.get());
+    return console.converse(options.from);
 }
 
 }  // namespace cairn::mpi::debug

@@ -193,17 +193,9 @@ Result<History::Way> History::way_of(Checkpoint& copy) {
 }
 
 Result<std::vector<std::string>> History::stack() {
-    auto copied = TRY(fork(live_));
-    CHECK_OK(copied.process.ask({.ask = Ask::stack}));
-    const auto message = TRY(copied.process.hear());
-    std::vector<std::string> frames;
-    for (std::size_t begin = 0; begin < message.text.size();) {
-        const std::size_t end = std::min(message.text.find('\n', begin), message.text.size());
-        const std::string line = message.text.substr(begin, end - begin);
-        if (line.starts_with("frame ")) frames.push_back(line.substr(6));
-        begin = end + 1;
-    }
-    return frames;
+    const auto copied = TRY(fork(live_));
+    auto seen = TRY(seen_of(copied));
+    return std::move(seen.stack);
 }
 
 // So that a way back from anywhere takes at most what it may: half of it, since what is run again is run with

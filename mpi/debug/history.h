@@ -76,6 +76,19 @@ class History {
     [[nodiscard]] Result<Checkpoint> standing_copy() { return fork(live_); }
     // "frame PLACE" for each function, innermost first.
     [[nodiscard]] Result<std::vector<std::string>> stack();
+    // What the call of a state has brought the rank: a message, or a part of a collective.
+    struct Given {
+        std::uint64_t elements = 0, bytes = 0;
+        std::string head;  // the first bytes
+        std::string type;  // its name; "": one without
+    };
+    struct Seen {
+        std::vector<std::string> stack;
+        std::vector<Given> given;
+    };
+    // How it looks in that state: a copy of the nearest checkpoint runs there, and the rank itself doesn't
+    // move. Nothing of what it prints is shown.
+    [[nodiscard]] Result<Seen> look(Spot at);
 
     // In their order; the first is the initial state.
     [[nodiscard]] const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
@@ -90,6 +103,7 @@ class History {
     [[nodiscard]] Result<> run_with_checkpoints(Spot to, double between);
     [[nodiscard]] Result<RankProcess::Message> hear(Checkpoint& from);
     [[nodiscard]] Result<Checkpoint> fork(const Checkpoint& from);
+    [[nodiscard]] static Result<Seen> seen_of(const Checkpoint& copy);
     void drain(Checkpoint& from);
     void keep(Checkpoint checkpoint);
     void thin_out();

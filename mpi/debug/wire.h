@@ -32,7 +32,7 @@ enum class Says : std::uint32_t {
     stands,      // and reads commands
     forked,      // answers Ask::fork; one descriptor comes along
     checkpoint,  // while it runs; one descriptor comes along, and it waits to be told to run on
-    stack,       // `text`: a line for each frame, innermost first
+    stack,  // `text`: what the call has brought (brought_lines()), and a line for each frame, innermost first
 };
 
 enum class Why : std::uint32_t {

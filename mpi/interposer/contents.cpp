@@ -1,6 +1,7 @@
 #include "mpi/interposer/contents.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "mpi/interposer/bottom.h"
 #include "mpi/interposer/outcomes.h"
@@ -50,6 +51,33 @@ void store_elements(void* buffer, std::uint64_t count, MPI_Datatype type) {
     store_number(0);
 }
 
+// What the calls of a rank that runs alone have brought it, for whoever looks at it: of the last such call,
+// and no more of it than is good to read. Without allocation: the program's heap is to be what it was.
+struct Brought {
+    char type[MPI_MAX_OBJECT_NAME];
+    std::uint64_t elements, bytes;
+    std::uint8_t head[64];
+};
+constexpr std::size_t most_brought = 16;
+Brought brought[most_brought];
+std::size_t brought_parts = 0;
+std::uint64_t brought_in = 0;  // the call
+
+void note_brought(MPI_Datatype type, std::uint64_t elements, const std::string& packed, bool first) {
+    if (brought_in != session->events) brought_parts = 0;
+    brought_in = session->events;
+    if (first) {
+        if (++brought_parts > most_brought) return;
+        Brought& now = brought[brought_parts - 1] = {};
+        int length = 0;
+        ::PMPI_Type_get_name(type, now.type, &length);
+        std::memcpy(now.head, packed.data(), std::min(packed.size(), sizeof now.head));
+    }
+    if (brought_parts == 0 || brought_parts > most_brought) return;
+    brought[brought_parts - 1].elements += elements;
+    brought[brought_parts - 1].bytes += packed.size();
+}
+
 // At most `most` elements: more than the program has room for are a departure.
 void fed_elements(void* buffer, std::uint64_t most, MPI_Datatype type) {
     const Seen seen(buffer, type);
@@ -59,6 +87,7 @@ void fed_elements(void* buffer, std::uint64_t most, MPI_Datatype type) {
         if (!packed) record_ends();
         if (part > most - done)
             depart(fmt::format("{} elements received", done + part), fmt::format("room for {}", most));
+        note_brought(type, part, *packed, done == 0);
         int at = 0;
         ::PMPI_Unpack(packed->data(), static_cast<int>(packed->size()), &at,
                       element(seen.at, done, extent_of(type)), static_cast<int>(part), seen.type,
@@ -154,6 +183,18 @@ int rank_in(MPI_Comm comm) {
 }
 
 }  // namespace
+
+std::string brought_lines() {
+    std::string text;
+    if (brought_in != session->events) return text;
+    for (std::size_t i = 0; i < std::min(brought_parts, most_brought); ++i) {
+        const Brought& each = brought[i];
+        const auto shown = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(each.bytes, sizeof each.head));
+        text += fmt::format("brought {} {} {:02x} {}\n", each.elements, each.bytes,
+                            fmt::join(each.head, each.head + shown, ""), each.type);
+    }
+    return text;
+}
 
 void store_number(std::uint64_t value) {
     session->writer->put(Column::content, value);

@@ -64,6 +64,10 @@ void fed_finished(std::uint64_t key);
 void store_shadows();
 void fed_shadows();
 
+// What the call that this process is in, or stands behind, has brought it: "brought ELEMENTS BYTES HEX TYPE"
+// for each message and each part of a collective, with the first bytes. Nothing if it is another call.
+[[nodiscard]] std::string brought_lines();
+
 [[nodiscard]] MPI_Request placeholder();
 [[nodiscard]] MPI_Message placeholder_message();
 // A communicator, and who is in it: alone nobody else can say so.

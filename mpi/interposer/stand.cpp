@@ -16,6 +16,7 @@
 
 #include "mpi/debug/wire.h"
 #include "mpi/interposer/breakpoint.h"
+#include "mpi/interposer/contents.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -138,7 +139,7 @@ bool fork_copy(Says says) {
 }
 
 void send_stack() {
-    const std::string text = stack_of_program().substr(0, debug::most_text);
+    const std::string text = (brought_lines() + stack_of_program()).substr(0, debug::most_text);
     Report stack;
     stack.says = Says::stack;
     stack.text_bytes = static_cast<std::uint32_t>(text.size());

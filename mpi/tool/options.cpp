@@ -40,9 +40,10 @@ constexpr Verb verbs[] = {
      "RaeN"},
     {"debug",
      "debug [--from R,...|all] [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--json|--dap] "
+     "[--web [--port N]] "
      "[--mpi M] DIR PROGRAM [ARGUMENT...]",
      "a console that goes forward and back in a recorded run, along its messages; needs record --contents",
-     true, true, "LBCEMJDm"},
+     true, true, "LBCEMJDIm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -92,6 +93,12 @@ void add_debug_option(char letter, po::options_description& known, Options& into
             add("dap,d", po::bool_switch(&into.dap),
                 "for an editor, by the Debug Adapter Protocol on standard input and output; DIR and PROGRAM "
                 "may be left to its `launch`");
+            break;
+        case 'I':
+            add("web,w", po::bool_switch(&into.web),
+                "and a page for a browser on this machine, which shows the picture and takes commands: its "
+                "address is printed");
+            add("port,p", po::value(&into.port), "N: the page's port; any that is free, if it isn't said");
             break;
         default:
             break;
@@ -226,6 +233,8 @@ const char* lacks(const Options& options) {
         return "--checkpoint-every: a number of calls, as 1000, or of seconds, as 0.5s";
     if (verb == "debug" && !(options.back_within > 0)) return "--back-within: more than 0 seconds";
     if (verb == "debug" && options.dap && options.json) return "--json or --dap?";
+    if (verb == "debug" && options.dap && options.web) return "--dap or --web?";
+    if (verb == "debug" && options.port != 0 && !options.web) return "--port: of which page? --web";
     if (verb == "replay" && options.rank < 0 && options.gdb) return "--gdb: which --rank?";
     if (verb == "replay" && options.rank >= 0 && (options.wait || !options.trace.empty()))
         return "--rank goes with neither --wait nor --trace";

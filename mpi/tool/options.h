@@ -28,6 +28,8 @@ struct Options {
     bool clock = false;                     // and what MPI_Wtime says
     bool gdb = false;
     bool dap = false;                                  // debug: for an editor
+    bool web = false;                                  // debug: and a page for a browser
+    unsigned short port = 0;                           // its; 0: any
     bool before = false;                               // check-places: before the call, not behind it
     unsigned patience = 10;                            // seconds
     bool no_wait = false;                              // continue: don't wait until all stand again
