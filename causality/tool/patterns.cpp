@@ -203,7 +203,9 @@ Result<> view(const Options& options) {
                                            .failed = options.failed,
                                            .places = options.most,
                                            .base = base,
-                                           .by_time = options.by_time});
+                                           .by_time = options.by_time,
+                                           .by_call = false,
+                                           .more = ""});
     std::FILE* file = std::fopen(path.c_str(), "wbe");
     if (file == nullptr) return fail_errno("creating {}", path);
     const bool written = std::fwrite(html.data(), 1, html.size(), file) == html.size();
