@@ -3,6 +3,7 @@ import http.client
 import json
 import queue
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -78,6 +79,7 @@ class Events:
         self.changed = threading.Condition()
         self.connection = http.client.HTTPConnection(web.host, web.port, timeout=120)
         self.connection.request("GET", f"/{web.token}/events")
+        self.socket = self.connection.sock
         self.answer = self.connection.getresponse()
         expect(self.answer.status == 200 and self.answer.headers["Content-Type"] == "text/event-stream", self.answer.headers)
         threading.Thread(target=self.read, daemon=True).start()
@@ -113,5 +115,4 @@ class Events:
                 self.changed.wait(left)
 
     def close(self):
-        self.answer.close()
-        self.connection.close()
+        self.socket.shutdown(socket.SHUT_RDWR)
