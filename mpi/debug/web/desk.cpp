@@ -14,7 +14,7 @@ namespace {
 
 constexpr int wake_signal = SIGURG;  // ignored by who doesn't know it
 constexpr unsigned busy = 409;
-constexpr auto patience = std::chrono::seconds(2);  // with a look
+constexpr auto patience = std::chrono::seconds(5);  // with a look
 
 Reply no(unsigned status, const std::string& why) {
     return {status, {{"ok", false}, {"busy", status == busy}, {"error", why}}};

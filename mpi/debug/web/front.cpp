@@ -129,6 +129,8 @@ std::optional<Front::Done> Front::serve(Commands& commands) {
     if (!asked) return std::nullopt;
     if (asked->look) {
         auto seen = look(asked->event);
+        if (!seen && interrupted != 0)
+            seen = fail("given up: it takes too long to get there, or something else was asked for");
         desk_->end();
         if (seen) seen->update({{"ok", true}});
         asked->respond({200, seen ? *seen : error_json(seen.error())});
