@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "capture/host.h"
+#include "capture/passes/copy_memory.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
 
@@ -16,6 +17,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .watched = {},
                 .outsiders = Outsiders(request, setting.regions),
                 .objects_writer = nullptr,
+                .copied = nullptr,
                 .saved = {},
                 .participants = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
@@ -33,6 +35,7 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));
     CHECK_OK(copy_files_ahead(setting, ahead));
+    CHECK_OK(copy_memory(setting, ahead));
     auto participants =
         std::make_unique<Participants>(setting.regions, setting.reporter, setting.request.capture);
     CHECK_OK(participants->prepare(request.members));

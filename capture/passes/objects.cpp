@@ -39,6 +39,7 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
         };
     }
     options.region = &setting.regions.owners();
+    options.copied = ahead.copied.get();
     options.borrow = [&members, &reporter = setting.reporter](const Holder& holder,
                                                               std::span<const ProgramFd> numbers) {
         AgentRun* const agent = agent_in(members, holder.pid);

@@ -24,6 +24,7 @@
 #include "common/cpu_level.h"
 #include "common/image/page_hashes.h"
 #include "resources/capture/objects.h"
+#include "resources/memory/capture_ahead.h"
 #include "resources/saved/capture_store.h"
 #include "resources/saved/schema.h"
 
@@ -45,8 +46,9 @@ struct Ahead {
     std::set<pid_t> watched;    // whose memory a userfaultfd watches
     Outsiders outsiders;        // who belongs to the group and has not registered
     std::unique_ptr<ImageWriter>
-        objects_writer;               // what an attempt that was given up has left in it is skipped
-    std::optional<SavedStore> saved;  // --files=save: contents that are there already
+        objects_writer;                    // what an attempt that was given up has left in it is skipped
+    std::unique_ptr<CopiedMemory> copied;  // shared memory that is in the objects image already; null: none
+    std::optional<SavedStore> saved;       // --files=save: contents that are there already
     std::unique_ptr<Participants>
         participants;  // who has hooks, and is ready; null: nobody has been asked yet
     Clock::time_point began = Clock::now();

@@ -38,7 +38,8 @@ class ImageWriter {
     // Thread-safe.
     [[nodiscard]] std::uint64_t reserve(std::uint64_t bytes);
 
-    // Writes all of it, whole pages, each once. Thread-safe. Errors: errno of pwrite(2), ENOSPC among them.
+    // Writes all of it, whole pages; each once, if the image is compressed. Thread-safe. Errors: errno of
+    // pwrite(2), ENOSPC among them.
     [[nodiscard]] Result<> write_at(std::uint64_t offset, std::span<const std::uint8_t> data);
     // The same of what lies in several places: together it is compressed better than by itself.
     [[nodiscard]] Result<> write_at(std::uint64_t offset, std::span<const iovec> parts);

@@ -34,6 +34,7 @@
 namespace cairn::capture {
 
 struct Table;
+class CopiedMemory;
 
 // A process that stands still. Ids are the kernel's.
 struct Holder {
@@ -82,6 +83,7 @@ struct ObjectOptions {
     std::string cid;
     std::int32_t np = 0;
     MeetHosts meet;
+    CopiedMemory* copied = nullptr;  // shared memory that was copied ahead; null: none
     const Region* region = nullptr;  // where sockets' names are; null: none have others than the kernel says
     // What passes soon is waited for (Error::passing) even if it could be left out with a note.
     bool may_wait = false;

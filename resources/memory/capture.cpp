@@ -14,10 +14,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "common/image/hash.h"
 #include "common/proc.h"
 #include "resources/file/schema_identity.h"
+#include "resources/memory/capture_ahead.h"
+#include "resources/memory/capture_contents.h"
 #include "resources/memory/capture_huge.h"
+#include "resources/memory/capture_read.h"
 #include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
@@ -73,93 +75,33 @@ void describe_memory(schema::Object& object, int fd) {
     }
 }
 
-// Writes the pages of a piece of an object that aren't all zero.
+// Where the contents of an object go.
 class Store {
   public:
-    Store(ImageWriter& writer, schema::Memory& saved) : writer_(writer), saved_(saved) {}
+    Store(InodeContents& contents, schema::Memory& saved) : contents_(contents), saved_(saved) {}
 
     // `data` starts at a page's begin; its last page may be short and is stored with zeros after it.
-    Result<> put(std::uint64_t offset, std::span<std::uint8_t> data) {
-        std::uint64_t at = 0;
-        while (at < data.size()) {
-            const std::uint64_t begin = at;
-            if (is_zero(data.subspan(at, std::min(page, data.size() - at)))) {
-                at += page;
-                continue;
-            }
-            while (at < data.size() && at - begin < image_max_run &&
-                   !is_zero(data.subspan(at, std::min(page, data.size() - at))))
-                at += page;
-            if (auto done = write(offset + begin, data.subspan(begin, std::min(at, data.size()) - begin));
-                !done)
-                return done;
-        }
-        return {};
+    // Thread-safe, if no two threads put the same page.
+    Result<> put(std::uint64_t offset, std::span<const std::uint8_t> data) {
+        return contents_.put(offset, data, &saved_.pages);
+    }
+    // Of a file; what was copied ahead isn't read again.
+    [[nodiscard]] Reading reading() {
+        return {
+            contents_.block(),
+            [this](std::uint64_t offset, std::uint64_t bytes) {
+                return contents_.is_unchanged(offset, bytes, &saved_.pages);
+            },
+            [this](std::uint64_t offset, std::span<const std::uint8_t> data) { return put(offset, data); }};
     }
 
   private:
-    static bool is_zero(std::span<const std::uint8_t> piece) {
-        return piece.empty() ||
-               (piece[0] == 0 && std::memcmp(piece.data(), piece.data() + 1, piece.size() - 1) == 0);
-    }
-
-    Result<> write(std::uint64_t offset, std::span<const std::uint8_t> data) {
-        schema::Bytes padded;
-        if (data.size() % page != 0) {
-            padded.assign(data.begin(), data.end());
-            padded.resize((data.size() + page - 1) / page * page);
-            data = padded;
-        }
-        const schema::ObjectRun run{offset, data.size(), writer_.reserve(data.size()), hash64(data)};
-        saved_.pages.push_back(run);
-        return writer_.write_at(run.offset, data);
-    }
-
-    ImageWriter& writer_;
+    InodeContents& contents_;
     schema::Memory& saved_;
 };
 
-// SEEK_DATA moves a position, and where the file couldn't be opened again it is the program's own.
-class KeptPosition {
-  public:
-    explicit KeptPosition(int fd) : fd_(fd), at_(::lseek(fd, 0, SEEK_CUR)) {}
-    KeptPosition(const KeptPosition&) = delete;
-    KeptPosition& operator=(const KeptPosition&) = delete;
-    ~KeptPosition() { ::lseek(fd_, at_, SEEK_SET); }
-
-  private:
-    int fd_;
-    off_t at_;
-};
-
 Result<> read_descriptor(const schema::Object& object, std::uint64_t bytes, int fd, Store& store) {
-    const KeptPosition position(fd);
-    std::vector<std::uint8_t> piece(image_max_run);
-    off_t at = 0;
-    const auto size = static_cast<off_t>(bytes);
-    while (at < size) {
-        // A file system that doesn't know holes says that all is data.
-        const off_t data = ::lseek(fd, at, SEEK_DATA);
-        if (data < 0 && errno == ENXIO) return {};
-        if (data > at) at = data / static_cast<off_t>(page) * static_cast<off_t>(page);
-        const off_t hole = ::lseek(fd, at, SEEK_HOLE);
-        const off_t end = hole > at ? std::min(hole, size) : size;
-        while (at < end) {
-            const ssize_t got =
-                ::pread(fd, piece.data(), std::min(piece.size(), static_cast<std::size_t>(end - at)), at);
-            if (got < 0) return fail_errno("contents of {} can't be read", object.path);
-            if (got == 0) return {};
-            // Not at a page's end only at the end of the file: pread of a regular file is not short
-            // otherwise.
-            if (auto done =
-                    store.put(static_cast<std::uint64_t>(at), {piece.data(), static_cast<std::size_t>(got)});
-                !done)
-                return done;
-            at += got;
-        }
-        at = (at + static_cast<off_t>(page) - 1) / static_cast<off_t>(page) * static_cast<off_t>(page);
-    }
-    return {};
+    return read_contents(fd, bytes, object.path, store.reading());
 }
 
 // A System V segment, as a whole: not all of it need be mapped by anybody.
@@ -427,7 +369,13 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
     for (auto& [key, memory] : table.of<MemoriesFound>().all) {
         schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
         schema::Memory& saved = saved_of(object);
-        Store store(writer, saved);
+        InodeContents fresh(writer, false);
+        InodeContents* ahead = table.options.copied != nullptr && key.space < 0
+                                   ? table.options.copied->find(key.inode)
+                                   : nullptr;
+        if (ahead != nullptr && memory.readable && !ahead->is_seen())
+            ahead->see(Sight::of(memory.readable.get(), saved.size));
+        Store store(ahead != nullptr ? *ahead : fresh, saved);
         CHECK_OK(memory.readable ? read_descriptor(object, saved.size, memory.readable.get(), store)
                  : saved.type == MemoryType::sysv
                      ? read_in(key.space, static_cast<int>(key.inode.number), object, store)
@@ -437,7 +385,8 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
     }
     for (const auto& [id, segment, space] : table.of<MemoriesFound>().unattached) {
         schema::Object& object = table.objects[static_cast<std::size_t>(id)];
-        Store store(writer, saved_of(object));
+        InodeContents fresh(writer, false);
+        Store store(fresh, saved_of(object));
         CHECK_OK(read_in(space, segment, object, store));
     }
     return {};

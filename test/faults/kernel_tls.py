@@ -1,5 +1,5 @@
 """A connection to somebody outside on which the kernel encrypts (kernel TLS): a restart resets it, as any other to the
-outside."""
+outside. Between two members it is refused by name."""
 # ci: exact user
 import os
 import socket
@@ -54,6 +54,16 @@ print("END", flush=True)
 """
 
 
+BOTH_ENDS = r"""
+listener = socket.create_server(("127.0.0.1", 0))
+caller = socket.create_connection(listener.getsockname())
+called = listener.accept()[0]
+by_the_kernel(caller)
+print("READY", flush=True)
+sys.stdin.read()
+"""
+
+
 def has_kernel_tls():
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as caller:
         try:
@@ -78,7 +88,7 @@ def test(t):
 
     def look(program):
         open(os.path.join(t.work, "look"), "w").close()
-        return program.expect(r"(RESET|RECEIVED|ERROR)([^\r\n]*)\r?\n")[1]
+        return program.expect(r"(RESET|RECEIVED|ERROR)([^\r\n]*)\r?\n")[1].decode()
 
     serve()
     program = t.launch(["/usr/bin/python3", "-c", CLIENT, str(port)])
@@ -96,3 +106,9 @@ def test(t):
     open(os.path.join(t.work, "finish"), "w").close()
     program.expect("END")
     program.expect_exit(0)
+
+    inside = t.launch(["/usr/bin/python3", "-c", KEYS + BOTH_ENDS])
+    inside.expect("READY")
+    t.wait_members(1)
+    code, out, err = t.command("checkpoint")
+    check(code == 3 and "is a TCP socket with the kernel's tls on it, connected to" in err, f"two members: {code}: {out}{err}")

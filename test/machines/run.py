@@ -20,11 +20,11 @@ TESTS = {
     "root": ("exact", ["checkpoint/resource.py clocks", "checkpoint/resource.py threads", "checkpoint/resource.py memory",
                        "checkpoint/resource.py pipes", "checkpoint/resource.py eventfd", "checkpoint/resource.py timers",
                        "checkpoint/resource.py unix_sockets", "checkpoint/resource.py tcp_sockets", "checkpoint/old_vdso.py",
-                       "checkpoint/refused.py", "faults/kernel_tls.py",
+                       "faults/kernel_tls.py",
                        "foreign/bash_script.py", "foreign/python_prompt.py", "foreign/vim.py"]),
     "user, yama 1": ("user", ["checkpoint/resource.py threads", "checkpoint/resource.py pipes", "checkpoint/resource.py children",
                               "foreign/bash_script.py", "foreign/python_prompt.py", "foreign/gdb.py", "foreign/gdb_threads.py",
-                              "foreign/strace.py", "foreign/valgrind.py"]),
+                              "foreign/strace.py"]),
 }
 YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 
