@@ -55,26 +55,49 @@ std::uint64_t private_bytes(pid_t pid) {
 
 }  // namespace
 
-Result<> History::start() {
-    int socket[2], out[2], error[2];
+// Its first process, which has said nothing yet.
+Result<> History::begin_program(Checkpoint& first) {
+    int socket[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socket) != 0) return fail_errno("a socket");
     Fd ours(socket[0]);
     Fd theirs(socket[1]);
-    if (::pipe2(out, O_CLOEXEC) != 0) return fail_errno("a pipe");
-    output_[0].reset(out[0]);
-    const Fd its_out(out[1]);
-    if (::pipe2(error, O_CLOEXEC) != 0) return fail_errno("a pipe");
-    output_[1].reset(error[0]);
-    const Fd its_error(error[1]);
-    for (const Fd& each : output_) ::fcntl(each.get(), F_SETFL, O_NONBLOCK);
+    Fd ends[2];
+    for (int i = 0; i < 2; ++i) {
+        int pipe[2];
+        if (::pipe2(pipe, O_CLOEXEC) != 0) return fail_errno("a pipe");
+        output_[i].reset(pipe[0]);
+        ends[i].reset(pipe[1]);
+        ::fcntl(pipe[0], F_SETFL, O_NONBLOCK);
+    }
+    if (images_ != nullptr) {
+        // All that is kept of this rank goes back to the image of its beginning.
+        if (const Image* image = images_->store().last(rank_, Spot{})) {
+            if (auto back = bring_back(*image)) {
+                first = std::move(*back);
+                return {};
+            } else if (interrupted != 0) {
+                return std::unexpected(std::move(back).error());
+            }
+        }
+    }
+    tool::Launch launch = launch_;
+    if (images_ != nullptr && images_->making()) {
+        first.session = TRY(images_->session());
+        const auto words = images_->launch_words(first.session);
+        launch.command.insert(launch.command.begin(), words.begin(), words.end());
+        launch.variables.push_back(images_->folder_of_sessions());
+    }
     std::fflush(nullptr);
     const pid_t self = ::getpid(), pid = ::fork();
     if (pid < 0) return fail_errno("starting rank {}", rank_);
-    if (pid == 0) become(launch_, theirs.get(), its_out.get(), its_error.get(), self);
-    Checkpoint first{
-        .process = RankProcess(pid, std::move(ours)), .spot = {}, .report = {}, .at = 0, .written = {}};
-    // With only its own left, its end is seen.
-    theirs.reset();
+    if (pid == 0) become(launch, theirs.get(), ends[0].get(), ends[1].get(), self);
+    first.process = RankProcess(pid, std::move(ours));
+    return {};
+}
+
+Result<> History::start() {
+    Checkpoint first;
+    CHECK_OK(begin_program(first));
     auto message = TRY(hear(first));
     first.report = message.report;
     if (!message.text.empty()) show_(rank_, true, message.text);
@@ -82,7 +105,70 @@ Result<> History::start() {
     // copy, in which there are none, is the beginning of all others.
     auto copy = TRY(fork(first));
     checkpoints_.push_back(std::move(copy));
+    save(checkpoints_.front());
     return {};
+}
+
+Result<History::Checkpoint> History::bring_back(const Image& image) {
+    auto back = images_->bring_back(image, output_);
+    if (!back) {
+        if (interrupted == 0) show_(rank_, true, fmt::format("cairn mpi: {}\n", back.error().what));
+        return std::unexpected(std::move(back).error());
+    }
+    return Checkpoint{.process = std::move(back->process),
+                      .spot = image.spot,
+                      .report = {},
+                      .at = image.at,
+                      .written = image.written,
+                      .memory = 0,
+                      .session = back->session};
+}
+
+// One that spares a good part of the way becomes a checkpoint.
+void History::look_for_image(const Spot& to) {
+    if (images_ == nullptr) return;
+    const Checkpoint& nearest = last_before(to);
+    const bool lives = live_.process.there() && live_.spot <= to && nearest.spot < live_.spot;
+    const Checkpoint& known = lives ? live_ : nearest;
+    const Image* found = images_->store().last(rank_, to);
+    if (found == nullptr || found->spot <= known.spot || found->at - known.at < interval() / 2) return;
+    const Image image = *found;
+    auto back = bring_back(image);
+    if (!back) return;
+    auto message = hear(*back);
+    if (!message) return;
+    back->report = message->report;
+    // A member of its session; one copy, which isn't, is kept.
+    auto copy = fork(*back);
+    if (!copy) return;
+    show_(rank_, true,
+          fmt::format("cairn mpi: from the image behind event {}; what was printed before isn't shown\n",
+                      image.event));
+    keep(std::move(*copy));
+}
+
+void History::save(const Checkpoint& checkpoint) {
+    if (images_ == nullptr || checkpoint.session.empty()) return;
+    const Checkpoint* wanted = &checkpoint;
+    if (!images_->wants(rank_, checkpoint.spot, checkpoint.at)) {
+        wanted = &checkpoints_.front();
+        if (!images_->wants(rank_, wanted->spot, wanted->at)) return;
+    }
+    const auto name = Images::name();
+    if (!name) return;
+    if (!wanted->process.ask({.ask = Ask::image, .name = {(*name)[0], (*name)[1]}})) return;
+    auto message = wanted->process.hear();
+    if (!message || message->report.pid <= 0) return;
+    images_->make(RankProcess(message->report.pid, std::move(message->descriptor)),
+                  {.rank = rank_,
+                   .spot = wanted->spot,
+                   .event = wanted->report.event,
+                   .at = wanted->at,
+                   .written = wanted->written,
+                   .name = *name,
+                   .bytes = 0,
+                   .folder = ""},
+                  wanted->session);
 }
 
 void History::drain(Checkpoint& from) {
@@ -131,7 +217,9 @@ Result<History::Checkpoint> History::fork(const Checkpoint& from) {
                     .spot = from.spot,
                     .report = {},
                     .at = from.at,
-                    .written = from.written};
+                    .written = from.written,
+                    .memory = 0,
+                    .session = from.session};
     auto first = TRY(copy.process.hear());
     copy.report = first.report;
     return copy;
@@ -293,9 +381,12 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
                                  .spot = live_.spot,
                                  .report = {},
                                  .at = live_.at,
-                                 .written = live_.written};
+                                 .written = live_.written,
+                                 .memory = 0,
+                                 .session = live_.session};
                 const auto first = TRY(taken.process.hear());
                 taken.report = first.report;
+                save(taken);
                 keep(std::move(taken));
             }
             CHECK_OK(live_.process.ask(order()));
@@ -313,6 +404,7 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
 Result<> History::go(Spot to) {
     if (checkpoints_.empty()) CHECK_OK(start());
     if (live_.process.there() && live_.spot == to) return {};
+    look_for_image(to);
     const Checkpoint& nearest = last_before(to);
     double between = interval();
     if (!live_.process.there() || to < live_.spot || live_.spot < nearest.spot) {

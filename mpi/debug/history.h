@@ -9,18 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "mpi/debug/images.h"
 #include "mpi/debug/process.h"
 #include "mpi/tool/launch.h"
 
 namespace cairn::mpi::debug {
-
-// A state of a rank: behind so many events of its trace; `within`: in the call of the next one
-// (Moves::within).
-struct Spot {
-    std::uint64_t position = 0;
-    bool within = false;
-    auto operator<=>(const Spot&) const = default;
-};
 
 struct Bounds {
     double back_within = 1;     // seconds of running that a way back may take
@@ -37,8 +30,13 @@ extern volatile std::sig_atomic_t interrupted;
 
 class History {
   public:
-    History(int rank, tool::Launch launch, Bounds bounds, Show show)
-        : rank_(rank), launch_(std::move(launch)), bounds_(bounds), show_(std::move(show)) {}
+    // `images`: may be null; outlives it.
+    History(int rank, tool::Launch launch, Bounds bounds, Show show, Images* images)
+        : rank_(rank),
+          launch_(std::move(launch)),
+          bounds_(bounds),
+          show_(std::move(show)),
+          images_(images) {}
 
     // Starts the program, if it isn't yet, and brings it there. Code refused: it departs from its record, or
     // ends before; it then stands as far as it came, or nowhere.
@@ -64,6 +62,7 @@ class History {
         double at = 0;                           // seconds of running from the program's start
         std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors before
         std::uint64_t memory = 0;                // bytes that it shares with nobody, when last looked at
+        std::string session;                     // of cairn's, in which its copies can be saved
     };
     // How a copy of this rank goes on from where the rank stands, to its end or to where it departs from the
     // record. Nothing of what it prints is shown; it still stands afterwards, if it hasn't ended.
@@ -104,6 +103,11 @@ class History {
     [[nodiscard]] Result<RankProcess::Message> hear(Checkpoint& from);
     [[nodiscard]] Result<Checkpoint> fork(const Checkpoint& from);
     [[nodiscard]] static Result<Seen> seen_of(const Checkpoint& copy);
+    // Of an image: a checkpoint without a word yet.
+    [[nodiscard]] Result<Checkpoint> bring_back(const Image& image);
+    [[nodiscard]] Result<> begin_program(Checkpoint& first);
+    void look_for_image(const Spot& to);
+    void save(const Checkpoint& checkpoint);
     void drain(Checkpoint& from);
     void keep(Checkpoint checkpoint);
     void thin_out();
@@ -116,6 +120,7 @@ class History {
     tool::Launch launch_;
     Bounds bounds_;
     Show show_;
+    Images* images_;
     Fd output_[2];  // of all its processes, of which one runs at a time
     std::array<std::uint64_t, 2> shown_{};
     std::vector<Checkpoint> checkpoints_;

@@ -161,16 +161,30 @@ Result<Answer> Commands::checkpoints(const std::string&) {
             bytes += resident_of(each.process.pid());
         }
         all += bytes;
-        answer.json["ranks"].push_back(
-            {{"rank", rank}, {"events", events}, {"bytes", bytes}, {"fork", history.longest_fork()}});
-        answer.text += fmt::format("{}{}, {} MB\n", line, history.checkpoints().empty() ? " not started" : "",
-                                   bytes >> 20);
+        line += fmt::format("{}, {} MB", history.checkpoints().empty() ? " not started" : "", bytes >> 20);
+        nlohmann::json images = nlohmann::json::array();
+        if (world_.images() != nullptr)
+            for (const Image& each : world_.images()->store().images())
+                if (each.rank == static_cast<int>(rank)) images.push_back(each.event);
+        for (const auto& event : images)
+            line += fmt::format("{} {}", &event == &images.front() ? "; images" : "", event.dump());
+        answer.json["ranks"].push_back({{"rank", rank},
+                                        {"events", events},
+                                        {"bytes", bytes},
+                                        {"fork", history.longest_fork()},
+                                        {"images", images}});
+        answer.text += line + "\n";
     }
     answer.json["bytes"] = all;
     answer.text += fmt::format(
         "{} MB in all; behind events, at least every {} s of running near where a rank "
         "stands, {} of each at most\n",
         all >> 20, bounds_.back_within / 2, bounds_.checkpoints);
+    if (world_.images() != nullptr) {
+        answer.json["disk"] = world_.images()->store().bytes();
+        answer.text +=
+            fmt::format("{} MB of images on the disk\n", world_.images()->store().bytes() >> 20);
+    }
     return answer;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/layout.h"
 #include "mpi/debug/traces.h"
 #include "mpi/record/reader.h"
 
@@ -18,6 +19,36 @@ std::uint64_t free_memory() {
     for (std::string line; std::getline(file, line);)
         if (line.starts_with("MemAvailable:")) return std::strtoull(line.c_str() + 13, nullptr, 10) * 1024;
     return 0;
+}
+
+// An image holds the interposer's memory, too, and what it says to the debugger.
+Result<std::string> mark_of_images(const tool::Options& options, const Identity& identity,
+                                   const std::string& mpi) {
+    std::string library = own_library();
+    library = fmt::format("{}/libcairn-mpi-{}.so", library.substr(0, library.rfind('/')), mpi);
+    const std::string build = TRY(build_of(library));
+    std::string mark = fmt::format("cairn mpi debug, images 1\n{}{} {}\n",
+                                   TRY(mark_of(options.folder, identity.size)), identity.build, build);
+    for (const std::string& word : options.command) mark += word + "\n";
+    return mark;
+}
+
+Result<std::unique_ptr<Images>> images_of(const tool::Options& options, Opened::Parts& parts,
+                                          const Show& show) {
+    const std::string folder = options.folder + "/debug/images";
+    if (options.images == 0 && ::access(folder.c_str(), F_OK) != 0) return nullptr;
+    if (options.images > 0 && std::getenv("CAIRN_REGION") != nullptr)
+        return fail_code(ExitCode::usage,
+                         "--images: this debugger is itself in a session of cairn's, and the ranks would be in "
+                         "another one: start it outside");
+    const std::string mark = TRY(mark_of_images(options, parts.identity, parts.launch.mpi));
+    ImageStore store(folder, mark, options.images > 0, parts.notes);
+    if (store.empty() && !store.making()) return nullptr;
+    constexpr double spacing = 5;  // in ways back
+    return std::make_unique<Images>(
+        std::move(store), parts.scratch->path(), std::uint64_t{options.images} << 20,
+        spacing * parts.bounds.back_within,
+        [show](const std::string& note) { show(0, true, fmt::format("cairn mpi: {}\n", note)); });
 }
 
 }  // namespace
@@ -40,7 +71,8 @@ Opened::Opened(Parts parts, const Show& show)
       bounds_(parts.bounds),
       notes_(std::move(parts.notes)),
       computation_(std::move(parts.computation)),
-      world_(*computation_, parts.launch, bounds_, show) {}
+      images_(std::move(parts.images)),
+      world_(*computation_, parts.launch, bounds_, show, images_.get()) {}
 
 Result<std::unique_ptr<Opened>> Opened::open(const tool::Options& options, const Show& show,
                                              const std::function<void(const std::string&)>& note) {
@@ -76,6 +108,7 @@ Result<std::unique_ptr<Opened>> Opened::open(const tool::Options& options, const
                     .checkpoints = options.checkpoints,
                     .every = options.every,
                     .memory = memory / static_cast<std::uint64_t>(identity.size)};
+    parts.images = TRY(images_of(options, parts, show));
     return std::make_unique<Opened>(std::move(parts), show);
 }
 

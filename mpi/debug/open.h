@@ -46,6 +46,7 @@ class Opened {
         std::string notes;
         std::unique_ptr<const Computation> computation;
         tool::Launch launch;
+        std::unique_ptr<Images> images;  // null: none are there, and none are to be made
     };
     Opened(Parts parts, const Show& show);
 
@@ -55,6 +56,7 @@ class Opened {
     Bounds bounds_;
     std::string notes_;
     std::unique_ptr<const Computation> computation_;
+    std::unique_ptr<Images> images_;
     World world_;
 };
 

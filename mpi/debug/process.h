@@ -12,6 +12,14 @@
 
 namespace cairn::mpi::debug {
 
+// A state of a rank: behind so many events of its trace; `within`: in the call of the next one
+// (Moves::within).
+struct Spot {
+    std::uint64_t position = 0;
+    bool within = false;
+    auto operator<=>(const Spot&) const = default;
+};
+
 // Owned: killed and waited for when it goes. It is a child of this program's, also if another rank's process
 // has forked it.
 class RankProcess {

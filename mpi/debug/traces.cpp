@@ -19,17 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A trace is of this record if these are the same.
-Result<std::string> mark_of(const std::string& folder, int ranks) {
-    std::string mark = "cairn mpi debug 1\n";
-    for (int rank = 0; rank < ranks; ++rank) {
-        const auto reader = TRY(RecordReader::open(folder, rank));
-        mark += fmt::format("{:016x} {} {} {}\n", reader->identity().job, rank, reader->begun(),
-                            reader->file_bytes());
-    }
-    return mark;
-}
-
 std::string contents_of(const std::string& path) {
     std::ifstream file(path);
     return std::string((std::istreambuf_iterator<char>(file)), {});
@@ -104,6 +93,16 @@ Result<> make(const std::string& traces, int ranks, const tool::Launch& launch, 
 }
 
 }  // namespace
+
+Result<std::string> mark_of(const std::string& folder, int ranks) {
+    std::string mark = "cairn mpi debug 1\n";
+    for (int rank = 0; rank < ranks; ++rank) {
+        const auto reader = TRY(RecordReader::open(folder, rank));
+        mark += fmt::format("{:016x} {} {} {}\n", reader->identity().job, rank, reader->begun(),
+                            reader->file_bytes());
+    }
+    return mark;
+}
 
 tool::Launch alone(const tool::Launch& launch, int rank) {
     tool::Launch mine = launch;

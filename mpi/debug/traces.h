@@ -15,6 +15,9 @@ namespace cairn::mpi::debug {
 [[nodiscard]] Result<causality::Computation> trace_of(const std::string& folder, const Identity& identity,
                                                       const tool::Launch& launch, std::string& notes);
 
+// What tells this record from every other one, and from itself when it was shorter.
+[[nodiscard]] Result<std::string> mark_of(const std::string& folder, int ranks);
+
 // Where a rank's Open MPI may make folders; `alone` gives each rank one of its own below it.
 inline constexpr const char* openmpi_folder = "OMPI_MCA_orte_tmpdir_base";
 // What a rank that runs alone is started with.

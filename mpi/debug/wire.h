@@ -14,6 +14,8 @@ enum class Ask : std::uint32_t {
     run,    // to `position`, and stand there
     fork,   // a copy that stands where this process stands: Says::forked, with the copy's socket
     stack,  // Says::stack; uses memory of the process, so a copy is asked
+    image,  // a copy that lets go of the debugger and sleeps, to be captured: Says::forked, with a socket that
+            // ends when it sleeps
 };
 
 struct Command {
@@ -26,6 +28,7 @@ struct Command {
     std::uint64_t elapsed_ns = 0;   // of it already
     std::uint64_t every = 0;        // and whenever so many calls are behind the last; 0: by time only
     std::uint64_t last = 0;         // the call behind which the last one is
+    std::uint64_t name[2] = {};     // image: of the socket at which it is waited for when it is brought back
 };
 
 enum class Says : std::uint32_t {

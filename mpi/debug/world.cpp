@@ -4,11 +4,12 @@
 
 namespace cairn::mpi::debug {
 
-World::World(const Computation& computation, const tool::Launch& launch, Bounds bounds, const Show& show)
-    : moves_(computation), cut_(computation.processes()) {
+World::World(const Computation& computation, const tool::Launch& launch, Bounds bounds, const Show& show,
+             Images* images)
+    : moves_(computation), images_(images), cut_(computation.processes()) {
     for (Process rank = 0; rank < computation.processes(); ++rank)
         histories_.push_back(std::make_unique<History>(static_cast<int>(rank),
-                                                       alone(launch, static_cast<int>(rank)), bounds, show));
+                                                       alone(launch, static_cast<int>(rank)), bounds, show, images));
 }
 
 Result<> World::go(State to) {

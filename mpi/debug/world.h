@@ -13,7 +13,10 @@ namespace cairn::mpi::debug {
 
 class World {
   public:
-    World(const Computation& computation, const tool::Launch& launch, Bounds bounds, const Show& show);
+    // `images`: may be null; outlives it.
+    World(const Computation& computation, const tool::Launch& launch, Bounds bounds, const Show& show,
+          Images* images);
+    [[nodiscard]] const Images* images() const { return images_; }
 
     [[nodiscard]] const Moves& moves() const { return moves_; }
     [[nodiscard]] Process ranks() const { return static_cast<Process>(histories_.size()); }
@@ -38,6 +41,7 @@ class World {
 
   private:
     Moves moves_;
+    Images* images_;
     std::vector<std::unique_ptr<History>> histories_;
     Process focus_ = 0;
     Cut cut_;

@@ -17,6 +17,7 @@
 #include "mpi/debug/wire.h"
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/contents.h"
+#include "mpi/interposer/image.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -107,15 +108,15 @@ void follow_debugger() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     // Its gdb may look at it, where only parents may do so by default.
     ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(debugger_pid), 0, 0, 0);
-    if (::getppid() != debugger_pid) ::_exit(0);
+    if (own_parent() != debugger_pid) ::_exit(0);
 }
 
 // True in the copy, which has nothing to say yet.
-bool fork_copy(Says says) {
+bool fork_copy(Says says, pid_t (*fork)() = fork_sibling) {
     int both[2] = {-1, -1};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both) != 0) both[0] = both[1] = -1;
     const std::uint64_t before = monotonic();
-    const pid_t copy = both[0] < 0 ? -1 : fork_sibling();
+    const pid_t copy = both[0] < 0 ? -1 : fork();
     if (copy == 0) {
         // At the same number, which no program uses by chance.
         ::dup3(both[1], debugger, O_CLOEXEC);
@@ -155,6 +156,11 @@ void obey(Why why) {
         if (size != sizeof command) ::_exit(0);
         if (command.ask == Ask::fork) {
             if (fork_copy(Says::forked)) report_standing(why);
+        } else if (command.ask == Ask::image) {
+            if (!fork_copy(Says::forked, fork_member)) continue;
+            debugger_pid = sleep_in_image(debugger, debugger_pid, command.name);
+            follow_debugger();
+            report_standing(why);
         } else if (command.ask == Ask::stack) {
             send_stack();
         } else {

@@ -39,11 +39,11 @@ constexpr Verb verbs[] = {
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
      "RaeN"},
     {"debug",
-     "debug [--from R,...|all] [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--json|--dap] "
-     "[--web [--port N]] "
+     "debug [--from R,...|all] [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--images MB] "
+     "[--json|--dap] [--web [--port N]] "
      "[--mpi M] DIR PROGRAM [ARGUMENT...]",
      "a console that goes forward and back in a recorded run, along its messages; needs record --contents",
-     true, true, "LBCEMJDIm"},
+     true, true, "LBCEMiJDIm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -80,6 +80,11 @@ void add_debug_option(char letter, po::options_description& known, Options& into
             add("memory,M", po::value(&into.memory),
                 "MB: what the checkpoints of all ranks may have for themselves; half of what is free, if it "
                 "isn't said");
+            break;
+        case 'i':
+            add("images,i", po::value(&into.images)->default_value(0),
+                "MB: write images of the ranks to DIR/debug/images while they run, up to so much, from which "
+                "a later debugger goes on; 0: none are written");
             break;
         case 'J':
             add("json,j", po::bool_switch(&into.json), "answer each command with one line of JSON");

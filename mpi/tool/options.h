@@ -37,6 +37,7 @@ struct Options {
     bool end = false;                                  // continue: to the end of the program
     double back_within = 1;                            // debug: seconds
     unsigned checkpoints = 32, every = 0, memory = 0;  // MB; 0: half of what is free
+    unsigned images = 0;                               // debug: MB on the disk; 0: none are made
 };
 
 // "fdas 1000 calls", as the interposer takes it; nothing: the interval is none.

@@ -116,6 +116,7 @@ Result<Session::json> Session::launch(const json& given) {
     wished.checkpoints = given.value("checkpoints", wished.checkpoints);
     wished.every = given.value("every", wished.every);
     wished.memory = given.value("memory", wished.memory);
+    wished.images = given.value("images", wished.images);
     wished.from = given.value("from", wished.from);
     stop_at_ = given.value("stopAt", "");
     if (!(wished.back_within > 0)) return fail_code(ExitCode::usage, "backWithin: more than 0 seconds");

@@ -1,0 +1,284 @@
+#include "mpi/debug/images.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "common/layout.h"
+#include "common/outside_mark.h"
+#include "mpi/debug/history.h"
+#include "mpi/debug/image_address.h"
+
+namespace cairn::mpi::debug {
+namespace {
+
+double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double wall_clock() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// It has ended by now, or was killed.
+int code_of(pid_t pid) {
+    int status = 0;
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void end_tool(pid_t pid) {
+    ::kill(pid, SIGKILL);
+    static_cast<void>(code_of(pid));
+}
+
+bool has_ended(pid_t pid) {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == pid;
+}
+
+// Processes whose parent ends become children of this one meanwhile.
+class Adopting {
+  public:
+    Adopting() {
+        ::prctl(PR_GET_CHILD_SUBREAPER, &before_, 0, 0, 0);
+        ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    }
+    ~Adopting() { ::prctl(PR_SET_CHILD_SUBREAPER, static_cast<unsigned long>(before_), 0, 0, 0); }
+    Adopting(const Adopting&) = delete;
+    Adopting& operator=(const Adopting&) = delete;
+
+  private:
+    int before_ = 0;
+};
+
+Result<Fd> listen_at(const std::array<std::uint64_t, 2>& name) {
+    sockaddr_un address{};
+    const socklen_t size = image_address(address, name[0], name[1]);
+    Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!socket) return fail_errno("a socket");
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0)
+        return errno == EADDRINUSE ? Result<Fd>(fail("another debugger is just bringing it back"))
+                                   : Result<Fd>(fail_errno("the name of a socket"));
+    if (::listen(socket.get(), 1) != 0) return fail_errno("a socket");
+    return socket;
+}
+
+Result<> give_outputs(int socket, const Fd (&output)[2]) {
+    int ends[2];
+    Fd owned[2];
+    for (int i = 0; i < 2; ++i) {
+        owned[i].reset(
+            ::open(fmt::format("/proc/self/fd/{}", output[i].get()).c_str(), O_WRONLY | O_CLOEXEC));
+        if (!owned[i]) return fail_errno("a pipe's other end");
+        ends[i] = owned[i].get();
+    }
+    char byte = 0;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof ends)] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    cmsghdr* control = CMSG_FIRSTHDR(&message);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof ends);
+    std::memcpy(CMSG_DATA(control), ends, sizeof ends);
+    if (::sendmsg(socket, &message, MSG_NOSIGNAL) != 1) return fail_errno("speaking to what came back");
+    return {};
+}
+
+bool is_readable_within(int socket, int milliseconds) {
+    pollfd waiting{socket, POLLIN, 0};
+    return ::poll(&waiting, 1, milliseconds) > 0;
+}
+
+}  // namespace
+
+Images::~Images() {
+    constexpr double longest = 5;  // that the user waits for the last one at the end
+    if (saving_) {
+        for (const double until = seconds_now() + longest; !has_ended(saving_->tool) && seconds_now() < until;)
+            ::poll(nullptr, 0, 5);
+        if (!has_ended(saving_->tool)) ::kill(saving_->tool, SIGKILL);
+        look(true);
+    }
+    for (const pid_t each : coordinators_) end_tool(each);
+}
+
+std::string Images::said_in(const std::string& log) const {
+    std::ifstream file(scratch_ + "/" + log);
+    std::string said, last;
+    for (std::string line; std::getline(file, line);)
+        if (!line.empty() && !line.starts_with("note: ")) last = line;
+    said = last.starts_with("cairn: ") ? last.substr(7) : last;
+    return said.empty() ? "it has said nothing" : said;
+}
+
+Result<pid_t> Images::start_tool(const std::vector<std::string>& words, const std::string& log) const {
+    const std::string program = own_program(words[0]);
+    if (program.empty()) return fail("there is no program {} beside this one", words[0]);
+    const std::string path = scratch_ + "/" + log;
+    const pid_t parent = ::getpid(), pid = ::fork();
+    if (pid < 0) return fail_errno("starting {}", words[0]);
+    if (pid > 0) return pid;
+    ::setpgid(0, 0);  // an interrupt at the terminal isn't for it
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (::getppid() != parent) ::_exit(0);
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ::dup2(nothing, STDIN_FILENO);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    const auto [key, value] = folder_of_sessions();
+    ::setenv(key.c_str(), value.c_str(), 1);
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execv(program.c_str(), arguments.data());
+    ::_exit(127);
+}
+
+std::pair<std::string, std::string> Images::folder_of_sessions() const {
+    return {"CAIRN_RUNDIR", scratch_ + "/run"};
+}
+
+// By itself a coordinator would end some seconds after the last member, of which there is none most of the
+// time.
+Result<std::string> Images::session() {
+    const std::string name = fmt::format("rank-{:04}", ++sessions_);
+    ::mkdir(folder_of_sessions().second.c_str(), 0700);
+    const std::string log = "coordinator-" + name;
+    const pid_t pid = TRY(start_tool({"cairn-coordinator", "--session", name, "--ckptdir", scratch_,
+                                      "--interval", "0", "--keep", "0"},
+                                     log));
+    const std::string socket = fmt::format("{}/{}/socket", folder_of_sessions().second, name);
+    for (const double until = seconds_now() + 20; ::access(socket.c_str(), F_OK) != 0; ::poll(nullptr, 0, 2))
+        if (has_ended(pid) || seconds_now() > until) {
+            end_tool(pid);
+            return fail("a session for images: {}", said_in(log));
+        }
+    coordinators_.insert(pid);
+    return name;
+}
+
+// The mark says to a checkpoint that none of the rank's copies belongs to the session, but for the one that
+// has registered.
+std::vector<std::string> Images::launch_words(const std::string& session) const {
+    return {own_program("cairn"), "launch", "--session", session, "--", "/usr/bin/env", outside_mark};
+}
+
+Result<std::array<std::uint64_t, 2>> Images::name() {
+    std::array<std::uint64_t, 2> name{};
+    if (::getrandom(name.data(), sizeof name, 0) != sizeof name) return fail_errno("a name");
+    return name;
+}
+
+bool Images::wants(int rank, const Spot& spot, double at) {
+    if (!making_) return false;
+    look(false);
+    if (saving_ || !making_) return false;
+    if (!store_.has_beginning(rank)) return spot == Spot{};
+    return std::ranges::all_of(store_.images(), [&](const Image& each) {
+        return each.rank != rank || std::abs(each.at - at) >= spacing_;
+    });
+}
+
+void Images::give_up(const std::string& why) {
+    making_ = false;
+    note_("no more images are made: " + why);
+}
+
+void Images::make(RankProcess sleeper, Image image, const std::string& session) {
+    constexpr int longest = 5'000;
+    if (!is_readable_within(sleeper.socket(), longest)) return note_("no image: the copy doesn't fall asleep");
+    auto folder = store_.begin();
+    if (!folder) return give_up(folder.error().what);
+    auto tool = start_tool({"cairn", "checkpoint", "--session", session, "--without-strangers", "--kill",
+                            "--quiet", "--ckptdir", *folder},
+                           "checkpoint");
+    if (!tool) return give_up(tool.error().what);
+    saving_.emplace(std::move(sleeper), std::move(image), *tool, wall_clock());
+}
+
+void Images::look(bool wait) {
+    if (!saving_ || (!wait && !has_ended(saving_->tool))) return;
+    const int code = code_of(saving_->tool);
+    Saving saved = std::move(*saving_);
+    saving_.reset();
+    const std::string which = fmt::format("an image of rank {} behind event {}", saved.image.rank,
+                                          saved.image.event);
+    if (code != 0) {
+        static_cast<void>(store_.begin());  // takes away what is there
+        constexpr unsigned most_failures = 3;
+        note_(fmt::format("{} isn't made: {}", which, code > 128 ? "it takes too long" : said_in("checkpoint")));
+        if (++failures_ == most_failures) give_up("three have failed one after another");
+        return;
+    }
+    failures_ = 0;
+    // What it takes of the processor and the disk stays small.
+    spacing_ = std::max(spacing_, (store_.made_at() - saved.since) * 10);
+    const auto added = store_.add(std::move(saved.image), most_);
+    if (!added) return give_up(added.error().what);
+    if (!*added) spacing_ *= 2;  // as dense as that there is no room for them
+}
+
+Result<Images::Back> Images::bring_back(Image image, const Fd (&output)[2]) {
+    auto back = wake(image, output);
+    if (back || interrupted != 0) return back;
+    store_.forget(image);
+    return fail("the image of rank {} behind event {} can't be brought back: {}", image.rank, image.event,
+                back.error().what);
+}
+
+Result<Images::Back> Images::wake(const Image& image, const Fd (&output)[2]) {
+    const Fd listening = TRY(listen_at(image.name));
+    const std::string name = TRY(session());
+    const Adopting adopting;
+    const pid_t tool = TRY(start_tool({"cairn", "restart", "--quiet", "--session", name, "--files", "use",
+                                       image.folder},
+                                      "restart"));
+    // Its end is that of the process, until this one has taken it over.
+    const auto refuse = [&](const std::string& why) {
+        end_tool(tool);
+        return fail("{}", why);
+    };
+    while (!is_readable_within(listening.get(), 20)) {
+        if (interrupted != 0) return refuse("interrupted");
+        if (has_ended(tool)) return refuse(said_in("restart"));
+    }
+    Fd socket(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (!socket || ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        peer.uid != ::getuid())
+        return refuse("somebody else answers");
+    if (auto given = give_outputs(socket.get(), output); !given) return refuse(given.error().what);
+    char byte = 0;
+    if (!is_readable_within(socket.get(), 20'000) || ::recv(socket.get(), &byte, 1, 0) != 1)
+        return refuse("it doesn't answer");
+    end_tool(tool);
+    if (::send(socket.get(), &byte, 1, MSG_NOSIGNAL) != 1) return fail("it has ended");
+    return Back{RankProcess(peer.pid, std::move(socket)), name};
+}
+
+}  // namespace cairn::mpi::debug
