@@ -124,27 +124,29 @@ Result<History::Checkpoint> History::bring_back(const Image& image) {
                       .session = back->session};
 }
 
-// One that spares a good part of the way becomes a checkpoint.
+// One that spares a good part of the way becomes a checkpoint; of those that can't be brought back the one
+// before is tried.
 void History::look_for_image(const Spot& to) {
-    if (images_ == nullptr) return;
-    const Checkpoint& nearest = last_before(to);
-    const bool lives = live_.process.there() && live_.spot <= to && nearest.spot < live_.spot;
-    const Checkpoint& known = lives ? live_ : nearest;
-    const Image* found = images_->store().last(rank_, to);
-    if (found == nullptr || found->spot <= known.spot || found->at - known.at < interval() / 2) return;
-    const Image image = *found;
-    auto back = bring_back(image);
-    if (!back) return;
-    auto message = hear(*back);
-    if (!message) return;
-    back->report = message->report;
-    // A member of its session; one copy, which isn't, is kept.
-    auto copy = fork(*back);
-    if (!copy) return;
-    show_(rank_, true,
-          fmt::format("cairn mpi: from the image behind event {}; what was printed before isn't shown\n",
-                      image.event));
-    keep(std::move(*copy));
+    while (images_ != nullptr && interrupted == 0) {
+        const Checkpoint& nearest = last_before(to);
+        const bool lives = live_.process.there() && live_.spot <= to && nearest.spot < live_.spot;
+        const Checkpoint& known = lives ? live_ : nearest;
+        const Image* found = images_->store().last(rank_, to);
+        if (found == nullptr || found->spot <= known.spot || found->at - known.at < interval() / 2) return;
+        const Image image = *found;
+        auto back = bring_back(image);
+        if (!back) continue;
+        auto message = hear(*back);
+        if (!message) return;
+        back->report = message->report;
+        // It is a member of its session; one copy, which isn't, is kept.
+        auto copy = fork(*back);
+        if (!copy) return;
+        show_(rank_, true,
+              fmt::format("cairn mpi: from the image behind event {}; what was printed before isn't shown\n",
+                          image.event));
+        return keep(std::move(*copy));
+    }
 }
 
 void History::save(const Checkpoint& checkpoint) {

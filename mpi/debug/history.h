@@ -32,11 +32,7 @@ class History {
   public:
     // `images`: may be null; outlives it.
     History(int rank, tool::Launch launch, Bounds bounds, Show show, Images* images)
-        : rank_(rank),
-          launch_(std::move(launch)),
-          bounds_(bounds),
-          show_(std::move(show)),
-          images_(images) {}
+        : rank_(rank), launch_(std::move(launch)), bounds_(bounds), show_(std::move(show)), images_(images) {}
 
     // Starts the program, if it isn't yet, and brings it there. Code refused: it departs from its record, or
     // ends before; it then stands as far as it came, or nowhere.

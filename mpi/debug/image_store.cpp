@@ -41,8 +41,12 @@ std::uint64_t bytes_below(const std::string& folder) {
 }
 
 nlohmann::json facts_of(const Image& image) {
-    return {{"rank", image.rank},   {"position", image.spot.position}, {"within", image.spot.within},
-            {"event", image.event}, {"at", image.at},                  {"written", image.written},
+    return {{"rank", image.rank},
+            {"position", image.spot.position},
+            {"within", image.spot.within},
+            {"event", image.event},
+            {"at", image.at},
+            {"written", image.written},
             {"name", image.name}};
 }
 

@@ -1,5 +1,5 @@
-// The images of ranks that are in DIR/debug/images: checkpoints of their copies, made by cairn's own commands,
-// for a debugger that opens the same record later.
+// The images of ranks that are in DIR/debug/images: checkpoints of their copies, made by cairn's own
+// commands, for a debugger that opens the same record later.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ struct Image {
 
 class ImageStore {
   public:
-    // `mark`: images with another one are of another record, program or cairn. `making`: they are removed, and
-    // new ones may be added, unless another debugger does so. `notes` gets a line for each thing that the user
-    // should know.
+    // `mark`: images with another one are of another record, program or cairn. `making`: they are removed,
+    // and new ones may be added, unless another debugger does so. `notes` gets a line for each thing that the
+    // user should know.
     ImageStore(std::string folder, const std::string& mark, bool making, std::string& notes);
 
     [[nodiscard]] bool making() const { return static_cast<bool>(lock_); }
@@ -46,8 +46,8 @@ class ImageStore {
     [[nodiscard]] Result<std::string> begin();
     // When the checkpoint there was finished, in seconds by the clock on the wall.
     [[nodiscard]] double made_at() const;
-    // What is there is whole: from now on it is one. Of more than `most` bytes those go that leave the smallest
-    // gaps. True: it is still there.
+    // What is there is whole: from now on it is one. Of more than `most` bytes those go that leave the
+    // smallest gaps. True: it is still there.
     [[nodiscard]] Result<bool> add(Image image, std::uint64_t most);
     // It can't be brought back. That of the beginning takes all of its rank along.
     void forget(const Image& image);

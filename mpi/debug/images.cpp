@@ -117,7 +117,8 @@ bool is_readable_within(int socket, int milliseconds) {
 Images::~Images() {
     constexpr double longest = 5;  // that the user waits for the last one at the end
     if (saving_) {
-        for (const double until = seconds_now() + longest; !has_ended(saving_->tool) && seconds_now() < until;)
+        for (const double until = seconds_now() + longest;
+             !has_ended(saving_->tool) && seconds_now() < until;)
             ::poll(nullptr, 0, 5);
         if (!has_ended(saving_->tool)) ::kill(saving_->tool, SIGKILL);
         look(true);
@@ -165,12 +166,12 @@ std::pair<std::string, std::string> Images::folder_of_sessions() const {
 // By itself a coordinator would end some seconds after the last member, of which there is none most of the
 // time.
 Result<std::string> Images::session() {
-    const std::string name = fmt::format("rank-{:04}", ++sessions_);
+    std::string name = fmt::format("rank-{:04}", ++sessions_);
     ::mkdir(folder_of_sessions().second.c_str(), 0700);
     const std::string log = "coordinator-" + name;
-    const pid_t pid = TRY(start_tool({"cairn-coordinator", "--session", name, "--ckptdir", scratch_,
-                                      "--interval", "0", "--keep", "0"},
-                                     log));
+    const pid_t pid = TRY(start_tool(
+        {"cairn-coordinator", "--session", name, "--ckptdir", scratch_, "--interval", "0", "--keep", "0"},
+        log));
     const std::string socket = fmt::format("{}/{}/socket", folder_of_sessions().second, name);
     for (const double until = seconds_now() + 20; ::access(socket.c_str(), F_OK) != 0; ::poll(nullptr, 0, 2))
         if (has_ended(pid) || seconds_now() > until) {
@@ -210,7 +211,8 @@ void Images::give_up(const std::string& why) {
 
 void Images::make(RankProcess sleeper, Image image, const std::string& session) {
     constexpr int longest = 5'000;
-    if (!is_readable_within(sleeper.socket(), longest)) return note_("no image: the copy doesn't fall asleep");
+    if (!is_readable_within(sleeper.socket(), longest))
+        return note_("no image: the copy doesn't fall asleep");
     auto folder = store_.begin();
     if (!folder) return give_up(folder.error().what);
     auto tool = start_tool({"cairn", "checkpoint", "--session", session, "--without-strangers", "--kill",
@@ -225,18 +227,19 @@ void Images::look(bool wait) {
     const int code = code_of(saving_->tool);
     Saving saved = std::move(*saving_);
     saving_.reset();
-    const std::string which = fmt::format("an image of rank {} behind event {}", saved.image.rank,
-                                          saved.image.event);
+    const std::string which =
+        fmt::format("an image of rank {} behind event {}", saved.image.rank, saved.image.event);
     if (code != 0) {
         static_cast<void>(store_.begin());  // takes away what is there
         constexpr unsigned most_failures = 3;
-        note_(fmt::format("{} isn't made: {}", which, code > 128 ? "it takes too long" : said_in("checkpoint")));
+        note_(fmt::format("{} isn't made: {}", which,
+                          code > 128 ? "it takes too long" : said_in("checkpoint")));
         if (++failures_ == most_failures) give_up("three have failed one after another");
         return;
     }
     failures_ = 0;
     // What it takes of the processor and the disk stays small.
-    spacing_ = std::max(spacing_, (store_.made_at() - saved.since) * 10);
+    spacing_ = std::max(spacing_, (store_.made_at() - saved.since) * 4);
     const auto added = store_.add(std::move(saved.image), most_);
     if (!added) return give_up(added.error().what);
     if (!*added) spacing_ *= 2;  // as dense as that there is no room for them
@@ -254,9 +257,8 @@ Result<Images::Back> Images::wake(const Image& image, const Fd (&output)[2]) {
     const Fd listening = TRY(listen_at(image.name));
     const std::string name = TRY(session());
     const Adopting adopting;
-    const pid_t tool = TRY(start_tool({"cairn", "restart", "--quiet", "--session", name, "--files", "use",
-                                       image.folder},
-                                      "restart"));
+    const pid_t tool = TRY(start_tool(
+        {"cairn", "restart", "--quiet", "--session", name, "--files", "use", image.folder}, "restart"));
     // Its end is that of the process, until this one has taken it over.
     const auto refuse = [&](const std::string& why) {
         end_tool(tool);

@@ -50,7 +50,8 @@ class Images {
     [[nodiscard]] Result<Back> bring_back(Image image, const Fd (&output)[2]);
 
   private:
-    [[nodiscard]] Result<pid_t> start_tool(const std::vector<std::string>& words, const std::string& log) const;
+    [[nodiscard]] Result<pid_t> start_tool(const std::vector<std::string>& words,
+                                           const std::string& log) const;
     [[nodiscard]] std::string said_in(const std::string& log) const;
     [[nodiscard]] Result<Back> wake(const Image& image, const Fd (&output)[2]);
     void look(bool wait);

@@ -182,8 +182,7 @@ Result<Answer> Commands::checkpoints(const std::string&) {
         all >> 20, bounds_.back_within / 2, bounds_.checkpoints);
     if (world_.images() != nullptr) {
         answer.json["disk"] = world_.images()->store().bytes();
-        answer.text +=
-            fmt::format("{} MB of images on the disk\n", world_.images()->store().bytes() >> 20);
+        answer.text += fmt::format("{} MB of images on the disk\n", world_.images()->store().bytes() >> 20);
     }
     return answer;
 }

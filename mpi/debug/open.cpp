@@ -38,9 +38,10 @@ Result<std::unique_ptr<Images>> images_of(const tool::Options& options, Opened::
     const std::string folder = options.folder + "/debug/images";
     if (options.images == 0 && ::access(folder.c_str(), F_OK) != 0) return nullptr;
     if (options.images > 0 && std::getenv("CAIRN_REGION") != nullptr)
-        return fail_code(ExitCode::usage,
-                         "--images: this debugger is itself in a session of cairn's, and the ranks would be in "
-                         "another one: start it outside");
+        return fail_code(
+            ExitCode::usage,
+            "--images: this debugger is itself in a session of cairn's, and the ranks would be in "
+            "another one: start it outside");
     const std::string mark = TRY(mark_of_images(options, parts.identity, parts.launch.mpi));
     ImageStore store(folder, mark, options.images > 0, parts.notes);
     if (store.empty() && !store.making()) return nullptr;

@@ -14,8 +14,8 @@ enum class Ask : std::uint32_t {
     run,    // to `position`, and stand there
     fork,   // a copy that stands where this process stands: Says::forked, with the copy's socket
     stack,  // Says::stack; uses memory of the process, so a copy is asked
-    image,  // a copy that lets go of the debugger and sleeps, to be captured: Says::forked, with a socket that
-            // ends when it sleeps
+    image,  // a copy that lets go of the debugger and sleeps, to be captured: Says::forked, with a socket
+            // that ends when it sleeps
 };
 
 struct Command {

@@ -8,8 +8,8 @@ World::World(const Computation& computation, const tool::Launch& launch, Bounds 
              Images* images)
     : moves_(computation), images_(images), cut_(computation.processes()) {
     for (Process rank = 0; rank < computation.processes(); ++rank)
-        histories_.push_back(std::make_unique<History>(static_cast<int>(rank),
-                                                       alone(launch, static_cast<int>(rank)), bounds, show, images));
+        histories_.push_back(std::make_unique<History>(
+            static_cast<int>(rank), alone(launch, static_cast<int>(rank)), bounds, show, images));
 }
 
 Result<> World::go(State to) {

@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <ctime>
+#include <initializer_list>
 
 #include "mpi/debug/image_address.h"
 
@@ -52,8 +53,8 @@ bool taken_over(int connected, int socket, pid_t& debugger) {
 
 }  // namespace
 
-// By the function that libcairn.so has wrapped, in which the child registers. It begins on a stack of its own,
-// and goes back from there to where the parent stood, whose stack it has a copy of.
+// By the function that libcairn.so has wrapped, in which the child registers. It begins on a stack of its
+// own, and goes back from there to where the parent stood, whose stack it has a copy of.
 pid_t fork_member() {
     alignas(16) static char stack[64U << 10];
     static void* place[5];
@@ -62,7 +63,7 @@ pid_t fork_member() {
     const int flags =
         CLONE_PARENT | SIGCHLD | (tid != nullptr ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0);
     if (__builtin_setjmp(place) != 0) return 0;
-    return ::clone(jump_back, stack + sizeof stack, flags, place, nullptr, nullptr, tid);
+    return ::clone(jump_back, stack + sizeof stack, flags, static_cast<void*>(place), nullptr, nullptr, tid);
 }
 
 pid_t own_parent() {

@@ -13,8 +13,8 @@ namespace cairn::mpi {
 [[nodiscard]] pid_t fork_member();
 
 // Lets go of the debugger and of its pipes, and sleeps until a debugger waits at the socket of this name,
-// which is after a restart. Returns that one's pid; it is the parent then, its socket has the number `socket`,
-// and the outputs are its pipes. If the debugger `parent` ends before, so does this process.
+// which is after a restart. Returns that one's pid; it is the parent then, its socket has the number
+// `socket`, and the outputs are its pipes. If the debugger `parent` ends before, so does this process.
 [[nodiscard]] pid_t sleep_in_image(int socket, pid_t parent, const std::uint64_t (&name)[2]);
 
 // As the kernel calls it: getppid() is another number behind a restart with virtual ids.
