@@ -19,6 +19,7 @@
 #include "resources/memory/capture_ahead.h"
 #include "resources/memory/capture_contents.h"
 #include "resources/memory/capture_huge.h"
+#include "resources/memory/capture_mappings.h"
 #include "resources/memory/capture_read.h"
 #include "resources/namespace/capture_own.h"
 
@@ -135,97 +136,6 @@ Result<> read_segment(int id, schema::Object& object, std::uint64_t size, Store&
     return done;
 }
 
-// Which pages of a private mapping are the file's own: present, and of a file, or never touched.
-constexpr std::uint64_t pagemap_present = 1ULL << 63, pagemap_swapped = 1ULL << 62, pagemap_file = 1ULL << 61;
-
-// A page that is in the swap area isn't resident for mincore(2), and is there nevertheless.
-bool nothing_is_swapped() {
-    struct sysinfo machine {};
-    return ::sysinfo(&machine) == 0 && machine.freeswap == machine.totalswap;
-}
-
-class MappingReader {
-  public:
-    // `holes`: pages that aren't resident were never touched, and reading them would fill them.
-    static Result<MappingReader> open(const Holder& holder, const Mapping& mapping, bool holes,
-                                      const ObjectOptions& options) {
-        MappingReader reader;
-        reader.shared_ = mapping.shared;
-        // Not process_vm_readv: it refuses what the process itself may not read now, PROT_NONE for example.
-        const std::string folder = proc_folder(holder);
-        reader.memory_.reset(::open((folder + "mem").c_str(), O_RDONLY | O_CLOEXEC));
-        if (!reader.memory_) return fail_errno("{}: memory can't be read", name_of(holder));
-        if (!mapping.shared) {
-            reader.pagemap_.reset(::open((folder + "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
-            if (!reader.pagemap_) return fail_errno("{}: pagemap can't be read", name_of(holder));
-        } else if (holes && options.mincore && nothing_is_swapped()) {
-            auto resident = options.mincore(holder, mapping.start, mapping.end - mapping.start);
-            if (!resident) return std::unexpected(std::move(resident.error()).in(name_of(holder)));
-            reader.start_ = mapping.start;
-            if (nothing_is_swapped()) {
-                reader.resident_ = std::move(*resident);
-                reader.find_end();
-            }
-        }
-        return reader;
-    }
-
-    // True: the page's contents are in `to`. False: it isn't the object's own page, or was never touched.
-    // Error with errno EIO or EFAULT: beyond the end of the object.
-    Result<bool> read(ProgramAddress address, std::span<std::uint8_t> to) {
-        if (pagemap_) {
-            std::uint64_t entry = 0;
-            const auto at = static_cast<off_t>(address.value() / page * sizeof entry);
-            if (::pread(pagemap_.get(), &entry, sizeof entry, at) != sizeof entry)
-                return fail_errno("pagemap");
-            if ((entry & (pagemap_present | pagemap_swapped)) != 0 && (entry & pagemap_file) == 0)
-                return false;
-        }
-        if (!resident_.empty()) {
-            const std::uint64_t index = (address - start_) / page;
-            if (index >= end_) {
-                errno = EIO;
-                return fail_errno("/proc/PID/mem at {:#x}", address);
-            }
-            if ((resident_.at(index) & 1) == 0) return false;
-        }
-        const ssize_t got = ::pread(memory_.get(), to.data(), to.size(), static_cast<off_t>(address.value()));
-        if (got < 0) return fail_errno("/proc/PID/mem at {:#x}", address);
-        return static_cast<std::size_t>(got) == to.size();
-    }
-
-  private:
-    // Where the object ends that may be mapped further: a read says so. (It fills a page that was a hole.)
-    void find_end() {
-        const auto inside = [&](std::uint64_t index) {
-            char byte = 0;
-            return ::pread(memory_.get(), &byte, 1, static_cast<off_t>((start_ + index * page).value())) == 1;
-        };
-        std::uint64_t beyond = resident_.size();
-        end_ = beyond;
-        while (end_ > 0 && (resident_[end_ - 1] & 1) == 0) --end_;
-        if (end_ == beyond || inside(beyond - 1)) {
-            end_ = beyond;
-            return;
-        }
-        // Every page below `end_` is inside, `beyond` - 1 isn't.
-        for (--beyond; end_ < beyond;) {
-            const std::uint64_t middle = end_ + (beyond - end_) / 2;
-            if (inside(middle))
-                end_ = middle + 1;
-            else
-                beyond = middle;
-        }
-    }
-
-    Fd memory_, pagemap_;
-    bool shared_ = false;
-    std::vector<std::uint8_t> resident_;
-    // Of `resident_`.
-    ProgramAddress start_;
-    std::uint64_t end_ = 0;  // pages
-};
-
 Result<> read_mapped_huge(Table& table, const schema::Object& object, schema::Memory& saved,
                           const Memory& memory, Store& store) {
     const auto put = [&store](std::uint64_t offset, std::span<std::uint8_t> data) {
@@ -240,45 +150,6 @@ Result<> read_mapped_huge(Table& table, const schema::Object& object, schema::Me
             name_of(holder), object.path);
     };
     saved.size = std::max(saved.size, TRY(read_huge_mappings(memory, put, untouched)));
-    return {};
-}
-
-Result<> read_mappings(Table& table, schema::Memory& saved, const Memory& memory, Store& store) {
-    std::vector<bool> stored;
-    std::uint64_t beyond = 0;  // end of what could be read
-    std::vector<std::uint8_t> piece;
-    for (const auto& [holder, mapping] : memory.mappings) {
-        auto reader =
-            TRY(MappingReader::open(holder, mapping, saved.type != MemoryType::file, table.options));
-        const std::uint64_t end = mapping.offset + (mapping.end - mapping.start);
-        stored.resize(std::max<std::size_t>(stored.size(), end / page));
-        std::uint64_t begin = mapping.offset;
-        piece.clear();
-        const auto flush = [&]() -> Result<> {
-            auto done = store.put(begin, piece);
-            piece.clear();
-            return done;
-        };
-        for (std::uint64_t at = mapping.offset; at < end; at += page) {
-            bool has = false;
-            if (!stored[at / page]) {
-                if (piece.empty()) begin = at;
-                const std::size_t filled = piece.size();
-                piece.resize(filled + page);
-                auto got =
-                    reader.read(mapping.start + (at - mapping.offset), std::span(piece).subspan(filled));
-                has = got && *got;
-                if (!has) piece.resize(filled);
-                if (!got && (got.error().number == EIO || got.error().number == EFAULT)) break;
-                if (!got) return std::unexpected(std::move(got.error()).in(name_of(holder)));
-                stored[at / page] = has;
-            }
-            beyond = std::max(beyond, at + page);
-            if (!has || piece.size() >= image_max_run) CHECK_OK(flush());
-        }
-        CHECK_OK(flush());
-    }
-    if (saved.size == 0) saved.size = beyond;
     return {};
 }
 
@@ -380,7 +251,7 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
                  : saved.type == MemoryType::sysv
                      ? read_in(key.space, static_cast<int>(key.inode.number), object, store)
                  : is_huge(saved) ? read_mapped_huge(table, object, saved, memory, store)
-                                  : read_mappings(table, saved, memory, store));
+                                  : read_mappings(table, saved, memory, store.reading()));
         std::ranges::sort(saved.pages, {}, &schema::ObjectRun::at);
     }
     for (const auto& [id, segment, space] : table.of<MemoriesFound>().unattached) {

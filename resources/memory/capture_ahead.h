@@ -1,5 +1,5 @@
 // Shared memory is copied while the programs run: a fork doesn't copy it, so what has changed since has to be
-// written while they stand still, and only that (docs/decisions/0042-shared-memory.md).
+// written while they stand still, and only that (docs/decisions/0043-shared-memory.md).
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,10 @@
 // Shared memory of some MiB that is written to all the time, cut off, grown, and punched, of each kind: it is
 // copied while the programs run, and what has changed since is written in the pause. A copy in private memory
-// says what has to be there. ci: exact virtual user rain: soak narrow: none heirs: none
+// says what has to be there.
+// ci: exact virtual user
+// rain: soak
+// narrow: none
+// heirs: none
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
