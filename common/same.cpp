@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -116,6 +119,23 @@ int kcmp_type(Common what) {
     std::abort();
 }
 
+// Whether a thread has no list of operations on semaphores to be undone, as a new process has none. Not by a
+// look at ourselves: a process that has ever had threads has a list (pthread_create(3) says CLONE_SYSVSEM,
+// and copy_semundo() of ipc/sem.c makes one).
+bool has_no_undo_list(pid_t tid) {
+    const pid_t none = ::fork();
+    if (none == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;) ::pause();
+    }
+    if (none < 0) return false;
+    const bool same = kcmp(none, tid, KCMP_SYSVSEM) == 0;
+    ::kill(none, SIGKILL);
+    while (::waitpid(none, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return same;
+}
+
 }  // namespace
 
 bool kcmp_is_allowed() {
@@ -157,12 +177,15 @@ std::optional<std::pair<pid_t, pid_t>> find_common(Common what, const std::vecto
     // where the order changes: in who is killed meanwhile there is nothing any more.
     const auto less = [type](pid_t one, pid_t other) { return kcmp(one, other, type) == 1; };
     std::set<pid_t, decltype(less)> seen(less);
+    std::optional<pid_t> without;  // one that has no list: all who have none compare as equal
     for (const pid_t tid : tids) {
         if (kcmp(tid, tid, type) != 0) continue;  // forbidden, or it has gone
-        // Whoever has never undone an operation on a semaphore has no list for it, and neither have we.
-        if (what == Common::semaphore_undo && kcmp(::getpid(), tid, type) == 0) continue;
         const auto [found, is_new] = seen.insert(tid);
-        if (!is_new && kcmp(*found, tid, type) == 0) return std::pair{*found, tid};
+        if (is_new || kcmp(*found, tid, type) != 0 || without == *found) continue;
+        if (what == Common::semaphore_undo && has_no_undo_list(tid))
+            without = *found;
+        else
+            return std::pair{*found, tid};
     }
     return {};
 }

@@ -102,6 +102,11 @@ int main() {
     for (auto& memory : *memories)
         for (std::size_t i = 0; i < pages / 2; ++i) memory.write(i, random());
     const auto name = "/cairn-motion-" + std::to_string(getpid());
+    // Somebody who has it all as well, and has never had a thread.
+    const pid_t child = fork();
+    if (child == 0)
+        for (;;) pause();
+    CHECK(child > 0);
     std::thread([=]() mutable {
         for (;;) {
             {
@@ -115,6 +120,8 @@ int main() {
     test::serve([&](bool last) {
         const std::lock_guard lock(*mutex);
         for (const auto& memory : *memories) memory.check();
-        if (last) CHECK(shm_unlink(name.c_str()) == 0);
+        if (!last) return;
+        CHECK(shm_unlink(name.c_str()) == 0 && kill(child, SIGKILL) == 0);
+        CHECK(waitpid(child, nullptr, 0) == child);
     });
 }
