@@ -1,5 +1,5 @@
-// The program that bench/run checkpoints: fills MIB of private memory, then ticks every 0.2 ms, and at each
-// tick checks a word of a page picked at random. memory FILE MIB: appends lines to FILE:
+// The program that bench/run checkpoints: fills MIB of private (or shared) memory, then ticks every 0.2 ms,
+// and at each tick checks a word of a page picked at random. memory FILE MIB [shared]: appends lines to FILE:
 //   ready PID               the memory is filled
 //   fork NS                 on SIGUSR1: how long a bare fork() of this process took, until it returned here
 //   gap NS                  on SIGUSR2: the longest time between two ticks since the last such line
@@ -60,9 +60,10 @@ std::int64_t fork_time() {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 3) return 2;
+    if (argc != 3 && argc != 4) return 2;
+    const int kind = argc == 4 ? MAP_SHARED : MAP_PRIVATE;
     const std::size_t count = std::strtoull(argv[2], nullptr, 10) << 17;
-    void* memory = mmap(nullptr, count * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, count * 8, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return 1;
     auto* words = static_cast<std::uint64_t*>(memory);
     for (std::size_t i = 0; i < count; ++i) words[i] = word(i);
