@@ -63,6 +63,9 @@ class Commands {
     Result<Answer> print(const std::string& words);
     Result<Answer> watch(const std::string& words);
     Result<Answer> what_if(const std::string& words);
+    // `words`: behind "from".
+    Result<Answer> what_if_from(const std::string& words, const std::string& expression);
+    Result<Answer> choices();
     Result<Answer> gdb(const std::string& words);
     Result<Answer> cut(const std::string& words);
     Result<Answer> in_transit(const std::string& words);

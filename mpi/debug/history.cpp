@@ -258,14 +258,16 @@ Result<History::End> History::end(std::uint64_t events) {
     return End{message->report.why, message->text};
 }
 
-Result<History::Way> History::way_of(Checkpoint& copy) {
+Result<History::Way> History::way_of(Checkpoint& copy, Spot to) {
     Way way;
     const Show show =
         std::exchange(show_, [&way](int, bool, const std::string& text) { way.printed += text; });
     const auto shown = std::exchange(shown_, {});
     copy.written = {};
     Result<RankProcess::Message> message = fail("not asked");
-    if (auto asked = copy.process.ask({.ask = Ask::run, .within = 0, .position = ~std::uint64_t{0}}); !asked)
+    if (auto asked =
+            copy.process.ask({.ask = Ask::run, .within = to.within ? 1U : 0U, .position = to.position});
+        !asked)
         message = std::unexpected(asked.error());
     else
         message = hear(copy);

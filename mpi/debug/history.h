@@ -60,14 +60,15 @@ class History {
         std::uint64_t memory = 0;                // bytes that it shares with nobody, when last looked at
         std::string session;                     // of cairn's, in which its copies can be saved
     };
-    // How a copy of this rank goes on from where the rank stands, to its end or to where it departs from the
-    // record. Nothing of what it prints is shown; it still stands afterwards, if it hasn't ended.
+    // How a copy of this rank goes on from where the rank stands, to that spot, or its end, or where it
+    // departs from the record. Nothing of what it prints is shown; it still stands afterwards, if it hasn't
+    // ended.
     struct Way {
         End end;
         Report report;
         std::string printed;
     };
-    [[nodiscard]] Result<Way> way_of(Checkpoint& copy);
+    [[nodiscard]] Result<Way> way_of(Checkpoint& copy, Spot to = {~std::uint64_t{0}, false});
     [[nodiscard]] Result<Checkpoint> standing_copy() { return fork(live_); }
     // "frame PLACE" for each function, innermost first.
     [[nodiscard]] Result<std::vector<std::string>> stack();

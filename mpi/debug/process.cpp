@@ -26,8 +26,22 @@ void RankProcess::end() {
     socket_.reset();
 }
 
-Result<> RankProcess::ask(const Command& command) const {
-    if (::send(socket_.get(), &command, sizeof command, MSG_NOSIGNAL) != sizeof command)
+Result<> RankProcess::ask(const Command& command, int file) const {
+    iovec part{const_cast<Command*>(&command), sizeof command};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof file)] = {};
+    if (file >= 0) {
+        message.msg_control = room;
+        message.msg_controllen = sizeof room;
+        cmsghdr* control = CMSG_FIRSTHDR(&message);
+        control->cmsg_level = SOL_SOCKET;
+        control->cmsg_type = SCM_RIGHTS;
+        control->cmsg_len = CMSG_LEN(sizeof file);
+        std::memcpy(CMSG_DATA(control), &file, sizeof file);
+    }
+    if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof command))
         return fail_errno("asking process {}", pid_);
     return {};
 }

@@ -38,7 +38,8 @@ class RankProcess {
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] int socket() const { return socket_.get(); }
 
-    [[nodiscard]] Result<> ask(const Command& command) const;
+    // `file` goes along, if it is one.
+    [[nodiscard]] Result<> ask(const Command& command, int file = -1) const;
 
     struct Message {
         Report report;

@@ -11,11 +11,15 @@ namespace cairn::mpi::debug {
 inline constexpr const char* socket_variable = "CAIRN_MPI_DEBUG";
 
 enum class Ask : std::uint32_t {
-    run,    // to `position`, and stand there
-    fork,   // a copy that stands where this process stands: Says::forked, with the copy's socket
-    stack,  // Says::stack; uses memory of the process, so a copy is asked
-    image,  // a copy that lets go of the debugger and sleeps, to be captured: Says::forked, with a socket
-            // that ends when it sleeps
+    run,        // to `position`, and stand there
+    fork,       // a copy that stands where this process stands: Says::forked, with the copy's socket
+    stack,      // Says::stack; uses memory of the process, so a copy is asked
+    image,      // a copy that lets go of the debugger and sleeps, to be captured: Says::forked, with a socket
+                // that ends when it sleeps
+    keep,       // the last message that was received, from now on; takes memory, so a copy is asked
+    message,    // Says::message
+    otherwise,  // the receive that is event `position` gets the message that comes along as a descriptor,
+                // which event `last` got
 };
 
 struct Command {
@@ -36,6 +40,7 @@ enum class Says : std::uint32_t {
     forked,      // answers Ask::fork; one descriptor comes along
     checkpoint,  // while it runs; one descriptor comes along, and it waits to be told to run on
     stack,  // `text`: what the call has brought (brought_lines()), and a line for each frame, innermost first
+    message,  // a descriptor comes along, of a file with the message; none if there is no message
 };
 
 enum class Why : std::uint32_t {

@@ -70,7 +70,11 @@ int feed_one(MPI_Request* request, MPI_Status* status) {
     const std::uint64_t key = bits(*request);
     int error = MPI_SUCCESS;
     if (posted->collective) fed_finished(key);
-    if (!posted->send && !posted->collective) error = fed_received(posted->comm, *seen, buffer_of(*posted));
+    if (!posted->send && !posted->collective) {
+        const WantedMessage asked{posted->any_source ? MPI_ANY_SOURCE : posted->source,
+                                  posted->any_tag ? MPI_ANY_TAG : posted->tag, posted->matched};
+        error = fed_received(posted->comm, *seen, buffer_of(*posted), asked);
+    }
     if (error == MPI_ERR_PENDING) return error;
     const bool persistent = posted->persistent;
     completed(key, *seen, error);
@@ -456,7 +460,7 @@ int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status*
             MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
             clear_status(*seen);
             if (posted->send || posted->collective) return MPI_SUCCESS;
-            return fed_received(posted->comm, *seen, buffer_of(*posted));
+            return fed_received(posted->comm, *seen, buffer_of(*posted), {.by_itself = true});
         }
         const MPI_Request asked = posted != nullptr && posted->has_inner ? posted->inner : request;
         int result = MPI_SUCCESS;

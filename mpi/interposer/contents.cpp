@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "mpi/interposer/bottom.h"
+#include "mpi/interposer/otherwise.h"
 #include "mpi/interposer/outcomes.h"
 
 namespace cairn::mpi {
@@ -252,7 +253,9 @@ void store_received(int error, const MPI_Status& status, const Buffer& into) {
     store_elements(into.at, elements, into.type);
 }
 
-int fed_received(MPI_Comm comm, MPI_Status& status, const Buffer& into) {
+int fed_received(MPI_Comm comm, MPI_Status& status, const Buffer& into, const WantedMessage& asked) {
+    if (feeding_otherwise) [[unlikely]]
+        return fed_otherwise(comm, status, into, asked);
     const auto kind = static_cast<int>(fed_number());
     if (kind == MPI_SUCCESS || kind == MPI_ERR_TRUNCATE) fed_status(status);
     if (kind == MPI_SUCCESS)
@@ -372,7 +375,8 @@ void fed_shadows() {
         if (i >= s.shadows.size()) record_ends();
         const Posted posted = *s.requests.find(s.shadows[i]);
         MPI_Status status;
-        static_cast<void>(fed_received(MPI_COMM_NULL, status, {posted.buffer, posted.count, posted.type}));
+        static_cast<void>(fed_received(MPI_COMM_NULL, status, {posted.buffer, posted.count, posted.type},
+                                       {.by_itself = true}));
         if (s.tracer) s.tracer->closed(posted.key, status);
         s.requests.erase(posted.key);
         real.Request_free(&s.shadows[i]);

@@ -42,9 +42,16 @@ void store_status(const MPI_Status& status);
 void fed_status(MPI_Status& status);
 void clear_status(MPI_Status& status);
 
+// What a receive asks for. `by_itself`: its message is known otherwise, from a matched probe or a look.
+struct WantedMessage {
+    int source = MPI_ANY_SOURCE, tag = MPI_ANY_TAG;
+    bool by_itself = false;
+};
+
 // What a receive got, if it went well: error, status, data.
 void store_received(int error, const MPI_Status& status, const Buffer& into);
-[[nodiscard]] int fed_received(MPI_Comm comm, MPI_Status& status, const Buffer& into);
+[[nodiscard]] int fed_received(MPI_Comm comm, MPI_Status& status, const Buffer& into,
+                               const WantedMessage& asked);
 
 // A probe that found something.
 void store_probe(int result, const MPI_Status& status);

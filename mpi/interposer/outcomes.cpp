@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "mpi/interposer/otherwise.h"
+
 namespace cairn::mpi {
 
 bool recorded_answer() {
@@ -90,8 +92,9 @@ void post_receive(Posted& into, int source, int tag) {
     if (match->tag) into.tag = *match->tag;
 }
 
-void complete_receive(const Posted& posted, const MPI_Status& status, bool seen) {
+void complete_receive(const Posted& posted, const MPI_Status& got, bool seen) {
     Session& s = *session;
+    const MPI_Status& status = as_recorded(got);
     const auto result = [&](std::uint64_t outcome) {
         if (seen) came_to(outcome);
     };

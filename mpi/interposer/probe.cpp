@@ -169,7 +169,7 @@ int on_Mrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* me
     MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
     if (session->alone) {
         real.Mrecv(nullptr, 0, MPI_BYTE, message, MPI_STATUS_IGNORE);
-        return fed_received(MPI_COMM_WORLD, *known, {buf, count, type});
+        return fed_received(MPI_COMM_WORLD, *known, {buf, count, type}, {.by_itself = true});
     }
     const int result = real.Mrecv(buf, count, type, message, known);
     store_received(result, *known, {buf, count, type});
@@ -203,6 +203,7 @@ int on_Imrecv(Call call, void* buf, int count, MPI_Datatype type, MPI_Message* m
     if (session->storing && matched != MPI_MESSAGE_NO_PROC) store_result(result);
     if ((session->storing || session->alone) && result == MPI_SUCCESS && matched != MPI_MESSAGE_NO_PROC) {
         Posted& posted = session->requests.add(bits(*request));
+        posted.matched = true;
         posted.buffer = buf;
         posted.count = count;
         posted.type = keep(type);

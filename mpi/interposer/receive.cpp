@@ -28,7 +28,7 @@ int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const Buffe
     if (session->alone) {
         stand_within();
         session->last.peer = source;
-        const int kind = fed_received(comm, *known, into);
+        const int kind = fed_received(comm, *known, into, {source, tag});
         if (kind != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE) return kind;
         complete_receive(posted, *known);
         if (session->tracer)

@@ -18,6 +18,7 @@
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/contents.h"
 #include "mpi/interposer/image.h"
+#include "mpi/interposer/otherwise.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -147,11 +148,27 @@ void send_stack() {
     report(stack, text.data(), text.size(), -1);
 }
 
+// `file`: what came along, if anything did.
+ssize_t receive_command(Command& command, int& file) {
+    iovec part{&command, sizeof command};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof file)] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    const ssize_t size = ::recvmsg(debugger, &message, MSG_CMSG_CLOEXEC);
+    if (const cmsghdr* control = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr; control != nullptr)
+        std::memcpy(&file, CMSG_DATA(control), sizeof file);
+    return size;
+}
+
 // Until it is told to run.
 void obey(Why why) {
     for (;;) {
         Command command;
-        const ssize_t size = ::recv(debugger, &command, sizeof command, 0);
+        int file = -1;
+        const ssize_t size = receive_command(command, file);
         if (size < 0 && errno == EINTR) continue;
         if (size != sizeof command) ::_exit(0);
         if (command.ask == Ask::fork) {
@@ -161,6 +178,17 @@ void obey(Why why) {
             debugger_pid = sleep_in_image(debugger, debugger_pid, command.name);
             follow_debugger();
             report_standing(why);
+        } else if (command.ask == Ask::keep) {
+            keep_heard();
+        } else if (command.ask == Ask::message) {
+            file = heard_in_file();
+            Report message;
+            message.says = Says::message;
+            report(message, nullptr, 0, file);
+            if (file >= 0) ::close(file);
+        } else if (command.ask == Ask::otherwise) {
+            deliver_otherwise(file, command.position, command.last);
+            ::close(file);
         } else if (command.ask == Ask::stack) {
             send_stack();
         } else {

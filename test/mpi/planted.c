@@ -1,4 +1,4 @@
-/* Planted bugs for the causal debugger: planted race|tag|buffer|order|upstream, and paper, the example of Aoyagi and Manabe's paper. */
+/* Planted bugs for the causal debugger: planted race|tag|buffer|order|choice|unheard|upstream, and paper, the example of Aoyagi and Manabe's paper. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +73,30 @@ static void order(void) {
     send((rank + 1) % size, 1, rank);
 }
 
+/* What rank 0 prints goes by the order of the messages. */
+static void choice(void) {
+    if (rank == 1) usleep(200000);
+    for (int i = 0; i < 2 && rank > 0; ++i) send(0, i, rank * 10 + i);
+    if (rank > 0) return;
+    int values[2];
+    MPI_Request requests[2];
+    for (int i = 0; i < 2; ++i) MPI_Irecv(&values[i], 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, &requests[i]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    int path = values[0] * 100 + values[1];
+    for (int i = 0; i < 2; ++i) path = path * 100 + receive(MPI_ANY_SOURCE, 1);
+    result = path;
+    printf("path %d\n", path);
+}
+
+/* One of two messages is never received. */
+static void unheard(void) {
+    if (rank == 1) usleep(200000);
+    if (rank > 0)
+        send(0, 1, rank);
+    else
+        result = receive(MPI_ANY_SOURCE, 1);
+}
+
 /* A sum goes round; rank 1 adds too much, and what it adds was damaged before. */
 static volatile int part[4] = {1, 1, 1, 1};
 static void damage(volatile int *where) {
@@ -121,6 +145,8 @@ int main(int argc, char **argv) {
     if (strcmp(what, "tag") == 0) tag();
     if (strcmp(what, "buffer") == 0) overwrite();
     if (strcmp(what, "order") == 0) order();
+    if (strcmp(what, "choice") == 0) choice();
+    if (strcmp(what, "unheard") == 0) unheard();
     if (strcmp(what, "upstream") == 0) upstream();
     if (strcmp(what, "paper") == 0) paper();
     if (strcmp(what, "crash") == 0 && rank == 1) {
