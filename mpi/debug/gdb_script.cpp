@@ -23,7 +23,7 @@ def program_frame():
         library = gdb.solib_name(frame.pc())
         if library is None and frame.name() is not None:
             return frame
-        if library and not re.search(r'^/(usr/)?lib|/libcairn-mpi|/libmpi|/libopen-|/libuc[stpm]', library):
+        if library and not re.search(r'^/(usr/)?lib|/libcairn|/libmpi|/libopen-|/libuc[stpm]', library):
             return frame
         frame = frame.older()
     return gdb.newest_frame()

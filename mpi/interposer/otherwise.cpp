@@ -139,11 +139,14 @@ int heard_in_file() {
     }
     const int file = ::memfd_create("cairn-mpi-message", MFD_CLOEXEC);
     std::size_t written = 0;
-    for (ssize_t size = 0; file >= 0 && written < text.size(); written += static_cast<std::size_t>(size))
-        if ((size = ::write(file, text.data() + written, text.size() - written)) <= 0) {
+    while (file >= 0 && written < text.size()) {
+        const ssize_t size = ::write(file, text.data() + written, text.size() - written);
+        if (size <= 0) {
             ::close(file);
             return -1;
         }
+        written += static_cast<std::size_t>(size);
+    }
     ::lseek(file, 0, SEEK_SET);
     return file;
 }
@@ -198,12 +201,10 @@ int fed_otherwise(MPI_Comm comm, MPI_Status& status, const Buffer& into, const W
     return give(taken, comm, status, into);
 }
 
-const MPI_Status& as_recorded(const MPI_Status& own) {
-    if (!recorded_instead) return own;
-    static MPI_Status once;
-    once = *recorded_instead;
+MPI_Status as_recorded(const MPI_Status& own) {
+    const MPI_Status status = recorded_instead.value_or(own);
     recorded_instead.reset();
-    return once;
+    return status;
 }
 
 }  // namespace cairn::mpi

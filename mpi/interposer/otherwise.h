@@ -22,6 +22,6 @@ extern bool feeding_otherwise;
                                 const WantedMessage& asked);
 
 // What the record says of the receive that has just been given another message; else `own`.
-[[nodiscard]] const MPI_Status& as_recorded(const MPI_Status& own);
+[[nodiscard]] MPI_Status as_recorded(const MPI_Status& own);
 
 }  // namespace cairn::mpi
