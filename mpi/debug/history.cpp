@@ -105,7 +105,7 @@ Result<> History::start() {
     // copy, in which there are none, is the beginning of all others.
     auto copy = TRY(fork(first));
     checkpoints_.push_back(std::move(copy));
-    save(checkpoints_.front());
+    save_one();
     return {};
 }
 
@@ -149,13 +149,14 @@ void History::look_for_image(const Spot& to) {
     }
 }
 
-void History::save(const Checkpoint& checkpoint) {
-    if (images_ == nullptr || checkpoint.session.empty()) return;
-    const Checkpoint* wanted = &checkpoint;
-    if (!images_->wants(rank_, checkpoint.spot, checkpoint.at)) {
-        wanted = &checkpoints_.front();
-        if (!images_->wants(rank_, wanted->spot, wanted->at)) return;
-    }
+// Of what stands as a checkpoint, whenever it was taken: while one is written no other is begun.
+void History::save_one() {
+    if (images_ == nullptr || !images_->making()) return;
+    const auto found = std::ranges::find_if(checkpoints_, [this](const Checkpoint& each) {
+        return !each.session.empty() && images_->wants(rank_, each.spot, each.at);
+    });
+    if (found == checkpoints_.end()) return;
+    const Checkpoint* wanted = &*found;
     const auto name = Images::name();
     if (!name) return;
     if (!wanted->process.ask({.ask = Ask::image, .name = {(*name)[0], (*name)[1]}})) return;
@@ -390,8 +391,8 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
                                  .session = live_.session};
                 const auto first = TRY(taken.process.hear());
                 taken.report = first.report;
-                save(taken);
                 keep(std::move(taken));
+                save_one();
             }
             CHECK_OK(live_.process.ask(order()));
             continue;
@@ -407,6 +408,7 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
 
 Result<> History::go(Spot to) {
     if (checkpoints_.empty()) CHECK_OK(start());
+    save_one();
     if (live_.process.there() && live_.spot == to) return {};
     look_for_image(to);
     const Checkpoint& nearest = last_before(to);

@@ -104,7 +104,7 @@ class History {
     [[nodiscard]] Result<Checkpoint> bring_back(const Image& image);
     [[nodiscard]] Result<> begin_program(Checkpoint& first);
     void look_for_image(const Spot& to);
-    void save(const Checkpoint& checkpoint);
+    void save_one();
     void drain(Checkpoint& from);
     void keep(Checkpoint checkpoint);
     void thin_out();

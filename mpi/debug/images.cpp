@@ -197,7 +197,7 @@ Result<std::array<std::uint64_t, 2>> Images::name() {
 bool Images::wants(int rank, const Spot& spot, double at) {
     if (!making_) return false;
     look(false);
-    if (saving_ || !making_) return false;
+    if (saving_ || !making_ || wall_clock() < not_before_) return false;
     if (!store_.has_beginning(rank)) return spot == Spot{};
     return std::ranges::all_of(store_.images(), [&](const Image& each) {
         return each.rank != rank || std::abs(each.at - at) >= spacing_;
@@ -239,7 +239,8 @@ void Images::look(bool wait) {
     }
     failures_ = 0;
     // What it takes of the processor and the disk stays small.
-    spacing_ = std::max(spacing_, (store_.made_at() - saved.since) * 4);
+    constexpr double pauses = 4;
+    not_before_ = store_.made_at() + (store_.made_at() - saved.since) * pauses;
     const auto added = store_.add(std::move(saved.image), most_);
     if (!added) return give_up(added.error().what);
     if (!*added) spacing_ *= 2;  // as dense as that there is no room for them

@@ -61,6 +61,7 @@ class Images {
     std::string scratch_;
     std::uint64_t most_;
     double spacing_;
+    double not_before_ = 0;  // by the clock on the wall
     Note note_;
     bool making_ = store_.making();
     unsigned sessions_ = 0, failures_ = 0;
