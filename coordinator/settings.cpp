@@ -62,7 +62,7 @@ po::options_description describe(Numbers& numbers) {
         ("linger", po::value<double>(&numbers.linger), "with --auto: seconds to wait for another process; 10 if not given")
         ("self-contained", "images hold the unmodified parts of mapped files too [CAIRN_SELF_CONTAINED=1]")
         ("external", po::value<std::string>(), "connections to the outside: reset (by a restart), refuse (the checkpoint), keep-listening [CAIRN_EXTERNAL]")
-        ("compress", po::value<std::string>(), "how images are compressed: none, lz4, zstd or zstd:LEVEL (1 to 19) [CAIRN_COMPRESS]")
+        ("compress", po::value<std::string>(), "how images are compressed: none, auto, lz4, zstd or zstd:LEVEL (1 to 19) [CAIRN_COMPRESS]")
         ("listen", po::value<std::string>(), "HOST:PORT (or :PORT) for coordinators of other hosts, which have to know the key [CAIRN_LISTEN]")
         ("coordinator", po::value<std::string>(), "HOST:PORT of the first host's coordinator: this one keeps this host's programs for it [CAIRN_COORDINATOR]")
         ("key", po::value<std::string>(), "file with the key that coordinators prove to each other [CAIRN_KEY_FILE; CAIRN_KEY is the key itself]")

@@ -65,7 +65,7 @@ _cairn() {
         return
         ;;
     --compress)
-        mapfile -t COMPREPLY < <(compgen -W 'none lz4 zstd' -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W 'none auto lz4 zstd' -- "$word")
         return
         ;;
     --plugin)

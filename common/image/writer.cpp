@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "common/image/hash.h"
@@ -54,7 +55,7 @@ Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, Imag
     if (!fd) return fail_errno("creating image {}", name);
     ImageHeader header;
     header.kind = kind;
-    if (compression.codec != Codec::none) header.version = image_version_compressed;
+    if (compression.codec != Codec::none || compression.automatic) header.version = image_version_compressed;
     if (::getrandom(&header.id, sizeof header.id, 0) != sizeof header.id) return fail_errno("getrandom");
     header.checksum = checksum_of(header);
     ImageWriter writer(dirfd, std::move(fd), name, header.id, compression);
@@ -69,6 +70,7 @@ ImageWriter::ImageWriter(ImageWriter&& other) noexcept
       id_(other.id_),
       compression_(other.compression_),
       compressing_(other.compressing_),
+      backlog_(std::move(other.backlog_)),
       end_(other.end_.load()),
       written_(other.written_.load()),
       place_(other.place_.load()),
@@ -133,17 +135,26 @@ Result<> ImageWriter::write_plain(std::uint64_t at, std::span<const iovec> parts
     return {};
 }
 
+Compression ImageWriter::how_now() const {
+    if (!compressing_) return {};
+    return compression_.automatic ? backlog_->best() : compression_;
+}
+
 // Each chunk lies behind the one that was done before it, by whichever thread.
 Result<> ImageWriter::write_chunks(std::uint64_t offset, std::span<const std::uint8_t> data) {
     while (!data.empty()) {
         const auto plain = data.first(std::min<std::size_t>(data.size(), image_max_chunk));
-        const auto [codec, bytes] = compress(plain, compressing_ ? compression_ : Compression());
+        const auto [codec, bytes] = compress(plain, how_now());
         const ImageChunk chunk{.offset = offset,
                                .at = place_.fetch_add(bytes.size(), std::memory_order_relaxed),
                                .length = static_cast<std::uint32_t>(plain.size()),
                                .stored = static_cast<std::uint32_t>(bytes.size()),
                                .codec = codec};
+        const auto began = std::chrono::steady_clock::now();
         CHECK_OK(write_plain(chunk.at, bytes));
+        if (compression_.automatic)
+            backlog_->wrote(fd_.get(), chunk.at + bytes.size(), bytes.size(),
+                            std::chrono::steady_clock::now() - began);
         {
             const std::scoped_lock lock(chunks_mutex_);
             chunks_.push_back(chunk);
@@ -154,12 +165,33 @@ Result<> ImageWriter::write_chunks(std::uint64_t offset, std::span<const std::ui
     return {};
 }
 
+// By one call, and without a copy.
+Result<> ImageWriter::write_uncompressed_chunks(std::uint64_t offset, std::span<const iovec> parts) {
+    std::uint64_t left = 0;
+    for (const auto& part : parts) left += part.iov_len;
+    std::uint64_t at = place_.fetch_add(left, std::memory_order_relaxed);
+    const auto began = std::chrono::steady_clock::now();
+    CHECK_OK(write_plain(at, parts));
+    if (compression_.automatic)
+        backlog_->wrote(fd_.get(), at + left, left, std::chrono::steady_clock::now() - began);
+    const std::scoped_lock lock(chunks_mutex_);
+    while (left > 0) {
+        const auto length = static_cast<std::uint32_t>(std::min(left, image_max_chunk));
+        chunks_.push_back({.offset = offset, .at = at, .length = length, .stored = length});
+        offset += length;
+        at += length;
+        left -= length;
+    }
+    return {};
+}
+
 Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const std::uint8_t> data) {
     return has_chunks() ? write_chunks(offset, data) : write_plain(offset, data);
 }
 
 Result<> ImageWriter::write_at(std::uint64_t offset, std::span<const iovec> parts) {
     if (!has_chunks()) return write_plain(offset, parts);
+    if (how_now().codec == Codec::none) return write_uncompressed_chunks(offset, parts);
     schema::Bytes all;
     for (const auto& part : parts) {
         const auto* begin = static_cast<const std::uint8_t*>(part.iov_base);

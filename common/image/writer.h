@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/image/backlog.h"
 #include "common/image/chunks.h"
 #include "common/image/format.h"
 #include "common/schema/process.h"
@@ -60,12 +62,16 @@ class ImageWriter {
     ImageWriter(int dirfd, Fd fd, std::string name, std::uint64_t id, Compression compression)
         : dirfd_(dirfd), fd_(std::move(fd)), name_(std::move(name)), id_(id), compression_(compression) {}
 
-    [[nodiscard]] bool has_chunks() const { return compression_.codec != Codec::none; }
+    [[nodiscard]] bool has_chunks() const {
+        return compression_.codec != Codec::none || compression_.automatic;
+    }
     [[nodiscard]] Result<> write_plain(std::uint64_t at, std::span<const std::uint8_t> data);
     [[nodiscard]] Result<> write_plain(std::uint64_t at, std::span<const iovec> parts);
+    [[nodiscard]] Result<> write_uncompressed_chunks(std::uint64_t offset, std::span<const iovec> parts);
     [[nodiscard]] Result<> write_chunks(std::uint64_t offset, std::span<const std::uint8_t> data);
 
     void start_writeback(std::uint64_t bytes);
+    [[nodiscard]] Compression how_now() const;
 
     struct Pending {
         SectionType type;
@@ -77,6 +83,7 @@ class ImageWriter {
     std::uint64_t id_;
     Compression compression_;
     bool compressing_ = false;
+    std::unique_ptr<DiskBacklog> backlog_ = std::make_unique<DiskBacklog>();  // of automatic compression
     std::atomic<std::uint64_t> end_ = image_page;    // where the next reservation begins
     std::atomic<std::uint64_t> written_ = 0;         // bytes
     std::atomic<std::uint64_t> place_ = image_page;  // where in the file the next chunk begins

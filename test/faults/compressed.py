@@ -47,7 +47,7 @@ def flip(path, at):
 def test(t):
     for wrong in ("gzip", "zstd:20", "zstd:", "lz4:3"):
         code, out, err = t.run([t.cairn, "launch", "--compress", wrong, "true"])
-        check(code == 2 and "none, lz4, zstd or zstd:LEVEL" in err, f"launch --compress {wrong}: {code} {out} {err}")
+        check(code == 2 and "none, auto, lz4, zstd or zstd:LEVEL" in err, f"launch --compress {wrong}: {code} {out} {err}")
     t.env["CAIRN_FULL"] = "1"
     program = t.launch(["/usr/bin/python3", "-c", PROGRAM], options=["--compress", "zstd"])
     program.expect("READY")
@@ -61,10 +61,10 @@ def test(t):
         return program.expect(rf"{number} (\w+) (\w+)\r?\n").groups()
 
     code, out, err = t.command("checkpoint", "--compress", "brotli")
-    check(code == 2 and "none, lz4, zstd or zstd:LEVEL" in err, f"checkpoint --compress brotli: {code} {out} {err}")
+    check(code == 2 and "none, auto, lz4, zstd or zstd:LEVEL" in err, f"checkpoint --compress brotli: {code} {out} {err}")
     check(t.status()["compress"] == "zstd", f"status: {t.status()}")
     sizes, folders = {}, {}
-    for how in (None, "none", "lz4", "zstd:5", None):
+    for how in (None, "none", "lz4", "auto", "zstd:5", None):
         folders[how] = t.checkpoint(*(["--compress", how] if how else []))
         sizes[how] = manifest_of(folders[how])["bytes"]
         ask()
