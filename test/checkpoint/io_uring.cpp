@@ -204,8 +204,11 @@ int main() {
     const int socket_end = socket_with("x");
     const int numbers[] = {-1, file, -1, socket_end};
     CHECK(syscall(SYS_io_uring_register, fixed.fd(), IORING_REGISTER_FILES, numbers, 4) == 0);
-    static char first[8192], second[100];
-    const iovec pieces[] = {{first, sizeof first}, {second, sizeof second}};
+    // Not the program's own variables: before Linux 6.5 memory that a file lies behind can't be registered.
+    void* const buffers = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(buffers != MAP_FAILED);
+    char *const first = static_cast<char*>(buffers), *const second = first + 8192;
+    const iovec pieces[] = {{first, 8192}, {second, 100}};
     CHECK(syscall(SYS_io_uring_register, fixed.fd(), IORING_REGISTER_BUFFERS, pieces, 2) == 0);
     // A child that had it mapped could have registered them as well.
     fixed.keep_from_children();
