@@ -1,8 +1,11 @@
 #include "resources/memory/capture_ahead.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,14 +43,32 @@ bool in_our_ipc_namespace(pid_t pid) {
     return !its.empty() && its == std::filesystem::read_symlink("/proc/self/ns/ipc", ignored);
 }
 
+// Of the kernel's own file system for memory without a name, or of /dev/shm as we have it. Names say nothing:
+// in a mount namespace of its own a program can give them to files of a FUSE server, which lets a look at
+// them wait for ever. In the pause there is a deadline.
+bool is_memory(dev_t device) {
+    static const std::set<dev_t> kept = [] {
+        std::set<dev_t> devices;
+        struct stat status {};
+        const Fd nameless(::memfd_create("cairn", MFD_CLOEXEC));
+        if (nameless && ::fstat(nameless.get(), &status) == 0) devices.insert(status.st_dev);
+        struct statfs system {};
+        if (::statfs("/dev/shm", &system) == 0 && system.f_type == TMPFS_MAGIC &&
+            ::stat("/dev/shm", &status) == 0)
+            devices.insert(status.st_dev);
+        return devices;
+    }();
+    return kept.contains(device);
+}
+
 std::vector<Mapping> large_mappings(pid_t pid) {
     std::vector<Mapping> large;
     const auto lines = proc::maps(pid, false);  // a process that has just ended has none
     if (!lines) return large;
     for (const auto& line : *lines) {
-        if (!line.shared || line.end - line.start < least || line.name.starts_with("/[aio]")) continue;
+        if (!line.shared || line.end - line.start < least) continue;
         auto mapping = mapping_of(line);
-        if (!ObjectTable::is_shared_memory(mapping)) continue;
+        if (!is_memory(mapping.device) || !ObjectTable::is_shared_memory(mapping)) continue;
         if (line.name.starts_with("/SYSV") && !in_our_ipc_namespace(pid)) continue;
         large.push_back(std::move(mapping));
     }
