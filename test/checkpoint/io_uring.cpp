@@ -149,8 +149,29 @@ int socket_with(const char* text) {
     return ends[0];
 }
 
+struct Fixed {
+    Ring ring{8};
+    char *first = nullptr, *second = nullptr;
+    int socket_end = socket_with("x");
+};
+
 // Slot 1 is a file, 3 a socket; buffer 0 has 8192 bytes, 1 has 100.
-void use_fixed(Ring& fixed, unsigned round, char* first, char* second, int socket_end) {
+void register_fixed(Fixed& fixed, int file) {
+    const int numbers[] = {-1, file, -1, fixed.socket_end};
+    CHECK(syscall(SYS_io_uring_register, fixed.ring.fd(), IORING_REGISTER_FILES, numbers, 4) == 0);
+    // Not the program's own variables: before Linux 6.5 memory that a file lies behind can't be registered.
+    void* const buffers = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(buffers != MAP_FAILED);
+    fixed.first = static_cast<char*>(buffers);
+    fixed.second = fixed.first + 8192;
+    const iovec pieces[] = {{fixed.first, 8192}, {fixed.second, 100}};
+    CHECK(syscall(SYS_io_uring_register, fixed.ring.fd(), IORING_REGISTER_BUFFERS, pieces, 2) == 0);
+    // A child that had it mapped could have registered them as well.
+    fixed.ring.keep_from_children();
+}
+
+void use_fixed(Fixed& all, unsigned round) {
+    auto& [fixed, first, second, socket_end] = all;
     const auto ask = [&](std::uint8_t opcode, int slot, char* bytes, unsigned length, int result) {
         auto& request = fixed.prepare(opcode, round);
         request.fd = slot;
@@ -172,6 +193,20 @@ void use_fixed(Ring& fixed, unsigned round, char* first, char* second, int socke
     ask(IORING_OP_READ, 2, &byte, 1, -EBADF);
 }
 
+void five_more(Ring& full) {
+    for (const unsigned many : {3U, 2U}) {
+        const unsigned from = full.posted();
+        for (unsigned i = 0; i < many; ++i) full.prepare(IORING_OP_NOP, 100 + from + i);
+        full.submit();
+    }
+}
+
+void leave_a_gap(Ring& gaps) {
+    gaps.turn(3);
+    gaps.prepare_none();
+    gaps.submit();
+}
+
 }  // namespace
 
 int main() {
@@ -189,29 +224,14 @@ int main() {
 
     // 6, 7 and 0, 1, 2 of 8.
     full.turn(6);
-    for (const unsigned many : {3U, 2U}) {
-        for (unsigned i = 0; i < many; ++i) full.prepare(IORING_OP_NOP, 100 + full.posted() + i);
-        full.submit();
-    }
+    five_more(full);
     CHECK(full.waiting() == 5);
 
-    gaps.turn(3);
-    gaps.prepare_none();
-    gaps.submit();
+    leave_a_gap(gaps);
     CHECK(gaps.dropped() == 1 && gaps.taken() == 4 && gaps.posted() == 3);
 
-    Ring fixed(8);
-    const int socket_end = socket_with("x");
-    const int numbers[] = {-1, file, -1, socket_end};
-    CHECK(syscall(SYS_io_uring_register, fixed.fd(), IORING_REGISTER_FILES, numbers, 4) == 0);
-    // Not the program's own variables: before Linux 6.5 memory that a file lies behind can't be registered.
-    void* const buffers = mmap(nullptr, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(buffers != MAP_FAILED);
-    char *const first = static_cast<char*>(buffers), *const second = first + 8192;
-    const iovec pieces[] = {{first, 8192}, {second, 100}};
-    CHECK(syscall(SYS_io_uring_register, fixed.fd(), IORING_REGISTER_BUFFERS, pieces, 2) == 0);
-    // A child that had it mapped could have registered them as well.
-    fixed.keep_from_children();
+    Fixed fixed;
+    register_fixed(fixed, file);
 
     int orders[2], answers[2];
     CHECK(pipe(orders) == 0 && pipe(answers) == 0);
@@ -242,11 +262,7 @@ int main() {
 
         CHECK(full.waiting() == 5);
         for (int i = 0; i < 5; ++i) full.take(100 + full.posted() - full.waiting(), 0);
-        for (const unsigned many : {3U, 2U}) {
-            const unsigned from = full.posted();
-            for (unsigned i = 0; i < many; ++i) full.prepare(IORING_OP_NOP, 100 + from + i);
-            full.submit();
-        }
+        five_more(full);
 
         if (round > 1) {
             CHECK(idle.published() == 2 && idle.waiting() == 0 && idle.enter() == 2);
@@ -257,12 +273,10 @@ int main() {
         idle.prepare(IORING_OP_NOP, round + 1);
         idle.publish();
 
-        use_fixed(fixed, round, first, second, socket_end);
+        use_fixed(fixed, round);
 
         CHECK(gaps.dropped() == round && gaps.taken() - gaps.posted() == round);
-        gaps.turn(3);
-        gaps.prepare_none();
-        gaps.submit();
+        leave_a_gap(gaps);
 
         const char order = 7;
         char answer = 0;
