@@ -35,15 +35,7 @@ bool is_anonymous_huge(const StillMap& map, const proc::MapLine& line) {
 }
 
 Mapping mapping_of(const StillMap& map, const proc::MapLine& line) {
-    Mapping mapping;
-    mapping.start = line.start;
-    mapping.end = line.end;
-    mapping.offset = line.offset;
-    mapping.device = ::makedev(line.major, line.minor);
-    mapping.inode = line.inode;
-    mapping.path = line.name;
-    mapping.deleted = line.deleted;
-    mapping.shared = line.shared;
+    Mapping mapping = capture::mapping_of(line);
     mapping.writable = (line.prot & 2) != 0 || has_flag(line, "mw");
     const auto huge = map.huge.find(line.start);
     if (huge != map.huge.end()) mapping.huge_page = huge->second;

@@ -57,6 +57,9 @@ struct Mapping {
     std::uint64_t huge_page = 0;  // bytes, of hugetlb pages; 0: it has none
 };
 
+// Without what smaps alone tells: writable, huge_page.
+[[nodiscard]] Mapping mapping_of(const proc::MapLine& line);
+
 // Waits for the other hosts, until all have said theirs. Empty: there are none.
 struct MeetHosts {
     std::function<Result<wire::MatchedConnections>(const wire::HostConnections& ours)> connections;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <utility>
@@ -67,6 +68,19 @@ Result<Place> find_place(const Table& table, const std::vector<std::int64_t>& of
 }
 
 }  // namespace
+
+Mapping mapping_of(const proc::MapLine& line) {
+    Mapping mapping;
+    mapping.start = line.start;
+    mapping.end = line.end;
+    mapping.offset = line.offset;
+    mapping.device = ::makedev(line.major, line.minor);
+    mapping.inode = line.inode;
+    mapping.path = line.name;
+    mapping.deleted = line.deleted;
+    mapping.shared = line.shared;
+    return mapping;
+}
 
 schema::Object& Table::add(schema::What what) {
     schema::Object& object = objects.emplace_back();

@@ -4,7 +4,6 @@
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -22,19 +21,6 @@ namespace {
 
 // What takes less than some milliseconds in the pause isn't worth being read twice.
 constexpr std::uint64_t least = 4 << 20;
-
-Mapping mapping_of(const proc::MapLine& line) {
-    Mapping mapping;
-    mapping.start = line.start;
-    mapping.end = line.end;
-    mapping.offset = line.offset;
-    mapping.device = ::makedev(line.major, line.minor);
-    mapping.inode = line.inode;
-    mapping.path = line.name;
-    mapping.deleted = line.deleted;
-    mapping.shared = line.shared;
-    return mapping;
-}
 
 // In another IPC namespace the same number is another segment.
 bool in_our_ipc_namespace(pid_t pid) {

@@ -3,6 +3,7 @@ longer timeouts), before and after a restart; one that is traced, one that has e
 # ci: exact virtual user
 import json
 import os
+import re
 import statistics
 import subprocess
 from cairn_test import check, processes
@@ -132,10 +133,17 @@ def problem_of(t, pid):
     return process["problem"]
 
 
+def tracer_of(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return int(re.search(r"^TracerPid:\s*(\d+)", status.read(), re.M)[1])
+
+
 def unfit(t, main):
     """Who can't be looked at."""
     tracer = subprocess.Popen(["strace", "-qq", "-e", "trace=none", "-o", "/dev/null", "-p", str(main["real"])], stdin=subprocess.DEVNULL)
     try:
+        # A look of ours at the same instant would be in strace's way, as strace is in its.
+        t.wait_until(lambda: tracer_of(main["real"]) == tracer.pid, "strace to be attached")
         t.wait_until(lambda: "is being traced by" in problem_of(t, main["pid"]), "strace to be named")
         check(f"{tracer.pid} (strace)" in problem_of(t, main["pid"]), problem_of(t, main["pid"]))
     finally:
