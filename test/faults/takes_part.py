@@ -1,5 +1,6 @@
 """A program that takes part (cairn.h, cairn.py): it asks for a checkpoint and learns that it has come back, forbids one for a section,
 has hooks before, after and on restart, refuses; it runs without cairn as well."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -135,7 +136,8 @@ def killed_capture(t):
         reached = events.wait_phase(phase)
         victim = processes.capture() if reached else None
         if victim:
-            os.kill(victim, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may just have come to its end
+                os.kill(victim, signal.SIGKILL)
         end = events.wait_end()
         events.close()
         if phase != "hooks":  # it may have been killed before it could ask anybody
