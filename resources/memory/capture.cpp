@@ -199,8 +199,9 @@ bool ObjectTable::is_shared_memory(const Mapping& mapping) {
 
 Result<std::int64_t> ObjectTable::shared_memory(const Holder& holder, const Mapping& mapping) {
     Table& table = *table_;
-    const std::int64_t space = type_of(mapping.path) == MemoryType::sysv ? own_ipc_of(table, holder) : -1;
-    Memory& memory = memory_of(table, {{mapping.device, mapping.inode}, space}, mapping.path);
+    const bool is_segment = type_of(mapping.path) == MemoryType::sysv;
+    const std::int64_t space = is_segment ? own_ipc_of(table, holder) : -1;
+    Memory& memory = memory_of(table, {{mapping.device, mapping.inode}, space, is_segment}, mapping.path);
     schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
     if (!memory.readable && memory.mappings.empty()) {
         const bool is_file = saved_of(object).type == MemoryType::file;
@@ -241,9 +242,7 @@ Result<> capture_memory(Table& table, ImageWriter& writer) {
         schema::Object& object = table.objects[static_cast<std::size_t>(memory.object)];
         schema::Memory& saved = saved_of(object);
         InodeContents fresh(writer, false);
-        InodeContents* ahead = table.options.copied != nullptr && key.space < 0
-                                   ? table.options.copied->find(key.inode)
-                                   : nullptr;
+        InodeContents* ahead = table.options.copied != nullptr ? table.options.copied->find(key) : nullptr;
         if (ahead != nullptr && memory.readable && !ahead->is_seen())
             ahead->see(Sight::of(memory.readable.get(), saved.size));
         Store store(ahead != nullptr ? *ahead : fresh, saved);

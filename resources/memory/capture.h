@@ -17,11 +17,13 @@ struct Memory {
     std::vector<std::pair<Holder, Mapping>> mappings;
 };
 
-// A System V segment has its id for an inode, which another IPC namespace's may have as well.
+// A System V segment has its id for an inode (newseg(), ipc/shm.c), which another IPC namespace's may have as
+// well, and so may other memory without a name: all of it is of one file system of the kernel's.
 struct MemoryKey {
     Inode inode;
     std::int64_t space =
         -1;  // the IPC namespace of the group's own that the segment is in, by its object's id
+    bool is_segment = false;
     auto operator<=>(const MemoryKey&) const = default;
 };
 

@@ -22,6 +22,10 @@ namespace {
 // What takes less than some milliseconds in the pause isn't worth being read twice.
 constexpr std::uint64_t least = 4 << 20;
 
+bool is_segment(const Mapping& mapping) {
+    return mapping.path.starts_with("/SYSV");
+}
+
 // In another IPC namespace the same number is another segment.
 bool in_our_ipc_namespace(pid_t pid) {
     std::error_code ignored;
@@ -55,7 +59,7 @@ std::vector<Mapping> large_mappings(pid_t pid) {
         if (!line.shared || line.end - line.start < least) continue;
         auto mapping = mapping_of(line);
         if (!is_memory(mapping.device) || !ObjectTable::is_shared_memory(mapping)) continue;
-        if (line.name.starts_with("/SYSV") && !in_our_ipc_namespace(pid)) continue;
+        if (is_segment(mapping) && !in_our_ipc_namespace(pid)) continue;
         large.push_back(std::move(mapping));
     }
     return large;
@@ -84,26 +88,25 @@ class Round {
     Result<> copy(pid_t pid) {
         Fd memory, pages;
         for (const auto& mapping : large_mappings(pid)) {
-            const Inode inode{mapping.device, mapping.inode};
-            if (whole_.contains(inode)) continue;
+            const MemoryKey key{{mapping.device, mapping.inode}, -1, is_segment(mapping)};
+            if (whole_.contains(key)) continue;
             struct stat status {};
             if (const Fd fd = open_inode(pid, mapping, status)) {
-                whole_.insert(inode);
-                CHECK_OK(
-                    copy_whole(fd.get(), static_cast<std::uint64_t>(status.st_size), inode, mapping.path));
+                whole_.insert(key);
+                CHECK_OK(copy_whole(fd.get(), static_cast<std::uint64_t>(status.st_size), key, mapping.path));
                 continue;
             }
             if (!memory) memory.reset(::open(fmt::format("/proc/{}/mem", pid).c_str(), O_RDONLY | O_CLOEXEC));
             if (!pages)
                 pages.reset(::open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC));
-            if (memory && pages) CHECK_OK(copy_mapped(memory.get(), pages.get(), mapping, inode));
+            if (memory && pages) CHECK_OK(copy_mapped(memory.get(), pages.get(), mapping, key));
         }
         return {};
     }
 
   private:
-    Result<> copy_whole(int fd, std::uint64_t bytes, const Inode& inode, const std::string& path) {
-        auto& contents = copied_.of(inode, writer_);
+    Result<> copy_whole(int fd, std::uint64_t bytes, const MemoryKey& key, const std::string& path) {
+        auto& contents = copied_.of(key, writer_);
         if (!contents.is_seen()) contents.see(Sight::of(fd, bytes));
         std::mutex mutex;
         Result<> problem;
@@ -126,10 +129,10 @@ class Round {
     }
 
     // Only pages that this process has touched: a look at another one would fill a hole.
-    Result<> copy_mapped(int memory, int pagemap, const Mapping& mapping, const Inode& inode) {
+    Result<> copy_mapped(int memory, int pagemap, const Mapping& mapping, const MemoryKey& key) {
         constexpr std::uint64_t present = 1ULL << 63;  // admin-guide/mm/pagemap.rst
-        auto& contents = copied_.of(inode, writer_);
-        auto& done = mapped_[inode];
+        auto& contents = copied_.of(key, writer_);
+        auto& done = mapped_[key];
         const auto end = mapping.offset + (mapping.end - mapping.start);
         done.resize(std::max<std::size_t>(done.size(), end / image_page));
         std::vector<std::uint64_t> entries(image_max_run / image_page);
@@ -165,26 +168,26 @@ class Round {
     ImageWriter& writer_;
     CopiedMemory& copied_;
     const std::function<Result<>(std::uint64_t)>& told_;
-    std::set<Inode> whole_;                      // all of it has been looked at
-    std::map<Inode, std::vector<bool>> mapped_;  // these of its pages
+    std::set<MemoryKey> whole_;                      // all of it has been looked at
+    std::map<MemoryKey, std::vector<bool>> mapped_;  // these of its pages
 };
 
 }  // namespace
 
-InodeContents* CopiedMemory::find(const Inode& inode) {
-    const auto found = all_.find(inode);
+InodeContents* CopiedMemory::find(const MemoryKey& key) {
+    const auto found = all_.find(key);
     return found == all_.end() ? nullptr : found->second.get();
 }
 
-InodeContents& CopiedMemory::of(const Inode& inode, ImageWriter& writer) {
-    auto& contents = all_[inode];
+InodeContents& CopiedMemory::of(const MemoryKey& key, ImageWriter& writer) {
+    auto& contents = all_[key];
     if (!contents) contents = std::make_unique<InodeContents>(writer, true);
     return *contents;
 }
 
 std::uint64_t CopiedMemory::written() const {
     std::uint64_t bytes = 0;
-    for (const auto& [inode, contents] : all_) bytes += contents->written();
+    for (const auto& [key, contents] : all_) bytes += contents->written();
     return bytes;
 }
 

@@ -9,21 +9,21 @@
 #include <memory>
 #include <span>
 
-#include "resources/capture/table.h"
+#include "resources/memory/capture.h"
 #include "resources/memory/capture_contents.h"
 
 namespace cairn::capture {
 
-// What was copied, by inode.
+// What was copied; nothing of an IPC namespace of the programs' own.
 class CopiedMemory {
   public:
     // Null: nothing of it was.
-    [[nodiscard]] InodeContents* find(const Inode& inode);
-    [[nodiscard]] InodeContents& of(const Inode& inode, ImageWriter& writer);
+    [[nodiscard]] InodeContents* find(const MemoryKey& key);
+    [[nodiscard]] InodeContents& of(const MemoryKey& key, ImageWriter& writer);
     [[nodiscard]] std::uint64_t written() const;  // bytes, of all
 
   private:
-    std::map<Inode, std::unique_ptr<InodeContents>> all_;
+    std::map<MemoryKey, std::unique_ptr<InodeContents>> all_;
 };
 
 // Whether these processes have so much shared memory mapped that it is worth it.

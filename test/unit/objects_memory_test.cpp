@@ -44,6 +44,21 @@ std::string text_at(int fd, off_t at) {
     return ::pread(fd, text, 4, at) == 4 ? text : "?";
 }
 
+// All memory without a name is of one file system, in which a segment's inode has the segment's id for a
+// number.
+TEST(ObjectsMemory, ASegmentIsNotTakenForOtherMemoryOfItsNumber) {
+    SharedMemory memory(megabyte);
+    Stopped process([] {});
+    capture::ObjectTable table;
+    const auto nameless = mapping_at(process, memory.at);
+    auto segment = nameless;
+    segment.path = "/SYSV00000000";
+    const auto one = table.shared_memory(process.holder(), nameless);
+    const auto other = table.shared_memory(process.holder(), segment);
+    ASSERT_TRUE(one && other);
+    EXPECT_NE(*one, *other);
+}
+
 TEST(ObjectsMemory, SharedAnonymousThroughTheMappings) {
     SharedMemory memory(8 * megabyte);
     std::strcpy(memory.at + 4096, "low ");
