@@ -57,6 +57,9 @@ import concurrent.futures, multiprocessing, os, signal, subprocess, threading
 def square(x): return x * x
 def tell(queue): queue.put((os.getpid(), os.getppid()))
 if __name__ == "__main__":
+    # Blocked before there is any thread: python's join() comes back when a thread has let go of its lock, and not when it
+    # has ended, and the kernel gives a signal of the whole process to any thread that doesn't block it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     for method in ("fork", "spawn", "forkserver"):
         context = multiprocessing.get_context(method)
         with context.Pool(4) as pool: print(method, sum(pool.map(square, range(100))))
@@ -81,7 +84,7 @@ if __name__ == "__main__":
     pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 6"], os.environ); print(os.waitpid(pid, 0) == (pid, 6 << 8))
     signal.signal(signal.SIGUSR1, lambda *_: print("usr1", flush=True))
     os.kill(os.getpid(), signal.SIGUSR1); signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2}); pid = os.fork()
+    pid = os.fork()
     if pid == 0: os.kill(os.getppid(), signal.SIGUSR2); os._exit(0)
     print(signal.sigwaitinfo({signal.SIGUSR2}).si_pid == pid); os.waitpid(pid, 0)
 PYTHON
