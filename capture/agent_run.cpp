@@ -225,6 +225,21 @@ Result<std::vector<std::uint8_t>> AgentRun::resident(ProgramAddress start, std::
     return result;
 }
 
+Result<AgentRenewal> AgentRun::renew(ProgramFd queue, std::span<const ProgramFd> sockets,
+                                     const Reporter& reporter) {
+    AgentRenewal wanted{};
+    if (sockets.size() > std::size(wanted.sockets)) return fail("one of {} sockets", sockets.size());
+    wanted.queue = queue.number();
+    wanted.count = static_cast<std::uint32_t>(sockets.size());
+    for (std::size_t i = 0; i < sockets.size(); ++i) wanted.sockets[i] = sockets[i].number();
+    const auto at = process_->door + offsetof(Door, resident);
+    CHECK_OK(ptrace::write_object(process_->living, at, wanted));
+    CHECK_OK(ask(agent_renew));
+    const auto answer = TRY(wait(reporter));
+    if (answer != 0) return fail("{}", std::strerror(static_cast<int>(-answer)));
+    return ptrace::read_object<AgentRenewal>(process_->living, at);
+}
+
 Result<> AgentRun::lend(std::span<const ProgramFd> numbers, std::span<const std::byte> address,
                         const Reporter& reporter) {
     AgentLoan loan{};

@@ -52,6 +52,9 @@ class AgentRun {
     // Descriptors of the process are sent to the socket of this name; at most max_lent.
     [[nodiscard]] Result<> lend(std::span<const ProgramFd> numbers, std::span<const std::byte> address,
                                 const Reporter& reporter);
+    // The notification by a thread that this process has asked for. `sockets`: at most max_lent.
+    [[nodiscard]] Result<AgentRenewal> renew(ProgramFd queue, std::span<const ProgramFd> sockets,
+                                             const Reporter& reporter);
     [[nodiscard]] Result<std::vector<AgentThread>> thread_answers()
         const;  // in the order of StoppedProcess::threads
     // The copy-on-write child, when it has let go of its descriptors. What another user's process says of it

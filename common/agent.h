@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 14;
+inline constexpr std::uint32_t agent_version = 15;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -117,6 +117,7 @@ enum AgentCommand : std::uint32_t {
         10,  // let the io_uring of the descriptor in argument complete what is done (DEFER_TASKRUN)
     agent_let_go = 11,  // detach Door::tracees[argument], which comes to stand at its own Door::park
     agent_take = 12,    // attach the first `argument` of Door::tracees again, each in the stop that it was in
+    agent_renew = 13,   // ask anew for the notification of the AgentRenewal that lies in Door::resident
 };
 
 // Which descriptors agent_lend sends, and where to: to a socket (AF_UNIX, SOCK_SEQPACKET) whose name the
@@ -126,6 +127,19 @@ struct AgentLoan {
     std::uint32_t count, address_length;
     std::uint8_t address[16];
     std::int32_t numbers[max_lent];
+};
+
+inline constexpr std::size_t notice_size = 32;  // NOTIFY_COOKIE_LEN of <linux/mqueue.h>
+
+// A notification of a POSIX message queue by a thread (SIGEV_THREAD of mq_notify(3)). For the kernel it is a
+// netlink socket and some bytes of libc's, which come out of the socket with each notification, and likewise
+// when the process no longer wants one (remove_notification() in ipc/mqueue.c): no other way tells them.
+struct AgentRenewal {
+    std::int32_t queue;
+    std::uint32_t count;
+    std::int32_t sockets[max_lent];  // which it may be: nothing waits in any of them
+    std::int32_t socket;             // written by the agent: which it is
+    std::uint8_t notice[notice_size];
 };
 
 struct AgentSpan {
@@ -183,9 +197,10 @@ struct Door {
     Tracee tracees[max_tracees];
     AgentThread leader;
     AgentProcess process;
-    alignas(16) std::uint8_t child_stack[2048];        // the middle child's
-    alignas(8) std::uint8_t resident[resident_pages];  // as mincore(2) gives it; or an AgentLoan
+    alignas(16) std::uint8_t child_stack[2048];  // the middle child's
+    alignas(8)
+        std::uint8_t resident[resident_pages];  // as mincore(2) gives it; or an AgentLoan, or an AgentRenewal
 };
-static_assert(sizeof(AgentLoan) <= resident_pages);
+static_assert(sizeof(AgentLoan) <= resident_pages && sizeof(AgentRenewal) <= resident_pages);
 
 }  // namespace cairn

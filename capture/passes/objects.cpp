@@ -19,6 +19,29 @@ AgentRun* agent_in(Members& members, pid_t pid) {
     return member == members.all.end() ? nullptr : member->agent;
 }
 
+// The descriptors of a process that lead to one of these objects.
+std::vector<ProgramFd> leading_to(const schema::Process& image, std::span<const std::int64_t> objects) {
+    std::vector<ProgramFd> all;
+    for (const auto& descriptor : image.descriptors)
+        if (std::ranges::find(objects, descriptor.object) != objects.end()) all.push_back(descriptor.fd);
+    return all;
+}
+
+Result<RenewedNotice> renew_notice(Members& members, const Reporter& reporter, pid_t process,
+                                   std::span<const std::int64_t> queue,
+                                   std::span<const std::int64_t> sockets) {
+    const auto member =
+        std::ranges::find(members.all, process, [](const Member& each) { return each.process->pid; });
+    if (member == members.all.end()) return fail("process {} is no member", process);
+    // A filter was asked of other calls only.
+    if (!member->image.filters.empty()) return fail("it has a seccomp filter");
+    const auto queues = leading_to(member->image, queue), all = leading_to(member->image, sockets);
+    if (queues.empty() || all.empty())
+        return fail("it has no descriptor of {}", queues.empty() ? "it" : "its socket");
+    const auto renewed = TRY(member->agent->renew(queues.front(), all, reporter));
+    return RenewedNotice{ProgramFd(renewed.socket), {std::begin(renewed.notice), std::end(renewed.notice)}};
+}
+
 // `members` has to outlive the table.
 ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::int32_t np, Members& members) {
     const Request& request = setting.request;
@@ -54,6 +77,11 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
         if (member == members.all.end() || !member->image.filters.empty()) return {};
         CHECK_OK(member->agent->ask(agent_complete, static_cast<std::uint64_t>(ring.number())));
         return error_of(member->agent->wait(reporter));
+    };
+    options.renew_notice = [&members, &reporter = setting.reporter](pid_t process,
+                                                                    std::span<const std::int64_t> queue,
+                                                                    std::span<const std::int64_t> sockets) {
+        return renew_notice(members, reporter, process, queue, sockets);
     };
     options.mincore = [&members, &reporter = setting.reporter](const Holder& holder, ProgramAddress start,
                                                                std::uint64_t length) {

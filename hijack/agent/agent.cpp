@@ -329,6 +329,26 @@ long lend(const AgentLoan& loan) {
     return done;
 }
 
+// In one go, so that the notification is there again whatever becomes of the capture. Whoever isn't the one
+// to be notified hears nothing by the sockets, and nothing has changed.
+long renew(AgentRenewal& wanted) {
+    constexpr long no_data = -61, by_thread = 2;  // ENODATA, SIGEV_THREAD
+    const long gone = call(SYS_mq_notify, wanted.queue, nullptr);
+    if (gone < 0) return gone;
+    for (std::uint32_t i = 0; i < wanted.count && i < max_lent; ++i) {
+        if (call(SYS_recvfrom, wanted.sockets[i], wanted.notice, notice_size, MSG_DONTWAIT, nullptr,
+                 nullptr) != static_cast<long>(notice_size))
+            continue;
+        wanted.socket = wanted.sockets[i];
+        const struct {
+            std::uint64_t value;
+            std::int32_t signal, notify, pad[12];
+        } event = {reinterpret_cast<std::uint64_t>(wanted.notice), wanted.socket, by_thread, {}};
+        return call(SYS_mq_notify, wanted.queue, &event);
+    }
+    return no_data;
+}
+
 long obey(AgentThread* self, Door* door, std::uint32_t command) {
     switch (command) {
         case agent_collect:
@@ -355,6 +375,8 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             return lend(*reinterpret_cast<const AgentLoan*>(door->resident));
         case agent_let_go:
             return door->argument < max_tracees ? tracing::let_go(door->tracees[door->argument]) : -22;
+        case agent_renew:
+            return renew(*reinterpret_cast<AgentRenewal*>(door->resident));
         case agent_take:
             return tracing::take_all(door, static_cast<std::uint32_t>(door->argument));
         default:

@@ -67,6 +67,12 @@ struct MeetHosts {
     explicit operator bool() const { return connections != nullptr; }
 };
 
+// See ObjectOptions::renew_notice.
+struct RenewedNotice {
+    ProgramFd socket;
+    schema::Bytes bytes;
+};
+
 struct ObjectOptions {
     ExternalPolicy external = ExternalPolicy::reset;
     // Kernel's id -> id as the programs know it (virtual ids of a restored group). Empty: the same.
@@ -83,6 +89,12 @@ struct ObjectOptions {
     // Duplicates of these descriptors of the process (at most max_lent of common/agent.h), which it sends
     // itself. For where pidfd_getfd is forbidden. Empty: there it fails.
     std::function<Result<std::vector<Fd>>(const Holder&, std::span<const ProgramFd>)> borrow;
+    // Has a process (kernel's id), which is to be notified of a message by a thread, ask for that anew, by
+    // one of these objects, which are descriptions of that queue. Through which of these netlink sockets, of
+    // which nothing waits in any, it learns of it, and what it gets there. Empty: nobody can.
+    std::function<Result<RenewedNotice>(pid_t process, std::span<const std::int64_t> queue,
+                                        std::span<const std::int64_t> sockets)>
+        renew_notice;
     std::string cid;
     std::int32_t np = 0;
     MeetHosts meet;

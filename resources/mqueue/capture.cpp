@@ -15,6 +15,7 @@
 
 #include "resources/capture/guard.h"
 #include "resources/capture/table.h"
+#include "resources/mqueue/capture_by_thread.h"
 #include "resources/namespace/capture_own.h"
 
 namespace cairn::capture {
@@ -288,6 +289,46 @@ Result<> add_unopened(Table& table, std::vector<OwnQueues>& all) {
     return {};
 }
 
+// How many queues are to notify a member by a thread.
+std::size_t notified_by_thread(const Table& table) {
+    std::size_t count = 0;
+    for (const auto& [inode, objects] : table.of<QueuesFound>().all) {
+        const Fd readable = reopen(table.descriptions.at(objects.front()).fd(), O_RDONLY | O_NONBLOCK);
+        if (!readable) continue;  // which capture_mqueues() complains of
+        const Status status = status_of(readable.get());
+        if (status.how == SIGEV_THREAD && table.members.contains(status.waiting)) ++count;
+    }
+    return count;
+}
+
+// Of a member, of the queue that these are descriptions of.
+Result<schema::MqueueNotify> notification(Table& table, const Description& found,
+                                          const std::vector<std::int64_t>& objects, const Status& status) {
+    schema::MqueueNotify notify;
+    notify.pid = table.to_program(KernelId(status.waiting));
+    notify.how = status.how;
+    notify.signal = status.signal;
+    if (status.how == SIGEV_THREAD) {
+        auto renewed = notice_of(table, status.waiting, objects);
+        if (!renewed)
+            return fail_code(ExitCode::refused,
+                             "{}: process {} is to be notified of {} by a thread (SIGEV_THREAD), which can't "
+                             "be saved: {}; let it ask for a signal",
+                             found.who(), status.waiting, found.link, renewed.error().what);
+        notify.socket = renewed->socket;
+        notify.notice = std::move(renewed->bytes);
+        return notify;
+    }
+    const auto& known = table.of<QueuesFound>().notifications;
+    const auto value = known.find({status.waiting, found.status.st_ino});
+    if (value != known.end())
+        notify.value = value->second;
+    else
+        table.note("{}: with what value {} is to be notified isn't known: 0 is assumed", found.who(),
+                   status.waiting);
+    return notify;
+}
+
 }  // namespace
 
 Result<> describe_mqueue(Table& table, const Description& found, schema::Object& object) {
@@ -307,6 +348,7 @@ void ObjectTable::notification(const Holder& holder, std::int64_t object, std::u
 }
 
 Result<> capture_mqueues(Table& table) {
+    CHECK_OK(find_notice_sockets(table, notified_by_thread(table)));
     std::vector<OwnQueues> own;
     for (const std::int64_t space : own_ipcs(table)) {
         auto& there = own.emplace_back();
@@ -332,21 +374,8 @@ Result<> capture_mqueues(Table& table) {
             if (!messages) return std::unexpected(std::move(messages.error()).in(found.link).in(found.who()));
             saved.messages = std::move(*messages);
         }
-        if (status.waiting != 0 && table.members.contains(status.waiting)) {
-            if (status.how == SIGEV_THREAD)
-                return fail_code(
-                    ExitCode::refused,
-                    "{}: process {} is to be notified of {} by a thread (SIGEV_THREAD), which is libc's "
-                    "own business and can't be saved; let it ask for a signal",
-                    found.who(), status.waiting, found.link);
-            const auto& known = table.of<QueuesFound>().notifications;
-            const auto value = known.find({status.waiting, inode});
-            if (value == known.end())
-                table.note("{}: with what value {} is to be notified isn't known: 0 is assumed", found.who(),
-                           status.waiting);
-            saved.notify = schema::MqueueNotify{table.to_program(KernelId(status.waiting)), status.how,
-                                                status.signal, value == known.end() ? 0 : value->second};
-        }
+        if (status.waiting != 0 && table.members.contains(status.waiting))
+            saved.notify = TRY(notification(table, found, objects, status));
     }
     return add_unopened(table, own);
 }

@@ -112,7 +112,9 @@ Result<Fd> open_mqueue(Opening& opening, const schema::Object& object, const sch
 std::optional<Notification> notification_of(const schema::Object& object, const schema::Process& process) {
     const auto* saved = object.get<schema::Mqueue>();
     if (saved == nullptr || !saved->notify || saved->notify->pid != process.pid) return {};
-    return Notification{{}, saved->notify->how, saved->notify->signal, saved->notify->value, saved->queue};
+    const auto& notify = *saved->notify;
+    const int signal = notify.socket ? notify.socket->number() : notify.signal;
+    return Notification{{}, notify.how, signal, notify.value, saved->queue, notify.notice};
 }
 
 std::uint64_t queue_of(const schema::Object& object) {

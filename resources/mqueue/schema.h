@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/program_fd.h"
 #include "common/schema/field.h"
 
 namespace cairn::schema {
@@ -20,6 +21,8 @@ struct MqueueNotify {
     std::int32_t how = 0;  // SIGEV_*
     std::int32_t signal = 0;
     std::uint64_t value = 0;
+    std::optional<ProgramFd> socket;  // SIGEV_THREAD: the netlink socket by which its libc hears of it
+    Bytes notice;                     // SIGEV_THREAD: what comes out of the socket then, 32 bytes
 };
 
 struct Mqueue {
@@ -48,6 +51,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(how);
     CAIRN_FIELD(signal);
     CAIRN_FIELD(value);
+    CAIRN_FIELD(socket);
+    CAIRN_FIELD(notice);
 }
 
 template <Struct<Mqueue> S, class F>

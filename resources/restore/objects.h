@@ -89,9 +89,11 @@ struct ObjectSetOptions {
 // mq_notify(3): only the process itself can ask for it.
 struct Notification {
     ProgramFd fd;
-    int notify = 0, signal = 0;  // SIGEV_*
+    int notify = 0,
+        signal = 0;  // SIGEV_*; of SIGEV_THREAD the netlink socket's descriptor in place of a signal
     std::uint64_t value = 0;
     std::uint64_t queue = 0;
+    schema::Bytes notice;  // of SIGEV_THREAD: what the value points to
 };
 
 // Buffers of an io_uring: they are in the process's own memory.

@@ -1,5 +1,8 @@
 // What the restorer does to the process's descriptors, most of which are in place by then, and to its
 // children.
+#include <signal.h>
+
+#include "common/agent.h"
 #include "resources/lock/restore.h"
 #include "restart/rebuild/parameters.h"
 
@@ -19,8 +22,11 @@ Result<> add_descriptors(ParameterBlock& block, const Rebuilding& rebuilding, co
         locks.push_back({lock.fd.number(), lock.kind == schema::LockKind::lease ? 1 : 0, lock.type,
                          lock.start, lock.length});
     std::vector<restorer::Notify> notifications;
-    for (const auto& each : inherited.objects.notifications(process))
-        notifications.push_back({each.fd.number(), each.signal, each.notify, 0, each.value});
+    for (auto& each : inherited.objects.notifications(process)) {
+        each.notice.resize(notice_size);
+        const auto value = each.notify == SIGEV_THREAD ? block.add(each.notice).value() : each.value;
+        notifications.push_back({each.fd.number(), each.signal, each.notify, 0, value});
+    }
     std::vector<restorer::RingBuffers> rings;
     for (const auto& each : inherited.objects.ring_buffers(process)) {
         std::vector<std::uint64_t> vectors;  // struct iovec

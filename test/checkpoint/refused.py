@@ -30,7 +30,7 @@ KINDS = {
     "Linux AIO": r"has a context of Linux AIO \(io_setup\(2\)\)",
     "io-uring": r"descriptor \d+: is an io_uring with 1 requests under way, 1 of which wait .*--io-uring=enosys",
     "io-uring-eventfd": r"descriptor \d+: is an io_uring that tells an eventfd",
-    "queue": r"is to be notified of /cairn-test-.* by a thread",
+    "queue": r"have closed the netlink socket by which they would hear of it",
     "packet ring": r"descriptor \d+: is a packet socket with a ring for sending",
     "kernel TLS": r"descriptor \d+: is a TCP socket with the kernel's tls on it, connected to",
     "socket of another family": r"descriptor \d+: is a socket of family \d+",
