@@ -289,16 +289,17 @@ Result<> add_unopened(Table& table, std::vector<OwnQueues>& all) {
     return {};
 }
 
-// How many queues are to notify a member by a thread.
-std::size_t notified_by_thread(const Table& table) {
-    std::size_t count = 0;
+std::vector<ByThread> notified_by_thread(const Table& table) {
+    std::vector<ByThread> all;
     for (const auto& [inode, objects] : table.of<QueuesFound>().all) {
-        const Fd readable = reopen(table.descriptions.at(objects.front()).fd(), O_RDONLY | O_NONBLOCK);
+        const Description& found = table.descriptions.at(objects.front());
+        const Fd readable = reopen(found.fd(), O_RDONLY | O_NONBLOCK);
         if (!readable) continue;  // which capture_mqueues() complains of
         const Status status = status_of(readable.get());
-        if (status.how == SIGEV_THREAD && table.members.contains(status.waiting)) ++count;
+        if (status.how == SIGEV_THREAD && table.members.contains(status.waiting))
+            all.push_back({status.waiting, found.link});
     }
-    return count;
+    return all;
 }
 
 // Of a member, of the queue that these are descriptions of.

@@ -68,20 +68,22 @@ Sockets sockets_of(const Table& table) {
 
 }  // namespace
 
-Result<> find_notice_sockets(const Table& table, std::size_t count) {
-    if (count == 0) return {};
+Result<> find_notice_sockets(const Table& table, const std::vector<ByThread>& wanted) {
+    if (wanted.empty()) return {};
     const auto one = TRY(charge_of_one());
     const auto found = sockets_of(table);
-    if (one != 0 && found.promised == count * one) return {};
-    auto refused =
-        fail_code(ExitCode::refused,
-                  "processes of the computation are to be notified of messages in POSIX queues by a thread "
-                  "(SIGEV_THREAD), and {}",
-                  found.some_wait
-                      ? "something waits in a netlink socket, which it may be heard of by: once it has been "
-                        "read this can be saved"
-                      : "have closed the netlink socket by which they would hear of it, so that a restart "
-                        "couldn't ask for that again; let them ask for a signal");
+    if (one != 0 && found.promised == wanted.size() * one) return {};
+    std::string who;
+    for (const auto& [process, queue] : wanted)
+        who += fmt::format("{}{} of {}", who.empty() ? "" : ", ", proc::label(process), queue);
+    auto refused = fail_code(
+        ExitCode::refused, "{}: to be notified by a thread (SIGEV_THREAD of mq_notify(3)): {}", who,
+        found.some_wait
+            ? "something waits in a netlink socket, by which that may be heard of: once it has been read "
+              "this can be saved"
+            : "the netlink socket by which that would be heard of has been closed, so that a restart "
+              "couldn't "
+              "ask for it again; let it ask for a signal");
     refused.error().passing = found.some_wait;
     return refused;
 }

@@ -1,10 +1,13 @@
 #include "restart/rebuild/filters.h"
 
+#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "common/ptrace/remote_call.h"
@@ -46,10 +49,12 @@ class Installer {
         auto result = TRY(ptrace::remote_call(tid.number(), call_at_, step.call.number, arguments));
         // TSYNC answers with a thread that has a filter of another kind
         if (result != 0)
-            return fail("process {} ({}): a seccomp filter of thread {} can't be installed again ({}): {}",
-                        process_.pid, process_.name, thread.tid, step.call.name,
-                        result > 0 ? fmt::format("thread {} has another", result)
-                                   : std::strerror(static_cast<int>(-result)));
+            return fail(
+                "process {} ({}): a seccomp filter of thread {} can't be installed again ({}): {}{}",
+                process_.pid, process_.name, thread.tid, step.call.name,
+                result > 0 ? fmt::format("thread {} has another", result)
+                           : std::strerror(static_cast<int>(-result)),
+                result == -EACCES ? "; it was installed by who had CAP_SYS_ADMIN: restart as root" : "");
         return step.way;
     }
 
@@ -109,6 +114,25 @@ Result<> suspend(const schema::Process& process, const schema::Thread& thread, K
         process.pid, process.name, thread.tid, done.error().what);
 }
 
+Result<> give_right_back(const schema::Process& process, const schema::Thread& thread, KernelId tid,
+                         ProgramAddress call_at, ProgramAddress scratch) {
+    struct {
+        __user_cap_header_struct header;
+        __user_cap_data_struct data[2];
+    } wanted = {{_LINUX_CAPABILITY_VERSION_3, 0}, {}};
+    for (int word = 0; word < 2; ++word)
+        wanted.data[word] = {static_cast<std::uint32_t>(thread.cap_effective >> (32 * word)),
+                             static_cast<std::uint32_t>(thread.cap_permitted >> (32 * word)),
+                             static_cast<std::uint32_t>(thread.cap_inheritable >> (32 * word))};
+    CHECK_OK(ptrace::write_object(tid.number(), scratch, wanted));
+    const std::array<std::uint64_t, 2> arguments = {scratch.value(),
+                                                    (scratch + offsetof(decltype(wanted), data)).value()};
+    const auto result = TRY(ptrace::remote_call(tid.number(), call_at, SYS_capset, arguments));
+    if (result == 0) return {};
+    return fail("process {} ({}): thread {} can't give up CAP_SYS_ADMIN again: {}", process.pid, process.name,
+                thread.tid, std::strerror(static_cast<int>(-result)));
+}
+
 // The last that such a thread is made to call by itself.
 Result<> make_strict(const schema::Process& process, const schema::Thread& thread, KernelId tid,
                      ProgramAddress call_at) {
@@ -121,8 +145,14 @@ Result<> make_strict(const schema::Process& process, const schema::Thread& threa
 
 }  // namespace
 
+bool borrows_right(const schema::Thread& thread) {
+    return !thread.filters.empty() && !thread.no_new_privs &&
+           (thread.cap_effective >> CAP_SYS_ADMIN & 1) == 0;
+}
+
 Result<> install_filters(const schema::Process& process, std::span<const ThreadIds> threads,
-                         std::span<const ProgramAddress> programs, ProgramAddress call_at) {
+                         std::span<const ProgramAddress> programs, ProgramAddress call_at,
+                         ProgramAddress scratch) {
     if (std::ranges::none_of(process.threads, is_filtered)) return {};
     CHECK_OK(check_indexes(process));
     for (std::size_t i = 0; i < process.threads.size(); ++i)
@@ -151,6 +181,8 @@ Result<> install_filters(const schema::Process& process, std::span<const ThreadI
         if (thread.leader_dead) continue;
         for (std::size_t n = together + (alone && i == first_index ? 1 : 0); n < thread.filters.size(); ++n)
             CHECK_OK(installer.install(thread, threads[i].now, n, false));
+        if (borrows_right(thread))
+            CHECK_OK(give_right_back(process, thread, threads[i].now, call_at, scratch));
         if (thread.seccomp_strict.value_or(false))
             CHECK_OK(make_strict(process, thread, threads[i].now, call_at));
     }

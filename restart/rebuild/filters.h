@@ -15,9 +15,15 @@
 
 namespace cairn::restart {
 
+// Whoever has no no_new_privs needs CAP_SYS_ADMIN for a filter, which many give up once they have theirs:
+// until it is installed again this thread has that right beyond its own.
+[[nodiscard]] bool borrows_right(const schema::Thread& thread);
+
 // Every thread stands still and may be made to call. `threads`: in the order of Process::threads; `programs`:
-// address of each filter's struct sock_fprog; `call_at`: of a system call instruction.
+// address of each filter's struct sock_fprog; `call_at`: of a system call instruction; `scratch`: of 64 bytes
+// that nobody needs. Rights that were borrowed are given back.
 [[nodiscard]] Result<> install_filters(const schema::Process& process, std::span<const ThreadIds> threads,
-                                       std::span<const ProgramAddress> programs, ProgramAddress call_at);
+                                       std::span<const ProgramAddress> programs, ProgramAddress call_at,
+                                       ProgramAddress scratch);
 
 }  // namespace cairn::restart

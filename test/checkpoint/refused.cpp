@@ -94,16 +94,6 @@ pid_t seccomp_listener() {
     return 0;
 }
 
-pid_t seccomp_privileges_gone() {
-    sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
-    const sock_fprog program = {1, code};
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) test::skip("root may do this");
-    const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct capabilities[2] = {};
-    CHECK(syscall(SYS_capset, &header, capabilities) == 0);
-    return 0;
-}
-
 pid_t seccomp_strict() {
     int ends[2];
     CHECK(pipe(ends) == 0);
@@ -457,7 +447,6 @@ constexpr Kind kinds[] = {
     {"seccomp", seccomp_of_its_own},
     {"seccomp, restart", seccomp_restart},
     {"seccomp listener", seccomp_listener},
-    {"seccomp, privileges gone", seccomp_privileges_gone},
     {"seccomp strict", seccomp_strict},
     {"interface of its network", interface_of_own_network},
     {"veth to the outside", veth_to_the_outside},

@@ -1,11 +1,13 @@
 // Seccomp filters of the program's own, where the kernel gives them back (to root): each still denies what it
-// denied, in the order in which they were installed, in every thread and process.
+// denied, in the order in which they were installed, in every thread and process, also if who installed it
+// has given up the right to.
 // ci: exact user
 // rain: soak
 // narrow: none
 // root: filters are told to the machine's root only
 // heirs: none
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -63,6 +65,7 @@ class Asked {
         CHECK(write(go_[1], "x", 1) == 1);
         await();
     }
+    [[nodiscard]] int orders() const { return go_[0]; }
     void end() const { CHECK(write(go_[1], "q", 1) == 1); }
 
   private:
@@ -128,25 +131,67 @@ void on_trap(int, siginfo_t* info, void*) {
     _exit(0);
 }
 
+std::uint64_t effective_capabilities() {
+    const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    CHECK(syscall(SYS_capget, &header, data) == 0 && data[0].permitted == data[0].effective &&
+          data[1].permitted == data[1].effective);
+    return std::uint64_t{data[1].effective} << 32 | data[0].effective;
+}
+
+// As daemons do: filters first, without no_new_privs, and the right to install any given up behind them. One
+// becomes another user, whose filter forbids that rights are given up otherwise, one keeps a right.
+[[noreturn]] void given_up(Asked& asked, bool other_user) {
+    constexpr std::uint64_t kept = std::uint64_t{1} << CAP_NET_RAW;
+    const auto keep_one = [&] {
+        const __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+        const __user_cap_data_struct wanted[2] = {{kept, kept, 0}, {}};
+        CHECK(other_user || syscall(SYS_capset, &header, wanted) == 0);
+    };
+    const auto check = [&] {
+        CHECK(denied(SYS_vhangup, 71) && no_new_privs() == 0);
+        CHECK(effective_capabilities() == (other_user ? 0 : kept));
+        CHECK(install(forbid(SYS_acct, SECCOMP_RET_ERRNO | 1)) == -1 && errno == EACCES);
+    };
+    CHECK(install(forbid(SYS_vhangup, SECCOMP_RET_ERRNO | 71)) == 0);
+    if (other_user) CHECK(install(forbid(SYS_capset, SECCOMP_RET_ERRNO | 73)) == 0);
+    Asked other;
+    std::thread thread([&] {
+        char begin = 0;
+        keep_one();
+        CHECK(read(other.orders(), &begin, 1) == 1);
+        other.serve(check);
+    });
+    CHECK(install(forbid(SYS_acct, SECCOMP_RET_ERRNO | 72)) == 0);
+    keep_one();
+    if (other_user) CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+    other.ask();
+    asked.serve([&] {
+        check();
+        CHECK(denied(SYS_acct, 72) && (!other_user || denied(SYS_capset, 73)));
+        other.ask();
+    });
+    other.end();
+    thread.join();
+    _exit(0);
+}
+
 }  // namespace
 
 int main() {
     const char* const mode = std::getenv("CAIRN_TEST_MODE");
     if (geteuid() != 0 || (mode != nullptr && std::strcmp(mode, "userns") == 0))
         test::skip("the kernel gives filters back to the machine's root only (resource.refused)");
-    static Asked first, second, sleeper, stricter;
-    const pid_t children[] = {[] {
-                                  const pid_t child = fork();
-                                  if (child == 0) four_filters(first);
-                                  return child;
-                              }(),
-                              [] {
-                                  const pid_t child = fork();
-                                  if (child == 0) together(second);
-                                  return child;
-                              }()};
-    first.await();
-    second.await();
+    static Asked first, second, other_user, one_right, sleeper, stricter;
+    const auto begin = [](Asked& asked, auto become) {
+        const pid_t child = fork();
+        if (child == 0) become(asked);
+        asked.await();
+        return child;
+    };
+    const pid_t children[] = {begin(first, four_filters), begin(second, together),
+                              begin(other_user, [](Asked& asked) { given_up(asked, true); }),
+                              begin(one_right, [](Asked& asked) { given_up(asked, false); })};
 
     // Here: one that all have, and one that a single thread has, with no_new_privs for it alone.
     std::thread sleeping([] { sleeper.serve([] { CHECK(!denied(SYS_getpriority, 61)); }); });
@@ -159,12 +204,13 @@ int main() {
             [] { CHECK(denied(SYS_getpriority, 61) && denied(SYS_vhangup, 71) && no_new_privs() == 1); });
     });
     stricter.await();
+    const auto all = {&first, &second, &other_user, &one_right, &sleeper, &stricter};
     test::serve([&](bool last) {
         CHECK(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == SECCOMP_MODE_FILTER && no_new_privs() == 0);
         CHECK(denied(SYS_vhangup, 71) && !denied(SYS_getpriority, 61));
-        for (const auto* each : {&first, &second, &sleeper, &stricter}) each->ask();
+        for (const auto* each : all) each->ask();
         if (!last) return;
-        for (const auto* each : {&first, &second, &sleeper, &stricter}) each->end();
+        for (const auto* each : all) each->end();
         sleeping.join();
         strict.join();
         for (const pid_t child : children) {
