@@ -62,12 +62,13 @@ int feed_one(MPI_Request* request, MPI_Status* status) {
     Posted* posted = known(*request);
     // Nothing, what never goes anywhere, and generalized requests.
     if (posted == nullptr) return real.Wait(request, status);
-    stand_within();
+    const std::uint64_t key = bits(*request);
+    // What went to nobody is no event.
+    if (session->tracer && session->tracer->will_come(key)) stand_within();
     if (posted->dead && !posted->cancel) record_ends();
     MPI_Status own;
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     clear_status(*seen);
-    const std::uint64_t key = bits(*request);
     int error = MPI_SUCCESS;
     if (posted->collective) fed_finished(key);
     if (!posted->send && !posted->collective) {

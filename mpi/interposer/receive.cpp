@@ -26,7 +26,7 @@ int blocking(MPI_Comm comm, int source, int tag, MPI_Status* status, const Buffe
     MPI_Status own;
     MPI_Status* known = status == MPI_STATUS_IGNORE ? &own : status;
     if (session->alone) {
-        stand_within();
+        if (source != MPI_PROC_NULL) stand_within();
         session->last.peer = source;
         const int kind = fed_received(comm, *known, into, {source, tag});
         if (kind != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE) return kind;
@@ -337,7 +337,6 @@ int on_Startall(Call call, int count, MPI_Request* requests) {
     // In the order of their indices, which is the order in which they match.
     for (int i = 0; i < count; ++i) {
         if (i > 0 && session->breaking) stop_if_due();
-        if (i > 0) stand_within();
         if (const int result = start(&requests[i]); result != MPI_SUCCESS) return result;
     }
     return MPI_SUCCESS;

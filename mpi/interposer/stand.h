@@ -14,7 +14,10 @@ extern bool standing_alone;  // there is one
 
 // Behind each call: stands here if the debugger wants it, takes a checkpoint if it is time.
 void stand_behind();
-// Within a call, between two of its events or before it is given what others have sent.
+// Within a call, between two of its events or before it is given what others have sent. Only where an event
+// of this call is still to come: behind its last one the next event is another call's, and to stand "in the
+// call of the next event" would be one state for who has run up to here, and another for who goes on from
+// behind this call.
 void stand_within_call();
 inline void stand_within() {
     if (standing_alone) [[unlikely]]

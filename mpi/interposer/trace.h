@@ -83,6 +83,8 @@ class Tracer {
     void closed(std::uint64_t key, const MPI_Status& status);
     // The program gives up a send's request.
     void gave_up(MPI_Request request) { closed(bits(request), MPI_Status()); }
+    // Whether its completion will be an event.
+    [[nodiscard]] bool will_come(std::uint64_t key) const { return open_.contains(key); }
     // As begun by MPI_Start: what it was made for.
     void persistent(MPI_Request request, MPI_Comm comm, int peer, int tag, Sized what, bool send);
     void no_longer_persistent(MPI_Request request);

@@ -102,6 +102,22 @@ def falsified(job, name, program):
         expect([each["rank"] for each in differences] == [0] and "[stack]" in differences[0]["where"], differences)
 
 
+def to_nobody(job):
+    """Who stands in a collective that others have left stands in that call, also if the call before has ended with what goes to nobody and is no event; and
+    whether it came from behind that call or from before it."""
+    program = [job.program("nobody")]
+    job.record(2, "nobody", program, options=["--contents"])
+    for before, collective in ((1, 2), (5, 4), (9, 6)):
+        for way in ([], [f"to 1:{before}"]):
+            with Debugger(job, "nobody", program) as debugger:
+                for command in [*way, f"to 0:{collective}"]:
+                    debugger.do(command)
+                _, full = where(debugger)
+                expect((full[1]["event"], full[1]["within"]) == (before + 1, True) and full[1]["stack"] == full[0]["stack"], f"{way}, to 0:{collective}: {full}")
+                memory = debugger.do("verify")
+                expect(memory["differences"] == [], f"{way}, to 0:{collective}: {memory}")
+
+
 def same_trace(job, name, program, ranks):
     """Alone they write the trace that all together write."""
     job.replay(ranks, name, program, (0, 1), options=["--trace", f"{name}-together"])
@@ -255,6 +271,7 @@ def test(job, given):
         same_trace(job, name, program, ranks)
     falsified(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
     nobody_stays(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
+    to_nobody(job)
     if job.mpi == "mpich" or given.soak:  # nothing in these depends on the MPI
         planted(job)
         killed(job)
