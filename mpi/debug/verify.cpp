@@ -41,7 +41,13 @@ std::vector<Part> parts_of(pid_t pid, std::uint64_t frame) {
             part.begin = frame;
         }
         if (part.name.empty()) part.name = "memory";
-        parts.push_back(part);
+        // A heap that grows in a copy gets a mapping of its own for what comes on, where that of the parent
+        // would have grown (Linux, mm/vma.c). So where one ends and the next begins tells when it was copied,
+        // and not what the program has.
+        if (!parts.empty() && parts.back().end == part.begin && parts.back().name == part.name)
+            parts.back().end = part.end;
+        else
+            parts.push_back(part);
     }
     return parts;
 }

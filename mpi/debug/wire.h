@@ -58,7 +58,7 @@ struct Report {
     std::uint64_t position = 0;    // events of the trace
     std::uint64_t event = 0;       // calls
     std::uint64_t frame = 0;       // stands: address of the called wrapper's frame; the program's are above
-    std::uint64_t fork_ns = 0;     // forked, checkpoint: what the fork took
+    std::uint64_t fork_ns = 0;     // forked, checkpoint: processor time of the fork
     std::uint32_t text_bytes = 0;  // behind this
     std::uint32_t other_threads = 0;  // stands: threads that a copy would not have
 };

@@ -46,9 +46,9 @@ char unsaid[1024];
 std::size_t unsaid_bytes = 0;
 bool stands_within = false;
 
-std::uint64_t monotonic() {
+std::uint64_t now_on(clockid_t clock) {
     timespec time{};
-    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    ::clock_gettime(clock, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
@@ -116,7 +116,9 @@ void follow_debugger() {
 bool fork_copy(Says says, pid_t (*fork)() = fork_sibling) {
     int both[2] = {-1, -1};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both) != 0) both[0] = both[1] = -1;
-    const std::uint64_t before = monotonic();
+    // Not by the clock on the wall: who waits for a processor just then, once, would be taken for a process
+    // that is hard to copy, and have no checkpoints from there on.
+    const std::uint64_t before = now_on(CLOCK_THREAD_CPUTIME_ID);
     const pid_t copy = both[0] < 0 ? -1 : fork();
     if (copy == 0) {
         // At the same number, which no program uses by chance.
@@ -133,7 +135,7 @@ bool fork_copy(Says says, pid_t (*fork)() = fork_sibling) {
     forked.position = session->tracer->events();
     forked.event = session->events;
     forked.within = stands_within ? 1 : 0;
-    forked.fork_ns = monotonic() - before;
+    forked.fork_ns = now_on(CLOCK_THREAD_CPUTIME_ID) - before;
     report(forked, nullptr, 0, both[0]);
     if (both[0] >= 0) ::close(both[0]);
     if (both[1] >= 0) ::close(both[1]);
@@ -193,7 +195,7 @@ void obey(Why why) {
             send_stack();
         } else {
             order = command;
-            since_ns = monotonic() - command.elapsed_ns;
+            since_ns = now_on(CLOCK_MONOTONIC) - command.elapsed_ns;
             return;
         }
     }
@@ -254,7 +256,7 @@ void stand_behind() {
         while (is_there()) stand(Why::there);
         if (order.interval_ns == 0) return;
         const bool many = order.every != 0 && s.events - order.last >= order.every;
-        if ((!many && monotonic() - since_ns < order.interval_ns) || other_threads() != 0) return;
+        if ((!many && now_on(CLOCK_MONOTONIC) - since_ns < order.interval_ns) || other_threads() != 0) return;
         if (fork_copy(Says::checkpoint))
             stand(Why::there);
         else

@@ -118,6 +118,17 @@ def to_nobody(job):
                 expect(memory["differences"] == [], f"{way}, to 0:{collective}: {memory}")
 
 
+def grown(job):
+    """A heap that has grown in copies of copies is the same as one that has grown at once, whatever mappings the kernel makes of it."""
+    program = [job.program("grown")]
+    job.record(1, "grown", program, options=["--contents"])
+    with Debugger(job, "grown", program, ["--every", "3"]) as debugger:
+        for command in ("to 0:end", "to 0:5", "to 0:8", "reverse-step", "to 0:end"):
+            debugger.do(command)
+            memory = debugger.do("verify")
+            expect(memory["differences"] == [], f"{command}: {memory}")
+
+
 def same_trace(job, name, program, ranks):
     """Alone they write the trace that all together write."""
     job.replay(ranks, name, program, (0, 1), options=["--trace", f"{name}-together"])
@@ -272,6 +283,7 @@ def test(job, given):
     falsified(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
     nobody_stays(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
     to_nobody(job)
+    grown(job)
     if job.mpi == "mpich" or given.soak:  # nothing in these depends on the MPI
         planted(job)
         killed(job)
