@@ -222,8 +222,26 @@ void Images::make(RankProcess sleeper, Image image, const std::string& session) 
     saving_.emplace(std::move(sleeper), std::move(image), *tool, wall_clock());
 }
 
+std::string Images::what_goes_on() const {
+    const double now = wall_clock();
+    if (saving_)
+        return fmt::format("the image of rank {} behind event {} is being written, for {:.1f} s now",
+                           saving_->image.rank, saving_->image.event, now - saving_->since);
+    if (!making_ && store_.making()) return "no more images are made";
+    if (now >= not_before_) return "";
+    return fmt::format("the next image is begun in {:.1f} s at the earliest: the last took long",
+                       not_before_ - now);
+}
+
 void Images::look(bool wait) {
-    if (!saving_ || (!wait && !has_ended(saving_->tool))) return;
+    if (!saving_) return;
+    // Nobody waits for it, but none comes behind it either.
+    constexpr double longest = 120;
+    if (wall_clock() - saving_->since > longest && !has_ended(saving_->tool)) {
+        ::kill(saving_->tool, SIGKILL);
+        wait = true;
+    }
+    if (!wait && !has_ended(saving_->tool)) return;
     const int code = code_of(saving_->tool);
     Saving saved = std::move(*saving_);
     saving_.reset();

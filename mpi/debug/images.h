@@ -36,6 +36,9 @@ class Images {
     // The name for the next one.
     [[nodiscard]] static Result<std::array<std::uint64_t, 2>> name();
 
+    // Whether one is written just now, or why none is begun; "": nothing of the kind.
+    [[nodiscard]] std::string what_goes_on() const;
+
     // A session of cairn's for a process whose copies are to be saved, and what it is launched by.
     [[nodiscard]] Result<std::string> session();
     [[nodiscard]] std::vector<std::string> launch_words(const std::string& session) const;

@@ -183,6 +183,9 @@ Result<Answer> Commands::checkpoints(const std::string&) {
     if (world_.images() != nullptr) {
         answer.json["disk"] = world_.images()->store().bytes();
         answer.text += fmt::format("{} MB of images on the disk\n", world_.images()->store().bytes() >> 20);
+        const std::string going_on = world_.images()->what_goes_on();
+        answer.json["saving"] = going_on;
+        if (!going_on.empty()) answer.text += going_on + "\n";
     }
     return answer;
 }

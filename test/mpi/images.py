@@ -1,5 +1,5 @@
 """`cairn mpi debug --images`: a debugger that was killed leaves images of the ranks behind, and the next one goes on from them, bit for bit as a
-straight run; images of another program, damaged, half-written, too large or without room are told of, and cost nothing but the way."""
+straight run, to a recovery line as well; images of another program, damaged, half-written, too large or without room are told of, and cost nothing but the way."""
 import copy
 import glob
 import os
@@ -28,7 +28,7 @@ def make_some(debugger, rank, events):
     """Until there are three, by going there and back; on a busy machine that takes long to write one they are farther apart, and two will do."""
     begin, deadline = time.monotonic(), time.monotonic() + 100
     while len(images(debugger, rank)) < (3 if time.monotonic() < begin + 15 else 2):
-        expect(time.monotonic() < deadline, f"{images(debugger, rank)}: no more images come, {said(debugger)}")
+        expect(time.monotonic() < deadline, f"{debugger.do('checkpoints')}: no more images come, {said(debugger)}")
         debugger.do(f"to {rank}:{events}")
         debugger.do(f"to {rank}:{random.randrange(events)}")
 
@@ -142,6 +142,32 @@ def full_disk(job, name, program):
         expect(debugger.do("verify")["differences"] == [], "something is lost")
 
 
+def at_line(job, rounds):
+    """`line` and `--from` of a record with checkpoints go there from images, and all stand as a debugger without images has them stand."""
+    program = [job.program("paced"), str(rounds)]
+    job.record(2, "line", program, options=["--checkpoints", "fdas", "--checkpoint-every", str(rounds // 4)])
+    with Debugger(job, "line", program) as debugger:
+        line = debugger.do("line 1")
+        path = debugger.do("print path")["value"]
+    expect(line["focus"] == 0 and min(line["cut"]) > rounds // 2, line)
+    with Debugger(job, "line", program, OPTIONS) as debugger:
+        for rank in (0, 1):
+            make_some(debugger, rank, rounds)
+        debugger.process.kill()
+    for options, commands in (([], ["line 1"]), (["--from", "1"], [])):
+        with Debugger(job, "line", program, ["--back-within", "0.02", *options]) as debugger:
+            for command in commands:
+                debugger.do(command)
+            stands = debugger.do("cut")
+            expect((stands["cut"], stands["focus"]) == (line["cut"], 0) and debugger.do("print path")["value"] == path, f"{options}: {stands}, without images {line}")
+            expect(debugger.do("verify")["differences"] == [], f"{options}: not what a straight run makes of it")
+            expect({each["rank"] for each in debugger.printed if FROM in each["line"]} == {0, 1}, f"{options}: {said(debugger)}")
+            # Back and on from there, and to the line again.
+            debugger.do("reverse-step 20")
+            debugger.do("to 1:end")
+            expect(debugger.do("line 1")["cut"] == line["cut"] and debugger.do("verify")["differences"] == [], f"{options}: another time")
+
+
 def nobody_stays(folder_of_job):
     """Of those who were killed nothing runs on."""
     deadline = time.monotonic() + 30
@@ -190,4 +216,5 @@ def test(job, given):
     stale(job, "paced", program)
     bounded(job, "paced", program, rounds)
     full_disk(job, "plain", program)
+    at_line(job, rounds)
     nobody_stays(job.folder)
