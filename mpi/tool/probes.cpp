@@ -50,6 +50,8 @@ Cut with_probes(const Computation& c, const causality::ClockTable& clocks, Cut c
                 const Index at = c.first(p) + looked_at[p];
                 const Event& e = c.event(at);
                 if (e.peer == causality::none || (e.kind != Kind::internal && e.kind != Kind::post)) continue;
+                // The post of a receive names whom it asks: nothing has come yet.
+                if (e.has(causality::Flag::asks)) continue;
                 const Index sent = found_by(c, at);
                 if (sent == causality::none || c.id(sent).position < cut[c.id(sent).process]) continue;
                 cut = causality::join(cut, earliest_after(c, clocks, sent));

@@ -146,5 +146,25 @@ TEST(MpiDebugMoves, StepByCalls) {
     EXPECT_EQ(*forward, (State{1, 1}));
 }
 
+// A probe has seen a message that has been sent; the post of a receive, which has a peer as well, hasn't.
+TEST(MpiDebugMoves, ProbesComeBehindTheSendAndPostsDoNot) {
+    MemoryTrace trace(2);
+    trace.append(0, {.kind = Kind::post, .flags = Flag::asks, .peer = 1, .tag = 1, .request = 1});
+    trace.append(0, {.kind = Kind::internal, .peer = 1, .tag = 2});            // Probe
+    trace.append(0, {.kind = Kind::receive, .peer = 1, .tag = 2});             // what it has found
+    trace.append(0, {.kind = Kind::post, .peer = 1, .tag = 3, .request = 2});  // Mprobe
+    trace.append(0, {.kind = Kind::receive, .peer = 1, .tag = 3, .request = 2});
+    trace.append(0, {.kind = Kind::receive, .peer = 1, .tag = 1, .request = 1});
+    for (const int tag : {2, 3, 1}) trace.append(1, {.kind = Kind::send, .peer = 0, .tag = tag});
+    const auto computation = Computation::load(trace);
+    ASSERT_TRUE(computation) << computation.error().what;
+    const Moves moves(*computation);
+    EXPECT_EQ(moves.all({0, 1}), (Cut{1, 0}));
+    EXPECT_EQ(moves.all({0, 2}), (Cut{2, 1}));
+    EXPECT_EQ(moves.all({0, 3}), (Cut{3, 1}));
+    EXPECT_EQ(moves.all({0, 4}), (Cut{4, 2}));
+    EXPECT_EQ(moves.all({0, 6}), (Cut{6, 3}));
+}
+
 }  // namespace
 }  // namespace cairn::mpi::debug
