@@ -9,6 +9,7 @@
 
 #include "common/fd.h"
 #include "common/image/hash.h"
+#include "common/schema/areas.h"
 
 namespace cairn::capture {
 namespace {
@@ -40,13 +41,13 @@ bool can_be_borrowed(const schema::Area& area) {
            !area.locked && !area.dont_fork && !area.wipe_on_fork && !area.droppable && !area.huge_pages;
 }
 
-const schema::Area* same_area(const std::vector<schema::Area>& lenders, const schema::Area& area) {
-    const auto found = std::ranges::lower_bound(lenders, area.start, {}, &schema::Area::start);
-    if (found == lenders.end() || found->start != area.start || found->end != area.end ||
-        found->kind != area.kind || found->object != area.object || found->file_offset != area.file_offset ||
-        !can_be_borrowed(*found) || !can_be_borrowed(area))
+const schema::Area* lending_area(const std::vector<schema::Area>& lenders, const schema::Area& area,
+                                 ProgramRange part) {
+    const auto* found = schema::area_around(lenders, part.start, part.end);
+    if (found == nullptr || !schema::same_backing(*found, area) || !can_be_borrowed(*found) ||
+        !can_be_borrowed(area))
         return nullptr;
-    return &*found;
+    return found;
 }
 
 std::optional<Stored> stored_at(const Lender& lender, ProgramAddress address) {

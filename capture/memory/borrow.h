@@ -27,9 +27,11 @@ struct Lender {
 // restart looks at in the process's own image.
 [[nodiscard]] bool can_be_borrowed(const schema::Area& area);
 
-// The area that was this one before the fork; null: there is none.
-[[nodiscard]] const schema::Area* same_area(const std::vector<schema::Area>& lenders,
-                                            const schema::Area& area);
+// The lender's area that was the same mapping as `area` before the fork, if it has all of `part` of that;
+// null: there is none. Either may have grown or shrunk since. The heap of a child that asks for more is even
+// two areas: the kernel adds nothing to one that goes on from a fork (is_mergeable_anon_vma() in mm/vma.c).
+[[nodiscard]] const schema::Area* lending_area(const std::vector<schema::Area>& lenders,
+                                               const schema::Area& area, ProgramRange part);
 
 // Where the lender's page at an address is stored: in its own image, or in one that it has borrowed from.
 struct Stored {

@@ -89,10 +89,9 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
         CHECK_OK(add_jobs(draft, draft.snapshot->pid(), area, jobs));
         if (draft.earlier && can_be_borrowed(area))
             for (auto i = before; i < jobs.size(); ++i) jobs[i].earlier = draft.earlier.get();
-        const auto* lent = parent == nullptr ? nullptr : same_area(parent->member->image.areas, area);
-        if (lent == nullptr) continue;
-        for (auto i = before; i < jobs.size(); ++i)
-            jobs[i].lender = Lender{parent->member->image.pid, parent->snapshot->pid(), lent};
+        for (auto i = before; parent != nullptr && i < jobs.size(); ++i)
+            if (const auto* lent = lending_area(parent->member->image.areas, area, jobs[i].range))
+                jobs[i].lender = Lender{parent->member->image.pid, parent->snapshot->pid(), lent};
     }
     return jobs;
 }

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "common/schema/areas.h"
+
 namespace cairn::restart {
 namespace {
 
@@ -18,12 +20,11 @@ bool can_be_inherited(const schema::Area& area) {
 
 bool same_mapping(const schema::Area& heir, const schema::Area& parent) {
     const auto key = [](const schema::Area& area) {
-        return std::tuple(area.start, area.end, area.prot, area.kind, area.no_reserve, area.dont_dump,
-                          area.huge, area.no_huge, area.mergeable, area.random.value_or(false),
-                          area.sequential.value_or(false), area.memory_policy, area.file_offset, area.object);
+        return std::tuple(area.prot, area.no_reserve, area.dont_dump, area.huge, area.no_huge, area.mergeable,
+                          area.random.value_or(false), area.sequential.value_or(false), area.memory_policy);
     };
-    return key(heir) == key(parent) && heir.name == parent.name && heir.memory_nodes == parent.memory_nodes &&
-           can_be_inherited(heir) && can_be_inherited(parent);
+    return key(heir) == key(parent) && schema::same_backing(heir, parent) && heir.name == parent.name &&
+           heir.memory_nodes == parent.memory_nodes && can_be_inherited(heir) && can_be_inherited(parent);
 }
 
 struct Place {
@@ -52,9 +53,14 @@ bool is_theirs(const std::vector<Place>& theirs, const schema::Borrowed& part, c
            run.offset == whole.offset + (run.at - whole.at);
 }
 
-std::vector<ProgramRange> ranges_of(const std::vector<Place>& places) {
+// What of the area they take.
+std::vector<ProgramRange> ranges_of(const std::vector<Place>& places, const schema::Area& area) {
     std::vector<ProgramRange> ranges;
-    for (const auto& [from, file, run] : places) {
+    for (auto [from, file, run] : places) {
+        const auto from_here = std::max(run.at, area.start);
+        const auto to = std::min(run.at + run.length, area.end);
+        if (to <= from_here) continue;
+        run.at = from_here, run.length = to - from_here;
         if (!ranges.empty() && ranges.back().end == run.at)
             ranges.back().end = run.at + run.length;
         else
@@ -86,7 +92,7 @@ std::optional<InheritedArea> inherit(const schema::Process& heir, const schema::
     for (const auto& part : *area.borrowed)
         for (const auto& run : part.pages)
             if (part.from != heir.pid && !is_theirs(theirs, part, run)) return {};
-    return InheritedArea{&area, without(ranges_of(theirs), ranges_of(places_of(area, heir.pid)))};
+    return InheritedArea{&area, without(ranges_of(theirs, area), ranges_of(places_of(area, heir.pid), area))};
 }
 
 }  // namespace
@@ -95,8 +101,8 @@ std::vector<InheritedArea> inherited_areas(const schema::Process& heir, const sc
     std::vector<InheritedArea> all;
     for (const auto& area : heir.areas) {
         if (!area.borrowed) continue;
-        const auto other = std::ranges::lower_bound(parent.areas, area.start, {}, &schema::Area::start);
-        if (other == parent.areas.end()) continue;
+        const auto* other = schema::area_around(parent.areas, area.start, area.end);
+        if (other == nullptr) continue;
         if (auto kept = inherit(heir, area, parent, *other)) all.push_back(std::move(*kept));
     }
     return all;

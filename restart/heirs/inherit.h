@@ -14,8 +14,8 @@ struct InheritedArea {
     std::vector<ProgramRange> drops;
 };
 
-// Areas that are the same in both but for their pages, in order of their addresses. What the heir has
-// borrowed there is what the parent has: it need not be read.
+// Areas that are the same in both but for their pages, or a part of the parent's, in order of their
+// addresses. What the heir has borrowed there is what the parent has: it need not be read.
 [[nodiscard]] std::vector<InheritedArea> inherited_areas(const schema::Process& heir,
                                                          const schema::Process& parent);
 

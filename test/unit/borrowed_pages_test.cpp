@@ -75,13 +75,35 @@ TEST(BorrowedPages, WhatTheLenderHasChangedSinceIsNotLent) {
 }
 
 TEST(BorrowedPages, OnlyTheSameMappingLends) {
-    std::vector<schema::Area> lenders = {area_of(4, {})};
-    EXPECT_NE(capture::same_area(lenders, lenders[0]), nullptr);
-    auto longer = area_of(5, {});
-    EXPECT_EQ(capture::same_area(lenders, longer), nullptr);
+    const std::vector<schema::Area> lenders = {area_of(4, {})};
+    const auto lends = [&](const schema::Area& area, std::uint64_t first, std::uint64_t count) {
+        return capture::lending_area(lenders, area, {start + first * page, start + (first + count) * page}) !=
+               nullptr;
+    };
+    EXPECT_TRUE(lends(lenders[0], 0, 4));
+    const auto longer = area_of(5, {});
+    EXPECT_TRUE(lends(longer, 0, 4));
+    EXPECT_FALSE(lends(longer, 3, 2));
+    auto part = area_of(3, {});
+    part.start = part.start + page;
+    EXPECT_TRUE(lends(part, 1, 2));
     auto stack = lenders[0];
     stack.grows_down = true;
-    EXPECT_EQ(capture::same_area(lenders, stack), nullptr);
+    EXPECT_FALSE(lends(stack, 0, 4));
+}
+
+TEST(BorrowedPages, PartsOfAFileLendIfTheyAreTheSame) {
+    auto whole = area_of(4, {});
+    whole.kind = schema::AreaKind::file_private;
+    whole.object = 7;
+    whole.file_offset = 10 * page;
+    auto part = whole;
+    part.start = part.start + 2 * page;
+    part.file_offset = 12 * page;
+    const ProgramRange range{part.start, part.end};
+    EXPECT_NE(capture::lending_area({whole}, part, range), nullptr);
+    part.file_offset = 13 * page;
+    EXPECT_EQ(capture::lending_area({whole}, part, range), nullptr);
 }
 
 schema::Process process_of(int pid, schema::Area area) {
@@ -106,6 +128,27 @@ TEST(InheritedAreas, GivesUpWhatOnlyTheParentHas) {
     ASSERT_EQ(plan.runs.size(), 1U);  // its own page alone
     EXPECT_EQ(plan.runs[0].offset, 20 * page);
     EXPECT_EQ(plan.drops.size(), 2U);
+}
+
+// The kernel gives a child whose heap grows another area behind it, and its parent a longer one.
+TEST(InheritedAreas, APartOfTheParentsIsInherited) {
+    const auto parent = process_of(5, area_of(8, {pages_at(0, 4, 10), pages_at(5, 3, 50)}));
+    auto own = area_of(6, {});
+    own.start = own.start + page;
+    capture::add_borrowed(own, {ProgramId(5), {}, pages_at(2, 1, 12)});
+    auto heir = process_of(9, own);
+    auto behind = area_of(7, {pages_at(6, 1, 90)});
+    behind.start = behind.start + 6 * page;
+    heir.areas.push_back(behind);
+    const auto kept = restart::inherited_areas(heir, parent);
+    ASSERT_EQ(kept.size(), 1U);
+    const std::vector<ProgramRange> drops = {{start + 1 * page, start + 2 * page},
+                                             {start + 3 * page, start + 4 * page},
+                                             {start + 5 * page, start + 6 * page}};
+    EXPECT_EQ(kept[0].drops, drops);
+    auto longer = area_of(9, {});
+    capture::add_borrowed(longer, {ProgramId(5), {}, pages_at(2, 1, 12)});
+    EXPECT_TRUE(restart::inherited_areas(process_of(9, longer), parent).empty());
 }
 
 // A damaged or made-up image: then all is read.
