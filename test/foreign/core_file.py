@@ -80,6 +80,9 @@ def seen_by_gdb(t, *whom, asked):
     check(code == 0, f"{argv}: {code} {err}")
     out = re.sub(r"^warning: .*\n", "", out, flags=re.M)
     out = re.sub(r'(LWP \d+)\) "[^"]*"|(LWP \d+) "[^"]*"\)', lambda match: (match[1] or match[2]) + ")", out[out.find("\nThread "):])
+    # gdb names living threads by the kernel's ids and those of a core by the program's, which are others with virtual ids: they are counted.
+    ids = sorted({int(each) for each in re.findall(r"LWP (\d+)", out)})
+    out = re.sub(r"LWP (\d+)", lambda match: f"LWP {ids.index(int(match[1]))}", out)
     threads = sorted(re.sub(r"^Thread \d+ ", "", stack.strip()) for stack in re.findall(r"^Thread \d+ .*\n(?:#.*\n)+", out, re.M))
     return threads + [line for line in out.splitlines() if re.match(r"\$\d", line)]
 
@@ -101,7 +104,8 @@ def compare_stacks(t, living):
     """gdb makes frames for calls that were jumps as well, so its list has more."""
     code, out, err = t.run([t.cairn, "inspect", "--stacks", "--json", t.latest()])
     check(code == 0, f"inspect --stacks: {code} {err}")
-    ours = {each["tid"]: [plain(frame["function"] or "??") for frame in each["frames"]] for each in json.loads(out)["processes"][0]["threads"]}
+    threads = sorted(json.loads(out)["processes"][0]["threads"], key=lambda each: each["tid"])
+    ours = [[plain(frame["function"] or "??") for frame in each["frames"]] for each in threads]
     seen = 0
     for stack in living:
         thread = re.search(r"LWP (\d+)", stack)
