@@ -1,16 +1,54 @@
 """Programs that aren't ours, from Debian's packages, those of them that are installed (none is in scripts/packages.txt): ScaLAPACK's
 testers (scalapack-mpi-test, for both MPIs), HPC Challenge (hpcc), mpi4py and its benchmarks (python3-mpi4py), NetPIPE
-(netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. Only with --soak."""
+(netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. The LU tester and particles (lammps) under
+`cairn mpi debug`, in movements at random. Only with --soak."""
 import glob
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 
 from cairn_test.mpi_job import expect, order
+from debug import at_random
 
 SCALAPACK = "/usr/lib/x86_64-linux-gnu/scalapack"
+# The condition estimator of MPICH's, on so small a matrix, doesn't come to its end without cairn either: the last line leaves it out.
+SMALL_LU = """'SCALAPACK, LU factorization input file'
+'MPI Machine'
+'LU.out' output file name (if any)
+6 device out
+2 number of problems sizes
+13 40 values of M
+13 40 values of N
+2 number of NB's
+2 5 values of NB
+1 number of NRHS's
+3 values of NRHS
+1 Number of NBRHS's
+3 values of NBRHS
+1 number of process grids (ordered pairs of P & Q)
+2 values of P
+2 values of Q
+1.0 threshold
+F (T or F) Test Cond. Est. and Iter. Ref. Routines
+"""
+# What it says of its own processor time isn't in the record.
+MELT = """timer off
+units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 5 0 5 0 5
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 3.0 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+fix 1 all nve
+run 30
+"""
 # Messages of objects, from anybody, found by probes.
 ANYBODY = """
 from mpi4py import MPI
@@ -95,6 +133,13 @@ def netpipe(job, program):
     twice(job, 2, "netpipe", [program, "-n", "20", "-u", "4096", "-o", f"{job.folder}/np.out"], same=False)
 
 
+def debugged(job, name, program, ranks, file, text):
+    with open(f"{job.folder}/{file}", "w", encoding="utf-8") as into:
+        into.write(text)
+    job.record(ranks, name, program, options=["--contents", "--clock"])
+    at_random(job, name, program, ranks, 200, random.randrange(1 << 32), 20)
+
+
 def test(job, given):
     if not given.soak:
         print("only with --soak")
@@ -103,6 +148,10 @@ def test(job, given):
     found = 0
     if os.path.isdir(f"{SCALAPACK}/{job.mpi}-tests"):
         scalapack(job)
+        debugged(job, "xdlu", [f"{SCALAPACK}/{job.mpi}-tests/xdlu"], 4, "LU.dat", SMALL_LU)
+        found += 1
+    if job.mpi == "openmpi" and shutil.which("lmp"):
+        debugged(job, "lammps", ["/usr/bin/lmp", "-in", "in.melt"], 3, "in.melt", MELT)
         found += 1
     if job.mpi == "openmpi" and shutil.which("hpcc"):
         hpcc(job)
