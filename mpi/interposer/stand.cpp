@@ -19,6 +19,7 @@
 #include "mpi/interposer/contents.h"
 #include "mpi/interposer/image.h"
 #include "mpi/interposer/otherwise.h"
+#include "mpi/interposer/registers.h"
 #include "mpi/interposer/session.h"
 
 namespace cairn::mpi {
@@ -212,13 +213,18 @@ void stand(Why why) {
 
 // What is done here leaves its traces on the stack, below the program's frames; later calls of the program's
 // may have room there that they never write to, and wouldn't be the same as in a straight run. So it is done
-// far below.
+// far below, and with the registers put back that may come to lie there later.
 __attribute__((noinline)) void far_below(void (*what)()) {
-    constexpr std::size_t far = 128U << 10;
-    auto* room = static_cast<char*>(__builtin_alloca(far));
+    constexpr std::size_t far = (128U << 10) + kept_registers_room;
+    constexpr std::size_t bits = 64 * 8;
+    auto* room = static_cast<char*>(__builtin_alloca_with_align(far, bits));
+    static const bool vectors = has_xsave();
+    if (vectors) keep_registers(room);
     // Which function is called isn't known to the compiler, so that its variables aren't in this frame.
     asm volatile("" : "+r"(what) : "r"(room) : "memory");
     what();
+    if (vectors) put_registers_back(room);
+    empty_registers();
 }
 
 bool is_there() {

@@ -36,34 +36,45 @@ def envelope(event):
     return event["from"], event.get("communicator", 0), event.get("tag", 0)
 
 
-def probed(events):
-    """Of each probe that has found a message, as (process, position), whose send it was: the message of the receive that the probe has begun, or of the
-    first with its envelope that is posted behind it."""
-    sends = {}
+def messages_of(events):
+    """Of each process its receives as (position of the posting, position, event, send), in the order of posting, which is that of the sends of their envelope;
+    and of each send, as (process, position), where it is received, if it is."""
+    sends, received, receipts = {}, [], {}
     for p, of_process in enumerate(events):
         for i, event in enumerate(of_process):
             if event["e"] == "send":
                 sends.setdefault((p, event["to"], event.get("communicator", 0), event.get("tag", 0)), []).append((p, i))
-    found = {}
+                receipts[p, i] = None
     for p, of_process in enumerate(events):
         posts, receives = {}, []
         for i, event in enumerate(of_process):
             if event["e"] == "post":
                 posts[event["request"]] = i
             if event["e"] == "receive":
-                receives.append((posts.get(event.get("request"), i), event))
+                receives.append((posts.get(event.get("request"), i), i, event))
         receives.sort(key=lambda each: each[0])
         counts, got = {}, []
-        for at, event in receives:
+        for at, i, event in receives:
             source, communicator, tag = envelope(event)
             k = counts[envelope(event)] = counts.get(envelope(event), -1) + 1
             of_channel = sends.get((source, p, communicator, tag), [])
-            got.append((at, event, of_channel[k] if k < len(of_channel) else None))
+            got.append((at, i, event, of_channel[k] if k < len(of_channel) else None))
+            if got[-1][3] is not None:
+                receipts[got[-1][3]] = (p, i)
+        received.append(got)
+    return received, receipts
+
+
+def probed(events, received):
+    """Of each probe that has found a message, as (process, position), whose send it was: the message of the receive that the probe has begun, or of the
+    first with its envelope that is posted behind it."""
+    found = {}
+    for p, of_process in enumerate(events):
         for i, event in enumerate(of_process):
             own = event["e"] == "post" and not event.get("asks") and not event.get("for_collective")
             if "from" not in event or not (own or event["e"] == "internal"):
                 continue
-            mine = next((sent for at, other, sent in got if (at == i if own else at > i and envelope(other) == envelope(event))), None)
+            mine = next((sent for at, _, other, sent in received[p] if (at == i if own else at > i and envelope(other) == envelope(event))), None)
             if mine is not None:
                 found[p, i] = mine
     return found
@@ -73,13 +84,19 @@ class Cuts:
     """`cairn causality cuts`, which doesn't know that a probe comes behind the send of the message that it has found: these sends are added."""
 
     def __init__(self, job, traces):
-        self.job, self.traces, self.probed, self.known = job, traces, probed(events_of(job, traces)), {}
+        self.job, self.traces, self.known = job, traces, {}
+        events = events_of(job, traces)
+        received, self.receipts = messages_of(events)
+        self.probed = probed(events, received)
 
     def behind(self, process, position):
         if (process, position) not in self.known:
             out, _ = self.job.run([self.job.cairn, "causality", "cuts", "--json", "--most", "1", "--after", f"{process}:{position}", *self.traces])
             self.known[process, position] = json.loads(out)["earliest_after"]
         return self.known[process, position]
+
+    def in_transit(self, cut):
+        return sum(i < cut[p] and (to is None or to[1] >= cut[to[0]]) for (p, i), to in self.receipts.items())
 
     def earliest_after(self, process, position):
         cut, more = self.behind(process, position), True
@@ -122,7 +139,7 @@ def movement(chance, ranks, events):
 
 def at_random(job, name, program, ranks, count, seed, every=2):
     chance = random.Random(seed)
-    refused = compared = cuts = 0
+    refused = compared = cuts = transit = 0
     # With copies of copies.
     with Debugger(job, name, program, ["--every", str(every), "--checkpoints", "6"]) as debugger, Straight(job, name, program) as straight:
         traces = [f"{name}/debug/trace.{rank}" for rank in range(ranks)]
@@ -141,6 +158,9 @@ def at_random(job, name, program, ranks, count, seed, every=2):
                 earliest = known.earliest_after(place["focus"], place["position"] - 1)
                 expect(earliest == place["cut"], f"{what}: {place['cut']}, but {earliest}")
                 cuts += 1
+            messages = debugger.do("transit")["messages"]
+            expect(len(messages) == known.in_transit(place["cut"]), f"{what}: {messages}, but {known.in_transit(place['cut'])} are in transit")
+            transit += len(messages)
             reached, _ = where(debugger)
             expect([each["position"] for each in reached] == place["cut"], f"{what}: {place['cut']}, but it stands at {reached}")
             memory = debugger.do("verify")
@@ -151,7 +171,7 @@ def at_random(job, name, program, ranks, count, seed, every=2):
             if moved and again[place["focus"]]["position"] == place["position"]:
                 expect(reached == again, f"{what}: {reached}, straight {again}")
         kept = sum(len(each["events"]) for each in debugger.do("checkpoints")["ranks"])
-    print(f"{name}: {count} movements, {refused} of them nowhere, {cuts} cuts, {compared >> 20} MB compared, {kept} checkpoints at the end")
+    print(f"{name}: {count} movements, {refused} of them nowhere, {cuts} cuts, {transit} messages in transit, {compared >> 20} MB compared, {kept} checkpoints at the end")
     expect(refused < count / 2 and kept > ranks, "hardly anything was tried")
 
 
@@ -191,6 +211,17 @@ def grown(job):
     job.record(1, "grown", program, options=["--contents"])
     with Debugger(job, "grown", program, ["--every", "3"]) as debugger:
         for command in ("to 0:end", "to 0:5", "to 0:8", "reverse-step", "to 0:end"):
+            debugger.do(command)
+            memory = debugger.do("verify")
+            expect(memory["differences"] == [], f"{command}: {memory}")
+
+
+def residue(job):
+    """Who has stood at an event goes on with the registers that it had: what is left of them on the stack is that of a straight run."""
+    program = [job.program("residue")]
+    job.record(1, "residue", program, options=["--contents"])
+    with Debugger(job, "residue", program, ["--every", "1"]) as debugger:
+        for command in ("to 0:1", "step", "step", "to 0:1", "to 0:3", "reverse-step"):
             debugger.do(command)
             memory = debugger.do("verify")
             expect(memory["differences"] == [], f"{command}: {memory}")
@@ -347,6 +378,7 @@ def test(job, given):
     nobody_stays(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
     to_nobody(job)
     grown(job)
+    residue(job)
     if job.mpi == "mpich" or given.soak:  # nothing in these depends on the MPI
         planted(job)
         killed(job)
