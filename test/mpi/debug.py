@@ -12,8 +12,8 @@ from cairn_test.mpi_debugger import Debugger
 from cairn_test.mpi_job import expect
 
 PROGRAMS = {"farm": ["8", "40"], "heat": ["4", "16", "6"]}
-SOAK = {"farm": ["60", "400"], "heat": ["8", "32", "30"], "bitonic": ["60"], "race": ["20"], "fortran_f08": [], "fortran_mpi": [], "rows": ["each"], "crossing": ["3"]}
-BREAKS = {"fortran_f08": "MPI_Barrier", "fortran_mpi": "MPI_Barrier", "farm": "MPI_Recv", "race": "MPI_Recv", "heat": "exchange", "xdlu": "MPI_Send", "lammps": "MPI_Allreduce"}
+SOAK = {"farm": ["60", "400"], "heat": ["8", "32", "30"], "bitonic": ["60"], "race": ["20"], "fortran_f08": [], "fortran_mpi": [], "fortran_77": [], "rows": ["each"], "crossing": ["3"]}
+BREAKS = {"fortran_f08": "MPI_Barrier", "fortran_77": "MPI_Barrier", "fortran_mpi": "MPI_Barrier", "farm": "MPI_Recv", "race": "MPI_Recv", "heat": "exchange", "xdlu": "MPI_Send"}
 
 
 def where(debugger):

@@ -1,7 +1,7 @@
 """Programs that aren't ours, from Debian's packages, those of them that are installed (none is in scripts/packages.txt): ScaLAPACK's
 testers (scalapack-mpi-test, for both MPIs), HPC Challenge (hpcc), mpi4py and its benchmarks (python3-mpi4py), NetPIPE
-(netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. The LU tester and particles (lammps) under
-`cairn mpi debug`, in movements at random. Only with --soak."""
+(netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. The LU tester under `cairn mpi debug`, in
+movements at random. Only with --soak."""
 import glob
 import os
 import random
@@ -33,21 +33,6 @@ SMALL_LU = """'SCALAPACK, LU factorization input file'
 2 values of Q
 1.0 threshold
 F (T or F) Test Cond. Est. and Iter. Ref. Routines
-"""
-# What it says of its own processor time isn't in the record.
-MELT = """timer off
-units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 5 0 5 0 5
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 3.0 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-fix 1 all nve
-run 30
 """
 # Messages of objects, from anybody, found by probes.
 ANYBODY = """
@@ -133,11 +118,12 @@ def netpipe(job, program):
     twice(job, 2, "netpipe", [program, "-n", "20", "-u", "4096", "-o", f"{job.folder}/np.out"], same=False)
 
 
-def debugged(job, name, program, ranks, file, text):
-    with open(f"{job.folder}/{file}", "w", encoding="utf-8") as into:
-        into.write(text)
-    job.record(ranks, name, program, options=["--contents", "--clock"])
-    at_random(job, name, program, ranks, 200, random.randrange(1 << 32), 20)
+def debugged(job):
+    with open(f"{job.folder}/LU.dat", "w", encoding="utf-8") as file:
+        file.write(SMALL_LU)
+    program = [f"{SCALAPACK}/{job.mpi}-tests/xdlu"]
+    job.record(4, "xdlu", program, options=["--contents", "--clock"])
+    at_random(job, "xdlu", program, 4, 200, random.randrange(1 << 32), 20)
 
 
 def test(job, given):
@@ -148,10 +134,7 @@ def test(job, given):
     found = 0
     if os.path.isdir(f"{SCALAPACK}/{job.mpi}-tests"):
         scalapack(job)
-        debugged(job, "xdlu", [f"{SCALAPACK}/{job.mpi}-tests/xdlu"], 4, "LU.dat", SMALL_LU)
-        found += 1
-    if job.mpi == "openmpi" and shutil.which("lmp"):
-        debugged(job, "lammps", ["/usr/bin/lmp", "-in", "in.melt"], 3, "in.melt", MELT)
+        debugged(job)
         found += 1
     if job.mpi == "openmpi" and shutil.which("hpcc"):
         hpcc(job)
