@@ -22,12 +22,12 @@ class Store {
         : jobs_(jobs), reporter_(reporter), done_(already), total_(total) {}
 
     void work(bool reports) {
-        std::vector<std::uint8_t> buffer(1 << 20), lenders(1 << 20);
+        Hands hands;
         for (;;) {
             const auto index = next_.fetch_add(1);
             if (index >= jobs_.size() || failed_.load()) return;
             StoreJob& job = jobs_[index];
-            if (auto done = store(job, buffer, lenders); !done) {
+            if (auto done = store(job, hands); !done) {
                 const std::scoped_lock lock(mutex_);
                 if (!failed_.exchange(true)) error_ = std::move(done.error());
                 return;
@@ -48,31 +48,40 @@ class Store {
     }
 
   private:
+    // What one thread reads with: of the process that is stored, and of who lends it pages.
+    struct Hands {
+        std::vector<std::uint8_t> buffer = std::vector<std::uint8_t>(1 << 20),
+                                  lenders = std::vector<std::uint8_t>(1 << 20);
+        ptrace::ForcedReader mine, theirs;
+    };
+
     // By /proc/PID/mem. process_vm_readv(2) pins what it reads, and since Linux 5.19 a page that is shared by
     // a fork is copied before it is pinned (gup_must_unshare() in mm/gup.c): reading a copy-on-write child
     // would take as much memory again, and twice the time. It is for kernels that let nobody read by the
     // file.
-    static Result<> read(pid_t source, const StoreJob& job, std::span<std::uint8_t> to) {
-        auto done = ptrace::read_memory_forced(source, job.range.start, std::as_writable_bytes(to));
+    static Result<> read(pid_t source, ptrace::ForcedReader& by, const StoreJob& job,
+                         std::span<std::uint8_t> to) {
+        auto done = by.read(source, job.range.start, std::as_writable_bytes(to));
         const bool readable = (job.area->prot & 1) != 0;
         if (!done && readable)
             done = ptrace::read_memory(source, job.range.start, std::as_writable_bytes(to));
         return done;
     }
 
-    Result<> store(StoreJob& job, std::vector<std::uint8_t>& buffer, std::vector<std::uint8_t>& lenders) {
+    Result<> store(StoreJob& job, Hands& hands) {
         if (job.lender)
             if (const auto all = same_pages(*job.lender, job.source, job.range)) {
                 const std::scoped_lock lock(mutex_);
                 for (const auto& each : *all) add_borrowed(*job.area, each);
                 return {};
             }
-        const auto bytes = std::span(buffer).first(job.range.length());
-        CHECK_OK(read(job.source, job, bytes));
+        const auto bytes = std::span(hands.buffer).first(job.range.length());
+        CHECK_OK(read(job.source, hands.mine, job, bytes));
         if (!job.lender) return store_own(job, job.range.start, bytes);
-        const auto others = std::span(lenders).first(job.range.length());
+        const auto others = std::span(hands.lenders).first(job.range.length());
         // What the lender hasn't mapped in the same way is none of its pages.
-        if (!read(job.lender->source, job, others)) return store_own(job, job.range.start, bytes);
+        if (!read(job.lender->source, hands.theirs, job, others))
+            return store_own(job, job.range.start, bytes);
         // Pieces of one run come one after the other: it is looked at once.
         std::optional<schema::PageRun> seen;
         bool unchanged = false;

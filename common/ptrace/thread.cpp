@@ -146,13 +146,20 @@ Result<> write_memory(pid_t pid, ProgramAddress address, std::span<const std::by
     return {};
 }
 
-Result<> read_memory_forced(pid_t pid, ProgramAddress address, std::span<std::byte> to) {
-    auto memory = TRY(open_memory(pid, O_RDONLY));
-    const ssize_t got = ::pread(memory.get(), to.data(), to.size(), static_cast<off_t>(address.value()));
+Result<> ForcedReader::read(pid_t pid, ProgramAddress address, std::span<std::byte> to) {
+    if (pid != pid_ || !memory_) {
+        memory_ = TRY(open_memory(pid, O_RDONLY));
+        pid_ = pid;
+    }
+    const ssize_t got = ::pread(memory_.get(), to.data(), to.size(), static_cast<off_t>(address.value()));
     if (got < 0) return fail_errno("memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(got) != to.size())
         return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, address, got, to.size());
     return {};
+}
+
+Result<> read_memory_forced(pid_t pid, ProgramAddress address, std::span<std::byte> to) {
+    return ForcedReader().read(pid, address, to);
 }
 
 Result<> write_memory_forced(pid_t pid, ProgramAddress address, std::span<const std::byte> from) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/program_address_text.h"
 
 namespace cairn::ptrace {
@@ -58,6 +59,17 @@ struct Rseq {
 [[nodiscard]] Result<> write_memory(pid_t pid, ProgramAddress address, std::span<const std::byte> from);
 // The same through /proc/PID/mem: for a tracer, page protections don't hold.
 [[nodiscard]] Result<> read_memory_forced(pid_t pid, ProgramAddress address, std::span<std::byte> to);
+// The same for who reads in many pieces, of one process after the other: opening /proc/PID/mem for each costs
+// as much as reading a page. The process has to be there, and must not execute a program, from the first
+// piece of its memory to the last.
+class ForcedReader {
+  public:
+    [[nodiscard]] Result<> read(pid_t pid, ProgramAddress address, std::span<std::byte> to);
+
+  private:
+    pid_t pid_ = 0;
+    Fd memory_;
+};
 [[nodiscard]] Result<> write_memory_forced(pid_t pid, ProgramAddress address,
                                            std::span<const std::byte> from);
 
