@@ -1,5 +1,8 @@
 #include "restart/passes/check.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <utility>
@@ -78,6 +81,21 @@ schema::Objects without_put_back(schema::Objects& objects, const ObjectSetOption
     return others;
 }
 
+// Who is in a pid namespace of its own fetches its descriptors from in there, where those who keep them for
+// it have no number.
+Result<> refuse_beyond_reach(const std::vector<schema::Process>& processes) {
+    const auto found = std::ranges::find_if(
+        processes, [](const schema::Process& process) { return process.own_pids.has_value(); });
+    if (found == processes.end()) return {};
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    return fail_code(ExitCode::refused,
+                     "process {} ({}) is in a pid namespace of the computation's own, into which descriptors "
+                     "can't be brought where there are more of them in all than a process may have, which "
+                     "is {}: raise that limit (ulimit -Hn)",
+                     found->pid, found->name, limit.rlim_cur);
+}
+
 }  // namespace
 
 Result<Checked> check(const Options& options, Computation& computation, Notes& notes) {
@@ -92,6 +110,7 @@ Result<Checked> check(const Options& options, Computation& computation, Notes& n
     const bool few = std::getenv("CAIRN_FEW_DESCRIPTORS") != nullptr;
     const auto room =
         TRY(find_descriptor_room(computation.processes, objects, raise_descriptor_limit(), few));
+    if (room.width != 0) CHECK_OK(refuse_beyond_reach(computation.processes));
     opening.floor = room.floor;
     opening.width = room.width;
     auto put_back = TRY(plan_files(options, computation, opening, notes));
