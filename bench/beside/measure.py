@@ -75,6 +75,17 @@ def prepare(state, subject):
                 pass
 
 
+def end(system, pids):
+    """Kills them, and waits until their ids are free: whoever restarts with the same ids would have to wait for that, and how
+    long it takes is the business of the machine's init, which reaps orphans."""
+    system.kill()
+    until = time.monotonic() + 30
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        if time.monotonic() > until:
+            raise Failed("what was killed is still there after 30 s")
+        time.sleep(0.01)
+
+
 def once(system, subject, state, dirty=False):
     """What one life and its restarts have taken: nanoseconds, and bytes."""
     after = subject.so_far()
@@ -90,7 +101,7 @@ def once(system, subject, state, dirty=False):
     told["stored"] = system.checkpoint()
     told["durable"] = time.monotonic_ns() - began
     told["pause"] = max(subject.ask(signal.SIGUSR2, "gap", system))
-    system.kill()
+    end(system, subject.pids)
     for what, lazy in (("eager", False), ("lazy", True)):
         if lazy and not system.lazy:
             continue
@@ -100,5 +111,5 @@ def once(system, subject, state, dirty=False):
         began = time.time_ns()
         system.restart(lazy)
         told[what] = max(line[0] for line in subject.lines("late", after, system)) - began
-        system.kill()
+        end(system, subject.pids)
     return told
