@@ -5,46 +5,23 @@
 //   gap NS                  on SIGUSR2: the longest time between two ticks since the last such line
 //   late REALTIME GAP       the first tick after a pause of more than 0.1 s: when, and how long it was (ns)
 //   bad INDEX               a word of the memory is not what was written
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+
+#include "bench/ticks.h"
 
 namespace {
 
+using namespace cairn::bench;
+
 volatile std::sig_atomic_t want_fork = 0, want_gap = 0;
-
-std::int64_t now(clockid_t clock = CLOCK_REALTIME) {
-    timespec t{};
-    clock_gettime(clock, &t);
-    return t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec;
-}
-
-// splitmix64: nothing to compress, no page like another.
-std::uint64_t word(std::uint64_t index) {
-    std::uint64_t z = (index + 1) * 0x9e3779b97f4a7c15ULL;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-    return z ^ z >> 31;
-}
-
-// Opened for each line: a checkpoint finds no descriptor of ours open.
-void report(const char* path, const char* what, std::int64_t a, std::int64_t b) {
-    char line[128];
-    const int length = std::snprintf(line, sizeof line, "%s %lld %lld\n", what, static_cast<long long>(a),
-                                     static_cast<long long>(b));
-    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, line, static_cast<std::size_t>(length)) != length) _exit(1);
-    close(fd);
-}
 
 // By the bare system call: libcairn's wrapper of fork() is measured elsewhere.
 std::int64_t fork_time() {

@@ -15,7 +15,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,39 +24,19 @@
 #include <cstdlib>
 #include <string>
 
+#include "bench/ticks.h"
+
 namespace {
+
+using namespace cairn::bench;
 
 constexpr std::size_t page = 4096, words_of_page = page / 8;
 
 volatile std::sig_atomic_t want_gap = 0, want_dirty = 0;
 
-std::int64_t now() {
-    timespec t{};
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec;
-}
-
-// splitmix64: nothing to compress, no page like another.
-std::uint64_t word(std::uint64_t index) {
-    std::uint64_t z = (index + 1) * 0x9e3779b97f4a7c15ULL;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-    return z ^ z >> 31;
-}
-
 [[noreturn]] void give_up(const char* what) {
     std::perror(what);
     _exit(1);
-}
-
-// Opened for each line: a checkpoint finds no file of ours open.
-void report(const std::string& path, const char* what, std::int64_t a, std::int64_t b) {
-    char line[128];
-    const int length = std::snprintf(line, sizeof line, "%s %lld %lld\n", what, static_cast<long long>(a),
-                                     static_cast<long long>(b));
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, line, static_cast<std::size_t>(length)) != length) give_up(path.c_str());
-    close(fd);
 }
 
 void* sleeps(void*) {
@@ -128,7 +107,7 @@ class Memory {
     std::uint64_t seed_;
 };
 
-[[noreturn]] void tick(const std::string& path, Memory& memory, std::int64_t interval, unsigned long share) {
+[[noreturn]] void tick(const char* path, Memory& memory, std::int64_t interval, unsigned long share) {
     report(path, "ready", getpid(), 0);
     std::uint64_t ticks = 0;
     std::int64_t last = now(), longest = 0;
@@ -177,6 +156,6 @@ int main(int argc, char** argv) {
         open_descriptors(std::atol(argv[5]));
         make_threads(std::atol(argv[4]));
     }
-    tick(folder + "/" + std::to_string(number), memory, std::max(200'000L, processes * 20'000),
-         std::strtoul(argv[7], nullptr, 10));
+    const std::string path = folder + "/" + std::to_string(number);
+    tick(path.c_str(), memory, std::max(200'000L, processes * 20'000), std::strtoul(argv[7], nullptr, 10));
 }
