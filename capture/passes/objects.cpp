@@ -13,10 +13,16 @@ namespace {
 constexpr auto short_patience = std::chrono::seconds(2);
 constexpr auto shortest_patience = std::chrono::milliseconds(200);
 
-AgentRun* agent_in(Members& members, pid_t pid) {
+// By the kernel's id; null: it is none.
+Member* member_of(Members& members, pid_t pid) {
     const auto member =
         std::ranges::find(members.all, pid, [](const Member& each) { return each.process->pid; });
-    return member == members.all.end() ? nullptr : member->agent;
+    return member == members.all.end() ? nullptr : &*member;
+}
+
+AgentRun* agent_in(Members& members, pid_t pid) {
+    const Member* const member = member_of(members, pid);
+    return member == nullptr ? nullptr : member->agent;
 }
 
 // The descriptors of a process that lead to one of these objects.
@@ -30,9 +36,8 @@ std::vector<ProgramFd> leading_to(const schema::Process& image, std::span<const 
 Result<RenewedNotice> renew_notice(Members& members, const Reporter& reporter, pid_t process,
                                    std::span<const std::int64_t> queue,
                                    std::span<const std::int64_t> sockets) {
-    const auto member =
-        std::ranges::find(members.all, process, [](const Member& each) { return each.process->pid; });
-    if (member == members.all.end()) return fail("process {} is no member", process);
+    const Member* const member = member_of(members, process);
+    if (member == nullptr) return fail("process {} is no member", process);
     // A filter was asked of other calls only.
     if (!member->image.filters.empty()) return fail("it has a seccomp filter");
     const auto queues = leading_to(member->image, queue), all = leading_to(member->image, sockets);
@@ -71,10 +76,9 @@ ObjectOptions object_options(const Setting& setting, const Ahead& ahead, std::in
     };
     options.complete = [&members, &reporter = setting.reporter](const Holder& holder,
                                                                 ProgramFd ring) -> Result<> {
-        const auto member =
-            std::ranges::find(members.all, holder.pid, [](const Member& each) { return each.process->pid; });
+        const Member* const member = member_of(members, holder.pid);
         // A filter was asked of other calls only.
-        if (member == members.all.end() || !member->image.filters.empty()) return {};
+        if (member == nullptr || !member->image.filters.empty()) return {};
         CHECK_OK(member->agent->ask(agent_complete, static_cast<std::uint64_t>(ring.number())));
         return error_of(member->agent->wait(reporter));
     };

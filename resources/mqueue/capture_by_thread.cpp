@@ -82,8 +82,7 @@ Result<> find_notice_sockets(const Table& table, const std::vector<ByThread>& wa
             ? "something waits in a netlink socket, by which that may be heard of: once it has been read "
               "this can be saved"
             : "the netlink socket by which that would be heard of has been closed, so that a restart "
-              "couldn't "
-              "ask for it again; let it ask for a signal");
+              "couldn't ask for it again; let it ask for a signal");
     refused.error().passing = found.some_wait;
     return refused;
 }

@@ -89,8 +89,8 @@ struct ObjectSetOptions {
 // mq_notify(3): only the process itself can ask for it.
 struct Notification {
     ProgramFd fd;
-    int notify = 0,
-        signal = 0;  // SIGEV_*; of SIGEV_THREAD the netlink socket's descriptor in place of a signal
+    int notify = 0;  // SIGEV_*
+    int signal = 0;  // of SIGEV_THREAD: the netlink socket's descriptor, which the kernel takes in its place
     std::uint64_t value = 0;
     std::uint64_t queue = 0;
     schema::Bytes notice;  // of SIGEV_THREAD: what the value points to

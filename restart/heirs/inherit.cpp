@@ -56,15 +56,14 @@ bool is_theirs(const std::vector<Place>& theirs, const schema::Borrowed& part, c
 // What of the area they take.
 std::vector<ProgramRange> ranges_of(const std::vector<Place>& places, const schema::Area& area) {
     std::vector<ProgramRange> ranges;
-    for (auto [from, file, run] : places) {
-        const auto from_here = std::max(run.at, area.start);
-        const auto to = std::min(run.at + run.length, area.end);
-        if (to <= from_here) continue;
-        run.at = from_here, run.length = to - from_here;
-        if (!ranges.empty() && ranges.back().end == run.at)
-            ranges.back().end = run.at + run.length;
+    for (const auto& place : places) {
+        const auto start = std::max(place.run.at, area.start);
+        const auto end = std::min(place.run.at + place.run.length, area.end);
+        if (end <= start) continue;
+        if (!ranges.empty() && ranges.back().end == start)
+            ranges.back().end = end;
         else
-            ranges.push_back({run.at, run.at + run.length});
+            ranges.push_back({start, end});
     }
     return ranges;
 }

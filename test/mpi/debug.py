@@ -205,26 +205,15 @@ def to_nobody(job):
                 expect(memory["differences"] == [], f"{way}, to 0:{collective}: {memory}")
 
 
-def grown(job):
-    """A heap that has grown in copies of copies is the same as one that has grown at once, whatever mappings the kernel makes of it."""
-    program = [job.program("grown")]
-    job.record(1, "grown", program, options=["--contents"])
-    with Debugger(job, "grown", program, ["--every", "3"]) as debugger:
-        for command in ("to 0:end", "to 0:5", "to 0:8", "reverse-step", "to 0:end"):
+def stays_straight(job, name, every, commands):
+    """Behind each of these commands a process alone is what a straight run makes of it."""
+    program = [job.program(name)]
+    job.record(1, name, program, options=["--contents"])
+    with Debugger(job, name, program, ["--every", str(every)]) as debugger:
+        for command in commands:
             debugger.do(command)
             memory = debugger.do("verify")
-            expect(memory["differences"] == [], f"{command}: {memory}")
-
-
-def residue(job):
-    """Who has stood at an event goes on with the registers that it had: what is left of them on the stack is that of a straight run."""
-    program = [job.program("residue")]
-    job.record(1, "residue", program, options=["--contents"])
-    with Debugger(job, "residue", program, ["--every", "1"]) as debugger:
-        for command in ("to 0:1", "step", "step", "to 0:1", "to 0:3", "reverse-step"):
-            debugger.do(command)
-            memory = debugger.do("verify")
-            expect(memory["differences"] == [], f"{command}: {memory}")
+            expect(memory["differences"] == [], f"{name}, {command}: {memory}")
 
 
 def same_trace(job, name, program, ranks):
@@ -377,8 +366,10 @@ def test(job, given):
     falsified(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
     nobody_stays(job, "farm", [job.program("farm"), *(SOAK if given.soak else PROGRAMS)["farm"]])
     to_nobody(job)
-    grown(job)
-    residue(job)
+    # A heap that has grown in copies of copies is the same as one that has grown at once, whatever mappings the kernel makes of it.
+    stays_straight(job, "grown", 3, ("to 0:end", "to 0:5", "to 0:8", "reverse-step", "to 0:end"))
+    # Who has stood at an event goes on with the registers that it had, so that what is left of them on the stack is that of a straight run.
+    stays_straight(job, "residue", 1, ("to 0:1", "step", "step", "to 0:1", "to 0:3", "reverse-step"))
     if job.mpi == "mpich" or given.soak:  # nothing in these depends on the MPI
         planted(job)
         killed(job)
