@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "common/image/hash.h"
+#include "common/image/page_hashes.h"
 #include "common/ptrace/thread.h"
 #include "common/vdso.h"
 #include "restart/stacks.h"
@@ -23,8 +23,8 @@ constexpr const char* vdso_name = "[vdso]";
 bool same_as_running(const schema::Area& vdso) {
     const auto running = running_vdso();
     return vdso.pages.size() == 1 && vdso.pages.front().length == running.size() &&
-           vdso.pages.front().hash ==
-               hash64({reinterpret_cast<const std::uint8_t*>(running.data()), running.size()});
+           is_run_hash(vdso.pages.front().hash,
+                       {reinterpret_cast<const std::uint8_t*>(running.data()), running.size()});
 }
 
 bool within(const schema::Area& area, std::uint64_t address) {

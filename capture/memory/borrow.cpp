@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "common/fd.h"
-#include "common/image/hash.h"
+#include "common/image/page_hashes.h"
 #include "common/schema/areas.h"
 
 namespace cairn::capture {
@@ -88,7 +88,7 @@ std::vector<Piece> compare_pages(const Lender& lender, ProgramRange range, std::
 
 bool still_as_stored(const schema::PageRun& run, ProgramRange range, std::span<const std::uint8_t> theirs) {
     if (run.at < range.start || range.end < run.at + run.length) return false;
-    return hash64(theirs.subspan(run.at - range.start, run.length)) == run.hash;
+    return run_hash(theirs.subspan(run.at - range.start, run.length)) == run.hash;
 }
 
 void add_borrowed(schema::Area& area, const Stored& stored) {

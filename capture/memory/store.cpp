@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "common/helper_threads.h"
-#include "common/image/hash.h"
+#include "common/image/page_hashes.h"
 
 namespace cairn::capture {
 namespace {
@@ -96,7 +96,7 @@ class Store {
                 continue;
             }
             const auto& run = piece.stored->run;
-            const auto hash = piece.whole ? run.hash : hash64(part);
+            const auto hash = piece.whole ? run.hash : run_hash(part);
             const std::scoped_lock lock(mutex_);
             add_borrowed(*job.area,
                          {piece.stored->from,
@@ -135,7 +135,7 @@ class Store {
                 own.push_back({at, part, std::span(pages).subspan(first, end - first)});
             } else if (page.where == Where::earlier) {
                 job.earlier->use(page.earlier.image);
-                const auto hash = hash64(part);
+                const auto hash = run_hash(hashes_of(std::span(pages).subspan(first, end - first)));
                 const std::scoped_lock lock(mutex_);
                 add_borrowed(*job.area, {job.process,
                                          job.earlier->name(page.earlier.image),
@@ -171,13 +171,18 @@ class Store {
                 pages[i].where = Where::nowhere;
                 continue;
             }
-            if (job.hashes == nullptr) continue;
             pages[i].hash = page_hash(page);
             if (job.earlier == nullptr) continue;
             if (const auto found = job.earlier->find(start + i * image_page, pages[i].hash))
                 pages[i] = {Where::earlier, *found, pages[i].hash};
         }
         return pages;
+    }
+
+    static std::vector<std::uint64_t> hashes_of(std::span<const Seen> pages) {
+        std::vector<std::uint64_t> hashes;
+        for (const auto& page : pages) hashes.push_back(page.hash);
+        return hashes;
     }
 
     struct OwnRun {
@@ -196,14 +201,11 @@ class Store {
         std::vector<schema::PageRun> stored;
         std::vector<iovec> parts;
         for (const auto& run : runs) {
-            stored.push_back({run.at, run.bytes.size(), offset, hash64(run.bytes)});
+            const auto hashes = hashes_of(run.pages);
+            stored.push_back({run.at, run.bytes.size(), offset, run_hash(hashes)});
             // writev(2) changes nothing of it.
             parts.push_back({const_cast<std::uint8_t*>(run.bytes.data()), run.bytes.size()});
-            if (job.hashes != nullptr) {
-                std::vector<std::uint64_t> hashes;
-                for (const auto& page : run.pages) hashes.push_back(page.hash);
-                job.hashes->put(offset, hashes);
-            }
+            job.hashes->put(offset, hashes);
             offset += run.bytes.size();
         }
         CHECK_OK(job.writer->write_at(begin, parts));

@@ -15,9 +15,11 @@
 
 namespace cairn {
 
-inline constexpr std::uint32_t image_version = 4;
-// Of an image whose page data is compressed: readers that know nothing of that refuse it by its version.
-inline constexpr std::uint32_t image_version_compressed = 5;
+// Of an image of kind objects; and of one of a process, where the hash of a page run is that of its bytes. Since
+// version 6 it is that of the checksums of its pages (run_hash() in common/image/page_hashes.h).
+inline constexpr std::uint32_t image_version_of_bytes = 4, image_version = 6;
+// The same of an image whose page data is compressed: readers that know nothing of that refuse it by its version.
+inline constexpr std::uint32_t image_version_of_bytes_compressed = 5, image_version_compressed = 7;
 inline constexpr std::uint64_t image_page = 4096;
 inline constexpr std::uint64_t image_max_run = std::uint64_t{1} << 20;      // bytes of one page run
 inline constexpr std::uint64_t image_max_section = std::uint64_t{1} << 30;  // bytes of one section
@@ -42,7 +44,7 @@ enum class SectionType : std::uint32_t {
     meta = four_letters("META"),         // kind process: MessagePack of schema::Process
     objects = four_letters("OBJS"),      // kind objects: MessagePack of schema::Objects
     page_hashes = four_letters("PGHS"),  // kind process: PageHashes
-    chunks = four_letters("CHNK"),       // version 5: ChunkTable
+    chunks = four_letters("CHNK"),       // versions 5 and 7: ChunkTable
 };
 
 struct ImageHeader {
@@ -80,6 +82,11 @@ static_assert(std::endian::native == std::endian::little);
 static_assert(sizeof(ImageHeader) == 64 && std::is_trivially_copyable_v<ImageHeader>);
 static_assert(sizeof(SectionEntry) == 32 && std::is_trivially_copyable_v<SectionEntry>);
 static_assert(sizeof(ImageFooter) == 64 && std::is_trivially_copyable_v<ImageFooter>);
+
+// Whether the page data of an image of this version is compressed.
+[[nodiscard]] constexpr bool is_compressed(std::uint32_t version) {
+    return version == image_version_compressed || version == image_version_of_bytes_compressed;
+}
 
 // "META"; what can't be printed becomes '?'.
 [[nodiscard]] std::string section_name(SectionType type);

@@ -35,4 +35,24 @@ std::uint64_t page_hash(std::span<const std::uint8_t> page) {
     return hash == 0 ? 1 : hash;
 }
 
+std::uint64_t run_hash(std::span<const std::uint64_t> hashes_of_pages) {
+    return hash64(
+        {reinterpret_cast<const std::uint8_t*>(hashes_of_pages.data()), hashes_of_pages.size_bytes()});
+}
+
+std::uint64_t run_hash(std::span<const std::uint8_t> pages) {
+    std::vector<std::uint64_t> hashes;
+    hashes.reserve(pages.size() / image_page + 1);
+    while (!pages.empty()) {
+        const auto page = pages.first(std::min<std::size_t>(pages.size(), image_page));
+        hashes.push_back(page_hash(page));
+        pages = pages.subspan(page.size());
+    }
+    return run_hash(hashes);
+}
+
+bool is_run_hash(std::uint64_t hash, std::span<const std::uint8_t> pages) {
+    return hash == run_hash(pages) || hash == hash64(pages);
+}
+
 }  // namespace cairn

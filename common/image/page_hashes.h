@@ -33,4 +33,12 @@ class PageHashes {
 // XXH3-64 of a page; never 0, which stands for "not known".
 [[nodiscard]] std::uint64_t page_hash(std::span<const std::uint8_t> page);
 
+// The hash of a page run: XXH3-64 of the page_hash() of each of its pages, so that it is known of pages that
+// nobody has read again.
+[[nodiscard]] std::uint64_t run_hash(std::span<const std::uint64_t> hashes_of_pages);
+[[nodiscard]] std::uint64_t run_hash(std::span<const std::uint8_t> pages);
+// Whether a run of these pages may have this hash: the one above, or that of the bytes, as images before version
+// 6 have it.
+[[nodiscard]] bool is_run_hash(std::uint64_t hash, std::span<const std::uint8_t> pages);
+
 }  // namespace cairn

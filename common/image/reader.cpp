@@ -45,7 +45,7 @@ Result<ImageReader> ImageReader::open(const std::string& path) {
     CHECK_OK(reader.read_header(size));
     CHECK_OK(reader.read_footer(size));
     CHECK_OK(reader.read_sections());
-    if (reader.header_.version == image_version_compressed) CHECK_OK(reader.read_chunks());
+    if (is_compressed(reader.header_.version)) CHECK_OK(reader.read_chunks());
     return reader;
 }
 
@@ -53,7 +53,7 @@ bool says_compressed(const std::string& path) {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     ImageHeader header;
     return fd && ::pread(fd.get(), &header, sizeof header, 0) == sizeof header &&
-           header.magic == image_magic && header.version == image_version_compressed;
+           header.magic == image_magic && is_compressed(header.version);
 }
 
 Result<Fd> ImageReader::open_again() const {
@@ -98,11 +98,11 @@ Result<> ImageReader::read_header(std::uint64_t size) {
     if (!checksum_right(header_))
         return fail_code(ExitCode::damaged, "image {}: the header is damaged (checksum): {}", path_,
                          use_another);
-    if (header_.version != image_version && header_.version != image_version_compressed)
+    if (header_.version < image_version_of_bytes || header_.version > image_version_compressed)
         return fail_code(ExitCode::damaged,
-                         "image {} has format version {}, this cairn reads versions {} and {}: use the cairn "
+                         "image {} has format version {}, this cairn reads versions {} to {}: use the cairn "
                          "that wrote it",
-                         path_, header_.version, image_version, image_version_compressed);
+                         path_, header_.version, image_version_of_bytes, image_version_compressed);
     if (header_.byte_order != byte_order_mark || header_.architecture != architecture_x86_64)
         return fail_code(
             ExitCode::damaged,

@@ -55,6 +55,7 @@ Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, Imag
     if (!fd) return fail_errno("creating image {}", name);
     ImageHeader header;
     header.kind = kind;
+    if (kind == ImageKind::objects) header.version = image_version_of_bytes;
     if (compression.codec != Codec::none || compression.automatic) header.version = image_version_compressed;
     if (::getrandom(&header.id, sizeof header.id, 0) != sizeof header.id) return fail_errno("getrandom");
     header.checksum = checksum_of(header);

@@ -55,7 +55,7 @@ class Image:
         magic, version, order, machine, self.kind, page, number = struct.unpack_from("<8sIIIIQQ", self.data, 0)
         check(magic == b"\x89CRN\r\n\x1a\n" and order == 0x01020304, f"{path}: magic {magic}, byte order {order:#x}")
         check(struct.unpack_from("<Q", self.data, 56)[0] == digest(self.data[:56]), f"{path}: checksum of the header")
-        check((version, machine, page) == (4, 62, 4096), f"{path}: version {version}, machine {machine}, page {page}")
+        check((version, machine, page) == ({1: 6, 2: 4}[self.kind], 62, 4096), f"{path}: version {version}, machine {machine}, page {page}")
         foot = len(self.data) - 64
         end = struct.unpack_from("<8sQQQIIQQQ", self.data, foot)
         check(end[0] == b"CRNfoot1" and end[1] == number and end[6] == len(self.data), f"{path}: footer {end}")
@@ -81,7 +81,8 @@ class Image:
             check(address % 4096 == length % 4096 == offset % 4096 == 0 and 4096 <= length <= 1 << 20
                   and 4096 <= offset and offset + length <= self.data_end and address > last, f"run at {address:#x}")
             data = self.data[offset:offset + length]
-            check(digest(data) == checksum, f"checksum of the run at {address:#x}")
+            pages = b"".join(struct.pack("<Q", digest(data[at:at + 4096]) or 1) for at in range(0, length, 4096))
+            check(digest(pages) == checksum, f"checksum of the run at {address:#x}")
             found.append((address, data))
             last = address + length - 1
         return found

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/image/hash.h"
 #include "common/image/manifest.h"
+#include "common/image/page_hashes.h"
 #include "common/image/writer.h"
 #include "common/schema/json.h"
 #include "resources/schema/json.h"
@@ -43,7 +43,7 @@ schema::Process plausible() {
     const schema::Bytes zeros(image_page);
     process.areas[0].start = ProgramAddress(0x10000);
     process.areas[0].end = ProgramAddress(0x20000);
-    process.areas[0].pages.push_back({ProgramAddress(0x11000), image_page, image_page, hash64(zeros)});
+    process.areas[0].pages.push_back({ProgramAddress(0x11000), image_page, image_page, run_hash(zeros)});
     process.areas[1].start = ProgramAddress(0x20000);
     process.areas[1].end = ProgramAddress(0x30000);
     process.areas[1].guards = {{ProgramAddress(0x20000), 0x1000}};

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "capture/memory/borrow.h"
-#include "common/image/hash.h"
+#include "common/image/page_hashes.h"
 #include "resources/pidfd/schema.h"
 #include "restart/heirs/find.h"
 #include "restart/heirs/inherit.h"
@@ -67,7 +67,7 @@ TEST(BorrowedPages, WhatTheLenderHasChangedSinceIsNotLent) {
     const ProgramRange range{start, start + 4 * page};
     auto theirs = contents({1, 2, 3, 4});
     schema::PageRun run = pages_at(1, 2, 10);
-    run.hash = hash64(std::span(theirs).subspan(page, 2 * page));
+    run.hash = run_hash(std::span<const std::uint8_t>(theirs).subspan(page, 2 * page));
     EXPECT_TRUE(capture::still_as_stored(run, range, theirs));
     theirs[3 * page - 1] ^= 1;
     EXPECT_FALSE(capture::still_as_stored(run, range, theirs));

@@ -46,7 +46,7 @@ class Generation {
             const auto bytes = page_of(values[i]);
             const auto offset = writer->reserve(image_page);
             if (!writer->write_at(offset, bytes)) throw std::runtime_error("write_at");
-            area.pages.push_back({address_of(first + i), image_page, offset, hash64(bytes)});
+            area.pages.push_back({address_of(first + i), image_page, offset, run_hash(bytes)});
             hashes.put(offset, std::vector{page_hash(bytes)});
         }
         if (!earlier.empty()) area.borrowed = std::move(earlier);

@@ -48,7 +48,7 @@ Written write_image(const Folder& folder, Compression how, unsigned alike, bool 
         const std::size_t half = data.size() / 2;
         const iovec parts[] = {{data.data(), half}, {data.data() + half, data.size() - half}};
         if (!writer->write_at(offset, parts)) throw std::runtime_error("write_at");
-        written.runs.push_back({at, data.size(), offset, hash64(data)});
+        written.runs.push_back({at, data.size(), offset, run_hash(data)});
         at = at + data.size() + image_page;
         written.contents.push_back(std::move(data));
         if (early) writer->compress_from_now();

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
 
 #include "common/image/hash.h"
+#include "common/image/page_hashes.h"
 #include "common/image/reader.h"
 #include "common/image/writer.h"
 #include "common/schema/json.h"
@@ -29,6 +32,18 @@ inline void store(const std::string& path, std::span<const std::uint8_t> data) {
     file.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
 }
 
+// The header says another version, its checksum right.
+inline void set_version(const std::string& path, std::uint32_t version) {
+    auto data = load(path);
+    ImageHeader header;
+    std::memcpy(&header, data.data(), sizeof header);
+    header.version = version;
+    std::memcpy(data.data(), &header, sizeof header);
+    header.checksum = hash64(std::span(data).first(offsetof(ImageHeader, checksum)));
+    std::memcpy(data.data(), &header, sizeof header);
+    store(path, data);
+}
+
 // One area of `runs` runs of two pages each, a hole of a page between them; the image named `name`.
 inline schema::Process write_example(const Folder& folder, const std::string& name, std::size_t runs = 3) {
     schema::Process process;
@@ -45,7 +60,7 @@ inline schema::Process write_example(const Folder& folder, const std::string& na
         for (auto& byte : data) byte = static_cast<std::uint8_t>(random());
         const std::uint64_t offset = writer->reserve(data.size());
         if (!writer->write_at(offset, data)) throw std::runtime_error("write_at");
-        area.pages.push_back({area.start + i * 3 * image_page, data.size(), offset, hash64(data)});
+        area.pages.push_back({area.start + i * 3 * image_page, data.size(), offset, run_hash(data)});
     }
     process.areas.push_back(area);
     writer->add_section(SectionType::meta, schema::encode(process));

@@ -108,7 +108,7 @@ class ImageInspect : public testing::Test {
             const std::uint64_t offset = writer->reserve(page.size());
             if (!writer->write_at(offset, page)) throw std::runtime_error("write_at");
             process.areas[0].pages.push_back(
-                {process.areas[0].start + i * image_page, image_page, offset, hash64(page)});
+                {process.areas[0].start + i * image_page, image_page, offset, run_hash(page)});
         }
         finish(*writer, SectionType::meta, schema::encode(process),
                {file, process.uid, process.pid, process.name, 0, 1});
