@@ -6,6 +6,7 @@
 
 #include "capture/await_pages.h"
 #include "capture/passes/passes.h"
+#include "capture/passes/watch.h"
 #include "common/wire/events.h"
 
 namespace cairn::capture {
@@ -18,7 +19,7 @@ constexpr auto longest_nap = std::chrono::milliseconds(50);
 }  // namespace
 
 Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& reporter,
-                    const std::function<void(const schema::Manifest&)>& finished) {
+                    const Finished& finished) {
     const Setting setting{request, regions, reporter,
                           [&regions](KernelId id) { return regions.to_program(id); }};
     CHECK_OK(await_pages(request.pages, reporter));
@@ -41,7 +42,7 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
         }
         manifest->pause_ns = std::chrono::nanoseconds(resumed - begin).count();
         manifest->total_ns = std::chrono::nanoseconds(Clock::now() - begin).count();
-        finished(*manifest);
+        finished(*manifest, marks_to_keep(setting, ahead, drafts));
         return {};
     };
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,17 @@
 #include "capture/session_regions.h"
 #include "common/compression.h"
 #include "common/external_policy.h"
+#include "common/fd.h"
 #include "common/schema/manifest.h"
 
 namespace cairn::capture {
+
+// The userfaultfd by which a process has marks, and the image as which pages that have one are still.
+struct KeptMarks {
+    pid_t pid = 0;  // the kernel's
+    std::uint64_t image = 0;
+    std::shared_ptr<Fd> userfault;
+};
 
 struct Request {
     std::string directory;  // exists; the images go there
@@ -22,6 +31,8 @@ struct Request {
     std::int32_t generation = 0;
     std::uint64_t capture = 0;  // what Region::capture holds
     bool self_contained = false;
+    bool track_mem = false;        // the kernel is asked which pages were written to
+    std::vector<KeptMarks> marks;  // since the last checkpoint
     ExternalPolicy external = ExternalPolicy::reset;
     std::string files, with;  // common/files_policy.h
     Compression compression;  // of images
@@ -33,9 +44,12 @@ struct Request {
     bool sync_files = false;         // what the programs have written is on the disk, too, before it counts
 };
 
+using Finished = std::function<void(const schema::Manifest&, const std::vector<KeptMarks>&)>;
+
 // Complete and durable images of every member, or an error with every member going on. `finished` is told of
-// the manifest when all is durable, and before the processes go on if they are to be held.
+// the manifest when all is durable, and before the processes go on if they are to be held; and of the marks
+// that the next checkpoint can use.
 [[nodiscard]] Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& reporter,
-                                  const std::function<void(const schema::Manifest&)>& finished);
+                                  const Finished& finished);
 
 }  // namespace cairn::capture

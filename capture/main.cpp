@@ -19,6 +19,7 @@
 #include "capture/session_regions.h"
 #include "common/fd.h"
 #include "common/json_text.h"
+#include "common/message_descriptors.h"
 #include "common/own_process.h"
 #include "common/schema/json.h"
 #include "common/wire/capture.h"
@@ -56,6 +57,8 @@ Request request_of(const wire::CaptureRequest& asked) {
                     .generation = asked.generation,
                     .capture = asked.capture,
                     .self_contained = asked.self_contained,
+                    .track_mem = asked.track_mem,
+                    .marks = {},
                     .external = external_policy(asked.external).value_or(ExternalPolicy::reset),
                     .files = asked.files,
                     .with = asked.with,
@@ -98,21 +101,32 @@ int run() {
     take_signals();
 
     std::string message(1 << 20, '\0');
-    const ssize_t got = ::recv(coordinator_fd, message.data(), message.size(), 0);
+    std::vector<Fd> descriptors;
+    const ssize_t got = receive_with(coordinator_fd, message, descriptors, 0);
     if (got <= 0) return static_cast<int>(ExitCode::usage);
     message.resize(static_cast<std::size_t>(got));
     const auto asked = wire::unpack<wire::CaptureRequest>(nlohmann::json::parse(message, nullptr, false));
     if (!asked) return static_cast<int>(ExitCode::usage);
-    const Request request = request_of(*asked);
+    Request request = request_of(*asked);
+    for (std::size_t i = 0; i < asked->marks.size() && i < descriptors.size(); ++i)
+        request.marks.push_back({asked->marks[i].pid.number(), asked->marks[i].image,
+                                 std::make_shared<Fd>(std::move(descriptors[i]))});
     Reporter reporter(coordinator_fd, std::chrono::milliseconds(asked->deadline_ms));
     auto regions = SessionRegions::open(asked->region, other_users(*asked), known_members(*asked));
-    const auto finished = [&](const schema::Manifest& manifest) {
+    const auto finished = [&](const schema::Manifest& manifest, const std::vector<KeptMarks>& kept) {
+        std::vector<wire::MarksOf> marks;
+        std::vector<int> numbers;
+        for (const auto& each : kept) {
+            marks.push_back({KernelId(each.pid), each.image});
+            numbers.push_back(each.userfault->get());
+        }
         const std::string done = json_text(pack(wire::CaptureDone{.pause_ns = manifest.pause_ns,
                                                                   .bytes = manifest.bytes,
                                                                   .notes = manifest.notes,
+                                                                  .marks = std::move(marks),
                                                                   .manifest = schema::to_json(manifest)}));
         // the one message that has to arrive: may block, unlike progress
-        (void)::send(coordinator_fd, done.data(), done.size(), MSG_NOSIGNAL);
+        (void)!send_with(coordinator_fd, done, numbers, MSG_NOSIGNAL);
         while (request.hold && !reporter.coordinator_gone()) {
             // A killed process isn't over before its tracer has collected all of its other threads.
             while (::waitpid(-1, nullptr, __WALL | WNOHANG) > 0) {

@@ -25,11 +25,16 @@ Snapshot::Snapshot(SnapshotChild child) : child_(std::move(child)) {
 }
 
 Snapshot::~Snapshot() {
+    end();
+    if (seized_) ::waitpid(child_.pid, nullptr, __WALL);
+}
+
+void Snapshot::end() {
+    if (std::exchange(ended_, true)) return;
     if (child_.pidfd)
         ::syscall(SYS_pidfd_send_signal, child_.pidfd.get(), SIGKILL, nullptr, 0);
     else if (seized_)
         ::kill(child_.pid, SIGKILL);
-    if (seized_) ::waitpid(child_.pid, nullptr, __WALL);
 }
 
 }  // namespace cairn::capture

@@ -12,11 +12,14 @@ class Snapshot {
     Snapshot(const Snapshot&) = delete;
     Snapshot& operator=(const Snapshot&) = delete;
     ~Snapshot();
+    // It isn't needed any more. The kernel takes a while to free its memory (70 ms for 1 GiB), which is
+    // waited for only when this goes.
+    void end();
     [[nodiscard]] pid_t pid() const { return child_.pid; }
 
   private:
     SnapshotChild child_;
-    bool seized_ = false;
+    bool seized_ = false, ended_ = false;
 };
 
 }  // namespace cairn::capture

@@ -161,6 +161,7 @@ std::string hello_message(const Wishes& wishes) {
     if (!wishes.interval.empty()) message += ",\"interval\":" + wishes.interval;
     if (!wishes.keep.empty()) message += ",\"keep\":" + wishes.keep;
     if (wishes.self_contained) message += ",\"self_contained\":true";
+    if (wishes.track_mem) message += ",\"track_mem\":true";
     if (!wishes.coordinator.empty()) {
         message += ",\"coordinator\":";
         append_quoted(message, wishes.coordinator);

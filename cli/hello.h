@@ -26,6 +26,7 @@ struct Wishes {
     std::string external = {};          // common/external_policy.h, or ""
     std::string files = {}, with = {};  // common/files_policy.h, or ""
     std::string compress = {};          // common/compression.h, or ""
+    bool track_mem = false;             // the kernel is asked which pages were written to
 };
 
 // Waits 10 s at most.

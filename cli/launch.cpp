@@ -109,21 +109,15 @@ int check_values(const Options& options) {
     return exit_ok;
 }
 
-constexpr option known_options[] = {{"session", required_argument, nullptr, 's'},
-                                    {"ckptdir", required_argument, nullptr, 'd'},
-                                    {"interval", required_argument, nullptr, 'i'},
-                                    {"coordinator", required_argument, nullptr, 'c'},
-                                    {"keep", required_argument, nullptr, 'k'},
-                                    {"key", required_argument, nullptr, 'K'},
-                                    {"self-contained", no_argument, nullptr, 'C'},
-                                    {"external", required_argument, nullptr, 'E'},
-                                    {"files", required_argument, nullptr, 'F'},
-                                    {"with", required_argument, nullptr, 'W'},
-                                    {"plugin", required_argument, nullptr, 'L'},
-                                    {"io-uring", required_argument, nullptr, 'U'},
-                                    {"cpu", required_argument, nullptr, 'P'},
-                                    {"compress", required_argument, nullptr, 'Z'},
-                                    {nullptr, 0, nullptr, 0}};
+constexpr option known_options[] = {
+    {"session", required_argument, nullptr, 's'},  {"ckptdir", required_argument, nullptr, 'd'},
+    {"interval", required_argument, nullptr, 'i'}, {"coordinator", required_argument, nullptr, 'c'},
+    {"keep", required_argument, nullptr, 'k'},     {"key", required_argument, nullptr, 'K'},
+    {"self-contained", no_argument, nullptr, 'C'}, {"external", required_argument, nullptr, 'E'},
+    {"files", required_argument, nullptr, 'F'},    {"with", required_argument, nullptr, 'W'},
+    {"plugin", required_argument, nullptr, 'L'},   {"io-uring", required_argument, nullptr, 'U'},
+    {"cpu", required_argument, nullptr, 'P'},      {"compress", required_argument, nullptr, 'Z'},
+    {"track-mem", no_argument, nullptr, 'T'},      {nullptr, 0, nullptr, 0}};
 
 Wishes wishes_of_environment() {
     return {environment("CAIRN_CKPTDIR"),
@@ -134,7 +128,8 @@ Wishes wishes_of_environment() {
             environment("CAIRN_EXTERNAL"),
             environment("CAIRN_FILES"),
             environment("CAIRN_WITH"),
-            environment("CAIRN_COMPRESS")};
+            environment("CAIRN_COMPRESS"),
+            is_yes(environment("CAIRN_TRACK_MEM"))};
 }
 
 // 0, or an exit code.
@@ -178,6 +173,9 @@ int read_options(int argc, char** argv, Options& options) {
                 break;
             case 'Z':
                 wishes.compress = optarg;
+                break;
+            case 'T':
+                wishes.track_mem = true;
                 break;
             case 'L':
                 options.plugins.emplace_back(whole_path(optarg));

@@ -17,7 +17,7 @@
 namespace cairn {
 
 inline constexpr std::uint64_t door_magic = 0x31726f6f444e5243ULL;  // "CRNDoor1"
-inline constexpr std::uint32_t agent_version = 15;
+inline constexpr std::uint32_t agent_version = 16;
 // What a copy-on-write child is called.
 inline constexpr const char* snapshot_name = "cairn-snapshot";
 inline constexpr std::uint32_t max_posix_timers = 128;
@@ -118,6 +118,8 @@ enum AgentCommand : std::uint32_t {
     agent_let_go = 11,  // detach Door::tracees[argument], which comes to stand at its own Door::park
     agent_take = 12,    // attach the first `argument` of Door::tracees again, each in the stop that it was in
     agent_renew = 13,   // ask anew for the notification of the AgentRenewal that lies in Door::resident
+    agent_watch = 14,   // make a userfaultfd, which a capture duplicates at once; result: its number
+    agent_close = 15,   // close the descriptor in argument
 };
 
 // Which descriptors agent_lend sends, and where to: to a socket (AF_UNIX, SOCK_SEQPACKET) whose name the

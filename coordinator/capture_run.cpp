@@ -39,6 +39,14 @@ void CaptureRun::say(const wire::PassedBarrier& answer) {
 asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
                                                    const std::function<void(const Json&)>& heard) {
     Attempt attempt(regions_, registry_);
+    auto marks = registry_.take_marks();
+    if (!order.track_mem) marks.clear();
+    std::vector<wire::MarksOf> marks_told;
+    std::vector<Fd> userfaults;
+    for (auto& each : marks) {
+        marks_told.push_back(each.of);
+        userfaults.push_back(std::move(each.userfault));
+    }
     const wire::CaptureRequest request{.region = session_.region(),
                                        .directory = order.directory,
                                        .cid = order.cid,
@@ -50,14 +58,16 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
                                        .compress = order.compress,
                                        .regions = regions_of_others(regions_),
                                        .members = members_told(registry_),
+                                       .marks = std::move(marks_told),
                                        .generation = static_cast<std::int32_t>(order.generation),
                                        .deadline_ms = order.standing.count(),
                                        .capture = attempt.capture(),
                                        .self_contained = order.self_contained,
+                                       .track_mem = order.track_mem,
                                        .without_strangers = order.without_strangers,
                                        .hold = order.hold,
                                        .joint = order.joint};
-    auto started = Worker::start(io_, capture_program(), pack(request));
+    auto started = Worker::start(io_, capture_program(), pack(request), std::move(userfaults));
     if (!started) co_return std::unexpected(started.error());
     Captured captured;
     captured.held = std::move(*started);
@@ -67,6 +77,7 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
     Course course;
     Result<wire::CaptureDone> said = co_await listen(worker, order, course, heard);
     worker_ = nullptr;
+    if (said) keep_marks(said->marks, std::move(worker.descriptors));
     if (said && order.hold) {
         captured.said = std::move(*said);
     } else {
@@ -89,6 +100,14 @@ asio::awaitable<Result<Captured>> CaptureRun::take(const CaptureOrder& order,
     captured.manifest.generation = static_cast<std::int32_t>(order.generation);
     captured.manifest.pause_ns = captured.said.pause_ns;
     co_return captured;
+}
+
+// They count if this becomes the newest generation: the next capture compares the images' ids.
+void CaptureRun::keep_marks(const std::vector<wire::MarksOf>& told, std::vector<Fd> userfaults) {
+    std::vector<Registry::Marks> marks;
+    for (std::size_t i = 0; i < told.size() && i < userfaults.size(); ++i)
+        marks.push_back({told[i], std::move(userfaults[i])});
+    registry_.keep_marks(std::move(marks));
 }
 
 Error CaptureRun::late(const Worker& worker, const CaptureOrder& order, bool by_request,

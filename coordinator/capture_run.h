@@ -42,6 +42,7 @@ struct CheckpointOrder {
     bool ckptdir_asked_for = false;  // for this checkpoint, not the session's: every host writes there
     bool kill = false;
     bool self_contained = false;                       // images hold unmodified pages of files too
+    bool track_mem = false;                            // the kernel is asked which pages were written to
     bool without_strangers = false;                    // who isn't registered is left out
     std::string external;                              // common/external_policy.h
     std::string files, with;                           // common/files_policy.h
@@ -59,6 +60,7 @@ struct CaptureOrder {
     std::string directory, cid;
     std::uint32_t generation = 0;
     bool self_contained = false;     // images hold unmodified pages of files too
+    bool track_mem = false;          // the kernel is asked which pages were written to
     bool without_strangers = false;  // who isn't registered is left out
     bool hold = false;               // the processes stand still afterwards: they are to be killed
     bool joint = false;              // other hosts take their parts at the same time
@@ -113,6 +115,7 @@ class CaptureRun {
                                                              const std::function<void(const Json&)>& heard);
     [[nodiscard]] Error late(const Worker& worker, const CaptureOrder& order, bool by_request,
                              const Course& course) const;
+    void keep_marks(const std::vector<wire::MarksOf>& told, std::vector<Fd> userfaults);
     void note(const Json& message, const CaptureOrder& order, Course& course) const;
 
     boost::asio::io_context& io_;

@@ -181,6 +181,7 @@ asio::awaitable<Result<wire::CheckpointDone>> Checkpointer::take_alone(Job& job)
     order.cid = s_.group.cid();
     order.generation = job.generation;
     order.self_contained = job.order.self_contained;
+    order.track_mem = job.order.track_mem;
     order.without_strangers = job.order.without_strangers;
     order.hold = job.order.kill;
     order.external = job.order.external;

@@ -252,6 +252,7 @@ void Coordinator::load_state() {
     if (!settings_.interval_given) settings_.interval = std::chrono::milliseconds(state.interval_ms);
     if (!settings_.keep_given) settings_.keep = state.keep.value_or(settings_.keep);
     if (!settings_.self_contained_given) settings_.self_contained = state.self_contained;
+    if (!settings_.track_mem_given) settings_.track_mem = state.track_mem;
     if (!settings_.external_given && external_policy(state.external)) settings_.external = state.external;
     if (!settings_.compress_given && compression_named(state.compress)) settings_.compress = state.compress;
     if (!settings_.files_given) {
@@ -272,6 +273,7 @@ void Coordinator::save_state() {
                                                      .interval_ms = settings_.interval.count(),
                                                      .keep = settings_.keep,
                                                      .self_contained = settings_.self_contained,
+                                                     .track_mem = settings_.track_mem,
                                                      .last = std::move(memory.last)}),
                                1) +
                        "\n";

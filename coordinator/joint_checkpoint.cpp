@@ -262,6 +262,7 @@ asio::awaitable<Result<>> JointCheckpoint::capture() {
                                      .compress = order_.asked.compress,
                                      .without_strangers = order_.asked.without_strangers,
                                      .self_contained = order_.asked.self_contained,
+                                     .track_mem = order_.asked.track_mem,
                                      .hold = order_.asked.kill,
                                      .deadline_ms = standing.count()}));
     co_return co_await all_answered(Clock::now() + standing + order_.limits.margin, "capture");

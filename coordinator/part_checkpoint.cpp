@@ -145,6 +145,7 @@ asio::awaitable<Result<>> PartCheckpoint::capture(Part& part) {
     order.cid = part.cid;
     order.generation = said->generation;
     order.self_contained = said->self_contained;
+    order.track_mem = said->track_mem;
     order.without_strangers = said->without_strangers;
     order.hold = said->hold;
     order.external = said->external;

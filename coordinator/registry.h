@@ -19,11 +19,14 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/ids.h"
 #include "common/region.h"
+#include "common/wire/capture.h"
 #include "common/wire/requests.h"
 #include "coordinator/process_handle.h"
 #include "coordinator/process_info.h"
@@ -96,6 +99,15 @@ class Registry {
     // killed before it noted them. Reads the mappings of all processes.
     std::size_t kill_unregistered(const std::string& region);
 
+    // By which userfaultfd a member has marks, and in which image marked pages are what they are
+    // (docs/decisions/0044-write-protection.md). Handed out once: what a checkpoint doesn't leave is gone.
+    struct Marks {
+        wire::MarksOf of;
+        Fd userfault;
+    };
+    [[nodiscard]] std::vector<Marks> take_marks() { return std::exchange(marks_, {}); }
+    void keep_marks(std::vector<Marks> marks) { marks_ = std::move(marks); }
+
     // While a capture runs its copy-on-write children look like processes without a slot.
     void pause_searching(bool paused) { searching_paused_ = paused; }
 
@@ -150,6 +162,7 @@ class Registry {
     std::map<Place, Clock::time_point> doubted_;  // claims that nothing speaks for yet, since when
     std::set<Place> unread_;
     std::vector<Unplaced> unplaced_;
+    std::vector<Marks> marks_;
     std::uint32_t overflow_settled_ = 0;  // Regions::overflow() when everybody had a slot
     bool crowded_ = false;                // that has been raised since
     std::size_t looked_at_ = 0;           // so many had no descriptor to be followed by

@@ -136,6 +136,7 @@ CheckpointOrder Root::session_order() const {
             .ckptdir_asked_for = false,
             .kill = false,
             .self_contained = s_.settings.self_contained,
+            .track_mem = s_.settings.track_mem,
             .without_strangers = false,
             .external = s_.settings.external,
             .files = s_.settings.files,

@@ -93,6 +93,7 @@ Result<Json> Root::hello(const wire::Hello& wishes, const std::string& folder) {
         set_interval(milliseconds(*wishes.interval));
     if (wishes.keep) settings.keep = *wishes.keep;
     if (wishes.self_contained) settings.self_contained = true;
+    if (wishes.track_mem) settings.track_mem = true;
     if (external_policy(wishes.external)) settings.external = wishes.external;
     if (is_files_policy(wishes.files)) settings.files = wishes.files;
     if (compression_named(wishes.compress)) settings.compress = wishes.compress;
@@ -136,6 +137,7 @@ wire::Status Root::status() const {
     status.interval_trouble = interval_trouble_;
     status.keep = settings.keep;
     status.self_contained = settings.self_contained;
+    status.track_mem = settings.track_mem;
     status.external = settings.external;
     status.files = settings.files;
     status.with = settings.with;
@@ -210,6 +212,7 @@ void Root::checkpoint(const Json& request, const Sink& sink) {
                           .ckptdir_asked_for = !asked->ckptdir.empty(),
                           .kill = asked->kill,
                           .self_contained = settings.self_contained || asked->self_contained,
+                          .track_mem = settings.track_mem || asked->track_mem,
                           .without_strangers = asked->without_strangers,
                           .external = asked->external.empty() ? settings.external : asked->external,
                           .files = asked->files.empty() ? settings.files : asked->files,

@@ -61,6 +61,7 @@ po::options_description describe(Numbers& numbers) {
         ("auto", "end by itself when the last process has left")
         ("linger", po::value<double>(&numbers.linger), "with --auto: seconds to wait for another process; 10 if not given")
         ("self-contained", "images hold the unmodified parts of mapped files too [CAIRN_SELF_CONTAINED=1]")
+        ("track-mem", "ask the kernel which pages were written to [CAIRN_TRACK_MEM=1]")
         ("external", po::value<std::string>(), "connections to the outside: reset (by a restart), refuse (the checkpoint), keep-listening [CAIRN_EXTERNAL]")
         ("compress", po::value<std::string>(), "how images are compressed: none, auto, lz4, zstd or zstd:LEVEL (1 to 19) [CAIRN_COMPRESS]")
         ("listen", po::value<std::string>(), "HOST:PORT (or :PORT) for coordinators of other hosts, which have to know the key [CAIRN_LISTEN]")
@@ -177,6 +178,8 @@ Result<std::optional<Settings>> read_settings(int argc, const char* const* argv)
     settings.automatic = given.contains("auto");
     settings.self_contained = given.contains("self-contained") || is_yes(std::getenv("CAIRN_SELF_CONTAINED"));
     settings.self_contained_given = settings.self_contained;
+    settings.track_mem = given.contains("track-mem") || is_yes(std::getenv("CAIRN_TRACK_MEM"));
+    settings.track_mem_given = settings.track_mem;
     return std::optional(std::move(settings));
 }
 

@@ -22,6 +22,7 @@ struct Settings {
     bool daemon = false;
     bool automatic = false;          // ends by itself when its last process has left
     bool self_contained = false;     // images hold unmodified pages of files too
+    bool track_mem = false;          // the kernel is asked which pages were written to
     std::string external = "reset";  // common/external_policy.h
     std::string files, with;         // common/files_policy.h
     std::string compress = "none";   // common/compression.h
@@ -34,7 +35,7 @@ struct Settings {
     // Given on the command line or in the environment: stronger than what an earlier coordinator of the
     // session used.
     bool ckptdir_given = false, interval_given = false, keep_given = false, self_contained_given = false,
-         external_given = false, files_given = false, compress_given = false;
+         track_mem_given = false, external_given = false, files_given = false, compress_given = false;
 };
 
 // Nothing: help was asked for and has been printed. Errors: ExitCode::usage.

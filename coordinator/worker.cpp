@@ -17,6 +17,7 @@
 
 #include "common/fd.h"
 #include "common/human.h"
+#include "common/message_descriptors.h"
 #include "common/own_process.h"
 #include "common/proc.h"
 #include "coordinator/process_handle.h"
@@ -73,7 +74,7 @@ Worker::~Worker() {
 }
 
 Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::string& program,
-                                              const Json& request) {
+                                              const Json& request, std::vector<Fd> descriptors) {
     int pair[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno("socketpair");
     Fd ours(pair[0]), theirs(pair[1]);
@@ -83,8 +84,11 @@ Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::s
         if (::setsockopt(end->get(), SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) != 0)
             ::setsockopt(end->get(), SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     const std::string text = text_of(request);
-    if (::send(ours.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    std::vector<int> numbers;
+    for (const Fd& each : descriptors) numbers.push_back(each.get());
+    if (send_with(ours.get(), text, numbers, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return fail_errno("the request of {} bytes to {} can't be sent", text.size(), program);
+    descriptors.clear();  // before anybody takes them out at the other end
     if (::fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0) return fail_errno("fcntl");
     int words[2];
     if (::pipe2(words, O_CLOEXEC) != 0) return fail_errno("pipe");
@@ -171,7 +175,7 @@ asio::awaitable<Worker::Heard> Worker::listen(Clock::time_point deadline) {
         if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) co_return Heard::end;
         if (size > 0) {
             if (static_cast<std::size_t>(size) > buffer.size()) buffer.resize(static_cast<std::size_t>(size));
-            const ssize_t n = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), 0);
+            const ssize_t n = receive_with(socket_.native_handle(), buffer, descriptors, 0);
             if (n <= 0) co_return Heard::end;
             message = Json::parse(buffer.data(), buffer.data() + n, nullptr, false);
             if (message.is_object()) co_return Heard::message;

@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "coordinator/json.h"
 
 namespace cairn::coordinator {
@@ -23,15 +25,17 @@ class Worker {
     using Clock = std::chrono::steady_clock;
     enum class Heard { message, end, late, interrupted };
 
-    // Starts the program and sends it the request.
+    // Starts the program and sends it the request, and with it these descriptors, which are its alone then.
     [[nodiscard]] static Result<std::unique_ptr<Worker>> start(boost::asio::io_context& io,
                                                                const std::string& program,
-                                                               const Json& request);
+                                                               const Json& request,
+                                                               std::vector<Fd> descriptors = {});
     ~Worker();
 
     // Waits for the next message until `deadline`. `message` holds it afterwards.
     [[nodiscard]] boost::asio::awaitable<Heard> listen(Clock::time_point deadline);
     Json message;
+    std::vector<Fd> descriptors;  // that came with messages
 
     // Answers the worker. False: it can't take it, or has gone; its end will be heard.
     bool say(const Json& answer);

@@ -125,11 +125,12 @@ bool is_private_huge(const StillMap& map, const proc::MapLine& line) {
     return !line.shared && map.huge.contains(line.start);
 }
 
-Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched) {
+Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched, bool write_protected_by_us) {
     const auto lines = TRY(proc::maps(pid, true));
     if (watched != nullptr)
-        *watched = std::ranges::any_of(lines, [](const proc::MapLine& line) {
-            return has_flag(line, "um") || has_flag(line, "uw") || has_flag(line, "ui");
+        *watched = std::ranges::any_of(lines, [&](const proc::MapLine& line) {
+            return has_flag(line, "um") || has_flag(line, "ui") ||
+                   (has_flag(line, "uw") && !write_protected_by_us);
         });
     std::vector<ProgramRange> ranges;
     for (const auto& line : lines)

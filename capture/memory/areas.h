@@ -45,8 +45,9 @@ struct StillMap {
 // time (MAP_DROPPABLE, Linux 6.11), on which nobody relies: getrandom of the vdso keeps there what glibc 2.41
 // and later draws from, and two restarts of one checkpoint must not draw the same. Read from smaps, which
 // walks all page tables: not to be done during the pause.
-// `watched`, unless null: whether a userfaultfd watches any memory.
-[[nodiscard]] Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched = nullptr);
+// `watched`, unless null: whether a userfaultfd watches any memory; not by write protection, if that is ours.
+[[nodiscard]] Result<std::vector<ProgramRange>> wiped_by_fork(pid_t pid, bool* watched = nullptr,
+                                                              bool write_protected_by_us = false);
 
 // The image's areas. `flags`: smaps of the copy-on-write child, and of the process itself what the child
 // hasn't; `scratch`: the agent's memory, left out.

@@ -62,6 +62,7 @@ void EarlierImages::add(const std::string& previous, const Candidate& candidate,
     const auto name = schema::earlier_image_name(reader->id());
     const Fd from(::open(previous.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!from || ::linkat(from.get(), candidate.file.c_str(), directory_, name.c_str(), 0) != 0) return;
+    if (newest) newest_id_ = reader->id();
     const auto number = images_.size();
     auto& image = images_.emplace_back();
     image.name = name;
@@ -78,6 +79,65 @@ std::optional<EarlierImages::Page> EarlierImages::find(ProgramAddress address, s
     const auto offset = run->offset + (address - run->at);
     if (images_[run->image].hashes.at(offset) != hash) return {};
     return Page{run->image, offset};
+}
+
+std::uint64_t EarlierImages::hash_of(ProgramAddress address) const {
+    const auto run = first_run_in({address, address + image_page});
+    if (run == runs_.end() || address < run->at) return 0;
+    return images_[run->image].hashes.at(run->offset + (address - run->at));
+}
+
+// The first that ends behind the range's start.
+std::vector<EarlierImages::Run>::const_iterator EarlierImages::first_run_in(ProgramRange range) const {
+    auto run = std::ranges::upper_bound(runs_, range.start, {}, &Run::at);
+    if (run != runs_.begin() && range.start < std::prev(run)->at + std::prev(run)->length) --run;
+    return run;
+}
+
+std::vector<EarlierImages::Part> EarlierImages::parts_in(ProgramRange range) const {
+    std::vector<Part> parts;
+    for (auto run = first_run_in(range); run != runs_.end() && run->at < range.end; ++run) {
+        const auto end = std::min(range.end, run->at + run->length);
+        auto at = std::max(range.start, run->at);
+        const auto hashes =
+            images_[run->image].hashes.from(run->offset + (at - run->at), (end - at) / image_page);
+        // Without those that aren't known.
+        for (std::size_t first = 0; first < hashes.size();) {
+            if (hashes[first] == 0) {
+                ++first;
+                continue;
+            }
+            auto behind = first + 1;
+            while (behind < hashes.size() && hashes[behind] != 0 &&
+                   (behind - first) * image_page < image_max_run)
+                ++behind;
+            const auto place = at + first * image_page;
+            parts.push_back({run->image,
+                             {place, (behind - first) * image_page, run->offset + (place - run->at),
+                              run_hash(hashes.subspan(first, behind - first))}});
+            first = behind;
+        }
+    }
+    return parts;
+}
+
+std::vector<ProgramAddress> EarlierImages::sample(ProgramRange range, std::size_t most) const {
+    std::vector<ProgramRange> known;
+    std::uint64_t pages = 0;
+    for (auto run = first_run_in(range); run != runs_.end() && run->at < range.end; ++run) {
+        known.push_back({std::max(range.start, run->at), std::min(range.end, run->at + run->length)});
+        pages += known.back().length() / image_page;
+    }
+    std::vector<ProgramAddress> chosen;
+    const auto step = std::max<std::uint64_t>(1, pages / std::max<std::size_t>(most, 1));
+    std::uint64_t skip = step / 2;
+    for (const auto& each : known) {
+        const auto there = each.length() / image_page;
+        for (; skip < there && chosen.size() < most; skip += step)
+            chosen.push_back(each.start + skip * image_page);
+        if (skip >= there) skip -= there;
+    }
+    return chosen;
 }
 
 std::vector<schema::ManifestEarlier> EarlierImages::finish() {

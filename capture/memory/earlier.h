@@ -35,7 +35,23 @@ class EarlierImages {
     // Where a page with this page_hash() is stored that was at this address.
     [[nodiscard]] std::optional<Page> find(ProgramAddress address, std::uint64_t hash) const;
 
+    // The checksum that the page at this address had in the newest generation; 0: it isn't known.
+    [[nodiscard]] std::uint64_t hash_of(ProgramAddress address) const;
+
+    // Pages side by side that the newest generation has, in their place there.
+    struct Part {
+        std::size_t image = 0;
+        schema::PageRun run;
+    };
+    // What is known of the pages of this range, in order of addresses; each part is no longer than a page
+    // run.
+    [[nodiscard]] std::vector<Part> parts_in(ProgramRange range) const;
+    // At most so many of the pages of this range that are known, spread over it.
+    [[nodiscard]] std::vector<ProgramAddress> sample(ProgramRange range, std::size_t most) const;
+
     [[nodiscard]] bool empty() const { return images_.empty(); }
+    // The id of the newest generation's own image; 0: there is none that can be used.
+    [[nodiscard]] std::uint64_t newest_id() const { return newest_id_; }
     [[nodiscard]] const std::string& name(std::size_t image) const { return images_[image].name; }
     // That image is needed. Thread-safe.
     void use(std::size_t image) { images_[image].used = true; }
@@ -62,9 +78,11 @@ class EarlierImages {
         std::vector<schema::PageRun> runs;
     };
     void add(const std::string& previous, const Candidate& candidate, bool newest);
+    [[nodiscard]] std::vector<Run>::const_iterator first_run_in(ProgramRange range) const;
 
     int directory_;
     ProgramId process_;
+    std::uint64_t newest_id_ = 0;
     std::deque<Image> images_;
     std::vector<Run> runs_;  // in order of addresses
 };

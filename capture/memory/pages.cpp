@@ -1,25 +1,17 @@
 // Which pages of a mapping have to be saved, by /proc/PID/pagemap.
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
 
 #include "capture/memory/areas.h"
+#include "capture/memory/page_scan.h"
 
 namespace cairn::capture {
 namespace {
 
-// linux/fs.h of 6.7; Debian 12's headers are older.
-struct PageRegion {
-    std::uint64_t start, end, categories;
-};
-struct ScanArgument {
-    std::uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, category_inverted,
-        category_mask, category_anyof_mask, return_mask;
-};
-constexpr unsigned long pagemap_scan = _IOWR('f', 16, ScanArgument);
-constexpr std::uint64_t is_file = 4, is_present = 8, is_swapped = 16, is_zero = 32, is_guard = 256;
+using page_scan::is_file, page_scan::is_present, page_scan::is_swapped, page_scan::is_zero,
+    page_scan::is_guard;
 
 // linux/Documentation/admin-guide/mm/pagemap.rst
 constexpr std::uint64_t entry_present = 1ULL << 63, entry_swapped = 1ULL << 62, entry_file = 1ULL << 61,
@@ -49,8 +41,8 @@ class Runs {
 Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
                   std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards) {
     static bool knows_guards = true;  // since 6.16
-    std::array<PageRegion, 512> found;
-    ScanArgument argument = {};
+    std::array<page_scan::Region, 512> found;
+    page_scan::Argument argument = {};
     argument.size = sizeof argument;
     argument.start = area.start.value();
     argument.end = area.end.value();
@@ -63,7 +55,7 @@ Result<bool> scan(int fd, const schema::Area& area, Runs& runs,
     while (argument.start < argument.end) {
         argument.category_anyof_mask = is_present | is_swapped | (knows_guards ? is_guard : 0);
         argument.return_mask = is_zero | (knows_guards ? is_guard : 0);
-        const int count = ::ioctl(fd, pagemap_scan, &argument);
+        const int count = ::ioctl(fd, page_scan::request, &argument);
         if (count < 0) {
             if (errno == EINVAL && knows_guards) {
                 knows_guards = false;

@@ -19,7 +19,7 @@ constexpr std::array<std::pair<std::string_view, std::int32_t>, 7> modes = {{{"p
                                                                              {"local", 4},
                                                                              {"weighted interleave", 6},
                                                                              {"default", 0}}};
-constexpr std::array<std::pair<std::string_view, std::int32_t>, 3> flags = {
+constexpr std::array<std::pair<std::string_view, std::int32_t>, 3> policy_flags = {
     {{"static", 1 << 15}, {"relative", 1 << 14}, {"balancing", 1 << 13}}};
 constexpr unsigned most_nodes = 1024;
 
@@ -51,7 +51,7 @@ MemoryPolicy parse_policy(std::string_view text) {
     MemoryPolicy policy{known->second, {}};
     text.remove_prefix(known->first.size());
     const auto colon = text.find(':');
-    for (const auto& [name, flag] : flags)
+    for (const auto& [name, flag] : policy_flags)
         if (text.substr(0, colon).find(name) != std::string_view::npos) policy.mode |= flag;
     if (colon != std::string_view::npos) policy.nodes = parse_nodes(text.substr(colon + 1));
     return policy;

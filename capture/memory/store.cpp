@@ -1,8 +1,11 @@
 #include "capture/memory/store.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <string_view>
 
 #include "common/helper_threads.h"
 #include "common/image/page_hashes.h"
@@ -14,6 +17,21 @@ bool all_zero(const std::uint8_t* data) {
     std::uint64_t first = 0;
     std::memcpy(&first, data, sizeof first);
     return first == 0 && std::memcmp(data, data + sizeof first, image_page - sizeof first) == 0;
+}
+
+// CAIRN_TRACK_CHECK=1 in the coordinator's environment.
+bool compares_unchanged() {
+    const char* value = std::getenv("CAIRN_TRACK_CHECK");
+    return value != nullptr && std::string_view(value) == "1";
+}
+
+// What of the ranges, which are many, lies in this one.
+PageRanges parts_of(const PageRanges& ranges, ProgramRange in) {
+    PageRanges parts;
+    for (auto range = std::ranges::upper_bound(ranges, in.start, {}, &ProgramRange::end);
+         range != ranges.end() && range->start < in.end; ++range)
+        parts.push_back({std::max(range->start, in.start), std::min(range->end, in.end)});
+    return parts;
 }
 
 class Store {
@@ -42,6 +60,7 @@ class Store {
         }
     }
 
+    [[nodiscard]] std::uint64_t compared() const { return compared_; }
     [[nodiscard]] Result<> result() {
         if (failed_.load()) return std::unexpected(std::move(error_));
         return {};
@@ -123,6 +142,7 @@ class Store {
 
     // What no other process has: but for zeros, and for what an earlier generation has.
     Result<> store_own(const StoreJob& job, ProgramAddress start, std::span<const std::uint8_t> bytes) {
+        if (job.compared != nullptr) CHECK_OK(compare_unchanged(job, start, bytes));
         const auto pages = look_at(job, start, bytes);
         std::vector<OwnRun> own;
         for (std::size_t first = 0; first < pages.size();) {
@@ -144,6 +164,21 @@ class Store {
             first = end;
         }
         return write_runs(job, own);
+    }
+
+    Result<> compare_unchanged(const StoreJob& job, ProgramAddress start,
+                               std::span<const std::uint8_t> bytes) {
+        for (const auto& range : parts_of(*job.compared, {start, start + bytes.size()}))
+            for (auto at = range.start; at < range.end; at += image_page) {
+                const auto before = job.earlier->hash_of(at);
+                if (before != 0) ++compared_;
+                if (before == 0 || page_hash(bytes.subspan(at - start, image_page)) == before) continue;
+                return fail(
+                    "{}: the kernel says that nobody has written to the page at {:#x} since the last "
+                    "checkpoint, and it has changed",
+                    job.label, at);
+            }
+        return {};
     }
 
     enum class Where { nowhere, here, earlier };
@@ -221,11 +256,42 @@ class Store {
     std::atomic<std::uint64_t> done_;
     std::uint64_t total_;
     std::atomic<bool> failed_ = false;
+    std::atomic<std::uint64_t> compared_ = 0;  // pages
     std::mutex mutex_;
     Error error_;
 };
 
 }  // namespace
+
+void name_unchanged(const PageRanges& unchanged, std::vector<StoreJob>& jobs, std::size_t first) {
+    const bool checks = compares_unchanged();
+    std::vector<StoreJob> rest;
+    for (std::size_t i = first; i < jobs.size(); ++i) {
+        auto& job = jobs[i];
+        if (job.earlier == nullptr || job.lender) {
+            rest.push_back(std::move(job));
+            continue;
+        }
+        if (checks) {
+            job.compared = &unchanged;
+            rest.push_back(std::move(job));
+            continue;
+        }
+        PageRanges named;
+        for (const auto& range : parts_of(unchanged, job.range))
+            for (const auto& part : job.earlier->parts_in(range)) {
+                job.earlier->use(part.image);
+                add_borrowed(*job.area, {job.process, job.earlier->name(part.image), part.run});
+                named.push_back({part.run.at, part.run.at + part.run.length});
+            }
+        for (const auto& range : without({job.range}, named)) {
+            rest.push_back(job);
+            rest.back().range = range;
+        }
+    }
+    jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(first), jobs.end());
+    std::ranges::move(rest, std::back_inserter(jobs));
+}
 
 Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64_t already,
                      std::uint64_t total) {
@@ -237,6 +303,8 @@ Result<> store_pages(std::vector<StoreJob> jobs, Reporter& reporter, std::uint64
     }
     auto result = store.result();
     if (!result) return result;
+    if (store.compared() > 0)
+        reporter.note(fmt::format("{} pages are unchanged, as the kernel says", store.compared()));
     std::vector<schema::Area*> areas;
     for (const auto& job : jobs)
         if (areas.empty() || areas.back() != job.area) areas.push_back(job.area);

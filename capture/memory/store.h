@@ -12,6 +12,7 @@
 #include "capture/memory/areas.h"
 #include "capture/memory/borrow.h"
 #include "capture/memory/earlier.h"
+#include "capture/memory/marks.h"
 #include "capture/report.h"
 #include "common/image/writer.h"
 
@@ -27,7 +28,14 @@ struct StoreJob {
     EarlierImages* earlier = nullptr;  // nor those that are what they were; null: no earlier generation
     PageHashes* hashes = nullptr;      // of the pages that are stored are put here
     ProgramId process{};               // whose pages, as images call it
+    // Pages that the kernel says are as `earlier` has them: everything is read nevertheless, and where they
+    // differ it is an error. For debugging; null: nothing is compared.
+    const PageRanges* compared = nullptr;
 };
+
+// Of the jobs from `first` on: pages that are unchanged since the newest generation are named where it has
+// them, and not read any more. Not those that may be another process's as well.
+void name_unchanged(const PageRanges& unchanged, std::vector<StoreJob>& jobs, std::size_t first);
 
 // Stores all jobs with two threads. Pages of zeros in anonymous memory are left out. Reports progress. The
 // first error ends it: errno of the failed read or write, ENOSPC among them.

@@ -2,6 +2,11 @@
 #include "capture/passes/drafts.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "capture/generations.h"
+#include "common/image/manifest.h"
 
 namespace cairn::capture {
 namespace {
@@ -16,7 +21,18 @@ std::vector<std::pair<ProgramAddress, std::uint64_t>> joined(const std::vector<P
     return all;
 }
 
+// For who wants each generation to stand alone: CAIRN_FULL=1 in the coordinator's environment.
+bool asks_for_everything() {
+    const char* value = std::getenv("CAIRN_FULL");
+    return value != nullptr && std::string_view(value) == "1";
+}
+
 }  // namespace
+
+std::string generation_before(const Request& request) {
+    if (asks_for_everything()) return "";
+    return find_images(request.directory, request.host, manifest_file).previous;
+}
 
 bool stored_in_image(const schema::Area& area) {
     using schema::AreaKind;

@@ -6,6 +6,9 @@
 
 namespace cairn::capture {
 
+// The folder of the generation before this one, this host's; "": there is none, or it isn't to be used.
+[[nodiscard]] std::string generation_before(const Request& request);
+
 [[nodiscard]] bool stored_in_image(const schema::Area& area);
 
 // Fills in the areas of the member's image. `source`: its copy-on-write child, or the stopped process itself.

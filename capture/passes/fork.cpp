@@ -9,6 +9,7 @@
 
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
+#include "capture/passes/watch.h"
 #include "common/schema/image_name.h"
 
 namespace cairn::capture {
@@ -73,6 +74,7 @@ Result<Draft> begin_draft(const Setting& setting, const Ahead& ahead, Member& me
                                           setting.request.compression));
     draft.writer = std::make_unique<ImageWriter>(std::move(writer));
     draft.writer->park();
+    draft.image_id = draft.writer->id();
     return draft;
 }
 
@@ -149,6 +151,7 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
                           const FoundObjects& objects) {
     Reporter& reporter = setting.reporter;
     reporter.phase("fork");
+    CHECK_OK(set_marks(setting, ahead, members, objects));
     CHECK_OK(step_back(setting, members, true));
     const bool has_init =
         std::ranges::any_of(members.all, [](const Member& member) { return member.process->pid == 1; });
@@ -190,6 +193,8 @@ Result<Drafts> pass::fork(const Setting& setting, const Ahead& ahead, Members& m
             auto snapshot = TRY(member.agent->wait_snapshot(reporter));
             draft.snapshot = std::make_unique<Snapshot>(std::move(snapshot));
             CHECK_OK(ahead.participants->mark(member.process->pid, draft.snapshot->pid()));
+            draft.from_copy = true;
+            draft.unchanged = unchanged_pages(ahead, draft);
             CHECK_OK(store_early(setting, ahead, draft, objects.table));
         }
     }

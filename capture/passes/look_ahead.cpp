@@ -6,6 +6,7 @@
 #include "capture/passes/copy_memory.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
+#include "capture/passes/watch.h"
 
 namespace cairn::capture {
 
@@ -19,18 +20,23 @@ Result<Ahead> pass::look_ahead(const Setting& setting) {
                 .objects_writer = nullptr,
                 .copied = nullptr,
                 .saved = {},
-                .participants = nullptr};
+                .participants = nullptr,
+                .watching = nullptr};
     if (!ahead.directory) return fail_errno("{}", request.directory);
     describe_host(ahead.manifest);
     if (!request.host.empty()) ahead.manifest.host = request.host;
     ahead.manifest.cid = request.cid;
     ahead.manifest.session = request.session;
     ahead.manifest.generation = request.generation;
+    look_at_marks(setting, ahead);
     for (const pid_t pid : request.members) {
         bool watched = false;
-        if (auto wiped = wiped_by_fork(pid, &watched); wiped && !wiped->empty()) ahead.wipes.insert(pid);
+        if (auto wiped = wiped_by_fork(pid, &watched, has_marks(ahead, pid)); wiped && !wiped->empty())
+            ahead.wipes.insert(pid);
         if (watched) ahead.watched.insert(pid);
     }
+    // Somebody outside has a userfaultfd: what follows is refused, or he has gone when all stand still.
+    if (!ahead.watched.empty()) give_up_marks(ahead);
     CHECK_OK(ahead.outsiders.look());
     auto writer = TRY(ImageWriter::create(ahead.directory.get(), "objects.image", ImageKind::objects));
     ahead.objects_writer = std::make_unique<ImageWriter>(std::move(writer));

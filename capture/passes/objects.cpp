@@ -5,6 +5,7 @@
 
 #include "capture/passes/passes.h"
 #include "capture/passes/save_files.h"
+#include "capture/passes/watch.h"
 
 namespace cairn::capture {
 namespace {
@@ -302,10 +303,14 @@ Result<StillMap> find_objects(Member& member, ObjectTable& table) {
     return still_map(process, member.holder, table);
 }
 
+bool has_userfaultfd(const ObjectTable& table) {
+    return std::ranges::any_of(table.all(),
+                               [](const schema::Object& object) { return object.is<schema::Userfaultfd>(); });
+}
+
 // What a userfaultfd of the group's own watches is its room's to judge. Somebody outside could watch as well.
 Result<> refuse_watched_from_outside(const Ahead& ahead, const ObjectTable& table) {
-    const auto is_one = [](const schema::Object& object) { return object.is<schema::Userfaultfd>(); };
-    if (ahead.watched.empty() || std::ranges::any_of(table.all(), is_one)) return {};
+    if (ahead.watched.empty() || has_userfaultfd(table)) return {};
     for (const pid_t pid : ahead.watched) {
         bool still = false;
         const auto looked = wiped_by_fork(pid, &still);
@@ -341,6 +346,8 @@ Result<FoundObjects> pass::objects(const Setting& setting, Ahead& ahead, const G
         const auto [begin, end] = (in_own ? undo_in_own : undo).equal_range(member.process->pid);
         for (auto each = begin; each != end; ++each) member.image.undo.push_back(each->second);
     }
+    // What it watches is found out by asking to watch it as well, which ours would answer.
+    if (has_userfaultfd(found.table)) give_up_marks(ahead);
     CHECK_OK(found.table.capture_contents(*ahead.objects_writer));
     CHECK_OK(refuse_watched_from_outside(ahead, found.table));
     if (ahead.saved) found.saved = TRY(save_open_files(setting, ahead, members, found));

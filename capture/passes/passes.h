@@ -38,6 +38,8 @@ struct Setting {
     ToProgram to_program;
 };
 
+struct Watching;  // capture/passes/watch.h
+
 // What is known before anything is stopped. It serves all attempts of a checkpoint.
 struct Ahead {
     Fd directory;               // where the images go
@@ -51,6 +53,8 @@ struct Ahead {
     std::optional<SavedStore> saved;       // --files=save: contents that are there already
     std::unique_ptr<Participants>
         participants;  // who has hooks, and is ready; null: nobody has been asked yet
+    // Who is asked for marks; null: nobody is.
+    std::shared_ptr<Watching> watching;
     Clock::time_point began = Clock::now();
 };
 
@@ -115,6 +119,9 @@ struct Draft {
     std::map<ProgramAddress, MemoryPolicy> policies;  // of that; empty if there is none
     std::unique_ptr<Snapshot> snapshot;               // none: all was stored while the process stood still
     std::unique_ptr<EarlierImages> earlier;           // none: everything is stored
+    std::vector<ProgramRange> unchanged;              // since the newest of them, as the kernel says
+    std::uint64_t image_id = 0;
+    bool from_copy = false;  // it has had a copy-on-write child
     std::unique_ptr<PageHashes> hashes = std::make_unique<PageHashes>();
 };
 

@@ -15,6 +15,7 @@
 #include "capture/parts.h"
 #include "capture/passes/drafts.h"
 #include "capture/passes/passes.h"
+#include "capture/passes/watch.h"
 #include "capture/restartable.h"
 #include "common/condense.h"
 #include "common/human.h"
@@ -92,34 +93,25 @@ Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
         for (auto i = before; parent != nullptr && i < jobs.size(); ++i)
             if (const auto* lent = lending_area(parent->member->image.areas, area, jobs[i].range))
                 jobs[i].lender = Lender{parent->member->image.pid, parent->snapshot->pid(), lent};
+        if (!draft.unchanged.empty()) name_unchanged(draft.unchanged, jobs, before);
     }
     return jobs;
-}
-
-// For who wants each generation to stand alone: CAIRN_FULL=1 in the coordinator's environment.
-bool asks_for_everything() {
-    const char* value = std::getenv("CAIRN_FULL");
-    return value != nullptr && std::string_view(value) == "1";
-}
-
-// Where the generation before is; "": there is none, or it isn't to be used.
-std::string folder_before(const Request& request) {
-    if (asks_for_everything()) return "";
-    return find_images(request.directory, request.host, manifest_file).previous;
 }
 
 // Parents come before their children, which name pages that their parents have stored.
 Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts) {
     Reporter& reporter = setting.reporter;
-    const auto before = folder_before(setting.request);
+    const auto before = generation_before(setting.request);
     for (auto& draft : drafts) {
         if (draft.snapshot == nullptr) continue;
         CHECK_OK(make_draft_areas(draft, draft.snapshot->pid()));
         draft.writer->compress_from_now();  // the programs run again
-        auto earlier =
-            std::make_unique<EarlierImages>(ahead.directory.get(), before, draft.member->image.pid);
+        auto earlier = earlier_looked_at(ahead, draft.member->image.pid);
+        if (earlier == nullptr)
+            earlier = std::make_unique<EarlierImages>(ahead.directory.get(), before, draft.member->image.pid);
         if (!earlier->empty()) draft.earlier = std::move(earlier);
     }
+    drop_earlier(ahead);
     const Family family(drafts);
     std::map<std::size_t, std::vector<StoreJob>> rounds;
     Amount amount;
@@ -131,7 +123,8 @@ Result<> store_memory(const Setting& setting, const Ahead& ahead, Drafts& drafts
         std::ranges::move(jobs, std::back_inserter(round));
     }
     for (const auto& [number, jobs] : rounds) CHECK_OK(store_in_batches(jobs, reporter, amount));
-    for (auto& draft : drafts) draft.snapshot.reset();
+    for (auto& draft : drafts)
+        if (draft.snapshot != nullptr) draft.snapshot->end();
     return {};
 }
 

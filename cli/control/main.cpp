@@ -75,6 +75,7 @@ void say_unkept(const Result<>& kept) {
 Result<> checkpoint(CoordinatorClient& coordinator, const Session& session, const Options& options) {
     const wire::AskCheckpoint request{.kill = options.kill,
                                       .self_contained = options.self_contained,
+                                      .track_mem = options.track_mem,
                                       .without_strangers = options.without_strangers,
                                       .ckptdir = options.checkpoint_folder,
                                       .external = options.external,

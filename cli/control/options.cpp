@@ -23,8 +23,8 @@ po::options_description known_options(const std::string& verb) {
             "ckptdir,d", po::value<std::string>())("quiet,q", po::bool_switch())(
             "external", po::value<std::string>())("compress", po::value<std::string>())(
             "files", po::value<std::string>())("with", po::value<std::vector<std::string>>()->composing())(
-            "self-contained", po::bool_switch())("witness", po::bool_switch())("without-strangers",
-                                                                               po::bool_switch());
+            "self-contained", po::bool_switch())("track-mem", po::bool_switch())(
+            "witness", po::bool_switch())("without-strangers", po::bool_switch());
     if (verb == "list")
         known.add_options()("stacks", po::bool_switch())("waits", po::bool_switch())(
             "pid", po::value<std::vector<std::string>>());
@@ -102,6 +102,7 @@ Result<Options> read_options(std::span<char* const> words) {
     options.json = flag(given, "json");
     options.quiet = flag(given, "quiet");
     options.self_contained = flag(given, "self-contained");
+    options.track_mem = flag(given, "track-mem");
     options.witness = flag(given, "witness");
     options.without_strangers = flag(given, "without-strangers");
     options.stacks = flag(given, "stacks");

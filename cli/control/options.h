@@ -18,7 +18,8 @@ struct Options {
     std::optional<double> timeout;  // checkpoint: seconds
     std::optional<double> seconds;  // interval
     std::string files, with;        // common/files_policy.h
-    bool kill = false, json = false, quiet = false, self_contained = false, without_strangers = false;
+    bool kill = false, json = false, quiet = false, self_contained = false, without_strangers = false,
+         track_mem = false;
     bool witness = false;
     bool stacks = false, waits = false;  // list
     std::vector<std::string> pids;       // list --stacks: of these only

@@ -90,9 +90,9 @@ Observation stopped_at(const std::string& step, int code, std::string said) {
 
 // Variables that are meant for the user's own sessions.
 void own_surroundings(const Setting& setting) {
-    for (const char* name : {"CAIRN_INTERVAL", "CAIRN_KEEP", "CAIRN_SELF_CONTAINED", "CAIRN_EXTERNAL",
-                             "CAIRN_LISTEN", "CAIRN_COORDINATOR", "CAIRN_KEY_FILE", "CAIRN_KEY", "CAIRN_HOST",
-                             "CAIRN_IO_URING", "CAIRN_CPU", "CAIRN_SLOTS"})
+    for (const char* name : {"CAIRN_INTERVAL", "CAIRN_KEEP", "CAIRN_SELF_CONTAINED", "CAIRN_TRACK_MEM",
+                             "CAIRN_EXTERNAL", "CAIRN_LISTEN", "CAIRN_COORDINATOR", "CAIRN_KEY_FILE",
+                             "CAIRN_KEY", "CAIRN_HOST", "CAIRN_IO_URING", "CAIRN_CPU", "CAIRN_SLOTS"})
         ::unsetenv(name);
     const bool there = setting.folder_problem.empty() && ::access(setting.folder.c_str(), W_OK | X_OK) == 0;
     ::setenv("CAIRN_SESSION", setting.session.c_str(), 1);

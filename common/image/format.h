@@ -15,10 +15,11 @@
 
 namespace cairn {
 
-// Of an image of kind objects; and of one of a process, where the hash of a page run is that of its bytes. Since
-// version 6 it is that of the checksums of its pages (run_hash() in common/image/page_hashes.h).
+// Of an image of kind objects; and of one of a process, where the hash of a page run is that of its bytes.
+// Since version 6 it is that of the checksums of its pages (run_hash() in common/image/page_hashes.h).
 inline constexpr std::uint32_t image_version_of_bytes = 4, image_version = 6;
-// The same of an image whose page data is compressed: readers that know nothing of that refuse it by its version.
+// The same of an image whose page data is compressed: readers that know nothing of that refuse it by its
+// version.
 inline constexpr std::uint32_t image_version_of_bytes_compressed = 5, image_version_compressed = 7;
 inline constexpr std::uint64_t image_page = 4096;
 inline constexpr std::uint64_t image_max_run = std::uint64_t{1} << 20;      // bytes of one page run

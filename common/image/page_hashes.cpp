@@ -24,6 +24,11 @@ std::uint64_t PageHashes::at(std::uint64_t offset) const {
     return index < hashes_.size() ? hashes_[index] : 0;
 }
 
+std::span<const std::uint64_t> PageHashes::from(std::uint64_t offset, std::uint64_t pages) const {
+    const std::uint64_t first = std::min<std::uint64_t>(offset / image_page - 1, hashes_.size());
+    return std::span(hashes_).subspan(first, std::min<std::uint64_t>(pages, hashes_.size() - first));
+}
+
 schema::Bytes PageHashes::to_section() const {
     schema::Bytes bytes(hashes_.size() * sizeof(std::uint64_t));
     if (!bytes.empty()) std::memcpy(bytes.data(), hashes_.data(), bytes.size());

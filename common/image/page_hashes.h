@@ -22,6 +22,9 @@ class PageHashes {
     // Of the page at this offset; 0: it isn't known.
     [[nodiscard]] std::uint64_t at(std::uint64_t offset) const;
 
+    // Of so many pages from this offset on; those that aren't in the list are left out.
+    [[nodiscard]] std::span<const std::uint64_t> from(std::uint64_t offset, std::uint64_t pages) const;
+
     [[nodiscard]] bool empty() const { return hashes_.empty(); }
     [[nodiscard]] schema::Bytes to_section() const;
 
@@ -37,8 +40,8 @@ class PageHashes {
 // nobody has read again.
 [[nodiscard]] std::uint64_t run_hash(std::span<const std::uint64_t> hashes_of_pages);
 [[nodiscard]] std::uint64_t run_hash(std::span<const std::uint8_t> pages);
-// Whether a run of these pages may have this hash: the one above, or that of the bytes, as images before version
-// 6 have it.
+// Whether a run of these pages may have this hash: the one above, or that of the bytes, as images before
+// version 6 have it.
 [[nodiscard]] bool is_run_hash(std::uint64_t hash, std::span<const std::uint8_t> pages);
 
 }  // namespace cairn

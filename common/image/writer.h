@@ -35,6 +35,8 @@ class ImageWriter {
     // Until this is called pages of a compressed image are stored as they are: for who has no time yet.
     void compress_from_now() { compressing_ = true; }
 
+    [[nodiscard]] std::uint64_t id() const { return id_; }  // random
+
     // Sets aside room for page data: an offset by which page runs name it, a multiple of 4096 (in the file,
     // unless that is compressed). `bytes` is rounded up to pages; what is never written of it is a hole.
     // Thread-safe.

@@ -34,16 +34,29 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD(door);
 }
 
+// The userfaultfd by which a process's memory has marks, and what they say: pages that have one are what they
+// are in the image with this id (docs/decisions/0044-write-protection.md).
+struct MarksOf {
+    KernelId pid{};
+    std::uint64_t image = 0;
+};
+template <Struct<MarksOf> S, class F>
+void fields(S& s, F&& f) {
+    CAIRN_FIELD(pid);
+    CAIRN_FIELD(image);
+}
+
 struct CaptureRequest {
     static constexpr Name name{"", ""};  // the first message, and the only one of its kind
     std::string region{}, directory{}, cid{}, session{}, host{}, external = "reset", files{}, with{},
                                                                  compress{};  // common/compression.h
     std::vector<RegionAt> regions{};
     std::vector<CapturedMember> members{};
+    std::vector<MarksOf> marks{};  // whose descriptors come with the message, in this order
     std::int32_t generation = 0;
     std::int64_t deadline_ms = 30'000;
     std::uint64_t capture = 0;
-    bool self_contained = false, without_strangers = false, hold = false, joint = false;
+    bool self_contained = false, track_mem = false, without_strangers = false, hold = false, joint = false;
 };
 template <Struct<CaptureRequest> S, class F>
 void fields(S& s, F&& f) {
@@ -56,6 +69,8 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(deadline_ms);
     CAIRN_FIELD_OR(capture);
     CAIRN_FIELD_OR(self_contained);
+    CAIRN_FIELD_OR(track_mem);
+    CAIRN_FIELD_OR(marks);
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(external);
     CAIRN_FIELD_OR(files);
@@ -72,13 +87,15 @@ struct CaptureDone {
     std::int64_t pause_ns = 0;
     std::uint64_t bytes = 0;
     std::vector<std::string> notes{};
-    Json manifest{};  // schema::Manifest
+    std::vector<MarksOf> marks{};  // as in CaptureRequest
+    Json manifest{};               // schema::Manifest
 };
 template <Struct<CaptureDone> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(pause_ns);
     CAIRN_FIELD_OR(bytes);
     CAIRN_FIELD_OR(notes);
+    CAIRN_FIELD_OR(marks);
     CAIRN_FIELD(manifest);
 }
 

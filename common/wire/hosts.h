@@ -196,7 +196,7 @@ struct CapturePart {
     static constexpr Name name{"do", "capture"};
     std::uint32_t generation = 0;
     std::string external = "reset", files{}, with{}, compress{};
-    bool without_strangers = false, self_contained = false, hold = false;
+    bool without_strangers = false, self_contained = false, track_mem = false, hold = false;
     std::int64_t deadline_ms = 0;  // so long may the programs stand still
 };
 template <Struct<CapturePart> S, class F>
@@ -208,6 +208,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(compress);
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(self_contained);
+    CAIRN_FIELD_OR(track_mem);
     CAIRN_FIELD_OR(hold);
     CAIRN_FIELD(deadline_ms);
 }

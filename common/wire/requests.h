@@ -21,7 +21,7 @@ struct Hello {
     std::string ckptdir{}, external{}, coordinator{}, files{}, with{}, compress{};  // "": not given
     std::optional<double> interval{};
     std::optional<std::uint32_t> keep{};
-    bool self_contained = false;
+    bool self_contained = false, track_mem = false;
 };
 template <Struct<Hello> S, class F>
 void fields(S& s, F&& f) {
@@ -34,6 +34,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_WITHIN(interval, 0, longest_s);
     CAIRN_FIELD_WITHIN(keep, 0, 1'000'000);
     CAIRN_FIELD_OR(self_contained);
+    CAIRN_FIELD_OR(track_mem);
 }
 
 struct AskRegion {
@@ -47,7 +48,7 @@ void fields(S& s, F&& f) {
 
 struct AskCheckpoint {
     static constexpr Name name{"verb", "checkpoint"};
-    bool kill = false, self_contained = false, without_strangers = false;
+    bool kill = false, self_contained = false, track_mem = false, without_strangers = false;
     std::string ckptdir{}, external{}, files{}, compress{};  // "": the session's
     std::string with{};                                      // beside the session's
     std::optional<double> timeout{};
@@ -56,6 +57,7 @@ template <Struct<AskCheckpoint> S, class F>
 void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(kill);
     CAIRN_FIELD_OR(self_contained);
+    CAIRN_FIELD_OR(track_mem);
     CAIRN_FIELD_OR(without_strangers);
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(external);

@@ -15,7 +15,7 @@ struct SavedState {
     std::string cid = "?", external{}, ckptdir{}, files{}, with{}, compress{};
     std::int64_t interval_ms = 0;
     std::optional<std::uint32_t> keep{};
-    bool self_contained = false;
+    bool self_contained = false, track_mem = false;
     Json last{};  // the newest checkpoint's `done`, or null
 };
 template <Struct<SavedState> S, class F>
@@ -24,6 +24,7 @@ void fields(S& s, F&& f) {
     CAIRN_FIELD_OR(interval_ms);
     CAIRN_FIELD(keep);
     CAIRN_FIELD_OR(self_contained);
+    CAIRN_FIELD_OR(track_mem);
     CAIRN_FIELD_OR(external);
     CAIRN_FIELD_OR(ckptdir);
     CAIRN_FIELD_OR(files);

@@ -1,6 +1,7 @@
 // Runs inside a stopped process, started by a capture: see common/agent.h for the rules.
 #include "common/agent.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <linux/membarrier.h>
@@ -377,6 +378,12 @@ long obey(AgentThread* self, Door* door, std::uint32_t command) {
             return door->argument < max_tracees ? tracing::let_go(door->tracees[door->argument]) : -22;
         case agent_renew:
             return renew(*reinterpret_cast<AgentRenewal*>(door->resident));
+        case agent_watch: {
+            constexpr long user_mode_only = 1;  // UFFD_USER_MODE_ONLY, Linux 5.11: needs no privilege
+            return call(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | user_mode_only);
+        }
+        case agent_close:
+            return call(SYS_close, door->argument);
         case agent_take:
             return tracing::take_all(door, static_cast<std::uint32_t>(door->argument));
         default:
@@ -389,6 +396,7 @@ void serve(AgentThread* self) {
     auto* door = reinterpret_cast<Door*>(self->door);
     std::uint32_t seen = 0;
     bool stepped_back = false;
+    long made = -1;  // a descriptor that the program must not find
     Patience patience(self);
     while (capture_lives(self)) {
         const std::uint32_t command = talk->command.load(std::memory_order_acquire);
@@ -399,10 +407,14 @@ void serve(AgentThread* self) {
         seen = command;
         patience = Patience(self);
         if ((command & 0xff) == agent_step_back) stepped_back = door->argument != 0;
-        talk->result.store(obey(self, door, command & 0xff), std::memory_order_relaxed);
+        const long result = obey(self, door, command & 0xff);
+        if ((command & 0xff) == agent_watch) made = result;
+        if ((command & 0xff) == agent_close) made = -1;
+        talk->result.store(result, std::memory_order_relaxed);
         talk->reply.store(command, std::memory_order_release);
         call(SYS_futex, &talk->reply, FUTEX_WAKE, 1);
     }
+    if (made >= 0) call(SYS_close, made);
     if (stepped_back) call(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     tracing::take_all(door, max_tracees);  // those that the capture had let go of, and has left so
 }

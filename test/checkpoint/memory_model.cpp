@@ -1,6 +1,8 @@
 // Changes its memory at random in every way, all the time, and knows what every page has to hold: writes, new
 // and lost mappings, mremap(2), mprotect(2), madvise(2), a mapped file, shared memory, a file in memory that
 // is cut off and grows again, children that change what they have of it.
+// memory_model [SEED [REST]]: REST milliseconds after each change, so that most of the memory stays what it
+// is.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <thread>
@@ -42,6 +45,7 @@ std::mt19937_64 chance;
 int file = -1;
 std::uint64_t last_number = 1 << 20;
 std::atomic<bool> stop{false};
+int rest_ms = 0;             // after each change
 std::atomic<int> paused{0};  // 1: the driver wants to check; 2: nothing changes
 
 void fill(char* at, std::uint64_t number) {
@@ -92,6 +96,7 @@ void map_one() {
     Mapping mapping;
     const std::size_t count = least_pages + below(most_pages - least_pages);
     mapping.kind = kinds[below(std::size(kinds))];
+    if (rest_ms > 0 && below(3) > 0) mapping.kind = Kind::own;  // so much that it is worth asking about
     void* const start = map_memory(mapping, count);
     CHECK(start != MAP_FAILED);
     if (below(3) == 0) madvise(start, count * page, MADV_HUGEPAGE);
@@ -238,6 +243,7 @@ void work() {
     while (!stop) {
         change(children);
         look_at_some();
+        if (rest_ms > 0) test::nap(rest_ms);
         if (paused == 1) paused = 2;
         while (paused == 2) test::nap(1);
     }
@@ -260,8 +266,9 @@ void make_file() {
 
 int main(int count, char** arguments) {
     chance.seed(count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 1);
+    if (count > 2) rest_ms = std::atoi(arguments[2]);
     make_file();
-    for (int i = 0; i < 5; ++i) map_one();
+    for (int i = 0; i < (rest_ms > 0 ? 8 : 5); ++i) map_one();
     std::thread worker(work);
     test::serve([&](bool last) {
         if (last) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capture/memory/earlier.h"
-#include "common/image/hash.h"
+#include "common/image/page_hashes.h"
 #include "common/image/writer.h"
 #include "common/schema/image_name.h"
 #include "common/schema/json.h"
@@ -94,6 +94,49 @@ TEST(EarlierImages, FindsWhatIsWhatItWas) {
     ASSERT_EQ(kept.size(), 1U);
     EXPECT_EQ(kept[0].pid, owner);
     EXPECT_TRUE(exists(newer.file(kept[0].file)));
+}
+
+// What the kernel says is unchanged is named by what is known of it, with the hash that it would have if it
+// had been read.
+TEST(EarlierImages, NamesPagesThatNobodyHasRead) {
+    const Folder older, newer;
+    const Generation first(older, 10, numbers(1000, many));
+    const EarlierImages earlier(newer.fd(), older.path(), owner);
+    EXPECT_NE(earlier.newest_id(), 0U);
+    EXPECT_EQ(earlier.hash_of(address_of(9)), 0U);
+    EXPECT_EQ(earlier.hash_of(address_of(12)), Generation::hash_of(1002));
+    // The generation's runs are of a page each.
+    const auto parts = earlier.parts_in({address_of(0), address_of(13)});
+    ASSERT_EQ(parts.size(), 3U);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        EXPECT_EQ(parts[i].run.at, address_of(10 + i));
+        EXPECT_EQ(parts[i].run.length, image_page);
+        EXPECT_EQ(parts[i].run.offset, first.pages()[i].offset);
+        EXPECT_EQ(parts[i].run.hash, run_hash(Generation::page_of(1000 + static_cast<int>(i))));
+    }
+    EXPECT_TRUE(earlier.parts_in({address_of(0), address_of(10)}).empty());
+    EXPECT_TRUE(earlier.parts_in({address_of(10 + many), address_of(20 + many)}).empty());
+    EXPECT_EQ(earlier.parts_in({address_of(0), address_of(9 * many)}).size(), many);
+}
+
+TEST(EarlierImages, SamplesAreSpread) {
+    const Folder older, newer;
+    const Generation first(older, 10, numbers(1000, many));
+    const EarlierImages earlier(newer.fd(), older.path(), owner);
+    const auto few = earlier.sample({address_of(0), address_of(9 * many)}, 30);
+    ASSERT_EQ(few.size(), 30U);
+    EXPECT_LT(few.front(), address_of(10 + many / 20));
+    EXPECT_GT(few.back(), address_of(10 + many - many / 20));
+    EXPECT_EQ(earlier.sample({address_of(0), address_of(14)}, 30).size(), 4U);
+    EXPECT_TRUE(earlier.sample({address_of(0), address_of(10)}, 30).empty());
+}
+
+// Who has nothing that can be used believes nothing.
+TEST(EarlierImages, OfNoImageThereIsNoId) {
+    const Folder older, newer;
+    EXPECT_EQ(EarlierImages(newer.fd(), older.path(), owner).newest_id(), 0U);
+    const Generation first(older, 0, numbers(1000, many));
+    EXPECT_EQ(EarlierImages(newer.fd(), older.path(), ProgramId(6)).newest_id(), 0U);
 }
 
 TEST(EarlierImages, KeepsNoLinkThatNobodyNeeds) {

@@ -65,7 +65,8 @@ TEST(ImageWrite, ManyThreadsReserveAndWrite) {
                     const std::size_t length = (1 + (i + t) % 5) * image_page;
                     const schema::Bytes data(length, static_cast<std::uint8_t>(t * per_thread + i));
                     const std::uint64_t offset = writer->reserve(length);
-                    if (writer->write_at(offset, data)) runs[t].push_back({{}, length, offset, run_hash(data)});
+                    if (writer->write_at(offset, data))
+                        runs[t].push_back({{}, length, offset, run_hash(data)});
                 }
             });
     }
