@@ -56,10 +56,10 @@ const std::vector<Commands::Known>& Commands::known() {
         {"print", "EXPRESSION", "its value in the focus, by gdb", &Commands::print},
         {"watch", "EXPRESSION", "back to where its value in the focus changed last, by gdb",
          &Commands::watch},
-        {"what-if", "VARIABLE = VALUE | from RANK [tag TAG] [; EXPRESSION] | choices",
-         "how the focus would go on with that value (by gdb), or with a message of that rank at the next "
-         "receive that could have had it, up to where it needs what isn't in the record; choices: which "
-         "could",
+        {"what-if", "VARIABLE = VALUE | from RANK [tag TAG] | request INDEX [; EXPRESSION] | choices",
+         "how the focus would go on with that value (by gdb), with a message of that rank at the next "
+         "receive that could have had it, or with that request complete first where it waits next for one of "
+         "several, up to where it needs what isn't in the record; choices: which could",
          &Commands::what_if},
         {"gdb", "[RANK]", "gdb in a copy of this rank", &Commands::gdb},
         {"cut", "", "how many events of each rank have happened", &Commands::cut},

@@ -65,6 +65,8 @@ class Commands {
     Result<Answer> what_if(const std::string& words);
     // `words`: behind "from".
     Result<Answer> what_if_from(const std::string& words, const std::string& expression);
+    // `words`: behind "request".
+    Result<Answer> what_if_request(const std::string& words, const std::string& expression);
     Result<Answer> choices();
     Result<Answer> gdb(const std::string& words);
     Result<Answer> cut(const std::string& words);

@@ -316,7 +316,7 @@ void History::keep(Checkpoint checkpoint) {
         std::prev(added)->memory = private_bytes(std::prev(added)->process.pid());
         added->memory = private_bytes(added->process.pid());
     }
-    thin_out();
+    thin_out(added->spot);
 }
 
 bool History::too_many() const {
@@ -336,12 +336,14 @@ void History::remove(std::size_t checkpoint) {
 }
 
 // Dense near where the rank stands, sparser the farther away: the one goes that leaves the smallest gap, held
-// against how far away it is.
-void History::thin_out() {
+// against how far away it is. Not the one that has just been added: at the end of all it leaves half as large
+// a gap as the others do, and would always be the one.
+void History::thin_out(const Spot added) {
     while (too_many()) {
         std::size_t worst = 0;
         double least = 0;
         for (std::size_t i = 1; i < checkpoints_.size(); ++i) {
+            if (checkpoints_[i].spot == added && checkpoints_.size() > 2) continue;
             const double next = i + 1 < checkpoints_.size() ? checkpoints_[i + 1].at : checkpoints_[i].at;
             const double gap = next - checkpoints_[i - 1].at;
             const double score = gap / (std::abs(live_.at - checkpoints_[i].at) + interval());
@@ -364,15 +366,18 @@ Result<> History::run(Spot to, double between) {
 Result<> History::run_with_checkpoints(Spot to, double between) {
     const auto nanoseconds = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
     const double began = clock_now(), at = live_.at;
+    // Of the last that was taken, whether it is still there or not: else one would be taken behind each call
+    // when there is room for no more.
+    double last_at = last_before(live_.spot).at;
+    std::uint64_t last_event = last_before(live_.spot).report.event;
     const auto order = [&] {
-        const Checkpoint& last = last_before(live_.spot);
         return Command{.ask = Ask::run,
                        .within = to.within ? 1U : 0U,
                        .position = to.position,
                        .interval_ns = bounds_.checkpoints > 0 ? nanoseconds(between) : 0,
-                       .elapsed_ns = nanoseconds(std::max(live_.at - last.at, 0.0)),
+                       .elapsed_ns = nanoseconds(std::max(live_.at - last_at, 0.0)),
                        .every = bounds_.every,
-                       .last = last.report.event};
+                       .last = last_event};
     };
     CHECK_OK(live_.process.ask(order()));
     for (;;) {
@@ -381,6 +386,8 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
         live_.spot = {message.report.position, message.report.within != 0};
         if (message.report.says == Says::checkpoint) {
             longest_fork_ = std::max(longest_fork_, static_cast<double>(message.report.fork_ns) * 1e-9);
+            last_at = live_.at;
+            last_event = message.report.event;
             if (message.report.pid > 0) {
                 Checkpoint taken{.process = RankProcess(message.report.pid, std::move(message.descriptor)),
                                  .spot = live_.spot,

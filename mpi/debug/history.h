@@ -107,7 +107,7 @@ class History {
     void save_one();
     void drain(Checkpoint& from);
     void keep(Checkpoint checkpoint);
-    void thin_out();
+    void thin_out(Spot added);
     void remove(std::size_t checkpoint);
     [[nodiscard]] bool too_many() const;
     [[nodiscard]] double interval() const;

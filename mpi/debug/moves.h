@@ -68,6 +68,9 @@ class Moves {
     [[nodiscard]] std::optional<Cause> cause(State state) const;
     [[nodiscard]] State at(Index event) const;
 
+    // One event happens before the other.
+    [[nodiscard]] bool before(Index a, Index b) const { return clocks_.before(a, b); }
+
     // Sends whose receipts are behind the cut, or nowhere.
     [[nodiscard]] std::vector<Index> in_transit(const Cut& cut) const;
 

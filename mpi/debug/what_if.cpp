@@ -1,11 +1,14 @@
-// The command `what-if`: a copy of the rank in focus goes on with another value, or another message at a
-// receive that could have had it, as far as it can alone; one without it does the same. What differs is said.
+// The command `what-if`: a copy of the rank in focus goes on with another value, another message at a
+// receive that could have had it, or another request complete first, as far as it can alone; one without it
+// does the same. What differs is said.
+#include <algorithm>
 #include <set>
 #include <sstream>
 
 #include "causality/lint/loaded.h"
 #include "mpi/debug/commands.h"
 #include "mpi/debug/gdb.h"
+#include "mpi/debug/requests.h"
 
 namespace cairn::mpi::debug {
 namespace {
@@ -162,26 +165,52 @@ Result<Fd> message_of(History& history, const Moves& moves, Index receipt) {
     return std::move(message.descriptor);
 }
 
+// Of a copy that goes as recorded.
+Result<Fd> noted_of(const History::Checkpoint& copy, const std::string& where) {
+    if (!copy.process.there()) return fail("a copy doesn't come to {}", where);
+    CHECK_OK(copy.process.ask({.ask = Ask::noted}));
+    auto message = TRY(copy.process.hear());
+    if (!message.descriptor) return fail("there is no memory for what was completed");
+    return std::move(message.descriptor);
+}
+
+// What it brings, or is.
+std::string request_text(const Moves& moves, const OtherRequest& request) {
+    const Computation& c = moves.computation();
+    const bool receive =
+        request.closed != causality::none && c.event(request.closed).kind == causality::Kind::receive;
+    return moves.text(receive && c.partner(request.closed) != causality::none ? c.partner(request.closed)
+                                                                              : request.opened);
+}
+
 }  // namespace
 
 Result<Answer> Commands::choices() {
     const Moves& moves = world_.moves();
     const Computation& c = moves.computation();
     const auto choices = next_choice(moves, here());
-    if (choices.empty())
+    const Position limit = choices.empty() ? c.size(world_.focus()) : c.id(choices.front().receive).position;
+    History* history = TRY(world_.standing(world_.focus()));
+    const auto requests = TRY(next_request_choice(*history, moves, here(), limit));
+    if (choices.empty() && !requests)
         return fail_code(ExitCode::refused,
                          "rank {} receives nothing behind where it stands that another message could have "
-                         "come before",
+                         "come before, and waits for none of several requests of which another could have "
+                         "been complete first",
                          world_.focus());
+    const Index first = requests ? requests->got : choices.front().receive;
     Answer answer;
-    const Race& first = choices.front();
-    answer.text = fmt::format(
-        "{}\n  got {}\n", moves.text(first.receive),
-        first.got == causality::none ? "a message that the trace doesn't have" : moves.text(first.got));
-    answer.json["receive"] = moves.text(first.receive);
-    answer.json["at"] = moves.call_at(moves.at(first.receive));
+    answer.text = moves.text(first) + "\n";
+    answer.json["receive"] = moves.text(first);
+    answer.json["at"] = moves.call_at(moves.at(first));
     answer.json["choices"] = nlohmann::json::array();
+    answer.json["requests"] = nlohmann::json::array();
+    if (!choices.empty() && choices.front().receive == first)
+        answer.text += fmt::format("  got {}\n", choices.front().got == causality::none
+                                                     ? "a message that the trace doesn't have"
+                                                     : moves.text(choices.front().got));
     for (const Race& each : choices) {
+        if (each.receive != first) break;
         const std::string why = hindrance(c, each);
         answer.text += fmt::format("  could have had {}{}{}\n", moves.text(each.other),
                                    why.empty() ? "" : "; can't be tried: ", why);
@@ -190,6 +219,13 @@ Result<Answer> Commands::choices() {
                                           {"text", moves.text(each.other)},
                                           {"hindrance", why}});
     }
+    for (const OtherRequest& each : requests ? requests->others : std::vector<OtherRequest>()) {
+        const std::string text = request_text(moves, each);
+        answer.text += fmt::format("  could have had request {} complete first: {}{}{}\n", each.index, text,
+                                   each.hindrance.empty() ? "" : "; can't be tried: ", each.hindrance);
+        answer.json["requests"].push_back(
+            {{"index", each.index}, {"text", text}, {"hindrance", each.hindrance}});
+    }
     return answer;
 }
 
@@ -197,7 +233,11 @@ Result<Answer> Commands::what_if_from(const std::string& words, const std::strin
     const Moves& moves = world_.moves();
     const Computation& c = moves.computation();
     const auto choices = next_choice(moves, here());
-    if (choices.empty()) return this->choices();
+    if (choices.empty())
+        return fail_code(ExitCode::refused,
+                         "rank {} receives nothing behind where it stands that another message could have "
+                         "come before",
+                         world_.focus());
     const Race race = TRY(chosen(moves, choices, words));
     History* history = TRY(world_.standing(world_.focus()));
     const Index receipt = c.partner(race.other);
@@ -217,6 +257,54 @@ Result<Answer> Commands::what_if_from(const std::string& words, const std::strin
     return answer;
 }
 
+Result<Answer> Commands::what_if_request(const std::string& words, const std::string& expression) {
+    const Moves& moves = world_.moves();
+    std::istringstream in(words);
+    int index = -1;
+    std::string rest;
+    if (!(in >> index) || index < 0 || in >> rest)
+        return fail_code(ExitCode::usage, "what-if request INDEX [; EXPRESSION]");
+    History* history = TRY(world_.standing(world_.focus()));
+    const auto choice =
+        TRY(next_request_choice(*history, moves, here(), moves.computation().size(world_.focus())));
+    if (!choice)
+        return fail_code(ExitCode::refused,
+                         "rank {} waits for none of several requests behind where it stands of which another "
+                         "could have been complete first",
+                         world_.focus());
+    const auto found = std::ranges::find(choice->others, index, &OtherRequest::index);
+    if (found == choice->others.end())
+        return fail_code(
+            ExitCode::refused,
+            "request {} couldn't have been complete first at {}; what-if choices lists those that "
+            "could",
+            index, moves.text(choice->got));
+    if (!found->hindrance.empty())
+        return fail_code(ExitCode::refused, "request {} can't be tried: {}", index, found->hindrance);
+    // A copy that goes as recorded notes what is completed when: up to where this one is, and then to its end
+    // if it comes to stand there.
+    auto as_recorded = TRY(history->standing_copy());
+    CHECK_OK(as_recorded.process.ask({.ask = Ask::note, .last = found->request}));
+    const State closed = moves.at(found->closed);
+    auto before =
+        TRY(history->way_of(as_recorded, {moves.behind(closed.rank, moves.call_at(closed)).position, false}));
+    Fd noted = TRY(noted_of(as_recorded, moves.text(found->closed)));
+    auto recorded = TRY(history->way_of(as_recorded));
+    recorded.printed.insert(0, before.printed);
+    if (as_recorded.process.there()) noted = TRY(noted_of(as_recorded, "the end"));
+    auto changed = TRY(history->standing_copy());
+    CHECK_OK(changed.process.ask({.ask = Ask::first, .position = choice->call, .last = found->request},
+                                 noted.get()));
+    const auto way = TRY(history->way_of(changed));
+    Answer answer;
+    const std::string text = request_text(moves, *found);
+    answer.text = fmt::format("with request {} ({}) complete first at {}, it {}\n", index, text,
+                              moves.text(choice->got), how_it_goes(way));
+    answer.json = {{"request", index}, {"message", text}, {"receive", moves.text(choice->got)}};
+    compare_ways(answer, way, recorded, changed, as_recorded, expression);
+    return answer;
+}
+
 Result<Answer> Commands::what_if(const std::string& words) {
     const std::size_t semicolon = words.find(';');
     std::string assignment = words.substr(0, semicolon);
@@ -224,13 +312,16 @@ Result<Answer> Commands::what_if(const std::string& words) {
     expression.erase(0, expression.find_first_not_of(" \t"));
     assignment.erase(assignment.find_last_not_of(" \t") + 1);
     if (assignment.empty())
-        return fail_code(ExitCode::usage,
-                         "what-if VARIABLE = VALUE [; EXPRESSION], or from RANK [tag TAG], or choices");
+        return fail_code(
+            ExitCode::usage,
+            "what-if VARIABLE = VALUE [; EXPRESSION], or from RANK [tag TAG], or request INDEX, or choices");
     // A variable may be called so.
     if (!assignment.contains('=')) {
         if (assignment == "choices") return choices();
         if (assignment == "from" || assignment.starts_with("from "))
             return what_if_from(assignment.substr(4), expression);
+        if (assignment == "request" || assignment.starts_with("request "))
+            return what_if_request(assignment.substr(7), expression);
     }
     History* history = TRY(world_.standing(world_.focus()));
     auto changed = TRY(history->standing_copy());

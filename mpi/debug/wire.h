@@ -20,6 +20,12 @@ enum class Ask : std::uint32_t {
     message,    // Says::message
     otherwise,  // the receive that is event `position` gets the message that comes along as a descriptor,
                 // which event `last` got
+    note,       // from now on, which requests are completed, and the message of the one with the trace's
+                // number `last`; takes memory, so a copy is asked
+    noted,      // Says::message, with what was noted
+    offered,    // of a call for any of several requests, within which it stands: Says::offered
+    first,      // in call `position` the request with number `last` is complete first, as noted in the file
+                // that comes along
 };
 
 struct Command {
@@ -40,6 +46,7 @@ enum class Says : std::uint32_t {
     forked,      // answers Ask::fork; one descriptor comes along
     checkpoint,  // while it runs; one descriptor comes along, and it waits to be told to run on
     stack,  // `text`: what the call has brought (brought_lines()), and a line for each frame, innermost first
+    offered,  // `text`: offered_lines()
     message,  // a descriptor comes along, of a file with the message; none if there is no message
 };
 

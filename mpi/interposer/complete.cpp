@@ -1,20 +1,45 @@
 // Requests that are waited for or tested. A test says in replay what it said; where it said yes, or one of
 // several was first, replay waits for that one.
+#include "mpi/interposer/complete.h"
+
 #include <vector>
 
-#include "mpi/interposer/contents.h"
+#include "mpi/interposer/another_first.h"
 #include "mpi/interposer/early.h"
 #include "mpi/interposer/handlers.h"
 #include "mpi/interposer/outcomes.h"
 
 namespace cairn::mpi {
-namespace {
 
-// What the layer knows of an open request; nullptr if nothing.
 Posted* known(MPI_Request request) {
     Posted* posted = session->requests.find(request);
     return posted != nullptr && posted->open() ? posted : nullptr;
 }
+
+Buffer buffer_of(const Posted& posted) {
+    return {posted.buffer, posted.count, posted.type};
+}
+
+void completed(std::uint64_t key, const MPI_Status& status, int error, bool seen) {
+    Session& s = *session;
+    if (s.tracer) s.tracer->closed(key, status);
+    Posted* posted = s.requests.find(key);
+    if (posted == nullptr || !posted->open()) return;
+    const bool receive = !posted->send && !posted->collective;
+    if (s.storing && receive) store_received(error, status, buffer_of(*posted));
+    if (s.storing && posted->collective) store_finished(key);
+    if (receive) complete_receive(*posted, status, seen);
+    if (!posted->persistent && (s.storing || s.alone)) drop(posted->type);
+    if (posted->persistent) {
+        posted->active = false;
+        posted->has_inner = false;
+        posted->dead = false;
+    } else {
+        session->requests.erase(key);
+    }
+}
+
+namespace {
 
 bool open(MPI_Request request) {
     if (request == MPI_REQUEST_NULL) return false;
@@ -33,30 +58,6 @@ int open(int count, const MPI_Request* requests, int& only) {
     return found;
 }
 
-Buffer buffer_of(const Posted& posted) {
-    return {posted.buffer, posted.count, posted.type};
-}
-
-// The MPI has completed the request that had this handle.
-void completed(std::uint64_t key, const MPI_Status& status, int error) {
-    Session& s = *session;
-    if (s.tracer) s.tracer->closed(key, status);
-    Posted* posted = s.requests.find(key);
-    if (posted == nullptr || !posted->open()) return;
-    const bool receive = !posted->send && !posted->collective;
-    if (s.storing && receive) store_received(error, status, buffer_of(*posted));
-    if (s.storing && posted->collective) store_finished(key);
-    if (receive) complete_receive(*posted, status);
-    if (!posted->persistent && (s.storing || s.alone)) drop(posted->type);
-    if (posted->persistent) {
-        posted->active = false;
-        posted->has_inner = false;
-        posted->dead = false;
-    } else {
-        session->requests.erase(key);
-    }
-}
-
 // Alone: as the record has it.
 int feed_one(MPI_Request* request, MPI_Status* status) {
     Posted* posted = known(*request);
@@ -70,12 +71,16 @@ int feed_one(MPI_Request* request, MPI_Status* status) {
     MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
     clear_status(*seen);
     int error = MPI_SUCCESS;
+    const bool receive = !posted->send && !posted->collective;
+    const std::uint32_t number = noting ? session->tracer->request_number(key) : 0;
     if (posted->collective) fed_finished(key);
-    if (!posted->send && !posted->collective) {
+    if (receive) {
         const WantedMessage asked{posted->any_source ? MPI_ANY_SOURCE : posted->source,
                                   posted->any_tag ? MPI_ANY_TAG : posted->tag, posted->matched};
-        error = fed_received(posted->comm, *seen, buffer_of(*posted), asked);
+        error = noting ? feed_noted(number, *posted, *seen, asked)
+                       : fed_received(posted->comm, *seen, buffer_of(*posted), asked);
     }
+    if (noting) note_completion(number, receive, error != MPI_ERR_PENDING);
     if (error == MPI_ERR_PENDING) return error;
     const bool persistent = posted->persistent;
     completed(key, *seen, error);
@@ -250,6 +255,8 @@ int on_Wait(Call call, MPI_Request* request, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
     if (session->tracer) session->tracer->stands_at(1, request, false);
+    if (in_another_order()) [[unlikely]]
+        return wait_in_order(request, status);
     if (threaded() && !replaying()) {
         MPI_Status own;
         MPI_Status* seen = status == MPI_STATUS_IGNORE ? &own : status;
@@ -266,6 +273,8 @@ int on_Waitall(Call call, int count, MPI_Request* requests, MPI_Status* statuses
     const Inside guard;
     begin_completion(call);
     if (session->tracer) session->tracer->stands_at(count, requests, false);
+    if (in_another_order()) [[unlikely]]
+        return wait_all_in_order(count, requests, statuses);
     if (threaded() && !replaying()) {
         Many many(count, requests, statuses);
         int through = 0;
@@ -283,6 +292,8 @@ int on_Test(Call call, MPI_Request* request, int* flag, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
     if (session->tracer) session->tracer->by_chance();
+    if (in_another_order()) [[unlikely]]
+        return test_in_order(request, flag, status);
     if (!open(*request)) return real.Test(request, flag, status);
     if (replaying()) {
         *flag = recorded_answer() ? 1 : 0;
@@ -307,6 +318,8 @@ int on_Testall(Call call, int count, MPI_Request* requests, int* flag, MPI_Statu
     const Inside guard;
     begin_completion(call);
     if (session->tracer) session->tracer->by_chance();
+    if (in_another_order()) [[unlikely]]
+        return test_all_in_order(count, requests, flag, statuses);
     int only = 0;
     if (open(count, requests, only) == 0) return real.Testall(count, requests, flag, statuses);
     if (replaying()) {
@@ -329,10 +342,13 @@ int on_Testall(Call call, int count, MPI_Request* requests, int* flag, MPI_Statu
 int on_Waitany(Call call, int count, MPI_Request* requests, int* index, MPI_Status* status) {
     const Inside guard;
     begin_completion(call);
+    const Offered offer(count, requests);
     int only = 0;
     const int opened = open(count, requests, only);
     if (session->tracer && opened > 1) session->tracer->by_chance();
     if (session->tracer) session->tracer->stands_at(count, requests, true);
+    if (in_another_order()) [[unlikely]]
+        return any_in_order(count, requests, index, nullptr, status);
     if (opened == 0) return real.Waitany(count, requests, index, status);
     if (replaying()) {
         next_step();
@@ -355,6 +371,9 @@ int on_Testany(Call call, int count, MPI_Request* requests, int* index, int* fla
     const Inside guard;
     begin_completion(call);
     if (session->tracer) session->tracer->by_chance();
+    const Offered offer(count, requests);
+    if (in_another_order()) [[unlikely]]
+        return any_in_order(count, requests, index, flag, status);
     int only = 0;
     const int opened = open(count, requests, only);
     if (opened == 0) return real.Testany(count, requests, index, flag, status);
@@ -390,10 +409,13 @@ int on_Waitsome(Call call, int count, MPI_Request* requests, int* outcount, int*
                 MPI_Status* statuses) {
     const Inside guard;
     begin_completion(call);
+    const Offered offer(count, requests);
     int only = 0;
     const int opened = open(count, requests, only);
     if (session->tracer && opened > 1) session->tracer->by_chance();
     if (session->tracer) session->tracer->stands_at(count, requests, true);
+    if (in_another_order()) [[unlikely]]
+        return some_in_order(count, requests, outcount, indices, statuses, false);
     if (opened == 0) return real.Waitsome(count, requests, outcount, indices, statuses);
     if (replaying()) {
         next_step();
@@ -415,6 +437,9 @@ int on_Testsome(Call call, int count, MPI_Request* requests, int* outcount, int*
     const Inside guard;
     begin_completion(call);
     if (session->tracer) session->tracer->by_chance();
+    const Offered offer(count, requests);
+    if (in_another_order()) [[unlikely]]
+        return some_in_order(count, requests, outcount, indices, statuses, true);
     int only = 0;
     const int opened = open(count, requests, only);
     if (opened == 0) return real.Testsome(count, requests, outcount, indices, statuses);
@@ -446,6 +471,8 @@ int on_Request_get_status(Call call, MPI_Request request, int* flag, MPI_Status*
     const Inside guard;
     begin_completion(call);
     if (session->tracer) session->tracer->by_chance();
+    if (in_another_order()) [[unlikely]]
+        depart_in_another_order("MPI_Request_get_status");
     if (!open(request)) return real.Request_get_status(request, flag, status);
     if (replaying()) {
         *flag = 0;

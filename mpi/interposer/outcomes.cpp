@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mpi/interposer/another_first.h"
 #include "mpi/interposer/otherwise.h"
 
 namespace cairn::mpi {
@@ -25,6 +26,8 @@ bool recorded_answer() {
         --s.falses;
     ++s.said;
     came_to(yes ? 2 : 1);
+    if (noting) [[unlikely]]
+        note_answer();
     return yes;
 }
 
@@ -33,6 +36,8 @@ std::int64_t recorded_number() {
     if (!value) record_ends();
     ++session->said;
     came_to(static_cast<std::uint64_t>(unzigzag(*value)) + 3);
+    if (noting) [[unlikely]]
+        note_number();
     return unzigzag(*value);
 }
 
@@ -97,6 +102,8 @@ void complete_receive(const Posted& posted, const MPI_Status& got, bool seen) {
     const MPI_Status status = session->alone ? as_recorded(got) : got;
     const auto result = [&](std::uint64_t outcome) {
         if (seen) came_to(outcome);
+        if (seen && noting) [[unlikely]]
+            note_outcome(outcome);
     };
     int cancelled = 0;
     if (posted.cancel) ::PMPI_Test_cancelled(&status, &cancelled);

@@ -1,5 +1,6 @@
 // Receives: which message each gets is written down where it could be another, and asked for by name in
 // replay.
+#include "mpi/interposer/another_first.h"
 #include "mpi/interposer/bottom.h"
 #include "mpi/interposer/contents.h"
 #include "mpi/interposer/early.h"
@@ -360,6 +361,8 @@ int on_Request_free(Call call, MPI_Request* request) {
     begin(call, MPI_PROC_NULL, MPI_COMM_WORLD);
     Session& s = *session;
     Posted* posted = s.requests.find(*request);
+    if (in_another_order()) [[unlikely]]
+        depart_in_another_order("MPI_Request_free");
     if (s.tracer && posted != nullptr && posted->persistent) s.tracer->no_longer_persistent(*request);
     if (s.tracer && (posted == nullptr || posted->send)) s.tracer->gave_up(*request);
     if (posted == nullptr) return real.Request_free(request);

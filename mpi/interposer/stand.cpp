@@ -9,12 +9,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 
 #include "mpi/debug/wire.h"
+#include "mpi/interposer/another_first.h"
 #include "mpi/interposer/breakpoint.h"
 #include "mpi/interposer/contents.h"
 #include "mpi/interposer/image.h"
@@ -143,12 +145,20 @@ bool fork_copy(Says says, pid_t (*fork)() = fork_sibling) {
     return false;
 }
 
-void send_stack() {
-    const std::string text = (brought_lines() + stack_of_program()).substr(0, debug::most_text);
-    Report stack;
-    stack.says = Says::stack;
-    stack.text_bytes = static_cast<std::uint32_t>(text.size());
-    report(stack, text.data(), text.size(), -1);
+void send_text(Says says, std::string text) {
+    text.resize(std::min<std::size_t>(text.size(), debug::most_text));
+    Report now;
+    now.says = says;
+    now.text_bytes = static_cast<std::uint32_t>(text.size());
+    report(now, text.data(), text.size(), -1);
+}
+
+// Closes it.
+void send_file(Says says, int file) {
+    Report now;
+    now.says = says;
+    report(now, nullptr, 0, file);
+    if (file >= 0) ::close(file);
 }
 
 // `file`: what came along, if anything did.
@@ -184,16 +194,21 @@ void obey(Why why) {
         } else if (command.ask == Ask::keep) {
             keep_heard();
         } else if (command.ask == Ask::message) {
-            file = heard_in_file();
-            Report message;
-            message.says = Says::message;
-            report(message, nullptr, 0, file);
-            if (file >= 0) ::close(file);
+            send_file(Says::message, heard_in_file());
         } else if (command.ask == Ask::otherwise) {
             deliver_otherwise(file, command.position, command.last);
             ::close(file);
+        } else if (command.ask == Ask::note) {
+            note_completions(static_cast<std::uint32_t>(command.last));
+        } else if (command.ask == Ask::noted) {
+            send_file(Says::message, noted_completions());
+        } else if (command.ask == Ask::offered) {
+            send_text(Says::offered, offered_lines());
+        } else if (command.ask == Ask::first) {
+            complete_first(file, command.position, static_cast<std::uint32_t>(command.last));
+            ::close(file);
         } else if (command.ask == Ask::stack) {
-            send_stack();
+            send_text(Says::stack, brought_lines() + stack_of_program());
         } else {
             order = command;
             since_ns = now_on(CLOCK_MONOTONIC) - command.elapsed_ns;

@@ -85,6 +85,11 @@ class Tracer {
     void gave_up(MPI_Request request) { closed(bits(request), MPI_Status()); }
     // Whether its completion will be an event.
     [[nodiscard]] bool will_come(std::uint64_t key) const { return open_.contains(key); }
+    // The trace's number of an open request; 0: it isn't one of the trace's.
+    [[nodiscard]] std::uint32_t request_number(std::uint64_t key) const {
+        const auto found = open_.find(key);
+        return found != open_.end() ? found->second.back().request : 0;
+    }
     // As begun by MPI_Start: what it was made for.
     void persistent(MPI_Request request, MPI_Comm comm, int peer, int tag, Sized what, bool send);
     void no_longer_persistent(MPI_Request request);

@@ -1,7 +1,7 @@
 """Programs that aren't ours, from Debian's packages, those of them that are installed (none is in scripts/packages.txt): ScaLAPACK's
 testers (scalapack-mpi-test, for both MPIs), HPC Challenge (hpcc), mpi4py and its benchmarks (python3-mpi4py), NetPIPE
-(netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. The LU tester under `cairn mpi debug`, in
-movements at random. Only with --soak."""
+(netpipe-openmpi, netpipe-mpich2). Recorded and replayed with 4 and with 8 ranks: the same order of events. Under `cairn mpi debug`, 1,000 movements at
+random each: the LU tester, LAMMPS (lammps is of Open MPI), and what test/mpi/build-others has made in $CAIRN_MPI_OTHERS. Only with --soak."""
 import glob
 import os
 import random
@@ -33,6 +33,24 @@ SMALL_LU = """'SCALAPACK, LU factorization input file'
 2 values of Q
 1.0 threshold
 F (T or F) Test Cond. Est. and Iter. Ref. Routines
+"""
+# LAMMPS's own benchmark bench/in.lj, smaller; its report of times goes by other clocks than MPI_Wtime.
+MELT = """units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 8 0 8 0 8
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 1.44 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor 0.3 bin
+neigh_modify delay 0 every 5 check no
+fix 1 all nve
+timer off
+thermo 10
+run 20
 """
 # Messages of objects, from anybody, found by probes.
 ANYBODY = """
@@ -118,12 +136,28 @@ def netpipe(job, program):
     twice(job, 2, "netpipe", [program, "-n", "20", "-u", "4096", "-o", f"{job.folder}/np.out"], same=False)
 
 
-def debugged(job):
+def debugged(job, name, path, arguments, count=1000):
+    program = [path, *arguments]
+    _, err = job.record(4, name, program, options=["--contents", "--clock"])
+    calls = int(re.search(r"recorded 4 ranks, (\d+) events", err)[1]) // 4
+    # As many copies of a rank in a run of any length: each takes milliseconds.
+    at_random(job, name, program, 4, count, random.randrange(1 << 32), max(20, calls // 40), 10)
+
+
+def others(job):
+    """What is debugged, as (name, path, arguments)."""
+    made = os.environ.get("CAIRN_MPI_OTHERS", "")
     with open(f"{job.folder}/LU.dat", "w", encoding="utf-8") as file:
         file.write(SMALL_LU)
-    program = [f"{SCALAPACK}/{job.mpi}-tests/xdlu"]
-    job.record(4, "xdlu", program, options=["--contents", "--clock"])
-    at_random(job, "xdlu", program, 4, 200, random.randrange(1 << 32), 20)
+    with open(f"{job.folder}/in.lj", "w", encoding="utf-8") as file:
+        file.write(MELT)
+    found = []
+    for name, package, arguments in (("xdlu", f"{SCALAPACK}/{job.mpi}-tests/xdlu", []), ("ex3", None, ["-n", "8"]), ("ex5", None, ["-n", "12", "-solver", "1"]),
+                                     ("lmp", shutil.which("lmp") if job.mpi == "openmpi" else None, ["-in", "in.lj", "-log", "none"])):
+        places = [path for path in (package, f"{made}/{name}.{job.mpi}") if path and os.path.exists(path)]
+        if places:
+            found.append((name, places[0], arguments))
+    return found
 
 
 def test(job, given):
@@ -134,7 +168,9 @@ def test(job, given):
     found = 0
     if os.path.isdir(f"{SCALAPACK}/{job.mpi}-tests"):
         scalapack(job)
-        debugged(job)
+        found += 1
+    for other in others(job):
+        debugged(job, *other)
         found += 1
     if job.mpi == "openmpi" and shutil.which("hpcc"):
         hpcc(job)

@@ -1,5 +1,6 @@
 """`what-if from RANK` of `cairn mpi debug`: at a receive from anybody the message comes first that another run could have brought; what the rank prints
-is what such a run prints, and where it would make another call, it is said."""
+is what such a run prints, and where it would make another call, it is said. `what-if request INDEX`: the same of which of several requests is complete
+first."""
 import re
 
 from cairn_test.mpi_debugger import Debugger
@@ -106,7 +107,71 @@ def departing(job):
         expect(not answer["ok"] and "is never received" in answer["error"], answer)
 
 
+def which(job, how, ranks=3):
+    """Each request that could have been complete first, at each completion: all others come as they came."""
+    program = [job.program("whichever"), how]
+    job.record(ranks, "whichever", program, options=["--contents"])
+    tried = 0
+    with Debugger(job, "whichever", program) as debugger:
+        debugger.do("to 0:end")
+        got = debugger.lines(0)[0].split()[1:]
+        debugger.do("to 0:0")
+        while (answer := told(debugger, "what-if choices"))["ok"]:
+            found = re.search(r"receive from (\d+)(?:, tag (\d+))?", answer["receive"])
+            first = 2 * (int(found[1]) - 1) + int(found[2] or 0) if found else 2 * (ranks - 1)
+            taken = next(i for i, each in enumerate(got) if each.startswith(f"{first}:"))  # before it
+            for choice in answer["requests"]:
+                expect(choice["hindrance"] == "", choice)
+                done = debugger.do(f"what-if request {choice['index']}")
+                number = choice["index"]
+                if how == "moved":
+                    sent = re.match(r"rank (\d+) event \d+: send to 0(?:, tag (\d+))?,", choice["text"])
+                    number = 2 * (int(sent[1]) - 1) + int(sent[2] or 0)
+                other = next(i for i, each in enumerate(got) if each.startswith(f"{number}:"))
+                expect(other > taken, f"{how}, {choice}: it is complete already, {got}")
+                order = [*got[:taken], got[other], *got[taken:other], *got[other + 1:]]
+                if how in ("rest", "test"):
+                    order = [order[0], *sorted(order[1:], key=lambda each: int(each.split(":")[0]))]
+                expect(not done["departs"] and (done["prints"], done["instead_of"]) == ([" ".join(["path", *order])], [" ".join(["path", *got])]),
+                       f"{how}, {choice} at {taken}: {done}, {order}")
+                tried += 1
+            debugger.do(f"to 0:{answer['at']}")
+        expect(debugger.do("verify")["differences"] == [], "it has moved")
+    expect(tried > 1, f"{how}: {tried} requests could have been complete first")
+    print(f"{how}: {tried} requests first")
+
+
+def not_which(job):
+    program = [job.program("whichever"), "answer"]
+    job.record(3, "whichever", program, options=["--contents"])
+    with Debugger(job, "whichever", program) as debugger:
+        first = debugger.do("what-if choices")["requests"]
+        ranks = {each["index"]: 1 + each["index"] // 2 for each in first}
+        index = next(each for each, rank in ranks.items() if rank == 1)  # the one that is last
+        done = debugger.do(f"what-if request {index} ; left")
+        expect((done["with"], done["without"]) == ("3", "0") and done["departs"] and f"now:      MPI_Send, rank {ranks[index]}" in done["how"], done)
+        for command, text in (("what-if request", "request INDEX"), ("what-if request x", "request INDEX"), ("what-if request 1 2", "request INDEX"),
+                              ("what-if request 77", "request 77 couldn't have been complete first"), ("what-if from 1", "receives nothing")):
+            answer = told(debugger, command)
+            expect(not answer["ok"] and text in answer["error"], f"{command}: {answer}")
+        debugger.do("to 0:end")
+        answer = told(debugger, "what-if request 0")
+        expect(not answer["ok"] and "waits for none of several requests" in answer["error"], answer)
+    program = [job.program("whichever"), "collective"]
+    job.record(3, "whichever", program, options=["--contents"])
+    with Debugger(job, "whichever", program) as debugger:
+        choices = debugger.do("what-if choices")["requests"]
+        barrier = next(each for each in choices if each["index"] == 4)
+        expect("collective" in barrier["hindrance"], choices)
+        answer = told(debugger, "what-if request 4")
+        expect(not answer["ok"] and "collective" in answer["error"], answer)
+
+
 def test(job, given):
+    for _ in range(10 if given.soak else 1):
+        for how in ("any", "testany", "some", "testsome", "moved", "rest", "test", "send"):
+            which(job, how, 4 if given.soak else 3)
+    not_which(job)
     blocking(job)
     requests(job)
     for _ in range(10 if given.soak else 1):
