@@ -386,6 +386,7 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
         live_.spot = {message.report.position, message.report.within != 0};
         if (message.report.says == Says::checkpoint) {
             longest_fork_ = std::max(longest_fork_, static_cast<double>(message.report.fork_ns) * 1e-9);
+            ++taken_;
             last_at = live_.at;
             last_event = message.report.event;
             if (message.report.pid > 0) {

@@ -90,6 +90,8 @@ class History {
     [[nodiscard]] const std::vector<Checkpoint>& checkpoints() const { return checkpoints_; }
     // A copy of this one, which stands there.
     [[nodiscard]] Result<RankProcess> copy_of(const Checkpoint& checkpoint);
+    // How many have been taken on the way, those that are no more included.
+    [[nodiscard]] std::uint64_t taken() const { return taken_; }
     // Seconds.
     [[nodiscard]] double longest_fork() const { return longest_fork_; }
 
@@ -122,6 +124,7 @@ class History {
     std::array<std::uint64_t, 2> shown_{};
     std::vector<Checkpoint> checkpoints_;
     Checkpoint live_;
+    std::uint64_t taken_ = 0;
     double longest_fork_ = 0;
 };
 

@@ -171,6 +171,7 @@ Result<Answer> Commands::checkpoints(const std::string&) {
         answer.json["ranks"].push_back({{"rank", rank},
                                         {"events", events},
                                         {"bytes", bytes},
+                                        {"taken", history.taken()},
                                         {"fork", history.longest_fork()},
                                         {"images", images}});
         answer.text += line + "\n";

@@ -360,7 +360,19 @@ def nobody_stays(job, name, program):
         time.sleep(0.02)
 
 
+def no_more_than_wished(job):
+    """Where there is room for few checkpoints no more are taken than where there is room for many."""
+    program = [job.program("steady"), "300", "1"]
+    job.record(2, "steady", program, options=["--contents"])
+    with Debugger(job, "steady", program, ["--every", "20", "--checkpoints", "3"]) as debugger:
+        events = debugger.do("to 0:end")["event"]
+        checkpoints = debugger.do("checkpoints")["ranks"][0]
+        expect(events >= 600 and 3 < checkpoints["taken"] <= events // 20 and len(checkpoints["events"]) == 4, checkpoints)
+        expect(max(checkpoints["events"]) > events - 40, f"the last isn't kept: {checkpoints}")
+
+
 def test(job, given):
+    no_more_than_wished(job)
     seed = random.randrange(1 << 32)
     for name, arguments in (SOAK if given.soak else PROGRAMS).items():
         ranks = 4 if name in ("bitonic", "rows") else 3

@@ -1,4 +1,4 @@
-/* hour ROUNDS MEGABYTES: two ranks send each other a number ROUNDS times and write what they got somewhere in their memory. For how long a way back takes. */
+/* steady ROUNDS MEGABYTES: two ranks send each other a number ROUNDS times and write what they got somewhere in their memory. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
