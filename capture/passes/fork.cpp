@@ -70,10 +70,9 @@ Result<Draft> begin_draft(const Setting& setting, const Ahead& ahead, Member& me
     draft.member = &member;
     draft.map = &map;
     draft.file = schema::image_name(member.image.pid);
-    auto writer = TRY(ImageWriter::create(ahead.directory.get(), draft.file, ImageKind::process,
-                                          setting.request.compression));
+    auto writer = TRY(ImageWriter::plan(ahead.directory.get(), draft.file, ImageKind::process,
+                                        setting.request.compression));
     draft.writer = std::make_unique<ImageWriter>(std::move(writer));
-    draft.writer->park();
     draft.image_id = draft.writer->id();
     return draft;
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "common/image/hash.h"
 
@@ -51,17 +52,26 @@ const char* kind_name(ImageKind kind) {
 
 Result<ImageWriter> ImageWriter::create(int dirfd, const std::string& name, ImageKind kind,
                                         Compression compression) {
-    Fd fd(::openat(dirfd, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return fail_errno("creating image {}", name);
+    auto writer = TRY(plan(dirfd, name, kind, compression));
+    CHECK_OK(writer.unpark());
+    return writer;
+}
+
+Result<ImageWriter> ImageWriter::plan(int dirfd, const std::string& name, ImageKind kind,
+                                      Compression compression) {
     ImageHeader header;
     header.kind = kind;
     if (kind == ImageKind::objects) header.version = image_version_of_bytes;
     if (compression.codec != Codec::none || compression.automatic) header.version = image_version_compressed;
     if (::getrandom(&header.id, sizeof header.id, 0) != sizeof header.id) return fail_errno("getrandom");
     header.checksum = checksum_of(header);
-    ImageWriter writer(dirfd, std::move(fd), name, header.id, compression);
-    CHECK_OK(writer.write_plain(0, bytes_of(header)));
-    return writer;
+    return ImageWriter(dirfd, name, header, compression);
+}
+
+Result<> ImageWriter::make_file(const ImageHeader& header) {
+    fd_.reset(::openat(dirfd_, name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd_) return fail_errno("creating image {}", name_);
+    return write_plain(0, bytes_of(header));
 }
 
 ImageWriter::ImageWriter(ImageWriter&& other) noexcept
@@ -69,6 +79,7 @@ ImageWriter::ImageWriter(ImageWriter&& other) noexcept
       fd_(std::move(other.fd_)),
       name_(std::move(other.name_)),
       id_(other.id_),
+      planned_(other.planned_),
       compression_(other.compression_),
       compressing_(other.compressing_),
       backlog_(std::move(other.backlog_)),
@@ -80,6 +91,7 @@ ImageWriter::ImageWriter(ImageWriter&& other) noexcept
 
 Result<> ImageWriter::unpark() {
     if (fd_) return {};
+    if (const auto header = std::exchange(planned_, std::nullopt)) return make_file(*header);
     fd_.reset(::openat(dirfd_, name_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!fd_) return fail_errno("opening image {} again", name_);
     return {};

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ class ImageWriter {
     // A file that is never finished stays as it is: it has no footer, so nobody takes it for an image.
     [[nodiscard]] static Result<ImageWriter> create(int dirfd, const std::string& name, ImageKind kind,
                                                     Compression compression = {});
+
+    // The same, parked: the file is made by the first unpark(), which has the errors then. For who has no
+    // time yet: making a file takes the file system longer than a process of a few pages stands still
+    // otherwise.
+    [[nodiscard]] static Result<ImageWriter> plan(int dirfd, const std::string& name, ImageKind kind,
+                                                  Compression compression = {});
 
     ImageWriter(ImageWriter&& other) noexcept;
     ImageWriter& operator=(ImageWriter&&) = delete;
@@ -61,12 +68,17 @@ class ImageWriter {
     [[nodiscard]] Result<std::uint64_t> finish(Durable durable);
 
   private:
-    ImageWriter(int dirfd, Fd fd, std::string name, std::uint64_t id, Compression compression)
-        : dirfd_(dirfd), fd_(std::move(fd)), name_(std::move(name)), id_(id), compression_(compression) {}
+    ImageWriter(int dirfd, std::string name, const ImageHeader& header, Compression compression)
+        : dirfd_(dirfd),
+          name_(std::move(name)),
+          id_(header.id),
+          planned_(header),
+          compression_(compression) {}
 
     [[nodiscard]] bool has_chunks() const {
         return compression_.codec != Codec::none || compression_.automatic;
     }
+    [[nodiscard]] Result<> make_file(const ImageHeader& header);
     [[nodiscard]] Result<> write_plain(std::uint64_t at, std::span<const std::uint8_t> data);
     [[nodiscard]] Result<> write_plain(std::uint64_t at, std::span<const iovec> parts);
     [[nodiscard]] Result<> write_uncompressed_chunks(std::uint64_t offset, std::span<const iovec> parts);
@@ -83,6 +95,7 @@ class ImageWriter {
     Fd fd_;
     std::string name_;
     std::uint64_t id_;
+    std::optional<ImageHeader> planned_;  // there is no file yet, and it will begin with this
     Compression compression_;
     bool compressing_ = false;
     std::unique_ptr<DiskBacklog> backlog_ = std::make_unique<DiskBacklog>();  // of automatic compression

@@ -1,6 +1,7 @@
 // Writing images and reading them back.
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <thread>
@@ -37,6 +38,25 @@ TEST(ImageWrite, FileIsPrivateAndNeverOverwritten) {
     const auto again = ImageWriter::create(folder.fd(), "p", ImageKind::process);
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().number, EEXIST);
+}
+
+TEST(ImageWrite, PlannedIsMadeWhenItIsNeeded) {
+    const Folder folder;
+    auto writer = ImageWriter::plan(folder.fd(), "p", ImageKind::process);
+    ASSERT_TRUE(writer);
+    EXPECT_NE(::access(folder.file("p").c_str(), F_OK), 0);
+    ASSERT_TRUE(writer->unpark());
+    writer->park();
+    ASSERT_TRUE(writer->unpark());
+    writer->add_section(SectionType::meta, {1, 2, 3});
+    ASSERT_TRUE(writer->finish(Durable::no));
+    EXPECT_TRUE(ImageReader::open(folder.file("p")));
+
+    auto late = ImageWriter::plan(folder.fd(), "p", ImageKind::process);
+    ASSERT_TRUE(late);
+    const auto made = late->unpark();
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().number, EEXIST);
 }
 
 TEST(ImageWrite, UnfinishedIsNoImage) {
