@@ -29,7 +29,8 @@ AgentRun::AgentRun(StoppedProcess& process, std::uint32_t index, std::uint64_t c
       index_(index),
       capture_(capture),
       ask_keys_(ask_keys),
-      inside_(process.threads.size(), false) {
+      inside_(process.threads.size(), false),
+      called_(process.threads.size(), false) {
     const auto leads = [&](const StoppedThread& thread) {
         return leader == 0 ? !thread.leader_dead : thread.tid == leader;
     };
@@ -70,10 +71,8 @@ Result<> AgentRun::enter(const StoppedThread& thread, ProgramAddress at, const A
     constexpr std::size_t head = offsetof(AgentThread, stack);
     const auto bytes = std::as_bytes(std::span(&contents, 1)).first(head);
     CHECK_OK(ptrace::write_memory(process_->living, at, bytes));
-    auto entry =
-        TRY(ptrace::read_object<std::uint64_t>(process_->living, process_->door + offsetof(Door, entry)));
     auto registers = thread.registers;
-    registers.rip = entry;
+    registers.rip = entry_;
     registers.rdi = at.value();
     registers.rsp = (at + offsetof(AgentThread, stack) + sizeof(AgentThread::stack) - 8).value();
     registers.eflags = 0x202;
@@ -90,6 +89,8 @@ Result<> AgentRun::start() {
         return fail_code(ExitCode::refused,
                          "{} runs with the hijack library of another cairn version; start it again",
                          proc::label(process_->pid));
+    entry_ =
+        TRY(ptrace::read_object<std::uint64_t>(process_->living, process_->door + offsetof(Door, entry)));
     talk_->command.store(agent_idle);
     talk_->reply.store(agent_idle);
     talk_->snapshot.store(0);
@@ -302,8 +303,14 @@ Result<SnapshotChild> AgentRun::confirm_snapshot(pid_t pid) const {
     return child;
 }
 
-Result<> AgentRun::bring_to_stop(const StoppedThread& thread, const Reporter& reporter) const {
-    CHECK_OK(ptrace::interrupt(thread.tid));
+Result<> AgentRun::call(std::size_t index) {
+    if (called_[index]) return {};
+    CHECK_OK(ptrace::interrupt(process_->threads[index].tid));
+    called_[index] = true;
+    return {};
+}
+
+Result<> AgentRun::await_stop(const StoppedThread& thread, const Reporter& reporter) const {
     for (;;) {
         int status = 0;
         const pid_t got = ::waitpid(thread.tid, &status, __WALL | WNOHANG);
@@ -323,8 +330,11 @@ Result<> AgentRun::bring_to_stop(const StoppedThread& thread, const Reporter& re
     }
 }
 
-Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& reporter) {
-    CHECK_OK(bring_to_stop(thread, reporter));
+Result<> AgentRun::bring_back(std::size_t index, const Reporter& reporter) {
+    const auto& thread = process_->threads[index];
+    CHECK_OK(call(index));
+    CHECK_OK(await_stop(thread, reporter));
+    called_[index] = false;
     if (thread.parked) return ptrace::set_registers(thread.tid, *thread.parked);  // its mask stays full
     // Mask first: should we die between the two, the agent puts both back.
     CHECK_OK(ptrace::set_mask(thread.tid, thread.mask));
@@ -333,7 +343,9 @@ Result<> AgentRun::bring_back(const StoppedThread& thread, const Reporter& repor
 
 Result<> AgentRun::hold(const Reporter& reporter) {
     if (held_) return {};
-    CHECK_OK(bring_to_stop(process_->threads[leader_], reporter));
+    CHECK_OK(call(leader_));
+    CHECK_OK(await_stop(process_->threads[leader_], reporter));
+    called_[leader_] = false;
     held_ = true;
     return {};
 }
@@ -352,13 +364,21 @@ Result<> AgentRun::step_back(bool back, const Reporter& reporter) {
     return {};
 }
 
+// The leader is still to be asked where there is something to be put back by the process itself.
+Result<> AgentRun::begin_to_leave() {
+    const bool leader_too = !scratch_.known() && !stepped_back_ && !held_;
+    for (std::size_t i = 0; i < process_->threads.size(); ++i)
+        if (inside_[i] && (i != leader_ || leader_too)) CHECK_OK(call(i));
+    return {};
+}
+
 Result<> AgentRun::leave_siblings(const Reporter& reporter) {
     CHECK_OK(go_on());
     // If this fails, the leader stays inside, and the agent does it itself once we have let go of it.
     if (stepped_back_) CHECK_OK(step_back(false, reporter));
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (!inside_[i] || i == leader_) continue;
-        CHECK_OK(bring_back(process_->threads[i], reporter));
+        CHECK_OK(bring_back(i, reporter));
         inside_[i] = false;
     }
     if (scratch_.known()) {
@@ -372,7 +392,7 @@ Result<> AgentRun::leave_siblings(const Reporter& reporter) {
 Result<> AgentRun::leave(const Reporter& reporter) {
     CHECK_OK(leave_siblings(reporter));
     if (inside_[leader_]) {
-        CHECK_OK(bring_back(process_->threads[leader_], reporter));
+        CHECK_OK(bring_back(leader_, reporter));
         inside_[leader_] = false;
     }
     return {};

@@ -64,6 +64,9 @@ class AgentRun {
     // The process is no child subreaper for the moment, or is one again.
     [[nodiscard]] Result<> step_back(bool back, const Reporter& reporter);
 
+    // Whoever isn't needed inside any more begins to stop; leave() waits for them. So all stop at the same
+    // time, and not one after the other.
+    [[nodiscard]] Result<> begin_to_leave();
     // Everything is put back: registers, masks, scratch memory.
     [[nodiscard]] Result<> leave(const Reporter& reporter);
     [[nodiscard]] Result<> leave_siblings(const Reporter& reporter);  // the leader stays inside
@@ -77,8 +80,9 @@ class AgentRun {
   private:
     [[nodiscard]] AgentThread make_thread(const StoppedThread& thread, bool leader) const;
     [[nodiscard]] Result<> enter(const StoppedThread& thread, ProgramAddress at, const AgentThread& contents);
-    [[nodiscard]] Result<> bring_to_stop(const StoppedThread& thread, const Reporter& reporter) const;
-    [[nodiscard]] Result<> bring_back(const StoppedThread& thread, const Reporter& reporter);
+    [[nodiscard]] Result<> call(std::size_t index);  // to its stop
+    [[nodiscard]] Result<> await_stop(const StoppedThread& thread, const Reporter& reporter) const;
+    [[nodiscard]] Result<> bring_back(std::size_t index, const Reporter& reporter);
     [[nodiscard]] Result<SnapshotChild> confirm_snapshot(pid_t pid) const;
     [[nodiscard]] Result<> keep_running(std::size_t index) const;
     [[nodiscard]] Result<> keep_running(const Reporter& reporter) const;
@@ -91,8 +95,10 @@ class AgentRun {
     std::uint32_t sequence_ = 0, asked_ = 0;  // the command that was given last
     ProgramAddress scratch_;
     bool stepped_back_ = false, held_ = false;
+    std::uint64_t entry_ = 0;   // where the agent begins
     std::size_t leader_ = 0;    // index of the thread that takes commands
     std::vector<bool> inside_;  // by thread
+    std::vector<bool> called_;  // the same: interrupted, and not yet seen to stop
 };
 
 }  // namespace cairn::capture

@@ -40,6 +40,7 @@ struct StoppedProcess {
     pid_t living =
         0;  // a thread that lives: the main thread, unless it has exited; /proc shows memory by it only
     proc::Stat stat;
+    std::optional<proc::Status> status;  // of its first thread that lives; the pass collect has read it
     std::vector<StoppedThread> threads;  // the main thread first
     bool job_stopped = false;            // stood still by job control before we came
     int stop_signal = 0;

@@ -16,8 +16,7 @@ namespace cairn {
     if (!status) return 0;
     std::uint64_t kib = 0;
     for (const char* name : {"RssAnon", "RssShmem", "VmSwap"})
-        if (const auto line = status->find(name); line != status->end())
-            kib += std::strtoull(line->second.c_str(), nullptr, 10);
+        kib += std::strtoull((*status)[name].c_str(), nullptr, 10);
     return kib * 1024;
 }
 

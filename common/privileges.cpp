@@ -13,9 +13,9 @@ namespace {
 
 Privileges read_privileges() {
     Privileges own;
-    auto status = proc::status(::getpid(), ::getpid());
+    const auto status = proc::status(::getpid(), ::getpid());
     if (!status) return own;
-    auto& field = *status;
+    const auto& field = *status;
     std::istringstream uids(field["Uid"]), gids(field["Gid"]), groups(field["Groups"]);
     for (auto& id : own.uids) uids >> id;
     for (auto& id : own.gids) gids >> id;

@@ -79,10 +79,10 @@ Result<Stat> parse_stat(const std::string& path) {
     if (open == std::string::npos || close == std::string::npos) return fail("{}: not a stat line", path);
     Stat stat;
     stat.comm = text.substr(open + 1, close - open - 1);
-    std::istringstream rest(text.substr(close + 2));
-    std::array<std::string, 53> field;
-    for (std::size_t i = 3; i < field.size() && rest >> field[i]; ++i) {
-    }
+    std::string_view rest(text);
+    rest.remove_prefix(std::min(close + 2, rest.size()));
+    std::array<std::string_view, 53> field;
+    for (std::size_t i = 3; i < field.size(); ++i) field[i] = word(rest);
     const auto number = [&](std::size_t i) -> std::int64_t {
         std::int64_t value = 0;
         std::from_chars(field[i].data(), field[i].data() + field[i].size(), value);
@@ -126,28 +126,23 @@ Result<std::string> read_file(const std::string& path) {
     const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd) return fail_errno("{}", path);
     std::string text;
-    std::size_t used = 0;
+    // /proc makes long files page by page: a large buffer means fewer calls and fewer torn reads. Nobody
+    // fills it before: most files are short, and read of each thread while everybody stands still.
+    std::array<char, 32768> piece;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     for (;;) {
-        // /proc makes long files page by page: a large buffer means fewer calls and fewer torn reads
-        text.resize(used + 32768);
-        const ssize_t got = ::read(fd.get(), text.data() + used, text.size() - used);
-        if (got < 0) {
-            if (errno == EINTR) continue;
-            return fail_errno("{}", path);
-        }
-        if (got == 0) break;
-        used += static_cast<std::size_t>(got);
+        const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail_errno("{}", path);
+        if (got == 0) return text;
+        text.append(piece.data(), static_cast<std::size_t>(got));
     }
-    text.resize(used);
-    return text;
 }
 
 Result<std::string> read_link(const std::string& path) {
-    std::string target(4096, '\0');
+    std::array<char, 4096> target;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
     if (length < 0) return fail_errno("{}", path);
-    target.resize(static_cast<std::size_t>(length));
-    return target;
+    return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
 Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags) {
@@ -182,22 +177,8 @@ Result<Stat> stat(pid_t pid, pid_t tid) {
     return parse_stat(fmt::format("/proc/{}/task/{}/stat", pid, tid));
 }
 
-Result<std::map<std::string, std::string>> status(pid_t pid, pid_t tid) {
-    const auto path = fmt::format("/proc/{}/task/{}/status", pid, tid);
-    auto text = TRY(read_file(path));
-    std::map<std::string, std::string> result;
-    std::string_view rest = text;
-    while (!rest.empty()) {
-        const auto end = std::min(rest.find('\n'), rest.size());
-        const auto line = rest.substr(0, end);
-        rest.remove_prefix(std::min(end + 1, rest.size()));
-        const auto colon = line.find(':');
-        if (colon == std::string_view::npos) continue;
-        auto value = line.substr(colon + 1);
-        value.remove_prefix(std::min(value.find_first_not_of("\t "), value.size()));
-        result.emplace(line.substr(0, colon), value);
-    }
-    return result;
+Result<Status> status(pid_t pid, pid_t tid) {
+    return Status(TRY(read_file(fmt::format("/proc/{}/task/{}/status", pid, tid))));
 }
 
 Result<std::vector<pid_t>> tasks(pid_t pid) {
@@ -230,10 +211,12 @@ std::vector<pid_t> processes() {
 }
 
 Result<std::vector<pid_t>> children(pid_t pid) {
-    auto threads = tasks(pid);
-    if (!threads) return threads;
+    return children(pid, TRY(tasks(pid)));
+}
+
+std::vector<pid_t> children(pid_t pid, const std::vector<pid_t>& threads) {
     std::vector<pid_t> result;
-    for (const pid_t tid : *threads) {
+    for (const pid_t tid : threads) {
         auto text = read_file(fmt::format("/proc/{}/task/{}/children", pid, tid));
         if (!text) continue;  // the thread has gone meanwhile
         std::istringstream words(*text);

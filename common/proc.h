@@ -4,12 +4,12 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
+#include "common/proc_status.h"
 #include "common/program_address_text.h"
 
 namespace cairn::proc {
@@ -48,7 +48,7 @@ struct Stat {
 [[nodiscard]] Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags);
 [[nodiscard]] Result<Stat> stat(pid_t pid);
 [[nodiscard]] Result<Stat> stat(pid_t pid, pid_t tid);
-[[nodiscard]] Result<std::map<std::string, std::string>> status(pid_t pid, pid_t tid);
+[[nodiscard]] Result<Status> status(pid_t pid, pid_t tid);
 // The masks of status (CapEff, SigBlk, ...). What is no digit ends the number.
 [[nodiscard]] std::uint64_t hexadecimal(const std::string& text);
 [[nodiscard]] Result<std::vector<pid_t>> tasks(pid_t pid);
@@ -56,6 +56,8 @@ struct Stat {
 [[nodiscard]] std::vector<pid_t> processes();
 // Children of all threads of a process. Needs CONFIG_PROC_CHILDREN (every distribution has it).
 [[nodiscard]] Result<std::vector<pid_t>> children(pid_t pid);
+// Of these of its threads.
+[[nodiscard]] std::vector<pid_t> children(pid_t pid, const std::vector<pid_t>& threads);
 // What a process's time namespace adds to the machine's clocks, ns. 0 where there are no time namespaces.
 struct ClockOffsets {
     std::int64_t monotonic = 0, boottime = 0;

@@ -122,13 +122,16 @@ int kcmp_type(Common what) {
 // Whether a thread has no list of operations on semaphores to be undone, as a new process has none. Not by a
 // look at ourselves: a process that has ever had threads has a list (pthread_create(3) says CLONE_SYSVSEM,
 // and copy_semundo() of ipc/sem.c makes one).
-bool has_no_undo_list(pid_t tid) {
+Result<bool> has_no_undo_list(pid_t tid) {
     const pid_t none = ::fork();
     if (none == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (;;) ::pause();
     }
-    if (none < 0) return false;
+    if (none < 0)
+        return fail_errno(
+            "no process can be made, by which programs that share something would be told from those "
+            "that have nothing to share (`ulimit -u`, the cgroup's pids.max)");
     const bool same = kcmp(none, tid, KCMP_SYSVSEM) == 0;
     ::kill(none, SIGKILL);
     while (::waitpid(none, nullptr, 0) < 0 && errno == EINTR) {
@@ -165,13 +168,13 @@ bool share_folders(pid_t pid, pid_t one, pid_t other) {
     };
     const auto mask = [&](pid_t tid) {
         const auto status = proc::status(pid, tid);
-        return status && status->contains("Umask") ? status->at("Umask") : "";
+        return status ? (*status)["Umask"] : "";
     };
     return link(one, "cwd") == link(other, "cwd") && link(one, "root") == link(other, "root") &&
            mask(one) == mask(other);
 }
 
-std::optional<std::pair<pid_t, pid_t>> find_common(Common what, const std::vector<pid_t>& tids) {
+Result<std::optional<std::pair<pid_t, pid_t>>> find_common(Common what, const std::vector<pid_t>& tids) {
     const int type = kcmp_type(what);
     // kcmp says 1 for the lesser of two, by an order that is the kernel's own. A set, because it stays sound
     // where the order changes: in who is killed meanwhile there is nothing any more.
@@ -182,12 +185,11 @@ std::optional<std::pair<pid_t, pid_t>> find_common(Common what, const std::vecto
         if (kcmp(tid, tid, type) != 0) continue;  // forbidden, or it has gone
         const auto [found, is_new] = seen.insert(tid);
         if (is_new || kcmp(*found, tid, type) != 0 || without == *found) continue;
-        if (what == Common::semaphore_undo && has_no_undo_list(tid))
-            without = *found;
-        else
-            return std::pair{*found, tid};
+        const bool none = what == Common::semaphore_undo && TRY(has_no_undo_list(tid));
+        if (!none) return std::optional(std::pair{*found, tid});
+        without = *found;
     }
-    return {};
+    return std::nullopt;
 }
 
 Result<bool> same_description(int one, int other) {

@@ -29,8 +29,10 @@ namespace cairn {
 enum class Common { memory, descriptors, folders, semaphore_undo };
 
 // Two of these that have it in common, each a thread of a process of its own. They have to stand still; who
-// is killed meanwhile may be taken for somebody else who is. Without kcmp none is found.
-[[nodiscard]] std::optional<std::pair<pid_t, pid_t>> find_common(Common what, const std::vector<pid_t>& tids);
+// is killed meanwhile may be taken for somebody else who is. Without kcmp none is found. Error: EAGAIN, ...
+// where a process had to be made to compare with (semaphore_undo), and can't be.
+[[nodiscard]] Result<std::optional<std::pair<pid_t, pid_t>>> find_common(Common what,
+                                                                         const std::vector<pid_t>& tids);
 
 // Do these descriptors of ours lead to one open file description?
 [[nodiscard]] Result<bool> same_description(int one, int other);

@@ -33,8 +33,7 @@ bool thread_is_ending(pid_t pid, pid_t tid) {
     const auto status = proc::status(pid, tid);
     if (!status) return true;
     return std::ranges::any_of(std::array{"SigPnd", "ShdPnd"}, [&](const char* field) {
-        const auto line = status->find(field);
-        return line != status->end() && (proc::hexadecimal(line->second) >> (SIGKILL - 1) & 1) != 0;
+        return (proc::hexadecimal((*status)[field]) >> (SIGKILL - 1) & 1) != 0;
     });
 }
 

@@ -191,9 +191,8 @@ Result<> suspend(StoppedThread& thread) {
 
 }  // namespace
 
-Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped,
-                         std::map<std::string, std::string>& status, schema::Process& image,
-                         schema::Thread& thread) {
+Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped, const proc::Status& status,
+                         schema::Process& image, schema::Thread& thread) {
     if (status["Seccomp"] == "0") return {};
     const pid_t tid = thread.kernel_tid.number();
     const auto refuse = [&](const std::string& what) {

@@ -16,7 +16,7 @@ namespace cairn::capture {
 // (/proc/PID/status). Refuses, by name: a filter that can't be read, one that couldn't be installed again,
 // one that forbids a system call that the agent makes and can't be suspended.
 [[nodiscard]] Result<> collect_filters(const StoppedProcess& process, StoppedThread& stopped,
-                                       std::map<std::string, std::string>& status, schema::Process& image,
+                                       const proc::Status& status, schema::Process& image,
                                        schema::Thread& thread);
 
 // The calls by which the library is placed (capture/place_library.h) may be made by the thread, whose filters

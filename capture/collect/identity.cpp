@@ -8,19 +8,21 @@
 
 #include <algorithm>
 #include <charconv>
-#include <span>
+#include <iterator>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "capture/collect/collect.h"
 #include "common/fd.h"
+#include "common/same.h"
 
 namespace cairn::capture {
 namespace {
 
 Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers,
                              schema::Process& image) {
-    auto status = TRY(proc::status(process.pid, process.first_living().tid));
-    auto& field = status;
+    const auto& field = *process.status;
     read_ids(field["Uid"], image.uids);
     read_ids(field["Gid"], image.gids);
     image.groups = groups_of(field["Groups"]);
@@ -68,9 +70,8 @@ Result<> collect_limits(const StoppedProcess& process, schema::Process& image) {
 }
 
 Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answers, schema::Process& image) {
-    auto own = proc::stat(process.living);  // a dead main thread shows no addresses
-    if (!own) return std::unexpected(std::move(own.error()));
-    const auto& stat = *own;
+    // A dead main thread shows no addresses.
+    const auto stat = process.living == process.pid ? process.stat : TRY(proc::stat(process.living));
     image.layout = {stat.start_code,  stat.end_code,  stat.start_data,
                     stat.end_data,    stat.start_brk, ProgramAddress(answers.brk),
                     stat.start_stack, stat.arg_start, stat.arg_end,
@@ -102,48 +103,73 @@ class Namespaces {
 struct NamespaceWords {
     const char *file, *name;
 };
-constexpr NamespaceWords namespace_words[] = {
-    {"net", "network"}, {"uts", "host name"}, {"ipc", "System V IPC"},
-    {"mnt", "mount"},   {"cgroup", "cgroup"}, {"pid_for_children", "pid (for its children)"}};
+// Of each thread; pid_for_children is there since Linux 4.12.
+constexpr NamespaceWords of_threads[] = {{"net", "network"},
+                                         {"uts", "host name"},
+                                         {"ipc", "System V IPC"},
+                                         {"cgroup", "cgroup"},
+                                         {"pid_for_children", "pid (for its children)"}};
+constexpr NamespaceWords mounts = {"mnt", "mount"};
+
+// Those of the thread that stands for the process, read once for thousands of others.
+struct NamespacesOfProcess {
+    explicit NamespacesOfProcess(const StoppedProcess& its) : process(its) {
+        const Namespaces all(folder_of(process.first_living().tid));
+        for (const auto& each : of_threads) threads.push_back(all[each.file]);
+        mount = all[mounts.file];
+        if (!Namespaces("/proc/self")["time_for_children"].empty()) time = all["time"];
+    }
+    [[nodiscard]] std::string folder_of(pid_t tid) const {
+        return fmt::format("/proc/{}/task/{}", process.pid, tid);
+    }
+
+    const StoppedProcess& process;
+    std::vector<std::string> threads;  // as in of_threads
+    std::string mount, time;           // time: "" before Linux 5.6, which has no time_for_children
+};
+
+// Who has his folders with another thread (CLONE_FS) has the mount namespace with it: unshare(2) gives him
+// folders of his own first, and setns(2) refuses it. Without kcmp that isn't known.
+bool may_have_other_mounts(const StoppedProcess& process, pid_t tid) {
+    const pid_t first = process.first_living().tid;
+    return tid != first && (!kcmp_is_allowed() || !share_folders(process.pid, first, tid));
+}
 
 // What a process has of its own is saved (ObjectTable::namespaces()), but once for all its threads, each of
 // which may leave alone. One may also have chosen another pid or time namespace for its children than it is
 // in itself: those that it makes after a restart would be born into its own. A pid namespace that has no
-// process yet has no file (fs/proc/namespaces.c). pid_for_children is there since Linux 4.12,
-// time_for_children since 5.6.
-Result<> refuse_of_thread(pid_t pid, pid_t tid, const Namespaces& its, const Namespaces& first,
-                          std::span<const NamespaceWords> for_children, bool alone) {
-    for (const auto& [file, name] : namespace_words) {
-        if (its[file] == first[file]) continue;
+// process yet has no file (fs/proc/namespaces.c). No thread can change its own time namespace alone
+// (timens_install(), kernel/time/namespace.c). Another pid namespace for its children is judged when it is
+// known who they are (inner_ids.cpp).
+Result<> refuse_of_thread(const NamespacesOfProcess& all, pid_t tid) {
+    const auto& process = all.process;
+    const Namespaces its(all.folder_of(tid));
+    const auto refuse_other = [&](const char* name) {
         return fail_code(
             ExitCode::refused,
             "{}: thread {} is in another {} namespace than the process's others (unshare, setns), "
             "which can't be saved",
-            proc::label(pid), tid, name);
-    }
-    for (const auto& [file, own] : for_children) {
-        if (its[file] == its[own]) continue;
-        if (alone && own == std::string_view("time")) continue;  // saved: Process::clocks_of_children
+            proc::label(process.pid), tid, name);
+    };
+    if (tid != process.first_living().tid)
+        for (std::size_t i = 0; i < std::size(of_threads); ++i)
+            if (its[of_threads[i].file] != all.threads[i]) return refuse_other(of_threads[i].name);
+    if (may_have_other_mounts(process, tid) && its[mounts.file] != all.mount)
+        return refuse_other(mounts.name);
+    const bool alone = process.threads.size() == 1;  // then it is saved: Process::clocks_of_children
+    if (!alone && !all.time.empty() && its["time_for_children"] != all.time)
         return fail_code(
             ExitCode::refused,
-            "{} has another {} namespace for its children than for itself (unshare, setns), which "
+            "{} has another time namespace for its children than for itself (unshare, setns), which "
             "can't be saved",
-            proc::label(pid), own);
-    }
+            proc::label(process.pid));
     return {};
 }
 
 Result<> refuse_namespaces(const StoppedProcess& process) {
-    const auto folder = [&](pid_t tid) { return fmt::format("/proc/{}/task/{}", process.pid, tid); };
-    const Namespaces first(folder(process.first_living().tid)), ours("/proc/self");
-    std::vector<NamespaceWords> for_children;
-    // Another pid namespace for its children is judged when it is known who they are (inner_ids.cpp).
-    for (const auto& each : {NamespaceWords{"time_for_children", "time"}})
-        if (!ours[each.file].empty()) for_children.push_back(each);
+    const NamespacesOfProcess all(process);
     for (const auto& thread : process.threads)
-        if (!thread.leader_dead)
-            CHECK_OK(refuse_of_thread(process.pid, thread.tid, Namespaces(folder(thread.tid)), first,
-                                      for_children, process.threads.size() == 1));
+        if (!thread.leader_dead) CHECK_OK(refuse_of_thread(all, thread.tid));
     return {};
 }
 
@@ -176,9 +202,7 @@ std::uint32_t umask_of(const std::string& text) {
 }
 
 Result<> refuse_unsupported(const StoppedProcess& process) {
-    const pid_t tid = process.first_living().tid;
-    auto status = TRY(proc::status(process.pid, tid));
-    if (status["x86_Thread_features"].find("shstk") != std::string::npos)
+    if ((*process.status)["x86_Thread_features"].find("shstk") != std::string::npos)
         return fail_code(ExitCode::refused,
                          "{} uses shadow stacks, which can't be saved; run it with "
                          "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",

@@ -35,7 +35,7 @@ Result<> refuse_sharing(const std::map<pid_t, StoppedProcess>& processes) {
         process_of.emplace(tid, pid);
     }
     for (const auto& each : shareables) {
-        const auto found = find_common(each.what, tids);
+        const auto found = TRY(find_common(each.what, tids));
         if (!found) continue;
         auto refusal =
             fail_code(ExitCode::refused,

@@ -53,24 +53,22 @@ void collect_scheduling(pid_t tid, schema::Thread& image) {
     image.ioprio = static_cast<std::int32_t>(::syscall(SYS_ioprio_get, ioprio_who_process, tid));
 }
 
-using Status = std::map<std::string, std::string>;
-
-schema::OwnIds ids_of(const Status& status) {
+schema::OwnIds ids_of(const proc::Status& status) {
     schema::OwnIds own;
-    read_ids(status.at("Uid"), own.uids);
-    read_ids(status.at("Gid"), own.gids);
-    own.groups = groups_of(status.at("Groups"));
-    own.cap_bounding = proc::hexadecimal(status.at("CapBnd"));
+    read_ids(status["Uid"], own.uids);
+    read_ids(status["Gid"], own.gids);
+    own.groups = groups_of(status["Groups"]);
+    own.cap_bounding = proc::hexadecimal(status["CapBnd"]);
     return own;
 }
 
 // What else is saved once for all threads. While a program changes its user in every thread (libc does so one
 // by one) they differ for a moment, and come back so.
-Result<> collect_own(const StoppedProcess& process, pid_t tid, const Status& status,
-                     const Status& first_status, schema::Thread& image) {
+Result<> collect_own(const StoppedProcess& process, pid_t tid, const proc::Status& status,
+                     schema::Thread& image) {
     const pid_t first = process.first_living().tid;
     if (tid == first) return {};
-    const auto differs = [&](const char* field) { return status.at(field) != first_status.at(field); };
+    const auto differs = [&](const char* field) { return status[field] != (*process.status)[field]; };
     if (differs("Uid") || differs("Gid") || differs("Groups") || differs("CapBnd"))
         image.own_ids = ids_of(status);
     if (!share_descriptors(process.pid, first, tid))
@@ -78,25 +76,22 @@ Result<> collect_own(const StoppedProcess& process, pid_t tid, const Status& sta
                          "thread {} has a descriptor table of its own, which can't be saved", tid);
     // Its folders are found with the other objects.
     if (!share_folders(process.pid, first, tid))
-        image.own_folders = schema::OwnFolders{-1, -1, umask_of(status.at("Umask"))};
+        image.own_folders = schema::OwnFolders{-1, -1, umask_of(status["Umask"])};
     return {};
 }
 
 Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThread& thread,
-                                      const Status& first_status, const ToProgram& to_program, IpcMap& ipc,
-                                      schema::Process& of) {
+                                      const ToProgram& to_program, IpcMap& ipc, schema::Process& of) {
     schema::Thread image;
     image.kernel_tid = KernelId(thread.tid);
     image.tid = to_program(image.kernel_tid);
     if (process.inner) image.own_tid = TRY(proc::inner_ids(process.pid, thread.tid)).own().pid;
     image.leader_dead = thread.leader_dead;
-    // status shows it with escapes
-    if (auto name = proc::read_file(fmt::format("/proc/{}/task/{}/comm", process.pid, thread.tid));
-        name && !name->empty())
-        image.name = name->substr(0, name->size() - 1);
+    const auto status = thread.tid == process.first_living().tid ? *process.status
+                                                                 : TRY(proc::status(process.pid, thread.tid));
+    image.name = status.name();
     if (thread.leader_dead) return image;
 
-    auto status = TRY(proc::status(process.pid, thread.tid));
     image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
     image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
     image.cap_effective = proc::hexadecimal(status["CapEff"]);
@@ -122,7 +117,7 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
         image.robust_list = ProgramAddress(robust);
         image.robust_list_size = robust_size;
     }
-    CHECK_OK(collect_own(process, thread.tid, status, first_status, image));
+    CHECK_OK(collect_own(process, thread.tid, status, image));
     collect_scheduling(thread.tid, image);
     image.timeout_left = thread.timeout_left;
     return image;
@@ -132,9 +127,8 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
 
 Result<> collect_threads(StoppedProcess& process, const ToProgram& to_program, IpcMap& ipc,
                          schema::Process& image) {
-    auto first = TRY(proc::status(process.pid, process.first_living().tid));
     for (auto& stopped : process.threads) {
-        auto thread = collect_thread(process, stopped, first, to_program, ipc, image);
+        auto thread = collect_thread(process, stopped, to_program, ipc, image);
         if (!thread) return std::unexpected(std::move(thread.error()).in(proc::label(process.pid)));
         image.threads.push_back(std::move(*thread));
     }

@@ -30,6 +30,8 @@ Members::~Members() {
 
 Result<> Members::leave() {
     for (auto& member : all)
+        if (member.own_agent) CHECK_OK(member.own_agent->begin_to_leave());
+    for (auto& member : all)
         CHECK_OK(member.own_agent ? member.own_agent->leave(setting_->reporter)
                                   : member.agent->leave_siblings(setting_->reporter));
     return {};
@@ -145,6 +147,7 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
     std::uint32_t index = 0;
     for (auto* const each : in_order_of_programs(group, setting.to_program)) {
         auto& process = *each;
+        process.status = TRY(proc::status(process.pid, process.first_living().tid));
         CHECK_OK(refuse_unsupported(process));
         auto* const tracer = group.stopped.tracers().find(process.pid);
         if (tracer != nullptr) {

@@ -76,10 +76,12 @@ bool orphan_on_its_way(Stopping& group) {
 }  // namespace
 
 bool look_for_children(Stopping& group, StoppedProcess& process) {
-    auto list = proc::children(process.pid);
-    if (!list) return true;
+    // All that live stand still, so no other has children.
+    std::vector<pid_t> threads;
+    for (const auto& thread : group.threads.of(process.pid)) threads.push_back(thread.tid);
+    if (threads.empty()) return true;
     bool ended = false;
-    for (const pid_t child : *list) {
+    for (const pid_t child : proc::children(process.pid, threads)) {
         const auto stage = group.stage_of(child);
         if (stage == Stage::candidate && group.parent_of(child) == 0)
             group.processes[child].parent = process.pid;

@@ -40,15 +40,18 @@ bool is_kernels(const proc::Stat& stat) {
 Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
     std::vector<pid_t> seized;
     bool complete = true;
+    bool has_siblings = true;
     for (const bool main_thread : {false, true}) {
+        if (main_thread && !has_siblings) break;
         auto threads = proc::tasks(pid);
         if (!threads) {
             if (threads.error().number == ENOENT || threads.error().number == ESRCH) return true;
             return std::unexpected(std::move(threads.error()));
         }
+        has_siblings = threads->size() > 1;
         (void)std::ranges::partition(*threads, [pid](pid_t tid) { return tid != pid; });
         for (const pid_t tid : *threads) {
-            if (group.threads.contains(tid) || (tid == pid && !main_thread)) continue;
+            if (group.threads.contains(tid) || (tid == pid && !main_thread && has_siblings)) continue;
             auto stat = proc::stat(pid, tid);
             if (!stat || dead(stat->state)) continue;
             if (is_kernels(*stat) && tid != pid) {

@@ -5,6 +5,8 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
+#include <array>
+
 #include "common/fd.h"
 
 namespace cairn::ptrace {
@@ -76,11 +78,10 @@ Result<> set_registers(pid_t tid, const Registers& registers) {
 }
 
 Result<Bytes> xstate(pid_t tid) {
-    Bytes state(16384);  // with AMX about 11 KiB
+    std::array<std::uint8_t, 16384> state;  // with AMX about 11 KiB. NOLINT(*-pro-type-member-init)
     iovec part = {state.data(), state.size()};
     CHECK_OK(check(request(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &part), "xstate", tid));
-    state.resize(part.iov_len);
-    return state;
+    return Bytes(state.data(), state.data() + part.iov_len);
 }
 
 Result<> set_xstate(pid_t tid, const Bytes& state) {

@@ -20,9 +20,7 @@ constexpr std::uint64_t window_changed = 1ULL << (SIGWINCH - 1);
 // A mask of /proc/PID/status; 0 if it can't be read.
 std::uint64_t mask_of(pid_t pid, const char* name) {
     const auto status = proc::status(pid, pid);
-    if (!status) return 0;
-    const auto found = status->find(name);
-    return found == status->end() ? 0 : proc::hexadecimal(found->second);
+    return status ? proc::hexadecimal((*status)[name]) : 0;
 }
 
 // To others the signal may mean something else: Apache's server ends of it, gracefully.

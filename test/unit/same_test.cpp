@@ -173,13 +173,13 @@ void end_clones(const std::vector<pid_t>& children) {
 // Whoever looks has a list itself, because it has had a thread.
 bool undo_together(const std::vector<pid_t>& children) {
     std::jthread([] {}).join();
-    return find_common(Common::semaphore_undo, children).has_value();
+    return find_common(Common::semaphore_undo, children).value().has_value();
 }
 
 TEST(Same, WhatAForkLeavesIsNotCommon) {
     const auto children = clones_with({0, 0, 0, 0, 0});
     for (const auto what : {Common::memory, Common::descriptors, Common::folders})
-        EXPECT_FALSE(find_common(what, children).has_value());
+        EXPECT_FALSE(find_common(what, children).value().has_value());
     EXPECT_FALSE(undo_together(children));
     end_clones(children);
 }
@@ -188,9 +188,9 @@ TEST(Same, WhatACloneLeavesIsCommon) {
     if (!kcmp_is_allowed()) GTEST_SKIP() << "kcmp is not allowed";
     const auto children = clones_with({0, CLONE_FILES, 0, CLONE_FS, 0, CLONE_FS, CLONE_FILES, 0});
     using Pair = std::pair<pid_t, pid_t>;
-    EXPECT_EQ(find_common(Common::descriptors, children), Pair(children[1], children[6]));
-    EXPECT_EQ(find_common(Common::folders, children), Pair(children[3], children[5]));
-    EXPECT_FALSE(find_common(Common::memory, children).has_value());
+    EXPECT_EQ(find_common(Common::descriptors, children).value(), Pair(children[1], children[6]));
+    EXPECT_EQ(find_common(Common::folders, children).value(), Pair(children[3], children[5]));
+    EXPECT_FALSE(find_common(Common::memory, children).value().has_value());
     EXPECT_FALSE(undo_together(children));
     end_clones(children);
 }
