@@ -1,5 +1,5 @@
 // A message as the record has it, apart from the receive that it is for: for the debugger's what-if, which
-// gives a rank that runs alone its messages in another order (otherwise.h, first.h).
+// gives a rank that runs alone its messages in another order (otherwise.h, another_first.h).
 #pragma once
 
 #include <cstdint>
