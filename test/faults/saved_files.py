@@ -154,6 +154,8 @@ def test(t):
             damaged(t)
         kill_restarts(t)
         program = t.restart(name=f"restart {number + 1}")
+        # The files are back when all are let go, which is behind the barrier.
+        t.wait_until(lambda: "on (generation" in open(program.errors).read(), "the programs to go on")
         after = state(f"{work}/tree")
         check(after == before, f"not as it was: {[path for path in {*before, *after} if before.get(path) != after.get(path)]}")
         check(not glob.glob(f"{work}/**/.cairn-new-*", recursive=True), "names of what is put back are left")

@@ -33,13 +33,17 @@ int traced_life() {
     action.sa_sigaction = sees_sender;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGUSR1, &action, nullptr);
+    sigset_t one, before;  // it must not come between the look and the wait
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    EXPECT(sigprocmask(SIG_BLOCK, &one, &before) == 0);
     EXPECT(ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0);
     raise(SIGSTOP);
     const pid_t child = fork();
     if (child == 0) _exit(getpid() == raw::pid().number() ? 1 : 0);
     int status = -1;
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
-    while (seen_sender == 0) pause();
+    while (seen_sender == 0) sigsuspend(&before);
     return seen_sender == getpid() ? 0 : 2;
 }
 

@@ -46,6 +46,13 @@ def of_one_who_has_gone(each):
     return all(paths) and paths[0][2] == paths[1][2] and not any(os.path.exists(f"/proc/{path[1]}") for path in paths)
 
 
+def in_a_handler(each):
+    """A signal that came as the thread was stopped has been delivered: its handler is about to run, and has that signal blocked."""
+    if each["where"][-1] != "blocked" or "before" not in each or "after" not in each:
+        return False
+    return bin(int(each["before"]) ^ int(each["after"])).count("1") == 1
+
+
 def differences(t, older, newer):
     """As text; "" if nothing differs that no rule names. Folders of checkpoints."""
     code, out, err = t.run([t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
@@ -56,6 +63,8 @@ def differences(t, older, newer):
     gone = [each["where"][:-1] for each in all_of_it if of_one_who_has_gone(each)]
     for each in all_of_it:
         where = ", ".join(each["where"])
+        if in_a_handler(each):
+            continue
         # Inodes of proc(5) are others at each look.
         if of_one_who_has_gone(each) or any(each["where"] == [*folder, "identity", "inode"] for folder in gone):
             continue
