@@ -26,7 +26,7 @@ std::string Status::operator[](std::string_view name) const {
     return std::string(value);
 }
 
-// A line break and a backslash stand there as "\n" and "\\\\" (proc_task_name(), fs/proc/array.c).
+// A line break and a backslash stand there as \n and \\ (proc_task_name(), fs/proc/array.c).
 std::string Status::name() const {
     auto text = line("Name");
     text.remove_prefix(std::min<std::size_t>(1, text.size()));  // a tab

@@ -141,22 +141,21 @@ Result<PageMarks::Seen> PageMarks::look(ProgramRange range) const {
 }
 
 bool PageMarks::has_any(ProgramRange range) const {
-    bool any = false;
-    auto argument = within(range);
-    argument.max_pages = 1;
-    argument.return_mask = page_scan::is_present;
-    const auto found = [&](const page_scan::Region&) { any = true; };
-    return scan_marks(map_.get(), argument, can_count, page_scan::is_zero | page_scan::is_written, found) &&
-           any;
+    return is_any(range, page_scan::is_zero | page_scan::is_written);
 }
 
 bool PageMarks::can_have_any(ProgramRange range) const {
+    return is_any(range, page_scan::is_zero);
+}
+
+// A page that counts and is none of these.
+bool PageMarks::is_any(ProgramRange range, std::uint64_t but) const {
     bool any = false;
     auto argument = within(range);
     argument.max_pages = 1;
     argument.return_mask = page_scan::is_present;
     const auto found = [&](const page_scan::Region&) { any = true; };
-    return scan_marks(map_.get(), argument, can_count, page_scan::is_zero, found) && any;
+    return scan_marks(map_.get(), argument, can_count, but, found) && any;
 }
 
 Result<PageRanges> PageMarks::set(ProgramRange range) const {

@@ -63,6 +63,7 @@ class PageMarks {
 
   private:
     explicit PageMarks(Fd map) : map_(std::move(map)) {}
+    [[nodiscard]] bool is_any(ProgramRange range, std::uint64_t but) const;
     Fd map_;
 };
 

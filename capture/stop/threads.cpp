@@ -40,6 +40,7 @@ bool is_kernels(const proc::Stat& stat) {
 Result<bool> seize_new_threads(Stopping& group, pid_t pid) {
     std::vector<pid_t> seized;
     bool complete = true;
+    // A process of one thread is listed once: a sibling that it bears meanwhile is found at the next look.
     bool has_siblings = true;
     for (const bool main_thread : {false, true}) {
         if (main_thread && !has_siblings) break;

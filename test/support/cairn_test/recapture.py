@@ -53,8 +53,8 @@ def in_a_handler(each):
     return bin(int(each["before"]) ^ int(each["after"])).count("1") == 1
 
 
-def differences(t, older, newer):
-    """As text; "" if nothing differs that no rule names. Folders of checkpoints."""
+def differences(t, older, newer, handles=False):
+    """As text; "" if nothing differs that no rule names. Folders of checkpoints. `handles`: signals come to its threads all the time."""
     code, out, err = t.run([t.cairn, "inspect", "--diff", "--json", older, newer], timeout=60)
     if code not in (0, 1):
         return f"inspect --diff ended with {code}: {err}"
@@ -63,7 +63,7 @@ def differences(t, older, newer):
     gone = [each["where"][:-1] for each in all_of_it if of_one_who_has_gone(each)]
     for each in all_of_it:
         where = ", ".join(each["where"])
-        if in_a_handler(each):
+        if handles and in_a_handler(each):
             continue
         # Inodes of proc(5) are others at each look.
         if of_one_who_has_gone(each) or any(each["where"] == [*folder, "identity", "inode"] for folder in gone):
