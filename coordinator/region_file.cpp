@@ -73,7 +73,9 @@ std::uint64_t own_pid_namespace() {
 bool started_after(const Slot& slot, const ProcessInfo& info) {
     // A restored process carries the time stamp of its first life: nothing can be said.
     if ((slot.flags.load(std::memory_order_relaxed) & slot_restored) != 0) return false;
-    const std::uint64_t latest = slot.born_ns.load(std::memory_order_relaxed) + start_slack_ns;
+    const std::uint64_t born_ns = slot.born_ns.load(std::memory_order_relaxed);
+    if (born_ns == 0) return false;  // it hasn't said yet when it began
+    const std::uint64_t latest = born_ns + start_slack_ns;
     if (info.started_ns <= latest) return false;
     // It has written down its own clock, which is another where a restart has given the programs a time
     // namespace: on a machine that has started anew since, and has been up for longer than it was at the

@@ -245,6 +245,16 @@ void Registry::release(Place place) {
     release_slot(regions_.region_of(place), static_cast<std::int32_t>(Regions::index_of(place)));
 }
 
+// After a judgement that took a while: the process may have ended and the slot be another's, or a new image
+// may have registered. Then it is read again with the births.
+void Registry::release_unchanged(Place place, pid_t pid, std::uint64_t born_ns) {
+    const Slot& slot = regions_.slot(place);
+    if (slot.pid.load(std::memory_order_acquire) == pid &&
+        slot.born_ns.load(std::memory_order_relaxed) == born_ns)
+        return release(place);
+    unread_.insert(place);
+}
+
 // The process has become another user: its new region says the same of it. It stays the member that it was.
 void Registry::move(Place from, Place to) {
     auto member = members_.extract(from);
@@ -301,14 +311,14 @@ void Registry::add(Place place, pid_t pid, std::uint64_t born_ns) {
     // strangers.
     const bool stale =
         verify_ ? !slot_is_alive(slot, regions_.key(number)) : info && started_after(slot, *info);
-    if (!process || !info || stale || has_ended(pid)) return release(place);
+    if (!process || !info || stale || has_ended(pid)) return release_unchanged(place, pid, born_ns);
     const Claim claim =
         restored != restored_uids_.end()
             ? Claim::proved
             : judge(regions_, number, pid, *info, [this](pid_t parent) { return is_member(parent); });
     if (claim != Claim::proved) {
         const auto since = doubted_.try_emplace(place, last_scan_).first->second;
-        if (claim == Claim::false_ || last_scan_ - since > doubt) release(place);
+        if (claim == Claim::false_ || last_scan_ - since > doubt) release_unchanged(place, pid, born_ns);
         return;
     }
     doubted_.erase(place);

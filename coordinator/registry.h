@@ -134,6 +134,7 @@ class Registry {
     void move(Place from, Place to);
     void remove(Place place);
     void release(Place place);
+    void release_unchanged(Place place, pid_t pid, std::uint64_t born_ns);
     void await_end(const std::shared_ptr<Watch>& watch);
     void ended(const std::shared_ptr<Watch>& watch);
     [[nodiscard]] bool is_member(pid_t pid) const;

@@ -109,6 +109,8 @@ extern "C" __attribute__((visibility("hidden"))) std::int32_t cairn_after_vfork(
         const KernelId pid = raw::pid();
         std::int32_t token = place.token;
         if (!region()->slots[place.slot].pid.compare_exchange_strong(token, pid.number())) return 0;
+        // Before the state says exec: a time stamp of 0 would be that of a dead process whose pid is ours.
+        region()->slots[place.slot].born_ns.store(boottime_ns(), std::memory_order_relaxed);
         name_slot(*region(), place.slot, pid);
         name_process(*region(), place.slot, pid);
         return 0;

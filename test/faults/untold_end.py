@@ -10,11 +10,13 @@ SEIZE = 0x4206
 
 def round(number):
     told, tell = os.pipe()
+    wait, go = os.pipe()
     middle = os.fork()
     if middle == 0:
         child = os.fork()
         if child == 0:
-            time.sleep(0.3)
+            os.read(wait, 1)
+            time.sleep(0.1)
             os._exit(number % 100)
         os.write(tell, b"%d\n" % child)
         _, status = os.waitpid(child, 0)
@@ -28,6 +30,8 @@ def round(number):
         time.sleep(0.001)
     else:
         sys.exit(f"PTRACE_SEIZE: {os.strerror(ctypes.get_errno())}")
+    os.write(go, b"!")
+    os.close(wait), os.close(go)
     time.sleep(1)
     seen, status = os.waitpid(child, 0)
     assert (seen, os.waitstatus_to_exitcode(status)) == (child, number % 100), (seen, status)
