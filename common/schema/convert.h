@@ -150,13 +150,22 @@ struct Wrong {
     throw Wrong{"", std::move(what)};
 }
 
-template <class F>
-void inside(const std::string& where, F&& read_it) {
+// Of a field, and of an element of a list. Made only for who reads what is wrong: there are a thousand of
+// them in an image.
+inline std::string text_of(std::string_view name) {
+    return std::string(name);
+}
+inline std::string text_of(std::size_t number) {
+    return fmt::format("[{}]", number);
+}
+
+template <class Where, class F>
+void inside(const Where& where, F&& read_it) {
     try {
         read_it();
     } catch (Wrong& problem) {
         const bool dot = !problem.where.empty() && problem.where.front() != '[';
-        problem.where = where + (dot ? "." : "") + problem.where;
+        problem.where = text_of(where) + (dot ? "." : "") + problem.where;
         throw;
     }
 }
@@ -260,7 +269,7 @@ void read(const json& from, RunOf<Place>& to) {
 template <class T, std::size_t N>
 void read(const json& from, T (&to)[N]) {
     need_array(from, N);
-    for (std::size_t i = 0; i < N; ++i) inside(fmt::format("[{}]", i), [&] { read(from[i], to[i]); });
+    for (std::size_t i = 0; i < N; ++i) inside(i, [&] { read(from[i], to[i]); });
 }
 
 template <class T>
@@ -278,8 +287,7 @@ void read(const json& from, std::vector<T>& to) {
     need_array(from);
     to.clear();
     to.reserve(from.size());
-    for (const json& each : from)
-        inside(fmt::format("[{}]", to.size()), [&] { read(each, to.emplace_back()); });
+    for (const json& each : from) inside(to.size(), [&] { read(each, to.emplace_back()); });
 }
 
 inline void need_map(const json& from) {
@@ -290,7 +298,8 @@ template <class V>
 void read(const json& from, std::map<std::string, V>& to) {
     need_map(from);
     to.clear();
-    for (const auto& [key, value] : from.items()) inside(key, [&] { read(value, to[key]); });
+    for (const auto& [key, value] : from.items())
+        inside(std::string_view(key), [&] { read(value, to[key]); });
 }
 
 template <class... Each>
@@ -300,7 +309,7 @@ void read(const json& from, std::variant<Each...>& to) {
     const std::string& name = from.begin().key();
     const auto read_if = [&]<class T>(std::type_identity<T>) {
         if (name != T::kind) return false;
-        inside(name, [&] { read(*from.begin(), to.template emplace<T>()); });
+        inside(std::string_view(name), [&] { read(*from.begin(), to.template emplace<T>()); });
         return true;
     };
     if (!(read_if(std::type_identity<Each>()) || ...))
@@ -358,14 +367,12 @@ concept Open = requires(const T& value) {
 template <Listed T>
 void read(const json& from, T& to) {
     need_map(from);
-    std::vector<std::string_view> known;
     std::size_t there = 0;
     fields(to, [&]<class M>(std::string_view name, M& member, const auto&... mark) {
-        known.push_back(name);
         auto found = from.find(name);
         if (found != from.end()) ++there;
         if (Open<T> && found != from.end() && found->is_null()) found = from.end();
-        inside(std::string(name), [&] {
+        inside(name, [&] {
             if constexpr (IsOptional<M>::value) {
                 if (found == from.end())
                     member.reset();
@@ -381,9 +388,11 @@ void read(const json& from, T& to) {
         });
     });
     if (there == from.size() || Lenient<T> || Open<T>) return;
+    std::vector<std::string_view> known;
+    fields(to, [&](std::string_view name, const auto&, const auto&...) { known.push_back(name); });
     for (const auto& [name, value] : from.items())
         if (std::ranges::find(known, name) == known.end())
-            inside(name, [] { wrong("is a field that this cairn doesn't know"); });
+            inside(std::string_view(name), [] { wrong("is a field that this cairn doesn't know"); });
 }
 
 template <class T>

@@ -42,7 +42,10 @@ class Builder : public nlohmann::json_sax<json> {
         if (open_.empty()) return &(root = std::move(value));
         json& top = *open_.back();
         if (top.is_array()) return &top.emplace_back(std::move(value));
-        return &(top[key_] = std::move(value));
+        // We write keys in their order, so each is the last one.
+        auto& members = top.get_ref<json::object_t&>();
+        const auto member = members.emplace_hint(members.end(), std::move(key_), json());
+        return &(member->second = std::move(value));
     }
     bool add(json value) {
         place(std::move(value));

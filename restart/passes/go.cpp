@@ -38,7 +38,8 @@ Result<> stop_again(const Options& options, const Computation& computation,
             stopped.emplace_back(-depth_of(*one.process, computation.processes), &one);
     std::ranges::sort(stopped);
     for (const auto& [depth, one] : stopped) {
-        CHECK_OK(prepare_to_go(*one));
+        CHECK_OK(begin_to_go(*one));
+        CHECK_OK(await_prepared(*one));
         set_limits(*one, notes.list);
         CHECK_OK(change_environment(*one, options.environment));
         CHECK_OK(set_threads(*one));
@@ -66,7 +67,8 @@ std::vector<const Rebuilding*> going_on(const Options& options, const Computatio
 }
 
 Result<> prepare_all(const Options& options, const std::vector<const Rebuilding*>& running, Notes& notes) {
-    for (const auto* one : running) CHECK_OK(prepare_to_go(*one));
+    for (const auto* one : running) CHECK_OK(begin_to_go(*one));
+    for (const auto* one : running) CHECK_OK(await_prepared(*one));
     for (const auto* one : running) {
         set_limits(*one, notes.list);
         CHECK_OK(change_environment(*one, options.environment));

@@ -120,8 +120,11 @@ void set_dump_filter(const Rebuilding& rebuilding) {
 }
 }  // namespace
 
-Result<> prepare_to_go(const Rebuilding& rebuilding) {
-    CHECK_OK(call_restorer(rebuilding, RestorerEntry::go));
+Result<> begin_to_go(const Rebuilding& rebuilding) {
+    return call_restorer(rebuilding, RestorerEntry::go);
+}
+
+Result<> await_prepared(const Rebuilding& rebuilding) {
     int status = 0;
     if (::waitpid(rebuilding.pid, &status, __WALL) != rebuilding.pid)
         return fail_errno("waiting for {}", rebuilding.pid);

@@ -10,8 +10,10 @@
 
 namespace cairn::restart {
 
-// The restorer's second half: timers and pending signals. Waits for it (microseconds).
-[[nodiscard]] Result<> prepare_to_go(const Rebuilding& rebuilding);
+// The restorer's second half: timers and pending signals. Of many processes it is begun in all before any is
+// waited for (microseconds each).
+[[nodiscard]] Result<> begin_to_go(const Rebuilding& rebuilding);
+[[nodiscard]] Result<> await_prepared(const Rebuilding& rebuilding);
 
 // What is set from outside, and so late because it could be in the way before: limits, oom_score_adj. Notes
 // what this user may not set.
