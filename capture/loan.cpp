@@ -4,28 +4,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
-#include <cstring>
+#include "common/message_descriptors.h"
 
 namespace cairn::capture {
 namespace {
 
 Result<std::vector<Fd>> receive(int connection, std::size_t count) {
     char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(max_lent * sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    if (::recvmsg(connection, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0) return fail_errno("recvmsg");
     std::vector<Fd> received;
-    if (const cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr && head->cmsg_type == SCM_RIGHTS) {
-        std::vector<int> numbers((head->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        std::memcpy(numbers.data(), CMSG_DATA(head), numbers.size() * sizeof(int));
-        for (const int number : numbers) received.emplace_back(number);
-    }
+    if (receive_with(connection, {&byte, 1}, received, MSG_DONTWAIT) < 0) return fail_errno("recvmsg");
     // The kernel leaves away what we have no numbers for.
     errno = EMFILE;
     if (received.size() != count) return fail_errno("{} of {} descriptors came", received.size(), count);

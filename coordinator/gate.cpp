@@ -10,7 +10,9 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <string_view>
 
+#include "common/message_descriptors.h"
 #include "coordinator/process_info.h"
 
 namespace cairn::coordinator {
@@ -54,22 +56,10 @@ bool still_there(const Fd& socket) {
 }
 
 void hand_over(const Fd& socket, const Fd& region) {
-    char byte = 0;
-    iovec place = {&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> room{};
-    msghdr message{};
-    message.msg_iov = &place;
-    message.msg_iovlen = 1;
-    message.msg_control = room.data();
-    message.msg_controllen = room.size();
-    cmsghdr* part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
+    constexpr std::string_view anything("\0", 1);
     const int number = region.get();
-    std::memcpy(CMSG_DATA(part), &number, sizeof number);
     // Who doesn't take it has gone.
-    [[maybe_unused]] const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)send_with(socket.get(), anything, {&number, 1}, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace

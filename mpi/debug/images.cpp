@@ -18,8 +18,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 
 #include "common/layout.h"
+#include "common/message_descriptors.h"
 #include "common/outside_mark.h"
 #include "mpi/debug/history.h"
 #include "mpi/debug/image_address.h"
@@ -90,20 +92,8 @@ Result<> give_outputs(int socket, const Fd (&output)[2]) {
         if (!owned[i]) return fail_errno("a pipe's other end");
         ends[i] = owned[i].get();
     }
-    char byte = 0;
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof ends)] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = room;
-    message.msg_controllen = sizeof room;
-    cmsghdr* control = CMSG_FIRSTHDR(&message);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof ends);
-    std::memcpy(CMSG_DATA(control), ends, sizeof ends);
-    if (::sendmsg(socket, &message, MSG_NOSIGNAL) != 1) return fail_errno("speaking to what came back");
+    constexpr std::string_view anything("\0", 1);
+    if (send_with(socket, anything, ends, MSG_NOSIGNAL) != 1) return fail_errno("speaking to what came back");
     return {};
 }
 

@@ -4,8 +4,15 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include "common/message_descriptors.h"
 
 namespace cairn::mpi::debug {
 
@@ -27,49 +34,27 @@ void RankProcess::end() {
 }
 
 Result<> RankProcess::ask(const Command& command, int file) const {
-    iovec part{const_cast<Command*>(&command), sizeof command};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof file)] = {};
-    if (file >= 0) {
-        message.msg_control = room;
-        message.msg_controllen = sizeof room;
-        cmsghdr* control = CMSG_FIRSTHDR(&message);
-        control->cmsg_level = SOL_SOCKET;
-        control->cmsg_type = SCM_RIGHTS;
-        control->cmsg_len = CMSG_LEN(sizeof file);
-        std::memcpy(CMSG_DATA(control), &file, sizeof file);
-    }
-    if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof command))
+    const std::string_view text(reinterpret_cast<const char*>(&command), sizeof command);
+    const std::span<const int> beside(&file, file >= 0 ? 1 : 0);
+    if (send_with(socket_.get(), text, beside, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof command))
         return fail_errno("asking process {}", pid_);
     return {};
 }
 
 Result<RankProcess::Message> RankProcess::hear() const {
     Message message;
-    std::string text(most_text, '\0');
-    iovec parts[2] = {{&message.report, sizeof message.report}, {text.data(), text.size()}};
-    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
-    msghdr header{};
-    header.msg_iov = parts;
-    header.msg_iovlen = 2;
-    header.msg_control = room;
-    header.msg_controllen = sizeof room;
+    std::string came(sizeof message.report + most_text, '\0');
+    std::vector<Fd> beside;
     ssize_t size = 0;
     do {
-        size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC);
+        size = receive_with(socket_.get(), came, beside, 0);
     } while (size < 0 && errno == EINTR);
     if (size < static_cast<ssize_t>(sizeof message.report)) return fail("process {} has ended", pid_);
-    if (const cmsghdr* control = CMSG_FIRSTHDR(&header);
-        control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS) {
-        int descriptor = -1;
-        std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
-        message.descriptor.reset(descriptor);
-    }
-    text.resize(std::min<std::size_t>(message.report.text_bytes,
-                                      static_cast<std::size_t>(size) - sizeof message.report));
-    message.text = std::move(text);
+    if (!beside.empty()) message.descriptor = std::move(beside.front());
+    std::memcpy(&message.report, came.data(), sizeof message.report);
+    message.text = came.substr(sizeof message.report,
+                               std::min<std::size_t>(message.report.text_bytes,
+                                                     static_cast<std::size_t>(size) - sizeof message.report));
     return message;
 }
 
