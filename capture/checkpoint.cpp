@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "capture/await_pages.h"
+#include "capture/killed.h"
 #include "capture/passes/passes.h"
 #include "capture/passes/watch.h"
 #include "common/wire/events.h"
@@ -25,14 +26,17 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
     CHECK_OK(await_pages(request.pages, reporter));
     auto ahead = TRY(pass::look_ahead(setting));
 
+    Standing standing;
     // Each value undoes when it goes what its pass has done to the programs: they go on whichever pass fails.
-    const auto attempt = [&]() -> Result<> {
+    const auto try_once = [&]() -> Result<> {
         const auto begin = Clock::now();
         auto group = TRY(pass::stop(setting, ahead));
+        standing.are(group.stopped);
         auto members = TRY(pass::collect(setting, ahead, group));
         auto objects = TRY(pass::objects(setting, ahead, group, members));
         auto drafts = TRY(pass::fork(setting, ahead, members, objects));
         const auto clocks = TRY(pass::resume(setting, group, members, objects));
+        standing.go_on();
         const auto resumed = Clock::now();
         ahead.participants->go_on();
         auto manifest = pass::write(setting, ahead, group, members, objects, drafts, clocks);
@@ -46,6 +50,12 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
         return {};
     };
 
+    const auto attempt = [&] {
+        standing.go_on();
+        auto done = try_once();
+        if (!done) standing.blame_the_killed(done.error());
+        return done;
+    };
     const auto patience = ahead.began + passing_patience;
     auto done = attempt();
     // What is there for a moment only, and can't be saved: the programs go on until it is over. Where

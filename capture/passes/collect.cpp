@@ -7,6 +7,7 @@
 #include "capture/collect/keyrings.h"
 #include "capture/go_program.h"
 #include "capture/hide_stop.h"
+#include "capture/killed.h"
 #include "capture/passes/passes.h"
 #include "capture/translation.h"
 #include "common/linker_room.h"
@@ -21,9 +22,11 @@ Members::~Members() {
     const auto undoing = setting_->reporter.undo();
     bool all_out = true;
     for (auto& member : all)
-        if (member.own_agent && !member.own_agent->leave(setting_->reporter)) all_out = false;
+        if (member.own_agent && !member.own_agent->leave(setting_->reporter) && !is_killed(*member.process))
+            all_out = false;
     for (auto& member : all)
-        if (member.agent != nullptr && !member.own_agent && !member.agent->leave_siblings(setting_->reporter))
+        if (member.agent != nullptr && !member.own_agent &&
+            !member.agent->leave_siblings(setting_->reporter) && !is_killed(*member.process))
             all_out = false;
     if (!all_out) setting_->regions.set_capture(0);
 }

@@ -1,4 +1,5 @@
 // The pass that stops the group: everybody stands still at its end, on the other hosts as well.
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -18,7 +19,8 @@ Result<StoppedGroup> stop_in_a_good_moment(const Setting& setting, Ahead& ahead,
         ahead.outsiders.begin_stop();
         auto stopped =
             stop_group(members, setting.regions, setting.reporter, ahead.outsiders, setting.request.capture);
-        const bool passes = !stopped && stopped.error().passing;
+        // ESRCH: somebody was killed while he was looked at.
+        const bool passes = !stopped && (stopped.error().passing || stopped.error().number == ESRCH);
         if (!passes || Clock::now() > until || !setting.regions.has_capture(setting.request.capture))
             return stopped;
         std::this_thread::sleep_for(moment);

@@ -127,8 +127,8 @@ struct Beside {
     std::vector<FarEnd> far_ends;
 };
 
-Result<> look_into(Table& table, const Holder& holder, int owner, int space, schema::NamespaceType type,
-                   schema::OwnNamespace& own, Beside& beside) {
+Result<> look_into_space(Table& table, const Holder& holder, int owner, int space, schema::NamespaceType type,
+                         schema::OwnNamespace& own, Beside& beside) {
     using Type = schema::NamespaceType;
     if (type == Type::user) {
         auto seen = TRY(Visit::to(space, space, type, look_at_users));
@@ -211,7 +211,8 @@ Result<Kept> enter_own(Table& table, const Holder& holder, const Inode& given, i
     schema::OwnNamespace own;
     own.owner = above.object;
     Beside beside;
-    if (auto seen = look_into(table, holder, above.object < 0 ? -1 : owner.get(), fd, type, own, beside);
+    if (auto seen =
+            look_into_space(table, holder, above.object < 0 ? -1 : owner.get(), fd, type, own, beside);
         !seen)
         return std::unexpected(
             std::move(seen.error()).in(fmt::format("its {} namespace", schema::name_of(type))));
