@@ -26,17 +26,17 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
     CHECK_OK(await_pages(request.pages, reporter));
     auto ahead = TRY(pass::look_ahead(setting));
 
-    Standing standing;
+    pid_t killed = 0;
     // Each value undoes when it goes what its pass has done to the programs: they go on whichever pass fails.
     const auto try_once = [&]() -> Result<> {
         const auto begin = Clock::now();
         auto group = TRY(pass::stop(setting, ahead));
-        standing.are(group.stopped);
+        LookForKilled look(group.stopped, killed);
         auto members = TRY(pass::collect(setting, ahead, group));
         auto objects = TRY(pass::objects(setting, ahead, group, members));
         auto drafts = TRY(pass::fork(setting, ahead, members, objects));
         const auto clocks = TRY(pass::resume(setting, group, members, objects));
-        standing.go_on();
+        look.leave_off();
         const auto resumed = Clock::now();
         ahead.participants->go_on();
         auto manifest = pass::write(setting, ahead, group, members, objects, drafts, clocks);
@@ -51,9 +51,9 @@ Result<> checkpoint(const Request& request, SessionRegions& regions, Reporter& r
     };
 
     const auto attempt = [&] {
-        standing.go_on();
+        killed = 0;
         auto done = try_once();
-        if (!done) standing.blame_the_killed(done.error());
+        if (killed != 0 && done.error().code == ExitCode::failed) done.error() = killed_meanwhile(killed);
         return done;
     };
     const auto patience = ahead.began + passing_patience;

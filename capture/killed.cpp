@@ -11,43 +11,39 @@
 namespace cairn::capture {
 namespace {
 
-bool has_ended(pid_t pid, pid_t thread) {
-    const auto stat = proc::stat(pid, thread);
-    return !stat || stat->state == 'Z' || stat->state == 'X';
-}
+enum class State { stands, moves, ended };
 
-// A system call may find somebody gone (ESRCH) who is still on his way out.
-template <class Found>
-bool comes_true(const Found& found) {
-    constexpr auto patience = std::chrono::milliseconds(50), nap = std::chrono::milliseconds(1);
-    for (const auto until = Clock::now() + patience; !found();) {
-        if (Clock::now() > until) return false;
-        std::this_thread::sleep_for(nap);
-    }
-    return true;
+State state_of(const StoppedProcess& process) {
+    const auto stat = proc::stat(process.pid, process.living);
+    if (!stat || stat->state == 'Z' || stat->state == 'X') return State::ended;
+    return stat->state == 't' || stat->state == 'T' ? State::stands : State::moves;
 }
 
 }  // namespace
 
+// A system call finds somebody gone (ESRCH) who is still on his way out.
 bool is_killed(const StoppedProcess& process) {
-    return comes_true([&] { return has_ended(process.pid, process.living); });
+    constexpr auto patience = std::chrono::milliseconds(50), nap = std::chrono::milliseconds(1);
+    const auto until = Clock::now() + patience;
+    State state = state_of(process);
+    while (state == State::moves && Clock::now() < until) {
+        std::this_thread::sleep_for(nap);
+        state = state_of(process);
+    }
+    return state == State::ended;
 }
 
-void Standing::are(StoppedGroup& group) {
-    all_.clear();
-    for (const auto& [pid, process] : group.processes()) all_.push_back({pid, process.living});
+LookForKilled::~LookForKilled() {
+    if (group_ == nullptr) return;
+    for (const auto& [pid, process] : group_->processes()) {
+        if (!is_killed(process)) continue;
+        *killed_ = pid;
+        return;
+    }
 }
 
-void Standing::blame_the_killed(Error& error) const {
-    pid_t killed = 0;
-    const auto find_one = [&] {
-        for (const auto& [pid, living] : all_)
-            if (has_ended(pid, living)) killed = pid;
-        return killed != 0;
-    };
-    if (error.code != ExitCode::failed || all_.empty() || !comes_true(find_one)) return;
-    error =
-        Error{.what = fmt::format("process {} was killed while it was being saved", killed), .passing = true};
+Error killed_meanwhile(pid_t pid) {
+    return {.what = fmt::format("process {} was killed while it was being saved", pid), .passing = true};
 }
 
 }  // namespace cairn::capture

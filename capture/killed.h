@@ -4,31 +4,33 @@
 
 #include <sys/types.h>
 
-#include <vector>
-
 #include "capture/group.h"
 #include "capture/stop/stop.h"
 #include "common/error.h"
 
 namespace cairn::capture {
 
-// Waits for one that is about to end, for 50 ms at most.
+// Of one that nobody has let go. Waits for one that is about to end, for 50 ms at most.
 [[nodiscard]] bool is_killed(const StoppedProcess& process);
 
-// Who stands still, to be asked after everything that was done to them is undone.
-class Standing {
+// Looks who has been killed when an attempt is over that has not gone well: everybody still stands, and
+// nobody ends of himself. It has to end between those who bring agents back out and the group.
+class LookForKilled {
   public:
-    void are(StoppedGroup& group);
-    void go_on() { all_.clear(); }
-    // If somebody has ended who stood still, the error is that, and it passes. Waits for one that is about to
-    // end, as is_killed() does.
-    void blame_the_killed(Error& error) const;
+    // `killed`: where the pid goes; borrowed, as is the group.
+    LookForKilled(StoppedGroup& group, pid_t& killed) : group_(&group), killed_(&killed) {}
+    ~LookForKilled();
+    LookForKilled(const LookForKilled&) = delete;
+    LookForKilled& operator=(const LookForKilled&) = delete;
+    // The programs run on.
+    void leave_off() { group_ = nullptr; }
 
   private:
-    struct One {
-        pid_t pid, living;  // the process, and a thread of it that lived
-    };
-    std::vector<One> all_;
+    StoppedGroup* group_;
+    pid_t* killed_;
 };
+
+// In the place of whatever was said of it.
+[[nodiscard]] Error killed_meanwhile(pid_t pid);
 
 }  // namespace cairn::capture
