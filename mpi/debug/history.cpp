@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 
 namespace cairn::mpi::debug {
 
@@ -21,15 +20,6 @@ namespace {
 
 double clock_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::uint64_t private_bytes(pid_t pid) {
-    std::ifstream file(fmt::format("/proc/{}/smaps_rollup", pid));
-    std::uint64_t bytes = 0;
-    for (std::string line; std::getline(file, line);)
-        if (line.starts_with("Private_"))
-            bytes += std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10) * 1024;
-    return bytes;
 }
 
 // In the child: becomes the program.
@@ -311,28 +301,33 @@ void History::keep(Checkpoint checkpoint) {
                          [](const Spot& spot, const Checkpoint& each) { return spot < each.spot; });
     if (after != checkpoints_.begin() && std::prev(after)->spot == checkpoint.spot) return;
     const auto added = checkpoints_.insert(after, std::move(checkpoint));
-    // What has changed since the one before is what that one has for itself now.
-    if (bounds_.memory > 0) {
-        std::prev(added)->memory = private_bytes(std::prev(added)->process.pid());
-        added->memory = private_bytes(added->process.pid());
-    }
+    look_at_memory(static_cast<std::size_t>(added - checkpoints_.begin()));
     thin_out(added->spot);
+}
+
+// Behind a change of what is kept: of the checkpoints around it always, and of the others, in turn, as far as
+// looking takes no more than a twentieth of the time.
+void History::look_at_memory(std::size_t changed) {
+    if (bounds_.memory == 0) return;
+    const auto look = [](Checkpoint& at) { at.memory = in_memory(at.process.pid()).share; };
+    const double began = clock_now(), until = began + (began - looked_at_) / 20;
+    for (std::size_t i = changed > 0 ? changed - 1 : 0; i < checkpoints_.size() && i <= changed + 1; ++i)
+        look(checkpoints_[i]);
+    for (std::size_t i = 0; i < checkpoints_.size() && clock_now() < until; ++i)
+        look(checkpoints_[looked_ = (looked_ + 1) % checkpoints_.size()]);
+    // What it has for itself is the program's. The rest is there because of the checkpoints as soon as the
+    // program writes to it.
+    const InMemory live = live_.process.there() ? in_memory(live_.process.pid()) : InMemory();
+    live_.memory = live.share > live.own ? live.share - live.own : 0;
+    looked_at_ = clock_now();
 }
 
 bool History::too_many() const {
     if (checkpoints_.size() > bounds_.checkpoints + std::size_t{1}) return true;
     if (bounds_.memory == 0 || checkpoints_.size() <= 2) return false;
-    std::uint64_t memory = 0;
+    std::uint64_t memory = live_.memory;
     for (const Checkpoint& each : checkpoints_) memory += each.memory;
     return memory > bounds_.memory;
-}
-
-// What it shared with the one before only, that one has for itself now.
-void History::remove(std::size_t checkpoint) {
-    checkpoints_.erase(checkpoints_.begin() + static_cast<std::ptrdiff_t>(checkpoint));
-    if (bounds_.memory == 0) return;
-    Checkpoint& before = checkpoints_[checkpoint - 1];
-    before.memory = private_bytes(before.process.pid());
 }
 
 // Dense near where the rank stands, sparser the farther away: the one goes that leaves the smallest gap, held
@@ -352,20 +347,32 @@ void History::thin_out(const Spot added) {
                 least = score;
             }
         }
-        remove(worst);
+        checkpoints_.erase(checkpoints_.begin() + static_cast<std::ptrdiff_t>(worst));
+        look_at_memory(worst);
     }
 }
 
 // It stands still in the end, or is no more.
-Result<> History::run(Spot to, double between) {
-    auto done = run_with_checkpoints(to, between);
+Result<> History::run(Spot to, double pace) {
+    auto done = run_with_checkpoints(to, pace);
     if (!done && live_.report.why != Why::departed) live_ = Checkpoint();
     return done;
 }
 
-Result<> History::run_with_checkpoints(Spot to, double between) {
+// Whoever has come somewhere will go back a little from there. So the last checkpoints on the way are at half
+// of the way that is left, and half of that again, as far as that is worth a copy: a step back from the end
+// is then a short run.
+double History::next_checkpoint(Spot to, double pace) const {
+    constexpr double shortest = 1.0 / 32;
+    const double left = pace * static_cast<double>(to.position - live_.spot.position);
+    const double worth = std::max(longest_fork_ * 10, bounds_.back_within * shortest);
+    return left / 2 < worth ? interval() : std::min(left / 2, interval());
+}
+
+Result<> History::run_with_checkpoints(Spot to, double pace) {
     const auto nanoseconds = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
     const double began = clock_now(), at = live_.at;
+    const std::uint64_t from = live_.spot.position;
     // Of the last that was taken, whether it is still there or not: else one would be taken behind each call
     // when there is room for no more.
     double last_at = last_before(live_.spot).at;
@@ -374,7 +381,7 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
         return Command{.ask = Ask::run,
                        .within = to.within ? 1U : 0U,
                        .position = to.position,
-                       .interval_ns = bounds_.checkpoints > 0 ? nanoseconds(between) : 0,
+                       .interval_ns = bounds_.checkpoints > 0 ? nanoseconds(next_checkpoint(to, pace)) : 0,
                        .elapsed_ns = nanoseconds(std::max(live_.at - last_at, 0.0)),
                        .every = bounds_.every,
                        .last = last_event};
@@ -385,6 +392,8 @@ Result<> History::run_with_checkpoints(Spot to, double between) {
         live_.at = at + clock_now() - began;
         live_.spot = {message.report.position, message.report.within != 0};
         if (message.report.says == Says::checkpoint) {
+            if (live_.spot.position > from)
+                pace = (live_.at - at) / static_cast<double>(live_.spot.position - from);
             longest_fork_ = std::max(longest_fork_, static_cast<double>(message.report.fork_ns) * 1e-9);
             ++taken_;
             last_at = live_.at;
@@ -420,13 +429,12 @@ Result<> History::go(Spot to) {
     if (live_.process.there() && live_.spot == to) return {};
     look_for_image(to);
     const Checkpoint& nearest = last_before(to);
-    double between = interval();
+    double pace = 0;  // seconds for an event of the trace; 0: not known
     if (!live_.process.there() || to < live_.spot || live_.spot < nearest.spot) {
         auto copy = TRY(fork(nearest));
         std::swap(copy, live_);
-        // Who goes back a little will go back a little more: the next time not as far.
         if (copy.process.there() && to < copy.spot)
-            between = std::clamp((copy.at - live_.at) / 4, longest_fork_ * 10, between);
+            pace = (copy.at - live_.at) / static_cast<double>(copy.spot.position - live_.spot.position);
         // Where it was may be gone to again.
         if (copy.process.there() && copy.report.other_threads == 0) {
             const Checkpoint& last = last_before(copy.spot);
@@ -435,7 +443,8 @@ Result<> History::go(Spot to) {
         }
     }
     if (live_.spot == to) return {};
-    return run(to, between);
+    if (pace == 0 && live_.spot.position > 0) pace = live_.at / static_cast<double>(live_.spot.position);
+    return run(to, pace);
 }
 
 }  // namespace cairn::mpi::debug

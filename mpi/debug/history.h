@@ -19,7 +19,7 @@ struct Bounds {
     double back_within = 1;     // seconds of running that a way back may take
     unsigned checkpoints = 32;  // of each rank, beside the initial state
     std::uint64_t every = 0;    // calls; 0: by time only
-    std::uint64_t memory = 0;   // bytes that the checkpoints of a rank may have for themselves; 0: any
+    std::uint64_t memory = 0;   // bytes that the checkpoints of a rank may have; 0: any
 };
 
 // What a program prints is shown once, however often it runs through that place.
@@ -57,7 +57,7 @@ class History {
         Report report;
         double at = 0;                           // seconds of running from the program's start
         std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors before
-        std::uint64_t memory = 0;                // bytes that it shares with nobody, when last looked at
+        std::uint64_t memory = 0;                // its share, when last looked at, in bytes
         std::string session;                     // of cairn's, in which its copies can be saved
     };
     // How a copy of this rank goes on from where the rank stands, to that spot, or its end, or where it
@@ -97,8 +97,10 @@ class History {
 
   private:
     [[nodiscard]] Result<> start();
-    [[nodiscard]] Result<> run(Spot to, double between);
-    [[nodiscard]] Result<> run_with_checkpoints(Spot to, double between);
+    // `pace`: about how many seconds an event takes; 0: that isn't known.
+    [[nodiscard]] Result<> run(Spot to, double pace);
+    [[nodiscard]] Result<> run_with_checkpoints(Spot to, double pace);
+    [[nodiscard]] double next_checkpoint(Spot to, double pace) const;
     [[nodiscard]] Result<RankProcess::Message> hear(Checkpoint& from);
     [[nodiscard]] Result<Checkpoint> fork(const Checkpoint& from);
     [[nodiscard]] static Result<Seen> seen_of(const Checkpoint& copy);
@@ -110,7 +112,7 @@ class History {
     void drain(Checkpoint& from);
     void keep(Checkpoint checkpoint);
     void thin_out(Spot added);
-    void remove(std::size_t checkpoint);
+    void look_at_memory(std::size_t changed);
     [[nodiscard]] bool too_many() const;
     [[nodiscard]] double interval() const;
     [[nodiscard]] const Checkpoint& last_before(const Spot& spot) const;
@@ -124,6 +126,8 @@ class History {
     std::array<std::uint64_t, 2> shown_{};
     std::vector<Checkpoint> checkpoints_;
     Checkpoint live_;
+    std::size_t looked_ = 0;  // the last checkpoint whose memory was looked at in its turn
+    double looked_at_ = 0;    // when
     std::uint64_t taken_ = 0;
     double longest_fork_ = 0;
 };

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -15,6 +17,18 @@
 #include "common/message_descriptors.h"
 
 namespace cairn::mpi::debug {
+
+// The kernel walks through all of its pages: some milliseconds for each 100 MB.
+InMemory in_memory(pid_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/smaps_rollup", pid));
+    InMemory found;
+    for (std::string line; std::getline(file, line);) {
+        const std::uint64_t bytes = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10) * 1024;
+        if (line.starts_with("Pss_Anon:")) found.share = bytes;
+        if (line.starts_with("Private_Dirty:")) found.own = bytes;
+    }
+    return found;
+}
 
 RankProcess& RankProcess::operator=(RankProcess&& other) noexcept {
     if (this == &other) return *this;

@@ -20,6 +20,13 @@ struct Spot {
     auto operator<=>(const Spot&) const = default;
 };
 
+// What a process has in memory that is no file's, in bytes.
+struct InMemory {
+    std::uint64_t share = 0;  // of a page that n processes have it counts an n-th
+    std::uint64_t own = 0;    // what no other process has
+};
+[[nodiscard]] InMemory in_memory(pid_t pid);
+
 // Owned: killed and waited for when it goes. It is a child of this program's, also if another rank's process
 // has forked it.
 class RankProcess {

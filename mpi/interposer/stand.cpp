@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,8 +44,11 @@ using debug::Why;
 
 int debugger = -1;  // the socket
 pid_t debugger_pid = 0;
-Command order;               // what to do now
-std::uint64_t since_ns = 0;  // the last checkpoint, or the command
+Command order;  // what to do now
+// Of the last checkpoint, or the command.
+std::uint64_t since_ns = 0;
+std::uint64_t waited_before_ns = 0;
+std::uint64_t due_ns = 0;  // the next checkpoint isn't before
 char unsaid[1024];
 std::size_t unsaid_bytes = 0;
 bool stands_within = false;
@@ -53,6 +57,30 @@ std::uint64_t now_on(clockid_t clock) {
     timespec time{};
     ::clock_gettime(clock, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+// How long this thread has waited for a processor (Documentation/scheduler/sched-stats.rst); 0 where the
+// kernel doesn't say. Which errno there is belongs to the program's memory.
+std::uint64_t waited_ns() {
+    const int error = errno;
+    char text[80] = {};
+    const int file = ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    const ssize_t size = file < 0 ? -1 : ::read(file, text, sizeof text - 1);
+    if (file >= 0) ::close(file);
+    errno = error;
+    char* waited = size < 0 ? nullptr : std::strchr(text, ' ');
+    return waited == nullptr ? 0 : std::strtoull(waited, nullptr, 10);
+}
+
+// By the time in which it could run: on a machine where it hardly ever may, copies as frequent as the clock
+// wants them would cost more than it gets done in between.
+bool is_due() {
+    const std::uint64_t now = now_on(CLOCK_MONOTONIC);
+    if (now < due_ns) return false;
+    const std::uint64_t active = now - since_ns - (waited_ns() - waited_before_ns);
+    if (active >= order.interval_ns) return true;
+    due_ns = now + order.interval_ns - active;
+    return false;
 }
 
 // The MPI's own threads are in the first process only, and nothing needs them.
@@ -211,7 +239,11 @@ void obey(Why why) {
             send_text(Says::stack, brought_lines() + stack_of_program());
         } else {
             order = command;
-            since_ns = now_on(CLOCK_MONOTONIC) - command.elapsed_ns;
+            if (command.interval_ns != 0) {
+                since_ns = now_on(CLOCK_MONOTONIC) - command.elapsed_ns;
+                waited_before_ns = waited_ns();
+                due_ns = since_ns + command.interval_ns;
+            }
             return;
         }
     }
@@ -277,7 +309,7 @@ void stand_behind() {
         while (is_there()) stand(Why::there);
         if (order.interval_ns == 0) return;
         const bool many = order.every != 0 && s.events - order.last >= order.every;
-        if ((!many && now_on(CLOCK_MONOTONIC) - since_ns < order.interval_ns) || other_threads() != 0) return;
+        if ((!many && !is_due()) || other_threads() != 0) return;
         if (fork_copy(Says::checkpoint))
             stand(Why::there);
         else

@@ -78,8 +78,9 @@ void add_debug_option(char letter, po::options_description& known, Options& into
             break;
         case 'M':
             add("memory,M", po::value(&into.memory),
-                "MB: what the checkpoints of all ranks may have for themselves; half of what is free, if it "
-                "isn't said");
+                "MB: what the checkpoints of all ranks may have beside the programs; half of what is free, "
+                "if "
+                "it isn't said");
             break;
         case 'i':
             add("images,i", po::value(&into.images)->default_value(0),

@@ -72,6 +72,21 @@ if comm.rank == 0:  # lines of several may mix
 """
 
 
+# LAMMPS asks how much memory its process has had at most, which is another number in a copy than in a straight run, and leaves it on its stack.
+SAME_USAGE = """#include <string.h>
+#include <sys/resource.h>
+int getrusage(int who, struct rusage *usage) { (void)who; memset(usage, 0, sizeof *usage); return 0; }
+"""
+
+
+def library(job, name, source):
+    """Of a few lines, to be preloaded."""
+    with open(f"{job.folder}/{name}.c", "w", encoding="utf-8") as file:
+        file.write(source)
+    subprocess.run(["gcc", "-w", "-shared", "-fPIC", "-o", f"{job.folder}/{name}.so", f"{job.folder}/{name}.c"], check=True)
+    return f"{job.folder}/{name}.so"
+
+
 def twice(job, ranks, name, program, options=(), same=True):
     out, err = job.record(ranks, name, program, options=options)
     again, err2 = job.replay(ranks, name, program)
@@ -101,12 +116,10 @@ def hpcc(job):
     with open(f"{job.folder}/hpccinf.txt", "w", encoding="utf-8") as file:
         file.write(text)
     # It chooses ranks by random numbers, with the time as their seed.
-    with open(f"{job.folder}/still.c", "w", encoding="utf-8") as file:
-        file.write("long time(long *t) { if (t) *t = 1767225600; return 1767225600; }")
-    subprocess.run(["gcc", "-w", "-shared", "-fPIC", "-o", f"{job.folder}/still.so", f"{job.folder}/still.c"], check=True)
+    still = library(job, "still", "long time(long *t) { if (t) *t = 1767225600; return 1767225600; }")
     for ranks in (4, 8):
         results = []
-        program = ["sh", "-c", f"LD_PRELOAD={job.folder}/still.so:$LD_PRELOAD exec hpcc"]
+        program = ["sh", "-c", f"LD_PRELOAD={still}:$LD_PRELOAD exec hpcc"]
         for step in ("record", "replay"):
             if step == "record":
                 _, err = job.record(ranks, "hpcc", program, options=["--clock"])
@@ -138,10 +151,13 @@ def netpipe(job, program):
 
 def debugged(job, name, path, arguments, count=1000):
     program = [path, *arguments]
+    if name == "lmp":
+        job.env["LD_PRELOAD"] = library(job, "usage", SAME_USAGE)
     _, err = job.record(4, name, program, options=["--contents", "--clock"])
     calls = int(re.search(r"recorded 4 ranks, (\d+) events", err)[1]) // 4
     # As many copies of a rank in a run of any length: each takes milliseconds.
     at_random(job, name, program, 4, count, random.randrange(1 << 32), max(20, calls // 40), 10)
+    job.env.pop("LD_PRELOAD", None)
 
 
 def others(job):
