@@ -260,15 +260,15 @@ Result<> AgentRun::lend(std::span<const ProgramFd> numbers, std::span<const std:
 
 Result<std::vector<AgentThread>> AgentRun::thread_answers() const {
     std::vector<AgentThread> result(process_->threads.size());
-    constexpr std::size_t head = offsetof(AgentThread, stack);
+    ptrace::MemoryPieces heads{.at = {}, .to = {}, .size = offsetof(AgentThread, stack)};
     ProgramAddress at = scratch_;
     for (std::size_t i = 0; i < process_->threads.size(); ++i) {
         if (process_->threads[i].leader_dead) continue;
-        const auto from = i == leader_ ? process_->door + offsetof(Door, leader) : at;
+        heads.at.push_back(i == leader_ ? process_->door + offsetof(Door, leader) : at);
+        heads.to.push_back(&result[i]);
         if (i != leader_) at += sizeof(AgentThread);
-        const auto to = std::as_writable_bytes(std::span(&result[i], 1)).first(head);
-        CHECK_OK(ptrace::read_memory(process_->living, from, to));
     }
+    CHECK_OK(ptrace::read_memory(process_->living, heads));
     return result;
 }
 

@@ -30,9 +30,10 @@ struct StoppedThread {
     // Of a thread that another member traces (capture/stop/tracers.h): where it really stands, all signals
     // blocked, until its tracer takes it back. `registers` and `mask` are those that its tracer sees.
     std::optional<ptrace::Registers> parked;
-    pid_t traced_by = 0;             // the tracer's process
-    bool stopped_by_it = false;      // its tracer sees it in a stop: its registers are what they are
-    bool filters_suspended = false;  // they would forbid what the agent calls
+    pid_t traced_by = 0;                      // the tracer's process
+    bool stopped_by_it = false;               // its tracer sees it in a stop: its registers are what they are
+    bool filters_suspended = false;           // they would forbid what the agent calls
+    std::optional<proc::Status> status = {};  // of one that lives; the pass collect has read it
 };
 
 struct StoppedProcess {
@@ -40,7 +41,6 @@ struct StoppedProcess {
     pid_t living =
         0;  // a thread that lives: the main thread, unless it has exited; /proc shows memory by it only
     proc::Stat stat;
-    std::optional<proc::Status> status;  // of its first thread that lives; the pass collect has read it
     std::vector<StoppedThread> threads;  // the main thread first
     bool job_stopped = false;            // stood still by job control before we came
     int stop_signal = 0;
@@ -78,6 +78,9 @@ struct StoppedProcess {
         constexpr unsigned pidfd_thread = O_EXCL;
         return Fd(static_cast<int>(::syscall(SYS_pidfd_open, living, living == pid ? 0U : pidfd_thread)));
     }
+
+    // Of the thread that stands for the process.
+    [[nodiscard]] const proc::Status& status() const { return *first_living().status; }
 
     [[nodiscard]] const StoppedThread& first_living() const {
         for (const auto& thread : threads)

@@ -122,8 +122,9 @@ Result<Stat> parse_stat(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> read_file(const std::string& path) {
-    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+namespace {
+
+Result<std::string> read_open(const Fd& fd, const std::string& path) {
     if (!fd) return fail_errno("{}", path);
     std::string text;
     // /proc makes long files page by page: a large buffer means fewer calls and fewer torn reads. Nobody
@@ -136,6 +137,16 @@ Result<std::string> read_file(const std::string& path) {
         if (got == 0) return text;
         text.append(piece.data(), static_cast<std::size_t>(got));
     }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+    return read_open(Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), path);
+}
+
+Result<std::string> read_file_in(int folder, const std::string& name) {
+    return read_open(Fd(::openat(folder, name.c_str(), O_RDONLY | O_CLOEXEC)), name);
 }
 
 Result<std::string> read_link(const std::string& path) {

@@ -44,6 +44,8 @@ struct Stat {
 };
 
 [[nodiscard]] Result<std::string> read_file(const std::string& path);
+// The same, below an open folder.
+[[nodiscard]] Result<std::string> read_file_in(int folder, const std::string& name);
 [[nodiscard]] Result<std::string> read_link(const std::string& path);
 [[nodiscard]] Result<std::vector<MapLine>> maps(pid_t pid, bool with_flags);
 [[nodiscard]] Result<Stat> stat(pid_t pid);

@@ -22,7 +22,7 @@ namespace {
 
 Result<> collect_credentials(const StoppedProcess& process, const AgentProcess& answers,
                              schema::Process& image) {
-    const auto& field = *process.status;
+    const auto& field = process.status();
     read_ids(field["Uid"], image.uids);
     read_ids(field["Gid"], image.gids);
     image.groups = groups_of(field["Groups"]);
@@ -82,97 +82,6 @@ Result<> collect_layout(const StoppedProcess& process, const AgentProcess& answe
     return {};
 }
 
-// /proc/PID/task/TID/ns, which is opened once for each of thousands of threads: each path to one of its files
-// is walked from /proc on. What they lead to is read, and not looked at: stat(2) makes an inode of nsfs for
-// each.
-class Namespaces {
-  public:
-    explicit Namespaces(const std::string& task)
-        : folder_(::open((task + "/ns").c_str(), O_PATH | O_CLOEXEC)) {}
-    // "net:[4026531840]". "": the kernel has none of this name, or the thread has ended.
-    [[nodiscard]] std::string operator[](const char* name) const {
-        char text[64];
-        const ssize_t length = folder_ ? ::readlinkat(folder_.get(), name, text, sizeof text) : -1;
-        return {text, static_cast<std::size_t>(std::max(length, ssize_t{0}))};
-    }
-
-  private:
-    Fd folder_;
-};
-
-struct NamespaceWords {
-    const char *file, *name;
-};
-// Of each thread; pid_for_children is there since Linux 4.12.
-constexpr NamespaceWords of_threads[] = {{"net", "network"},
-                                         {"uts", "host name"},
-                                         {"ipc", "System V IPC"},
-                                         {"cgroup", "cgroup"},
-                                         {"pid_for_children", "pid (for its children)"}};
-constexpr NamespaceWords mounts = {"mnt", "mount"};
-
-// Those of the thread that stands for the process, read once for thousands of others.
-struct NamespacesOfProcess {
-    explicit NamespacesOfProcess(const StoppedProcess& its) : process(its) {
-        const Namespaces all(folder_of(process.first_living().tid));
-        for (const auto& each : of_threads) threads.push_back(all[each.file]);
-        mount = all[mounts.file];
-        if (!Namespaces("/proc/self")["time_for_children"].empty()) time = all["time"];
-    }
-    [[nodiscard]] std::string folder_of(pid_t tid) const {
-        return fmt::format("/proc/{}/task/{}", process.pid, tid);
-    }
-
-    const StoppedProcess& process;
-    std::vector<std::string> threads;  // as in of_threads
-    std::string mount, time;           // time: "" before Linux 5.6, which has no time_for_children
-};
-
-// Who has his folders with another thread (CLONE_FS) has the mount namespace with it: unshare(2) gives him
-// folders of his own first, and setns(2) refuses it. Without kcmp that isn't known.
-bool may_have_other_mounts(const StoppedProcess& process, pid_t tid) {
-    const pid_t first = process.first_living().tid;
-    return tid != first && (!kcmp_is_allowed() || !share_folders(process.pid, first, tid));
-}
-
-// What a process has of its own is saved (ObjectTable::namespaces()), but once for all its threads, each of
-// which may leave alone. One may also have chosen another pid or time namespace for its children than it is
-// in itself: those that it makes after a restart would be born into its own. A pid namespace that has no
-// process yet has no file (fs/proc/namespaces.c). No thread can change its own time namespace alone
-// (timens_install(), kernel/time/namespace.c). Another pid namespace for its children is judged when it is
-// known who they are (inner_ids.cpp).
-Result<> refuse_of_thread(const NamespacesOfProcess& all, pid_t tid) {
-    const auto& process = all.process;
-    const Namespaces its(all.folder_of(tid));
-    const auto refuse_other = [&](const char* name) {
-        return fail_code(
-            ExitCode::refused,
-            "{}: thread {} is in another {} namespace than the process's others (unshare, setns), "
-            "which can't be saved",
-            proc::label(process.pid), tid, name);
-    };
-    if (tid != process.first_living().tid)
-        for (std::size_t i = 0; i < std::size(of_threads); ++i)
-            if (its[of_threads[i].file] != all.threads[i]) return refuse_other(of_threads[i].name);
-    if (may_have_other_mounts(process, tid) && its[mounts.file] != all.mount)
-        return refuse_other(mounts.name);
-    const bool alone = process.threads.size() == 1;  // then it is saved: Process::clocks_of_children
-    if (!alone && !all.time.empty() && its["time_for_children"] != all.time)
-        return fail_code(
-            ExitCode::refused,
-            "{} has another time namespace for its children than for itself (unshare, setns), which "
-            "can't be saved",
-            proc::label(process.pid));
-    return {};
-}
-
-Result<> refuse_namespaces(const StoppedProcess& process) {
-    const NamespacesOfProcess all(process);
-    for (const auto& thread : process.threads)
-        if (!thread.leader_dead) CHECK_OK(refuse_of_thread(all, thread.tid));
-    return {};
-}
-
 void translate_ids(KernelId pid, const proc::Stat& stat, const ToProgram& to_program,
                    schema::Process& image) {
     image.pid = to_program(pid);
@@ -202,12 +111,11 @@ std::uint32_t umask_of(const std::string& text) {
 }
 
 Result<> refuse_unsupported(const StoppedProcess& process) {
-    if ((*process.status)["x86_Thread_features"].find("shstk") != std::string::npos)
+    if (process.status()["x86_Thread_features"].find("shstk") != std::string::npos)
         return fail_code(ExitCode::refused,
                          "{} uses shadow stacks, which can't be saved; run it with "
                          "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
                          proc::label(process.pid));
-    CHECK_OK(refuse_namespaces(process));
     if (const auto cs = process.first_living().registers.cs; cs != 0x33)
         return fail_code(ExitCode::refused, "{} is not a 64-bit program", proc::label(process.pid));
     return {};

@@ -27,6 +27,17 @@ Result<std::vector<schema::Bytes>> pending_of(pid_t tid, bool of_process, const 
     return result;
 }
 
+Result<> pending_of_threads(const StoppedProcess& process, const ToProgram& to_program,
+                            schema::Process& image) {
+    for (std::size_t i = 0; i < process.threads.size(); ++i) {
+        if (process.threads[i].leader_dead) continue;
+        auto pending = pending_of(process.threads[i].tid, false, to_program);
+        if (!pending) return std::unexpected(std::move(pending.error()).in(proc::label(process.pid)));
+        image.threads[i].pending = std::move(*pending);
+    }
+    return {};
+}
+
 using Signals = std::vector<schema::Bytes>;
 
 siginfo_t info_of(const schema::Bytes& bytes) {
@@ -68,12 +79,7 @@ void has_fired(std::int64_t& left, std::int64_t interval, std::int64_t asked_for
 
 Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_program, schema::Process& image) {
     const auto named = process.inner ? ToProgram() : to_program;
-    for (std::size_t i = 0; i < process.threads.size(); ++i) {
-        if (process.threads[i].leader_dead) continue;
-        auto pending = pending_of(process.threads[i].tid, false, named);
-        if (!pending) return std::unexpected(std::move(pending.error()).in(proc::label(process.pid)));
-        image.threads[i].pending = std::move(*pending);
-    }
+    CHECK_OK(pending_of_threads(process, named, image));
     auto pending = TRY(pending_of(process.first_living().tid, true, named));
     image.pending = std::move(pending);
     return {};
@@ -81,9 +87,12 @@ Result<> collect_pending(const StoppedProcess& process, const ToProgram& to_prog
 
 Result<> collect_firings(const StoppedProcess& process, std::chrono::nanoseconds asked_for,
                          const ToProgram& to_program, schema::Process& image) {
+    const auto named = process.inner ? ToProgram() : to_program;
     schema::Process now;
     now.threads.resize(image.threads.size());
-    CHECK_OK(collect_pending(process, to_program, now));
+    now.pending = TRY(pending_of(process.first_living().tid, true, named));
+    // To one thread only timer_create(2)'s timers send (SIGEV_THREAD_ID).
+    if (!image.timers.empty()) CHECK_OK(pending_of_threads(process, named, now));
     Signals fired;
     add_firings(now.pending, image.pending, fired);
     for (std::size_t i = 0; i < image.threads.size(); ++i)

@@ -68,7 +68,7 @@ Result<> collect_own(const StoppedProcess& process, pid_t tid, const proc::Statu
                      schema::Thread& image) {
     const pid_t first = process.first_living().tid;
     if (tid == first) return {};
-    const auto differs = [&](const char* field) { return status[field] != (*process.status)[field]; };
+    const auto differs = [&](const char* field) { return status[field] != process.status()[field]; };
     if (differs("Uid") || differs("Gid") || differs("Groups") || differs("CapBnd"))
         image.own_ids = ids_of(status);
     if (!share_descriptors(process.pid, first, tid))
@@ -87,11 +87,12 @@ Result<schema::Thread> collect_thread(const StoppedProcess& process, StoppedThre
     image.tid = to_program(image.kernel_tid);
     if (process.inner) image.own_tid = TRY(proc::inner_ids(process.pid, thread.tid)).own().pid;
     image.leader_dead = thread.leader_dead;
-    const auto status = thread.tid == process.first_living().tid ? *process.status
-                                                                 : TRY(proc::status(process.pid, thread.tid));
+    if (thread.leader_dead) {
+        image.name = TRY(proc::status(process.pid, thread.tid)).name();
+        return image;
+    }
+    const auto& status = *thread.status;
     image.name = status.name();
-    if (thread.leader_dead) return image;
-
     image.cap_inheritable = proc::hexadecimal(status["CapInh"]);
     image.cap_permitted = proc::hexadecimal(status["CapPrm"]);
     image.cap_effective = proc::hexadecimal(status["CapEff"]);

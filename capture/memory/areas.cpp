@@ -99,7 +99,7 @@ auto begins_before(const Lines& lines, ProgramAddress address, Start start) {
 // What only smaps tells, which walks all page tables: asked where there is something to be told.
 Result<> look_at_flags(const StoppedProcess& process, StillMap& map) {
     const auto any = [&](const char* field) {
-        const auto size = (*process.status)[field];
+        const auto size = process.status()[field];
         return size != "0 kB" && !size.empty();
     };
     // None of its pages need be there yet, or be in this process's page tables. What has no name is on one of

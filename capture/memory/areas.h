@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "capture/group.h"
+#include "common/fd.h"
 #include "common/schema/process.h"
 #include "resources/capture/objects.h"
 
@@ -55,10 +56,23 @@ struct StillMap {
                                                            const std::vector<proc::MapLine>& flags,
                                                            ProgramRange scratch);
 
+// /proc/PID/pagemap, opened once for all areas of a process: one of thousands of threads has as many stacks.
+class PageMap {
+  public:
+    explicit PageMap(pid_t pid) : pid_(pid) {}
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    // Opened at the first call; borrowed.
+    [[nodiscard]] Result<int> descriptor();
+
+  private:
+    pid_t pid_;
+    Fd fd_;
+};
+
 // Pages of an area that differ from what a fresh mapping would show, at most `longest` bytes each; guard
 // regions go into `guards`. Uses PAGEMAP_SCAN (Linux 6.7), else /proc/PID/pagemap.
 [[nodiscard]] Result<std::vector<ProgramRange>> stored_pages(
-    pid_t pid, const schema::Area& area, std::uint64_t longest,
+    PageMap& map, const schema::Area& area, std::uint64_t longest,
     std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards);
 
 }  // namespace cairn::capture

@@ -104,18 +104,23 @@ Result<> read_entries(int fd, const schema::Area& area, Runs& runs,
 
 }  // namespace
 
+Result<int> PageMap::descriptor() {
+    if (!fd_) fd_ = Fd(::open(fmt::format("/proc/{}/pagemap", pid_).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd_) return fail_errno("/proc/{}/pagemap", pid_);
+    return fd_.get();
+}
+
 Result<std::vector<ProgramRange>> stored_pages(
-    pid_t pid, const schema::Area& area, std::uint64_t longest,
+    PageMap& map, const schema::Area& area, std::uint64_t longest,
     std::vector<std::pair<ProgramAddress, std::uint64_t>>& guards) {
     // The page map shows nothing of pages that are the kernel's own.
     if (area.kind == schema::AreaKind::vdso) return std::vector<ProgramRange>{{area.start, area.end}};
-    const Fd fd(::open(fmt::format("/proc/{}/pagemap", pid).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) return fail_errno("/proc/{}/pagemap", pid);
+    const int fd = TRY(map.descriptor());
     std::vector<ProgramRange> ranges;
     Runs runs(longest, ranges);
-    auto scanned = TRY(scan(fd.get(), area, runs, guards));
+    auto scanned = TRY(scan(fd, area, runs, guards));
     if (scanned) return ranges;
-    CHECK_OK(read_entries(fd.get(), area, runs, guards));
+    CHECK_OK(read_entries(fd, area, runs, guards));
     return ranges;
 }
 

@@ -146,11 +146,11 @@ Result<Members> pass::collect(const Setting& setting, const Ahead& ahead, Group&
     setting.reporter.phase("collect");
     CHECK_OK(refuse_sharing(group.stopped.processes()));
     CHECK_OK(find_inner_ids(group.stopped));
+    CHECK_OK(collect_files_of_threads(group.stopped.processes()));
     Members members(setting);
     std::uint32_t index = 0;
     for (auto* const each : in_order_of_programs(group, setting.to_program)) {
         auto& process = *each;
-        process.status = TRY(proc::status(process.pid, process.first_living().tid));
         CHECK_OK(refuse_unsupported(process));
         auto* const tracer = group.stopped.tracers().find(process.pid);
         if (tracer != nullptr) {

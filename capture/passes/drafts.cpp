@@ -81,7 +81,7 @@ Result<> make_draft_areas(Draft& draft, pid_t source) {
     return {};
 }
 
-Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<StoreJob>& jobs) {
+Result<> add_jobs(Draft& draft, PageMap& source, schema::Area& area, std::vector<StoreJob>& jobs) {
     constexpr std::uint64_t longest = 1 << 20;
     const auto& member = *draft.member;
     if (area.droppable) return {};
@@ -89,7 +89,7 @@ Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<St
     if (!ranges) return std::unexpected(std::move(ranges.error()).in(proc::label(member.process->pid)));
     if (area.huge_pages) area.huge_pages->present = joined(*ranges);
     for (const auto& range : *ranges)
-        jobs.push_back({.source = source,
+        jobs.push_back({.source = source.pid(),
                         .writer = draft.writer.get(),
                         .area = &area,
                         .range = range,

@@ -19,7 +19,8 @@ namespace cairn::capture {
                                                                          pid_t source);
 
 // Adds what is to be read of an area in `source`.
-[[nodiscard]] Result<> add_jobs(Draft& draft, pid_t source, schema::Area& area, std::vector<StoreJob>& jobs);
+[[nodiscard]] Result<> add_jobs(Draft& draft, PageMap& source, schema::Area& area,
+                                std::vector<StoreJob>& jobs);
 
 // Stores jobs of this draft alone, while the processes stand still.
 [[nodiscard]] Result<> store_draft(Draft& draft, std::vector<StoreJob> jobs, Reporter& reporter);

@@ -104,6 +104,7 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
         draft.wiped = TRY(wiped_by_fork(living));
     if (!draft.uncopied.empty()) draft.policies = TRY(policies_of(draft.member->image, living));
     std::vector<StoreJob> jobs;
+    PageMap pages(living);
     for (const auto& range : not_copied(*draft.map, lines, draft.wiped)) {
         auto& area = draft.early.emplace_back();
         area.start = range.start;
@@ -117,7 +118,7 @@ Result<> store_early(const Setting& setting, const Ahead& ahead, Draft& draft, c
         const bool anonymous = line->inode == 0 || (huge && draft.map->objects.at(line->start) < 0);
         area.kind = anonymous ? schema::AreaKind::anonymous : schema::AreaKind::file_private;
         if (huge) area.huge_pages.emplace();
-        CHECK_OK(add_jobs(draft, living, area, jobs));
+        CHECK_OK(add_jobs(draft, pages, area, jobs));
     }
     return jobs.empty() ? Result<>() : store_draft(draft, std::move(jobs), setting.reporter);
 }
@@ -139,8 +140,9 @@ Result<> store_whole(Draft& draft, Reporter& reporter) {
     const pid_t living = draft.member->process->living;
     CHECK_OK(make_draft_areas(draft, living));
     std::vector<StoreJob> jobs;
+    PageMap pages(living);
     for (auto& area : draft.member->image.areas)
-        if (stored_in_image(area)) CHECK_OK(add_jobs(draft, living, area, jobs));
+        if (stored_in_image(area)) CHECK_OK(add_jobs(draft, pages, area, jobs));
     return store_draft(draft, std::move(jobs), reporter);
 }
 

@@ -81,13 +81,14 @@ class Family {
 Result<std::vector<StoreJob>> jobs_of(const Family& family, Draft& draft) {
     std::vector<StoreJob> jobs;
     const Draft* parent = family.lender_of(draft);
+    PageMap pages(draft.snapshot->pid());
     for (auto& area : draft.member->image.areas) {
         const bool early = std::ranges::any_of(draft.early, [&](const auto& other) {
             return other.start <= area.start && area.end <= other.end;
         });
         if (early || !stored_in_image(area)) continue;
         const auto before = jobs.size();
-        CHECK_OK(add_jobs(draft, draft.snapshot->pid(), area, jobs));
+        CHECK_OK(add_jobs(draft, pages, area, jobs));
         if (draft.earlier && can_be_borrowed(area))
             for (auto i = before; i < jobs.size(); ++i) jobs[i].earlier = draft.earlier.get();
         for (auto i = before; parent != nullptr && i < jobs.size(); ++i)

@@ -15,6 +15,7 @@ namespace {
 // The thread that execed goes by its process's id now, the others have gone without a word. The new image is
 // let go until it has registered.
 void execed(Stopping& group, pid_t pid) {
+    group.vdso_pages.forget();
     group.threads.erase_if([pid](const SeizedThread& thread) { return thread.pid == pid; });
     (void)ptrace::detach(pid, 0);
     group.processes[pid].process = {};
@@ -26,10 +27,10 @@ void execed(Stopping& group, pid_t pid) {
 // again a little later; who asks for the time all the time stands elsewhere after a few times. It is not led
 // out by single steps: should we be killed meanwhile, the kernel would give it the SIGTRAP of its last step.
 // Who is still there at last stays, and a restart on another kernel says so.
-bool sent_on_from_vdso(SeizedThread& thread) {
+bool sent_on_from_vdso(Stopping& group, SeizedThread& thread) {
     constexpr int most = 100;
     constexpr timespec moment = {0, 20'000};
-    if (thread.stop_signal != 0 || thread.sent_on >= most || !stands_in_vdso(thread)) return false;
+    if (thread.stop_signal != 0 || thread.sent_on >= most || !group.vdso_pages.holds(thread)) return false;
     ++thread.sent_on;
     if (!ptrace::resume(thread.tid, 0)) return false;
     ::nanosleep(&moment, nullptr);
@@ -38,6 +39,7 @@ bool sent_on_from_vdso(SeizedThread& thread) {
 }
 
 void look_at(Stopping& group, const WaitEvent& event) {
+    group.note_motion();
     const auto [tid, status] = event;
     if (WIFEXITED(status) || WIFSIGNALED(status)) {
         group.threads.erase(tid);
@@ -49,7 +51,7 @@ void look_at(Stopping& group, const WaitEvent& event) {
     if (thread == nullptr) return;
     if (status >> 16 == ptrace::event_stop) {
         thread->stop_signal = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-        thread->still = !sent_on_from_vdso(*thread);
+        thread->still = !sent_on_from_vdso(group, *thread);
         return;
     }
     // A signal on its way to the program: it is delivered, and the thread stops before it runs the

@@ -47,7 +47,7 @@ Result<bool> look_at_candidate(Stopping& group, pid_t pid, Tracked& tracked) {
 }
 
 // False: it is to be looked at again.
-Result<bool> look_at_held(Stopping& group, pid_t pid, Tracked& tracked) {
+Result<bool> look_at_held(Stopping& group, pid_t pid, Tracked& tracked, bool everybody_stands) {
     if (!all_still(group, pid)) {
         if (group.threads.of(pid).empty()) release(group, pid);  // every thread has ended
         return false;
@@ -60,6 +60,7 @@ Result<bool> look_at_held(Stopping& group, pid_t pid, Tracked& tracked) {
         if (!visited) release(group, pid);  // it has execed while we stopped it
     } else if (look_for_children(group, tracked.process)) {
         tracked.stage = Stage::looked_at;
+        if (everybody_stands) tracked.listed_at = group.motions();
     }
     return false;
 }
@@ -83,9 +84,10 @@ Result<bool> look_at_all(Stopping& group) {
         const bool stays = TRY(look_at_candidate(group, pid, tracked));
         if (stays || tracked.stage != Stage::left_out) unchanged = false;
     }
+    const bool everybody_stands = group.all_stand();
     for (auto& [pid, tracked] : group.processes) {
         if (!tracked.is_held()) continue;
-        const bool done = TRY(look_at_held(group, pid, tracked));
+        const bool done = TRY(look_at_held(group, pid, tracked, everybody_stands));
         if (!done) unchanged = false;
     }
     return unchanged && !group.has_candidates();
@@ -110,6 +112,10 @@ StoppedGroup Stopping::hand_on() && {
 bool Stopping::has_candidates() const {
     return std::ranges::any_of(processes,
                                [](const auto& each) { return each.second.stage == Stage::candidate; });
+}
+
+bool Stopping::all_stand() const {
+    return !has_candidates() && std::ranges::all_of(threads.all(), &SeizedThread::still);
 }
 
 bool all_dead(const proc::Stat& stat, pid_t pid) {

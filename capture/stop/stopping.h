@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/seize.h"
@@ -29,10 +30,24 @@ struct Tracked {
     StoppedProcess process;                            // seized, looked_at
     proc::Stat stat;                                   // ended
     std::map<pid_t, Clock::time_point> refused_since;  // threads that we may not seize
+    // Stopping::motions() when its list of children was read while everybody stood still; 0: it wasn't.
+    std::uint64_t listed_at = 0;
 
     [[nodiscard]] bool is_held() const { return stage == Stage::seized || stage == Stage::looked_at; }
     // It is taken care of, or will be: whoever finds it once more has nothing to do.
     [[nodiscard]] bool is_known() const { return stage != Stage::gone && stage != Stage::ended; }
+};
+
+// vdso.cpp: whether a thread that has stopped is in the middle of a function of the kernel's.
+class VdsoPages {
+  public:
+    [[nodiscard]] bool holds(const SeizedThread& thread);
+    // Of a process that executes a program.
+    void forget() { elsewhere_.reset(); }
+
+  private:
+    // A page that is none of them, in which the last thread stood: most stand in the same one, of libc.
+    std::optional<std::pair<pid_t, ProgramAddress>> elsewhere_;
 };
 
 // Whoever was stopped goes on when this goes, unless hand_on() has made a StoppedGroup of it.
@@ -43,6 +58,7 @@ struct Stopping {
     std::map<pid_t, Tracked> processes;
     SeizedThreads threads;
     std::vector<WaitEvent> events;  // seen while a seize had to wait, not looked at yet
+    VdsoPages vdso_pages;
     Clock::time_point looked_after_silent = Clock::now();
     std::optional<Clock::time_point> orphans_since;  // births whose parents have gone
     Tracers tracers;
@@ -76,8 +92,20 @@ struct Stopping {
         return found == processes.end() ? 0 : found->second.parent;
     }
     [[nodiscard]] bool has_candidates() const;
-    void add_candidate(pid_t pid) { processes[pid].stage = Stage::candidate; }
+    void add_candidate(pid_t pid) {
+        note_motion();
+        processes[pid].stage = Stage::candidate;
+    }
+    // Grows whenever somebody turns up, goes, or is seen to have moved: lists of children that were read
+    // before may be out of date.
+    [[nodiscard]] std::uint64_t motions() const { return motions_; }
+    void note_motion() { ++motions_; }
+    // No candidates, and no thread that runs: seize_new_threads() has found those there are.
+    [[nodiscard]] bool all_stand() const;
     [[nodiscard]] StoppedGroup hand_on() &&;
+
+  private:
+    std::uint64_t motions_ = 1;
 };
 
 // threads.cpp: threads are seized, and their processes let go of.
@@ -110,9 +138,6 @@ void drain_events(Stopping& group);
 // Sleeps until a child changes (SIGCHLD is blocked in the worker) or a millisecond has passed.
 void await_event();
 void look_after_silent(Stopping& group);
-
-// vdso.cpp: whether a thread that has stopped is in the middle of a function of the kernel's.
-[[nodiscard]] bool stands_in_vdso(const SeizedThread& thread);
 
 // doors.cpp: what a process says of itself in its region.
 

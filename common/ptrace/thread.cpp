@@ -2,9 +2,11 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 
 #include "common/fd.h"
@@ -133,6 +135,26 @@ Result<> read_memory(pid_t pid, ProgramAddress address, std::span<std::byte> to)
     if (got < 0) return fail_errno("memory of {} at {:#x}", pid, address);
     if (static_cast<std::size_t>(got) != to.size())
         return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, address, got, to.size());
+    return {};
+}
+
+Result<> read_memory(pid_t pid, const MemoryPieces& pieces) {
+    std::vector<iovec> local, remote;
+    for (std::size_t first = 0; first < pieces.at.size(); first += IOV_MAX) {
+        local.clear();
+        remote.clear();
+        const auto end = std::min(pieces.at.size(), first + IOV_MAX);
+        for (std::size_t i = first; i < end; ++i) {
+            local.push_back({pieces.to.at(i), pieces.size});
+            remote.push_back({as_number(pieces.at[i].value()), pieces.size});
+        }
+        const ssize_t got =
+            ::process_vm_readv(pid, local.data(), local.size(), remote.data(), remote.size(), 0);
+        if (got < 0) return fail_errno("memory of {} at {:#x}", pid, pieces.at[first]);
+        if (static_cast<std::size_t>(got) != (end - first) * pieces.size)
+            return fail("memory of {} at {:#x}: only {} of {} bytes can be read", pid, pieces.at[first], got,
+                        (end - first) * pieces.size);
+    }
     return {};
 }
 

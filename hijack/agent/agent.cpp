@@ -54,12 +54,15 @@ struct WaitV {  // struct futex_waitv, linux/futex.h of 5.16
 };
 
 // How long to sleep at most before looking whether the capture lives: longer each time, for a thousand
-// processes that look every 20 ms leave the capture no processor. Where filters are suspended as long as it
+// processes that look every 20 ms leave the capture no processor. Nor do a thousand siblings of one: those
+// aren't asked anything any more, and look later. Where filters are suspended as long as it
 // lives a look too late is death, and one isn't needed: who clears the region's number wakes everybody.
 class Patience {
   public:
     explicit Patience(const AgentThread* self)
-        : milliseconds_(self->filters_suspended != 0 ? longest_of_suspended : shortest) {}
+        : milliseconds_(self->filters_suspended != 0 ? longest_of_suspended
+                        : self->leader != 0          ? shortest
+                                                     : shortest_of_siblings) {}
     // Returns when the region's number is another one, when `word` (may be null) is no longer `seen`, or when
     // the time is over. Unlike FUTEX_WAIT with a timeout, poll and nanosleep, futex_waitv and rt_sigtimedwait
     // have no restart block that they could overwrite.
@@ -88,7 +91,8 @@ class Patience {
     }
 
   private:
-    static constexpr long shortest = 20, longest = 640, longest_of_suspended = 20'000;
+    static constexpr long shortest = 20, shortest_of_siblings = 160, longest = 640,
+                          longest_of_suspended = 20'000;
     long milliseconds_;
 };
 
