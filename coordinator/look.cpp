@@ -1,23 +1,18 @@
 #include "coordinator/look.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <cerrno>
-#include <cstring>
 #include <utility>
-#include <vector>
 
 #include "common/fd.h"
 #include "common/layout.h"
-#include "common/own_process.h"
-#include "coordinator/process_handle.h"
+#include "coordinator/tool_process.h"
 
 namespace cairn::coordinator {
 
@@ -84,42 +79,9 @@ void Look::begin(const Line& line) {
     if (program.empty() || ::pipe2(ends.data(), O_CLOEXEC) != 0) return line("cairn-stacks can't be started");
     Fd reading(ends[0]);
     const Fd writing(ends[1]);
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
-        ::posix_spawn_file_actions_adddup2(&actions, writing.get(), fd);
-    posix_spawnattr_t attributes;
-    ::posix_spawnattr_init(&attributes);
-    sigset_t none, all;
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes, &none);
-    ::posix_spawnattr_setsigdefault(&attributes, &all);
-    // A group of its own: Ctrl-C in the console is not meant for it.
-    ::posix_spawnattr_setpgroup(&attributes, 0);
-    ::posix_spawnattr_setflags(
-        &attributes,
-        static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP));
-    std::vector<std::string> words{program, "--waits", "--session", session_}, kept = own_environment();
-    std::vector<char*> argv, environment;
-    for (std::string& word : words) argv.push_back(word.data());
-    for (std::string& variable : kept) environment.push_back(variable.data());
-    argv.push_back(nullptr);
-    environment.push_back(nullptr);
-    pid_t pid = -1;
-    const int problem =
-        ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environment.data());
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::posix_spawnattr_destroy(&attributes);
-    if (problem != 0) return line(fmt::format("{}: {}", program, std::strerror(problem)));
-    Fd pidfd = open_pidfd(pid);
-    if (!pidfd) {
-        ::kill(pid, SIGKILL);
-        ::waitpid(pid, nullptr, 0);
-        return line("no descriptor is left to follow cairn-stacks");
-    }
-    auto run = std::make_shared<Run>(io_, reading.release(), pidfd.release(), pid, line);
+    auto tool = start_tool({program, "--waits", "--session", session_}, writing);
+    if (!tool) return line(tool.error().what);
+    auto run = std::make_shared<Run>(io_, reading.release(), tool->pidfd.release(), tool->pid, line);
     run_ = run;
     run->read();
     run->wait();

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,9 +17,8 @@
 #include "common/fd.h"
 #include "common/human.h"
 #include "common/message_descriptors.h"
-#include "common/own_process.h"
 #include "common/proc.h"
-#include "coordinator/process_handle.h"
+#include "coordinator/tool_process.h"
 
 namespace cairn::coordinator {
 
@@ -94,54 +92,11 @@ Result<std::unique_ptr<Worker>> Worker::start(asio::io_context& io, const std::s
     if (::pipe2(words, O_CLOEXEC) != 0) return fail_errno("pipe");
     Fd words_in(words[0]), words_out(words[1]);
 
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions, words_out.get(), 1);
-    ::posix_spawn_file_actions_adddup2(&actions, words_out.get(), 2);
-    // From a number above 3: a dup2 of 3 to 3 would keep close-on-exec.
-    Fd high(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 10));
-    ::posix_spawn_file_actions_adddup2(&actions, high.get(), 3);
-    posix_spawnattr_t attributes;
-    ::posix_spawnattr_init(&attributes);
-    sigset_t none, all;
-    ::sigemptyset(&none);
-    ::sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes, &none);
-    ::posix_spawnattr_setsigdefault(&attributes, &all);
-    // A group of its own: Ctrl-C in the console is not meant for it.
-    ::posix_spawnattr_setpgroup(&attributes, 0);
-    ::posix_spawnattr_setflags(
-        &attributes,
-        static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP));
-    std::string name = program;
-    char* argv[] = {name.data(), nullptr};
-    std::vector<std::string> kept = own_environment();
-    std::vector<char*> environment;
-    for (std::string& variable : kept) environment.push_back(variable.data());
-    environment.push_back(nullptr);
-    pid_t pid = -1;
-    const int problem = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environment.data());
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::posix_spawnattr_destroy(&attributes);
-    if (problem != 0) {
-        errno = problem;
-        return fail_errno(
-            "{} can't be started{}", program,
-            problem == EAGAIN ? " (as many processes run as the user may have: see `ulimit -u`)" : "");
-    }
-    // Ours and not reaped: the pid can't have been given away.
-    Fd pidfd = open_pidfd(pid);
-    if (!pidfd) {
-        const int number = errno;
-        ::kill(pid, SIGKILL);
-        ::waitpid(pid, nullptr, 0);
-        errno = number;
-        return fail_errno("pidfd_open of {}", program);
-    }
+    auto tool = TRY(start_tool({program}, words_out, theirs));
     auto said = std::make_shared<Words>(io, words_in.release());
     said->listen();
-    return std::unique_ptr<Worker>(new Worker(io, ours.release(), pidfd.release(), pid, std::move(said)));
+    return std::unique_ptr<Worker>(
+        new Worker(io, ours.release(), tool.pidfd.release(), tool.pid, std::move(said)));
 }
 
 bool Worker::say(const Json& answer) {
