@@ -20,7 +20,8 @@ namespace cairn::restart {
 // Does nobody have the ids of these processes and their threads, nor `others`, as a process, thread, group or
 // session? What is on its way out is waited for, `patience` at most: the dead of the computation itself until
 // whoever has inherited them has reaped them, and the group or session of a dead leader until its last child
-// has ended. Somebody may take one of them a moment later.
+// has ended; standard error says of whom it waits if it takes long. Somebody may take one of them a moment
+// later.
 [[nodiscard]] bool old_ids_free(std::span<const schema::Process> processes, std::span<const ProgramId> others,
                                 std::chrono::seconds patience);
 
