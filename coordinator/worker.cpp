@@ -17,6 +17,7 @@
 #include "common/fd.h"
 #include "common/human.h"
 #include "common/message_descriptors.h"
+#include "common/own_process.h"
 #include "common/proc.h"
 #include "coordinator/tool_process.h"
 

@@ -1,5 +1,6 @@
-// How schema structs become JSON values and come back, by the description of their fields. For the sources
-// that convert a certain struct (json.cpp, resources/schema/json.cpp): they alone include it, for it is big.
+// How schema structs become JSON values or MessagePack (common/schema/write.h) and come back, by the
+// description of their fields. For the sources that convert a certain struct (json.cpp,
+// resources/schema/json.cpp): they alone include it, for it is big.
 #pragma once
 
 #include <algorithm>
@@ -19,127 +20,13 @@
 #include "common/ids.h"
 #include "common/program_address.h"
 #include "common/program_fd.h"
-#include "common/schema/msgpack.h"
+#include "common/schema/packed.h"
 #include "common/schema/process.h"
+#include "common/schema/readable.h"
+#include "common/schema/shapes.h"
+#include "common/schema/write.h"
 
 namespace cairn::schema::convert {
-
-using nlohmann::json;
-
-enum class Style { text, disk };
-
-template <class T>
-concept Listed = requires(T& value) {
-    fields(value, [](std::string_view, auto&, auto...) {});
-};
-
-template <class T>
-struct IsVector : std::false_type {};
-template <class T>
-struct IsVector<std::vector<T>> : std::true_type {};
-
-template <class T>
-struct IsOptional : std::false_type {};
-template <class T>
-struct IsOptional<std::optional<T>> : std::true_type {};
-
-template <class T>
-concept Numbered = requires(const T& value) {
-    value.number();
-};
-
-template <class T>
-struct IsRun : std::false_type {};
-template <class Place>
-struct IsRun<RunOf<Place>> : std::true_type {};
-
-// --- to JSON
-
-inline json write(const Bytes& bytes, Style) {
-    return json::binary(bytes);
-}
-
-template <class Space>
-json write(const Id<Space>& id, Style) {
-    return json(id.number());
-}
-
-inline json write(ProgramFd descriptor, Style) {
-    return json(descriptor.number());
-}
-
-inline json write(ProgramAddress address, Style) {
-    return json(address.value());
-}
-
-template <class Place>
-json write(const RunOf<Place>& run, Style style) {
-    return json::array({write(run.at, style), run.length, run.offset, run.hash});
-}
-
-// A process of many GiB can have millions of runs: as one binary value they cost 32 bytes each and one copy.
-template <class Place>
-json write(const std::vector<RunOf<Place>>& runs, Style style) {
-    if (style == Style::disk) {
-        static_assert(sizeof(RunOf<Place>) == 32 && std::is_trivially_copyable_v<RunOf<Place>>);
-        Bytes packed(runs.size() * sizeof(RunOf<Place>));
-        if (!runs.empty()) std::memcpy(packed.data(), runs.data(), packed.size());
-        return json::binary(std::move(packed));
-    }
-    json list = json::array();
-    for (const auto& run : runs) list.push_back(write(run, style));
-    return list;
-}
-
-inline json write(const std::pair<ProgramAddress, std::uint64_t>& pair, Style style) {
-    return json::array({write(pair.first, style), pair.second});
-}
-
-template <class T>
-json write(const T& value, Style style);
-
-template <class V>
-json write(const std::map<std::string, V>& map, Style style) {
-    json object = json::object();
-    for (const auto& [key, value] : map) object.emplace(key, write(value, style));
-    return object;
-}
-
-// One of several structs: a map with one key, the struct's `kind`.
-template <class... Each>
-json write(const std::variant<Each...>& value, Style style) {
-    json object = json::object();
-    std::visit([&]<class T>(const T& one) { object.emplace(std::string(T::kind), write(one, style)); },
-               value);
-    return object;
-}
-
-template <class T>
-json write(const T& value, Style style) {
-    if constexpr (std::is_enum_v<T>) {
-        return json(std::string(name_of(value)));
-    } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string> ||
-                         std::is_same_v<T, json>) {
-        return json(value);
-    } else if constexpr (std::is_array_v<T> || IsVector<T>::value) {
-        json list = json::array();
-        for (const auto& each : value) list.push_back(write(each, style));
-        return list;
-    } else {
-        static_assert(Listed<const T>);
-        json object = json::object();
-        fields(value, [&]<class M>(std::string_view name, const M& member, auto...) {
-            if constexpr (IsOptional<M>::value) {
-                if (member) object.emplace(std::string(name), write(*member, style));
-            } else {
-                object.emplace(std::string(name), write(member, style));
-            }
-        });
-        return object;
-    }
-}
-
-// --- from JSON
 
 // Thrown and caught within this file: what is wrong, and where ("threads[3].tid").
 struct Wrong {
@@ -170,57 +57,64 @@ void inside(const Where& where, F&& read_it) {
     }
 }
 
-template <Listed T>
-void read(const json& from, T& to);
-template <class T>
-void read(const json& from, std::vector<T>& to);
-template <class V>
-void read(const json& from, std::map<std::string, V>& to);
-template <class... Each>
-void read(const json& from, std::variant<Each...>& to);
+template <Readable V, Listed T>
+void read(const V& from, T& to);
+template <Readable V, class T>
+void read(const V& from, std::vector<T>& to);
+template <Readable V, class Value>
+void read(const V& from, std::map<std::string, Value>& to);
+template <Readable V, class... Each>
+void read(const V& from, std::variant<Each...>& to);
 
-inline void read(const json& from, Bytes& to) {
-    if (!from.is_binary()) wrong(fmt::format("is {}, not binary", from.type_name()));
-    to = from.get_binary();
+template <Readable V>
+void read(const V& from, Bytes& to) {
+    if (!is_binary(from)) wrong(fmt::format("is {}, not binary", from.type_name()));
+    const auto bytes = binary_of(from);
+    to.assign(bytes.begin(), bytes.end());
 }
 
-template <class T>
+template <Readable V, class T>
 requires std::is_integral_v<T>
-void read(const json& from, T& to) {
+void read(const V& from, T& to) {
     if constexpr (std::is_same_v<T, bool>) {
-        if (!from.is_boolean()) wrong(fmt::format("is {}, not a boolean", from.type_name()));
-        to = from.get<bool>();
+        if (!is_boolean(from)) wrong(fmt::format("is {}, not a boolean", from.type_name()));
+        to = boolean_of(from);
     } else {
-        if (!from.is_number_integer()) wrong(fmt::format("is {}, not an integer", from.type_name()));
-        const bool fits = from.is_number_unsigned() ? std::in_range<T>(from.get<std::uint64_t>())
-                                                    : std::in_range<T>(from.get<std::int64_t>());
-        if (!fits) wrong(fmt::format("is {}, out of range", from.dump()));
-        to = from.get<T>();
+        if (!is_integer(from)) wrong(fmt::format("is {}, not an integer", from.type_name()));
+        const auto [negative, bits] = integer_of(from);
+        const auto value = static_cast<std::int64_t>(bits);
+        if (negative ? !std::in_range<T>(value) : !std::in_range<T>(bits))
+            wrong(negative ? fmt::format("is {}, out of range", value)
+                           : fmt::format("is {}, out of range", bits));
+        to = static_cast<T>(bits);
     }
 }
 
-template <class Space>
-void read(const json& from, Id<Space>& to) {
+template <Readable V, class Space>
+void read(const V& from, Id<Space>& to) {
     std::int32_t number = 0;
     read(from, number);
     to = Id<Space>(number);
 }
 
-inline void read(const json& from, ProgramFd& to) {
+template <Readable V>
+void read(const V& from, ProgramFd& to) {
     std::int32_t number = 0;
     read(from, number);
     to = ProgramFd(number);
 }
 
-inline void read(const json& from, ProgramAddress& to) {
+template <Readable V>
+void read(const V& from, ProgramAddress& to) {
     std::uint64_t value = 0;
     read(from, value);
     to = ProgramAddress(value);
 }
 
-inline void read(const json& from, double& to) {
-    if (!from.is_number()) wrong(fmt::format("is {}, not a number", from.type_name()));
-    to = from.get<double>();
+template <Readable V>
+void read(const V& from, double& to) {
+    if (!is_number(from)) wrong(fmt::format("is {}, not a number", from.type_name()));
+    to = number_of(from);
 }
 
 // Handed on as it is.
@@ -228,16 +122,17 @@ inline void read(const json& from, json& to) {
     to = from;
 }
 
-inline void read(const json& from, std::string& to) {
-    if (!from.is_string()) wrong(fmt::format("is {}, not a string", from.type_name()));
-    to = from.get_ref<const std::string&>();
+template <Readable V>
+void read(const V& from, std::string& to) {
+    if (!is_string(from)) wrong(fmt::format("is {}, not a string", from.type_name()));
+    to = string_of(from);
 }
 
-template <class E>
+template <Readable V, class E>
 requires std::is_enum_v<E>
-void read(const json& from, E& to) {
-    std::string name;
-    read(from, name);
+void read(const V& from, E& to) {
+    if (!is_string(from)) wrong(fmt::format("is {}, not a string", from.type_name()));
+    const auto name = string_of(from);
     for (const auto& [each, known] : EnumNames<E>::table)
         if (known == name) {
             to = each;
@@ -246,37 +141,42 @@ void read(const json& from, E& to) {
     wrong(fmt::format("is '{}', which this cairn doesn't know", name));
 }
 
-inline void need_array(const json& from, std::size_t at_least = 0) {
-    if (!from.is_array()) wrong(fmt::format("is {}, not an array", from.type_name()));
+template <Readable V>
+void need_array(const V& from, std::size_t at_least = 0) {
+    if (!is_array(from)) wrong(fmt::format("is {}, not an array", from.type_name()));
     if (from.size() < at_least) wrong(fmt::format("has {} elements, not {}", from.size(), at_least));
 }
 
-inline void read(const json& from, std::pair<ProgramAddress, std::uint64_t>& to) {
+template <Readable V>
+void read(const V& from, std::pair<ProgramAddress, std::uint64_t>& to) {
     need_array(from, 2);
-    read(from[0], to.first);
-    read(from[1], to.second);
+    const auto& all = elements_of(from);
+    read(all[0], to.first);
+    read(all[1], to.second);
 }
 
-template <class Place>
-void read(const json& from, RunOf<Place>& to) {
+template <Readable V, class Place>
+void read(const V& from, RunOf<Place>& to) {
     need_array(from, 4);
-    read(from[0], to.at);
-    read(from[1], to.length);
-    read(from[2], to.offset);
-    read(from[3], to.hash);
+    const auto& all = elements_of(from);
+    read(all[0], to.at);
+    read(all[1], to.length);
+    read(all[2], to.offset);
+    read(all[3], to.hash);
 }
 
-template <class T, std::size_t N>
-void read(const json& from, T (&to)[N]) {
+template <Readable V, class T, std::size_t N>
+void read(const V& from, T (&to)[N]) {
     need_array(from, N);
-    for (std::size_t i = 0; i < N; ++i) inside(i, [&] { read(from[i], to[i]); });
+    const auto& all = elements_of(from);
+    for (std::size_t i = 0; i < N; ++i) inside(i, [&] { read(all[i], to[i]); });
 }
 
-template <class T>
-void read(const json& from, std::vector<T>& to) {
+template <Readable V, class T>
+void read(const V& from, std::vector<T>& to) {
     if constexpr (IsRun<T>::value) {
-        if (from.is_binary()) {
-            const Bytes& packed = from.get_binary();
+        if (is_binary(from)) {
+            const auto packed = binary_of(from);
             if (packed.size() % sizeof(T) != 0)
                 wrong(fmt::format("has {} bytes, not a multiple of 32", packed.size()));
             to.resize(packed.size() / sizeof(T));
@@ -287,33 +187,36 @@ void read(const json& from, std::vector<T>& to) {
     need_array(from);
     to.clear();
     to.reserve(from.size());
-    for (const json& each : from) inside(to.size(), [&] { read(each, to.emplace_back()); });
+    for (const V& each : elements_of(from)) inside(to.size(), [&] { read(each, to.emplace_back()); });
 }
 
-inline void need_map(const json& from) {
-    if (!from.is_object()) wrong(fmt::format("is {}, not a map", from.type_name()));
+template <Readable V>
+void need_map(const V& from) {
+    if (!is_map(from)) wrong(fmt::format("is {}, not a map", from.type_name()));
 }
 
-template <class V>
-void read(const json& from, std::map<std::string, V>& to) {
+template <Readable V, class Value>
+void read(const V& from, std::map<std::string, Value>& to) {
     need_map(from);
     to.clear();
-    for (const auto& [key, value] : from.items())
-        inside(std::string_view(key), [&] { read(value, to[key]); });
+    members_of(from).each([&](std::string_view key, const V& value) {
+        inside(key, [&] { read(value, to[std::string(key)]); });
+    });
 }
 
-template <class... Each>
-void read(const json& from, std::variant<Each...>& to) {
+template <Readable V, class... Each>
+void read(const V& from, std::variant<Each...>& to) {
     need_map(from);
     if (from.size() != 1) wrong(fmt::format("has {} keys, not one", from.size()));
-    const std::string& name = from.begin().key();
-    const auto read_if = [&]<class T>(std::type_identity<T>) {
-        if (name != T::kind) return false;
-        inside(std::string_view(name), [&] { read(*from.begin(), to.template emplace<T>()); });
-        return true;
-    };
-    if (!(read_if(std::type_identity<Each>()) || ...))
-        wrong(fmt::format("is '{}', which this cairn doesn't know", name));
+    members_of(from).each([&](std::string_view name, const V& value) {
+        const auto read_if = [&]<class T>(std::type_identity<T>) {
+            if (name != T::kind) return false;
+            inside(name, [&] { read(value, to.template emplace<T>()); });
+            return true;
+        };
+        if (!(read_if(std::type_identity<Each>()) || ...))
+            wrong(fmt::format("is '{}', which this cairn doesn't know", name));
+    });
 }
 
 // What a description says of a field besides its name.
@@ -364,22 +267,23 @@ concept Open = requires(const T& value) {
 
 // Every field has to be there but those that may be missing, and no other; unless the struct is a lenient or
 // an open one.
-template <Listed T>
-void read(const json& from, T& to) {
+template <Readable V, Listed T>
+void read(const V& from, T& to) {
     need_map(from);
+    auto members = members_of(from);
     std::size_t there = 0;
     fields(to, [&]<class M>(std::string_view name, M& member, const auto&... mark) {
-        auto found = from.find(name);
-        if (found != from.end()) ++there;
-        if (Open<T> && found != from.end() && found->is_null()) found = from.end();
+        const V* found = members.find(name);
+        if (found != nullptr) ++there;
+        if (Open<T> && found != nullptr && is_null(*found)) found = nullptr;
         inside(name, [&] {
             if constexpr (IsOptional<M>::value) {
-                if (found == from.end())
+                if (found == nullptr)
                     member.reset();
                 else
                     read(*found, member.emplace());
             } else {
-                if (found != from.end())
+                if (found != nullptr)
                     read(*found, member);
                 else if (!Lenient<T> && !(MayBeMissing<std::remove_cvref_t<decltype(mark)>> || ...))
                     wrong("is missing");
@@ -387,16 +291,18 @@ void read(const json& from, T& to) {
             (check(member, mark), ...);
         });
     });
-    if (there == from.size() || Lenient<T> || Open<T>) return;
+    if (there == members.size() || Lenient<T> || Open<T>) return;
     std::vector<std::string_view> known;
     fields(to, [&](std::string_view name, const auto&, const auto&...) { known.push_back(name); });
-    for (const auto& [name, value] : from.items())
+    members.each([&](std::string_view name, const V&) {
         if (std::ranges::find(known, name) == known.end())
-            inside(std::string_view(name), [] { wrong("is a field that this cairn doesn't know"); });
+            inside(name, [] { wrong("is a field that this cairn doesn't know"); });
+    });
+    wrong("has a field twice");
 }
 
-template <class T>
-Result<T> from_json(const json& value, std::string_view what) {
+template <class T, Readable V>
+Result<T> read_whole(const V& value, std::string_view what) {
     T result;
     try {
         read(value, result);
@@ -409,8 +315,7 @@ Result<T> from_json(const json& value, std::string_view what) {
 
 template <class T>
 Result<T> decode(std::span<const std::uint8_t> data, std::string_view what) {
-    auto root = TRY(parse(data, what));
-    return convert::from_json<T>(root, what);  // nlohmann's of this name would be considered as well
+    return read_whole<T>(TRY(Packed::of(data, what)), what);
 }
 
 }  // namespace cairn::schema::convert

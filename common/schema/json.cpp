@@ -24,26 +24,26 @@ void binary_to_hex(json& value) {
 
 }  // namespace
 
-using convert::decode, convert::Style, convert::write;
+using convert::decode, convert::write;
 
 json to_json(const Process& process) {
-    return write(process, Style::text);
+    return write(process);
 }
 json to_json(const Thread& thread) {
-    return write(thread, Style::text);
+    return write(thread);
 }
 json to_json(const Area& area) {
-    return write(area, Style::text);
+    return write(area);
 }
 json to_json(const Manifest& manifest) {
-    return write(manifest, Style::text);
+    return write(manifest);
 }
 
 Result<Process> process_from_json(const json& value) {
-    return convert::from_json<Process>(value, "process");
+    return convert::read_whole<Process>(value, "process");
 }
 Result<Manifest> manifest_from_json(const json& value) {
-    return convert::from_json<Manifest>(value, "manifest");
+    return convert::read_whole<Manifest>(value, "manifest");
 }
 
 std::string dump(const json& value, int indent) {
@@ -53,7 +53,7 @@ std::string dump(const json& value, int indent) {
 }
 
 Bytes encode(const Process& process) {
-    return json::to_msgpack(write(process, Style::disk));
+    return convert::encode(process);
 }
 
 Result<Process> decode_process(std::span<const std::uint8_t> data) {

@@ -9,7 +9,7 @@ namespace cairn::wire {
 
 template <class M>
 Json pack(const M& message) {
-    Json object = schema::convert::write(message, schema::convert::Style::text);
+    Json object = schema::convert::write(message);
     if (!M::name.field.empty()) object[std::string(M::name.field)] = std::string(M::name.value);
     return object;
 }

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "common/image/hash.h"
 #include "common/image/reader.h"
@@ -53,8 +52,7 @@ bool is_of_a_restart(std::string_view name) {
 
 Result<> write_saved_files(int directory, const schema::SavedFiles& saved) {
     auto writer = TRY(ImageWriter::create(directory, saved_list, ImageKind::objects));
-    writer.add_section(section_files, nlohmann::json::to_msgpack(
-                                          schema::convert::write(saved, schema::convert::Style::disk)));
+    writer.add_section(section_files, schema::convert::encode(saved));
     return error_of(writer.finish(Durable::yes));
 }
 

@@ -10,18 +10,18 @@ namespace cairn::schema {
 using nlohmann::json;
 
 json to_json(const Object& object) {
-    return convert::write(object, convert::Style::text);
+    return convert::write(object);
 }
 json to_json(const Objects& objects) {
-    return convert::write(objects, convert::Style::text);
+    return convert::write(objects);
 }
 
 Result<Objects> objects_from_json(const json& value) {
-    return convert::from_json<Objects>(value, "objects");
+    return convert::read_whole<Objects>(value, "objects");
 }
 
 Bytes encode(const Objects& objects) {
-    return json::to_msgpack(convert::write(objects, convert::Style::disk));
+    return convert::encode(objects);
 }
 
 Result<Objects> decode_objects(std::span<const std::uint8_t> data) {

@@ -24,6 +24,13 @@ TEST(ImageSchema, RandomProcessesComeBack) {
         const auto from_json = schema::process_from_json(schema::to_json(process));
         ASSERT_TRUE(from_json) << from_json.error().what;
         ASSERT_TRUE(same(process, *from_json));
+        // Another's MessagePack, both ways; its maps are in the order of their keys.
+        const auto theirs = schema::decode_process(json::to_msgpack(schema::to_json(process)));
+        ASSERT_TRUE(theirs) << theirs.error().what;
+        ASSERT_TRUE(same(process, *theirs));
+        const auto read_by_them = schema::process_from_json(json::from_msgpack(schema::encode(process)));
+        ASSERT_TRUE(read_by_them) << read_by_them.error().what;
+        ASSERT_TRUE(same(process, *read_by_them));
     }
 }
 
