@@ -26,17 +26,17 @@ exits 0 cairn kill
 wait "$restart"
 
 # It leads a session, in which a program of nobody's stays when it has gone.
-setsid cairn launch --ckptdir "$WORK/other" bash -c 'cairn outside sleep 1001 & exec sleep 1000' &
+setsid cairn launch --ckptdir "$WORK/other" bash -c 'cairn outside sleep 1001 & echo $! >outside; exec sleep 1000' &
 launched=$!
 soon lists
-outside() { pgrep -f "sleep 1001"; }
-soon outside
+stays() { grep -qs "sleep" "/proc/$(<outside)/comm"; }
+soon stays
 exits 0 cairn checkpoint --kill
 wait "$launched"
 cairn restart --ids exact "$WORK/other" 2>"$WORK/said" &
 restart=$!
 soon told "waiting for an id that the computation had: .*sleep.* is still in a session or process group of that number"
-kill "$(outside)"
+kill "$(<outside)"
 soon lists
 exits 0 cairn kill
 wait "$restart"
