@@ -118,6 +118,14 @@ Result<Answer> Commands::execute(const std::string& line) {
     return answer;
 }
 
+Result<AloneWorld*> Commands::alone_for(const char* command) const {
+    if (auto* alone = dynamic_cast<AloneWorld*>(&world_)) return alone;
+    return fail_code(ExitCode::refused,
+                     "{} needs ranks that run alone, and with --live they run together: record with --contents, "
+                     "and debug without --live",
+                     command);
+}
+
 Result<Answer> Commands::help(const std::string&) {
     Answer answer;
     for (const Known& each : known())
@@ -163,7 +171,7 @@ Result<Answer> Commands::go(State to, const std::string& said) {
 Result<Answer> Commands::look_at(const std::string& words) {
     const Process rank = TRY(rank_of(words));
     world_.look_at(rank);
-    CHECK_OK(error_of(world_.standing(rank)));
+    CHECK_OK(error_of(world_.stand(rank)));
     return place();
 }
 

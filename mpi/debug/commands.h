@@ -5,7 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "mpi/debug/world.h"
+#include "mpi/debug/alone_world.h"
+#include "mpi/debug/live/live_world.h"
 
 namespace cairn::mpi::debug {
 
@@ -74,6 +75,10 @@ class Commands {
     Result<Answer> checkpoints(const std::string& words);
     Result<Answer> verify(const std::string& words);
     Result<Answer> waits(const std::string& words);
+
+    // What the ranks can be asked for when each runs alone. Code refused: they run together.
+    [[nodiscard]] Result<AloneWorld*> alone_for(const char* command) const;
+    [[nodiscard]] Answer checkpoints_of(const live::LiveWorld& world) const;
 
     [[nodiscard]] State here() const { return world_.state(world_.focus()); }
     [[nodiscard]] Result<Process> rank_of(const std::string& word) const;

@@ -10,6 +10,7 @@
 #include "common/printable.h"
 #include "mpi/debug/commands.h"
 #include "mpi/debug/lines.h"
+#include "mpi/debug/live/open.h"
 #include "mpi/debug/open.h"
 #include "mpi/debug/output.h"
 #include "mpi/debug/web/front.h"
@@ -19,11 +20,15 @@ namespace {
 
 // A line that a rank prints, with the rank in front.
 void print_line(bool json, int rank, bool error, const std::string& line) {
-    if (json)
-        fmt::print("{}\n", json_text(nlohmann::json{
-                               {"rank", rank}, {"stream", error ? "stderr" : "stdout"}, {"line", line}}));
-    else
+    if (json) {
+        nlohmann::json out{{"rank", rank}, {"stream", error ? "stderr" : "stdout"}, {"line", line}};
+        if (rank < 0) out["rank"] = nullptr;  // of a whole job: mpiexec doesn't say whose it is
+        fmt::print("{}\n", json_text(out));
+    } else if (rank < 0) {
+        fmt::print("[job] {}\n", printable(line));
+    } else {
         fmt::print("[{}] {}\n", rank, printable(line));
+    }
 }
 
 void on_interrupt(int) {
@@ -139,6 +144,25 @@ Result<> Console::converse(const std::string& from) {
     return {};
 }
 
+void greet(const tool::Options& options, const Identity& identity, const World& world,
+           const std::string& notes, const std::string& url) {
+    const auto events = world.moves().computation().size();
+    if (!options.json) {
+        fmt::print("{} ranks of {}, {} events\n{}", identity.size, printable(identity.program), events,
+                   printable_lines(notes));
+        if (!url.empty()) fmt::print("the picture: {}\n", url);
+    } else {
+        nlohmann::json first = {{"ok", true},
+                                {"ranks", identity.size},
+                                {"program", identity.program},
+                                {"events", events},
+                                {"notes", notes}};
+        if (!url.empty()) first["url"] = url;
+        fmt::print("{}\n", json_text(first));
+    }
+    std::fflush(stdout);
+}
+
 }  // namespace
 
 Result<> debug(const tool::Options& options) {
@@ -149,29 +173,20 @@ Result<> debug(const tool::Options& options) {
     });
     struct sigaction action {};
     action.sa_handler = on_interrupt;  // without SA_RESTART: what waits comes back
-    const auto opened = TRY(Opened::open(
-        options, [&](int rank, bool error, const std::string& text) { output.show(rank, error, text); },
-        [&](const std::string& note) {
-            if (!options.json && ::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "cairn mpi: {}\n", note);
-        }));
+    const Show show = [&](int rank, bool error, const std::string& text) { output.show(rank, error, text); };
+    const auto note = [&](const std::string& text) {
+        if (!options.json && ::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "cairn mpi: {}\n", text);
+    };
+    if (options.live) {
+        const auto opened = TRY(live::OpenedJob::open(options, show, note));
+        ::sigaction(SIGINT, &action, nullptr);
+        greet(options, opened->identity(), opened->world(), "", "");
+        return Console(opened->world(), opened->bounds(), options, output, nullptr).converse(options.from);
+    }
+    const auto opened = TRY(Opened::open(options, show, note));
     ::sigaction(SIGINT, &action, nullptr);
     if (options.web) front = TRY(web::Front::open(*opened, options));
-    const Identity& identity = opened->identity();
-    const auto events = opened->world().moves().computation().size();
-    if (!options.json) {
-        fmt::print("{} ranks of {}, {} events\n{}", identity.size, printable(identity.program), events,
-                   printable_lines(opened->notes()));
-        if (front) fmt::print("the picture: {}\n", front->url());
-    } else {
-        nlohmann::json first = {{"ok", true},
-                                {"ranks", identity.size},
-                                {"program", identity.program},
-                                {"events", events},
-                                {"notes", opened->notes()}};
-        if (front) first["url"] = front->url();
-        fmt::print("{}\n", json_text(first));
-    }
-    std::fflush(stdout);
+    greet(options, opened->identity(), opened->world(), opened->notes(), front ? front->url() : "");
     Console console(opened->world(), opened->bounds(), options, output, front.get());
     return console.converse(options.from);
 }

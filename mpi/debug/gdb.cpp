@@ -112,8 +112,8 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-Result<std::string> print_in(const RankProcess& copy, const std::string& expression) {
-    auto gdb = TRY(Gdb::start(copy.pid(), fmt::format(R"(python
+Result<std::string> print_in(pid_t process, const std::string& expression) {
+    auto gdb = TRY(Gdb::start(process, fmt::format(R"(python
 try:
     program_frame().select()
     say('value', gdb.execute('print ' + {}, to_string=True).strip())
@@ -235,11 +235,11 @@ end
     return Change{std::strtoull(last[0].c_str(), nullptr, 10), last[1], last[2], last[3]};
 }
 
-Result<> open_gdb(const RankProcess& copy) {
+Result<> open_gdb(pid_t process) {
     const pid_t pid = ::fork();
     if (pid < 0) return fail_errno("starting gdb");
     if (pid == 0) {
-        const std::string which = std::to_string(copy.pid());
+        const std::string which = std::to_string(process);
         ::signal(SIGINT, SIG_DFL);
         ::execlp("gdb", "gdb", "-q", "-p", which.c_str(), nullptr);
         fmt::print(stderr, "gdb: {}\n", std::strerror(errno));

@@ -1,4 +1,4 @@
-// gdb in a copy of a rank: for one question, for a watchpoint, or for people.
+// gdb in a copy of a rank, or in a rank of a whole job: for one question, for a watchpoint, or for people.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace cairn::mpi::debug {
 
 // What `print EXPRESSION` says in the innermost function of the program. Code refused: what gdb says against
 // it.
-[[nodiscard]] Result<std::string> print_in(const RankProcess& copy, const std::string& expression);
+[[nodiscard]] Result<std::string> print_in(pid_t process, const std::string& expression);
 
 // Assigns in the innermost function of the program of a copy that goes on from there: "part[1] = 1".
 struct Assigned {
@@ -38,6 +38,6 @@ struct Change {
                                                         const Command& run);
 
 // At the terminal, until it is left.
-[[nodiscard]] Result<> open_gdb(const RankProcess& copy);
+[[nodiscard]] Result<> open_gdb(pid_t process);
 
 }  // namespace cairn::mpi::debug

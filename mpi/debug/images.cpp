@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,9 +13,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstddef>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 
 #include "common/layout.h"
@@ -36,40 +32,6 @@ double seconds_now() {
 double wall_clock() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
-
-// It has ended by now, or was killed.
-int code_of(pid_t pid) {
-    int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-void end_tool(pid_t pid) {
-    ::kill(pid, SIGKILL);
-    static_cast<void>(code_of(pid));
-}
-
-bool has_ended(pid_t pid) {
-    siginfo_t info{};
-    return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == pid;
-}
-
-// Processes whose parent ends become children of this one meanwhile.
-class Adopting {
-  public:
-    Adopting() {
-        ::prctl(PR_GET_CHILD_SUBREAPER, &before_, 0, 0, 0);
-        ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    }
-    ~Adopting() { ::prctl(PR_SET_CHILD_SUBREAPER, static_cast<unsigned long>(before_), 0, 0, 0); }
-    Adopting(const Adopting&) = delete;
-    Adopting& operator=(const Adopting&) = delete;
-
-  private:
-    int before_ = 0;
-};
 
 Result<Fd> listen_at(const std::array<std::uint64_t, 2>& name) {
     sockaddr_un address{};
@@ -116,59 +78,9 @@ Images::~Images() {
     for (const pid_t each : coordinators_) end_tool(each);
 }
 
-std::string Images::said_in(const std::string& log) const {
-    std::ifstream file(scratch_ + "/" + log);
-    std::string said, last;
-    for (std::string line; std::getline(file, line);)
-        if (!line.empty() && !line.starts_with("note: ")) last = line;
-    said = last.starts_with("cairn: ") ? last.substr(7) : last;
-    return said.empty() ? "it has said nothing" : said;
-}
-
-Result<pid_t> Images::start_tool(const std::vector<std::string>& words, const std::string& log) const {
-    const std::string program = own_program(words[0]);
-    if (program.empty()) return fail("there is no program {} beside this one", words[0]);
-    const std::string path = scratch_ + "/" + log;
-    const pid_t parent = ::getpid(), pid = ::fork();
-    if (pid < 0) return fail_errno("starting {}", words[0]);
-    if (pid > 0) return pid;
-    ::setpgid(0, 0);  // an interrupt at the terminal isn't for it
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (::getppid() != parent) ::_exit(0);
-    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    ::dup2(nothing, STDIN_FILENO);
-    ::dup2(file, STDOUT_FILENO);
-    ::dup2(file, STDERR_FILENO);
-    const auto [key, value] = folder_of_sessions();
-    ::setenv(key.c_str(), value.c_str(), 1);
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    ::execv(program.c_str(), arguments.data());
-    ::_exit(127);
-}
-
-std::pair<std::string, std::string> Images::folder_of_sessions() const {
-    return {"CAIRN_RUNDIR", scratch_ + "/run"};
-}
-
-// By itself a coordinator would end some seconds after the last member, of which there is none most of the
-// time.
 Result<std::string> Images::session() {
     std::string name = fmt::format("rank-{:04}", ++sessions_);
-    ::mkdir(folder_of_sessions().second.c_str(), 0700);
-    const std::string log = "coordinator-" + name;
-    const pid_t pid = TRY(start_tool(
-        {"cairn-coordinator", "--session", name, "--ckptdir", scratch_, "--interval", "0", "--keep", "0"},
-        log));
-    const std::string socket = fmt::format("{}/{}/socket", folder_of_sessions().second, name);
-    for (const double until = seconds_now() + 20; ::access(socket.c_str(), F_OK) != 0; ::poll(nullptr, 0, 2))
-        if (has_ended(pid) || seconds_now() > until) {
-            end_tool(pid);
-            return fail("a session for images: {}", said_in(log));
-        }
-    coordinators_.insert(pid);
+    coordinators_.insert(TRY(tools_.coordinator(name, tools_.scratch())));
     return name;
 }
 
@@ -205,7 +117,7 @@ void Images::make(RankProcess sleeper, Image image, const std::string& session) 
         return note_("no image: the copy doesn't fall asleep");
     auto folder = store_.begin();
     if (!folder) return give_up(folder.error().what);
-    auto tool = start_tool({"cairn", "checkpoint", "--session", session, "--without-strangers", "--kill",
+    auto tool = tools_.start({"cairn", "checkpoint", "--session", session, "--without-strangers", "--kill",
                             "--quiet", "--ckptdir", *folder},
                            "checkpoint");
     if (!tool) return give_up(tool.error().what);
@@ -241,7 +153,7 @@ void Images::look(bool wait) {
         static_cast<void>(store_.begin());  // takes away what is there
         constexpr unsigned most_failures = 3;
         note_(fmt::format("{} isn't made: {}", which,
-                          code > 128 ? "it takes too long" : said_in("checkpoint")));
+                          code > 128 ? "it takes too long" : tools_.said_in("checkpoint")));
         if (++failures_ == most_failures) give_up("three have failed one after another");
         return;
     }
@@ -266,7 +178,7 @@ Result<Images::Back> Images::wake(const Image& image, const Fd (&output)[2]) {
     const Fd listening = TRY(listen_at(image.name));
     const std::string name = TRY(session());
     const Adopting adopting;
-    const pid_t tool = TRY(start_tool(
+    const pid_t tool = TRY(tools_.start(
         {"cairn", "restart", "--quiet", "--session", name, "--files", "use", image.folder}, "restart"));
     // Its end is that of the process, until this one has taken it over.
     const auto refuse = [&](const std::string& why) {
@@ -275,7 +187,7 @@ Result<Images::Back> Images::wake(const Image& image, const Fd (&output)[2]) {
     };
     while (!is_readable_within(listening.get(), 20)) {
         if (interrupted != 0) return refuse("interrupted");
-        if (has_ended(tool)) return refuse(said_in("restart"));
+        if (has_ended(tool)) return refuse(tools_.said_in("restart"));
     }
     Fd socket(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ucred peer{};

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "mpi/debug/cairn_tools.h"
 #include "mpi/debug/image_store.h"
 
 namespace cairn::mpi::debug {
@@ -18,7 +19,7 @@ class Images {
     // folder of this debugger's.
     Images(ImageStore store, std::string scratch, std::uint64_t most, double spacing, Note note)
         : store_(std::move(store)),
-          scratch_(std::move(scratch)),
+          tools_(std::move(scratch)),
           most_(most),
           spacing_(spacing),
           note_(std::move(note)) {}
@@ -42,7 +43,9 @@ class Images {
     // A session of cairn's for a process whose copies are to be saved, and what it is launched by.
     [[nodiscard]] Result<std::string> session();
     [[nodiscard]] std::vector<std::string> launch_words(const std::string& session) const;
-    [[nodiscard]] std::pair<std::string, std::string> folder_of_sessions() const;
+    [[nodiscard]] std::pair<std::string, std::string> folder_of_sessions() const {
+        return tools_.folder_of_sessions();
+    }
 
     struct Back {
         RankProcess process;  // it stands, and has said nothing yet
@@ -53,15 +56,12 @@ class Images {
     [[nodiscard]] Result<Back> bring_back(Image image, const Fd (&output)[2]);
 
   private:
-    [[nodiscard]] Result<pid_t> start_tool(const std::vector<std::string>& words,
-                                           const std::string& log) const;
-    [[nodiscard]] std::string said_in(const std::string& log) const;
     [[nodiscard]] Result<Back> wake(const Image& image, const Fd (&output)[2]);
     void look(bool wait);
     void give_up(const std::string& why);
 
     ImageStore store_;
-    std::string scratch_;
+    CairnTools tools_;
     std::uint64_t most_;
     double spacing_;
     double not_before_ = 0;  // by the clock on the wall

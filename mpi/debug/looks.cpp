@@ -28,18 +28,17 @@ Result<Answer> Commands::where(const std::string& words) {
     Answer answer;
     answer.json = {{"focus", world_.focus()}, {"ranks", nlohmann::json::array()}};
     for (Process rank = first; rank < end; ++rank) {
-        History* history = TRY(world_.standing(rank));
-        const auto stack = TRY(history->stack());
+        const World::Stand stand = TRY(world_.stand(rank));
         answer.text += fmt::format("{} {}\n", rank == world_.focus() ? "*" : " ", world_.text(rank));
-        for (const std::string& frame : stack) answer.text += fmt::format("      {}\n", frame);
+        for (const std::string& frame : stand.stack) answer.text += fmt::format("      {}\n", frame);
         answer.json["ranks"].push_back({{"rank", rank},
-                                        {"event", history->report().event},
-                                        {"position", history->report().position},
-                                        {"within", history->spot().within},
-                                        {"pid", history->pid()},
-                                        {"frame", history->report().frame},
+                                        {"event", stand.event},
+                                        {"position", stand.position},
+                                        {"within", stand.within},
+                                        {"pid", stand.pid},
+                                        {"frame", stand.frame},
                                         {"place", world_.text(rank)},
-                                        {"stack", stack}});
+                                        {"stack", stand.stack}});
     }
     return answer;
 }
@@ -79,9 +78,8 @@ Result<Answer> Commands::why(const std::string& words) {
 
 Result<Answer> Commands::print(const std::string& words) {
     if (words.empty()) return fail_code(ExitCode::usage, "print what?");
-    History* history = TRY(world_.standing(world_.focus()));
-    const auto copy = TRY(history->copy());
-    const std::string value = TRY(print_in(copy, words));
+    const auto looked = TRY(world_.look_into(world_.focus()));
+    const std::string value = TRY(print_in(looked.pid, words));
     Answer answer;
     answer.text = value + "\n";
     answer.json["value"] = value;
@@ -92,7 +90,8 @@ Result<Answer> Commands::print(const std::string& words) {
 Result<Answer> Commands::watch(const std::string& words) {
     if (words.empty()) return fail_code(ExitCode::usage, "watch what?");
     const Process rank = world_.focus();
-    History* history = TRY(world_.standing(rank));
+    AloneWorld* alone = TRY(alone_for("watch"));
+    History* history = TRY(alone->standing(rank));
     const auto copy = TRY(history->copy());
     const Watched watched = TRY(watched_in(copy, words));
     Spot end = history->spot();
@@ -121,9 +120,8 @@ Result<Answer> Commands::watch(const std::string& words) {
 Result<Answer> Commands::gdb(const std::string& words) {
     Process rank = world_.focus();
     if (!words.empty()) rank = TRY(rank_of(words));
-    History* history = TRY(world_.standing(rank));
-    const auto copy = TRY(history->copy());
-    CHECK_OK(open_gdb(copy));
+    const auto looked = TRY(world_.look_into(rank));
+    CHECK_OK(open_gdb(looked.pid));
     return place();
 }
 
@@ -146,12 +144,39 @@ Result<Answer> Commands::in_transit(const std::string&) {
     return answer;
 }
 
+Answer Commands::checkpoints_of(const live::LiveWorld& world) const {
+    Answer answer;
+    answer.json["checkpoints"] = nlohmann::json::array();
+    std::uint64_t all = 0;
+    for (const auto& each : world.checkpoints()) {
+        std::string events;
+        nlohmann::json calls = nlohmann::json::array();
+        for (Process rank = 0; rank < world.ranks(); ++rank) {
+            calls.push_back(world.moves().call_at({rank, each.cut[rank]}));
+            events += fmt::format("{}{}", rank > 0 ? " " : "", calls.back().dump());
+        }
+        all += each.checkpoint.bytes;
+        answer.text += fmt::format("events {}: {} MB, taken in {:.2f} s\n", events, each.checkpoint.bytes >> 20,
+                                   each.checkpoint.seconds);
+        answer.json["checkpoints"].push_back({{"events", calls},
+                                              {"cut", each.cut},
+                                              {"bytes", each.checkpoint.bytes},
+                                              {"seconds", each.checkpoint.seconds}});
+    }
+    answer.json["bytes"] = all;
+    answer.text += fmt::format("{} MB in all; of the whole job, {} at most beside its beginning\n", all >> 20,
+                               bounds_.checkpoints);
+    return answer;
+}
+
 Result<Answer> Commands::checkpoints(const std::string&) {
+    if (const auto* live = dynamic_cast<const live::LiveWorld*>(&world_)) return checkpoints_of(*live);
     Answer answer;
     answer.json["ranks"] = nlohmann::json::array();
+    AloneWorld* alone = TRY(alone_for("checkpoints"));
     std::uint64_t all = 0;
     for (Process rank = 0; rank < world_.ranks(); ++rank) {
-        const History& history = world_.history(rank);
+        const History& history = alone->history(rank);
         std::string line = fmt::format("rank {}:", rank);
         nlohmann::json events = nlohmann::json::array();
         std::uint64_t bytes = history.there() ? resident_of(history.pid()) : 0;
@@ -163,8 +188,8 @@ Result<Answer> Commands::checkpoints(const std::string&) {
         all += bytes;
         line += fmt::format("{}, {} MB", history.checkpoints().empty() ? " not started" : "", bytes >> 20);
         nlohmann::json images = nlohmann::json::array();
-        if (world_.images() != nullptr)
-            for (const Image& each : world_.images()->store().images())
+        if (alone->images() != nullptr)
+            for (const Image& each : alone->images()->store().images())
                 if (each.rank == static_cast<int>(rank)) images.push_back(each.event);
         for (const auto& event : images)
             line += fmt::format("{} {}", &event == &images.front() ? "; images" : "", event.dump());
@@ -181,10 +206,10 @@ Result<Answer> Commands::checkpoints(const std::string&) {
         "{} MB in all; behind events, at least every {} s of running near where a rank "
         "stands, {} of each at most\n",
         all >> 20, bounds_.back_within / 2, bounds_.checkpoints);
-    if (world_.images() != nullptr) {
-        answer.json["disk"] = world_.images()->store().bytes();
-        answer.text += fmt::format("{} MB of images on the disk\n", world_.images()->store().bytes() >> 20);
-        const std::string going_on = world_.images()->what_goes_on();
+    if (alone->images() != nullptr) {
+        answer.json["disk"] = alone->images()->store().bytes();
+        answer.text += fmt::format("{} MB of images on the disk\n", alone->images()->store().bytes() >> 20);
+        const std::string going_on = alone->images()->what_goes_on();
         answer.json["saving"] = going_on;
         if (!going_on.empty()) answer.text += going_on + "\n";
     }
@@ -195,8 +220,9 @@ Result<Answer> Commands::verify(const std::string&) {
     Answer answer;
     std::uint64_t bytes = 0;
     answer.json["differences"] = nlohmann::json::array();
+    AloneWorld* alone = TRY(alone_for("verify"));
     for (Process rank = 0; rank < world_.ranks(); ++rank) {
-        History* history = TRY(world_.standing(rank));
+        History* history = TRY(alone->standing(rank));
         const auto straight = TRY(history->straight());
         const Report& report = history->report();
         const auto compared = TRY(

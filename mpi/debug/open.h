@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "mpi/debug/world.h"
+#include "mpi/debug/alone_world.h"
 #include "mpi/record/format.h"
 #include "mpi/tool/options.h"
 
@@ -32,7 +32,7 @@ class Opened {
     [[nodiscard]] static Result<std::unique_ptr<Opened>> open(
         const tool::Options& options, const Show& show, const std::function<void(const std::string&)>& note);
 
-    [[nodiscard]] World& world() { return world_; }
+    [[nodiscard]] AloneWorld& world() { return world_; }
     [[nodiscard]] const Identity& identity() const { return identity_; }
     [[nodiscard]] const Bounds& bounds() const { return bounds_; }
     // What was odd when the trace was made, a line each.
@@ -57,7 +57,7 @@ class Opened {
     std::string notes_;
     std::unique_ptr<const Computation> computation_;
     std::unique_ptr<Images> images_;
-    World world_;
+    AloneWorld world_;
 };
 
 }  // namespace cairn::mpi::debug

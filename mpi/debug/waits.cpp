@@ -76,10 +76,11 @@ Result<Answer> Commands::waits(const std::string&) {
     const Computation& c = world_.moves().computation();
     Answer answer;
     answer.json["ranks"] = nlohmann::json::array();
+    AloneWorld* alone = TRY(alone_for("waits"));
     std::map<Process, Waiting> waiting;
     std::map<Process, std::string> ends;
     for (Process rank = 0; rank < world_.ranks(); ++rank) {
-        const auto end = TRY(world_.history(rank).end(c.size(rank)));
+        const auto end = TRY(alone->history(rank).end(c.size(rank)));
         if (end.why == Why::cut) waiting[rank] = read_waiting(end.text);
         if (end.why == Why::end) ends[rank] = fmt::format("rank {} comes to its end", rank);
         if (end.why == Why::departed) ends[rank] = fmt::format("rank {} can't go on: {}", rank, end.text);

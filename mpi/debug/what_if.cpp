@@ -82,7 +82,7 @@ void compare_ways(Answer& answer, const History::Way& way, const History::Way& r
     if (expression.empty()) return;
     for (const auto& [name, copy] : {std::pair("with", &changed), std::pair("without", &as_recorded)}) {
         if (!copy->process.there()) continue;
-        const auto value = print_in(copy->process, expression);
+        const auto value = print_in(copy->process.pid(), expression);
         answer.text +=
             fmt::format("  {} it{}: {} = {}\n", name, name == std::string_view("with") ? "   " : "",
                         expression, value ? *value : value.error().what);
@@ -190,7 +190,8 @@ Result<Answer> Commands::choices() {
     const Computation& c = moves.computation();
     const auto choices = next_choice(moves, here());
     const Position limit = choices.empty() ? c.size(world_.focus()) : c.id(choices.front().receive).position;
-    History* history = TRY(world_.standing(world_.focus()));
+    AloneWorld* alone = TRY(alone_for("what-if"));
+    History* history = TRY(alone->standing(world_.focus()));
     const auto requests = TRY(next_request_choice(*history, moves, here(), limit));
     if (choices.empty() && !requests)
         return fail_code(ExitCode::refused,
@@ -239,7 +240,8 @@ Result<Answer> Commands::what_if_from(const std::string& words, const std::strin
                          "come before",
                          world_.focus());
     const Race race = TRY(chosen(moves, choices, words));
-    History* history = TRY(world_.standing(world_.focus()));
+    AloneWorld* alone = TRY(alone_for("what-if"));
+    History* history = TRY(alone->standing(world_.focus()));
     const Index receipt = c.partner(race.other);
     const Fd message = TRY(message_of(*history, moves, receipt));
     auto changed = TRY(history->standing_copy());
@@ -264,7 +266,8 @@ Result<Answer> Commands::what_if_request(const std::string& words, const std::st
     std::string rest;
     if (!(in >> index) || index < 0 || in >> rest)
         return fail_code(ExitCode::usage, "what-if request INDEX [; EXPRESSION]");
-    History* history = TRY(world_.standing(world_.focus()));
+    AloneWorld* alone = TRY(alone_for("what-if"));
+    History* history = TRY(alone->standing(world_.focus()));
     const auto choice =
         TRY(next_request_choice(*history, moves, here(), moves.computation().size(world_.focus())));
     if (!choice)
@@ -323,7 +326,8 @@ Result<Answer> Commands::what_if(const std::string& words) {
         if (assignment == "request" || assignment.starts_with("request "))
             return what_if_request(assignment.substr(7), expression);
     }
-    History* history = TRY(world_.standing(world_.focus()));
+    AloneWorld* alone = TRY(alone_for("what-if"));
+    History* history = TRY(alone->standing(world_.focus()));
     auto changed = TRY(history->standing_copy());
     auto as_recorded = TRY(history->standing_copy());
     const Assigned assigned = TRY(assign_in(changed.process, assignment));

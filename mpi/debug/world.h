@@ -1,25 +1,25 @@
-// All ranks of a record at one state of the computation, with one of them in focus. A rank is run when
-// somebody looks at it, and no farther than that state.
+// All ranks of a record at one state of the computation, with one of them in focus. How they come there is said by
+// those that derive from it: each rank alone (alone_world.h), or the whole job (live/live_world.h).
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "mpi/debug/history.h"
 #include "mpi/debug/moves.h"
+#include "mpi/debug/process.h"
 
 namespace cairn::mpi::debug {
 
 class World {
   public:
-    // `images`: may be null; outlives it.
-    World(const Computation& computation, const tool::Launch& launch, Bounds bounds, const Show& show,
-          Images* images);
-    [[nodiscard]] const Images* images() const { return images_; }
+    explicit World(const Computation& computation) : moves_(computation), cut_(computation.processes()) {}
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+    virtual ~World() = default;
 
     [[nodiscard]] const Moves& moves() const { return moves_; }
-    [[nodiscard]] Process ranks() const { return static_cast<Process>(histories_.size()); }
+    [[nodiscard]] Process ranks() const { return moves_.computation().processes(); }
     [[nodiscard]] Process focus() const { return focus_; }
     [[nodiscard]] const Cut& cut() const { return cut_; }
     [[nodiscard]] State state(Process rank) const { return {rank, cut_[rank]}; }
@@ -33,16 +33,31 @@ class World {
     // This rank, which is in focus then, runs there; all others stand in the first state that is consistent.
     // If it fails everybody stands where they stood.
     [[nodiscard]] Result<> go(State to);
-    // Everybody to this consistent cut; nobody runs before somebody looks, but for the focus.
+    // Everybody to this consistent cut.
     [[nodiscard]] Result<> stand_at(Cut cut);
-    // The rank, standing where it stands in this state.
-    [[nodiscard]] Result<History*> standing(Process rank);
-    [[nodiscard]] History& history(Process rank) { return *histories_[rank]; }
+
+    // How a rank stands in this state, by its own words.
+    struct Stand {
+        std::uint64_t event = 0, position = 0;
+        bool within = false;
+        pid_t pid = -1;
+        std::uint64_t frame = 0;         // alone: the address of the program's innermost one
+        std::vector<std::string> stack;  // functions of the program, innermost first
+    };
+    [[nodiscard]] virtual Result<Stand> stand(Process rank) = 0;
+    // A process in which gdb may look at a rank in this state, and do what it likes, if it is a copy.
+    struct Looked {
+        std::optional<RankProcess> copy;
+        pid_t pid = -1;
+    };
+    [[nodiscard]] virtual Result<Looked> look_into(Process rank) = 0;
+
+  protected:
+    // At least this rank to where it stands in that state.
+    [[nodiscard]] virtual Result<> bring(const Cut& cut, Process focus) = 0;
 
   private:
     Moves moves_;
-    Images* images_;
-    std::vector<std::unique_ptr<History>> histories_;
     Process focus_ = 0;
     Cut cut_;
 };

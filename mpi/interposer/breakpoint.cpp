@@ -48,23 +48,21 @@ void read_stops(const std::string& stops) {
 }
 
 std::string state_path() {
-    return fmt::format("{}/stopped/state.{}", session->folder, session->rank);
+    return fmt::format("{}/stopped/state.{}", session->stands_in, session->rank);
 }
 
 bool all_stand() {
     for (int rank = 0; rank < session->size; ++rank)
-        if (const Standing state = standing(session->folder, rank);
+        if (const Standing state = standing(session->stands_in, rank);
             !state.there || state.stop != session->stops)
             return false;
     return true;
 }
 
-// Until `cairn mpi continue` says how far to go now.
-void stop_here() {
-    Session& s = *session;
-    ++s.stops;
+void say_where(const std::string& path) {
+    const Session& s = *session;
     // Under its name only when it is whole.
-    const std::string path = state_path(), temporary = path + ".new";
+    const std::string temporary = path + ".new";
     {
         std::ofstream file(temporary);
         file << fmt::format("pid {}\nevent {}\nposition {}\ninside {}\nstop {}\n", ::getpid(), s.events,
@@ -72,9 +70,19 @@ void stop_here() {
              << stack_of_program();
     }
     if (::rename(temporary.c_str(), path.c_str()) != 0) say("can't write " + path);
-    const std::string next = fmt::format("{}/stopped/next.{}", s.folder, s.stops);
-    bool said = s.rank != 0;
+}
+
+// Until `cairn mpi continue` says how far to go now.
+void stop_here() {
+    Session& s = *session;
+    ++s.stops;
+    const std::string path = state_path();
+    say_where(path);
+    const std::string next = fmt::format("{}/stopped/next.{}", s.stands_in, s.stops);
+    bool said = s.rank != 0 || s.debugged;
     while (::access(next.c_str(), F_OK) != 0) {
+        // Whoever comes back from a checkpoint that was taken here says it again, with the id that it has now.
+        if (::access(path.c_str(), F_OK) != 0) say_where(path);
         if (!said && all_stand()) {
             said = true;
             const std::string text =
@@ -96,8 +104,11 @@ void read_stop(const std::string& stops) {
     const Session& s = *session;
     read_stops(stops);
     session->breaking = true;
+    const char* debugger = std::getenv("CAIRN_MPI_STANDS_IN");
+    session->debugged = debugger != nullptr;
+    session->stands_in = session->debugged ? debugger : session->folder;
     ::unlink(state_path().c_str());
-    ::unlink(fmt::format("{}/stopped/trace.{}", s.folder, s.rank).c_str());
+    ::unlink(fmt::format("{}/stopped/trace.{}", s.stands_in, s.rank).c_str());
 }
 
 void stop_if_due() {

@@ -125,6 +125,10 @@ struct Session {
     // A breakpoint (breakpoint.h): stop after so many events of the trace; `enter`: the next is a collective
     // that others have left, which is entered and not left.
     bool breaking = false, enter = false;
+    // Where it says that it stands, in a folder "stopped" below: the record's, or that of a debugger that
+    // moves the whole job, and speaks for it (breakpoint.h).
+    std::string stands_in;
+    bool debugged = false;
     bool checking = false;  // check_place.h
     std::uint64_t stop = 0;
     unsigned stops = 0;                                // breakpoints come to

@@ -192,11 +192,14 @@ void start_trace(const std::string& folder) {
     if (everywhere(tracer.has_value())) session->tracer = std::move(*tracer);
 }
 
+void count_events() {
+    if (auto counting = Tracer::create("")) session->tracer = std::move(*counting);
+}
+
 // Under a debugger its events are counted, and with a trace written.
 void start_alone() {
     if (session->job != Job::replay || !session->alone) return;
-    if (!session->tracer && std::getenv(debug::socket_variable) != nullptr)
-        if (auto counting = Tracer::create("")) session->tracer = std::move(*counting);
+    if (!session->tracer && std::getenv(debug::socket_variable) != nullptr) count_events();
 }
 
 void start_checkpoints(const std::string& wish) {
@@ -282,7 +285,10 @@ void start(int level) {
     }
     if (const std::string stops = variable("CAIRN_MPI_STOP"); !stops.empty() && s.job == Job::replay) {
         read_stop(stops);
-        start_trace(s.folder + "/stopped");
+        if (s.debugged)
+            count_events();
+        else
+            start_trace(s.folder + "/stopped");
         if (s.tracer) stop_if_due();
     }
     start_alone();

@@ -8,53 +8,18 @@
 #include <nlohmann/json.hpp>
 
 #include "causality/cuts.h"
-#include "causality/trace_reader.h"
 #include "common/json_text.h"
 #include "mpi/record/reader.h"
 #include "mpi/record/standing.h"
 #include "mpi/tool/launch.h"
 #include "mpi/tool/probes.h"
 #include "mpi/tool/spot.h"
+#include "mpi/tool/stops.h"
 
 namespace cairn::mpi::tool {
 namespace {
 
-using causality::Event;
-using causality::Kind;
 using causality::Process;
-using causality::Shape;
-
-// The trace of this record. Every collective is taken as one that everybody waits for: the MPI may send its
-// data by way of any member, so none can leave it with some of them standing still.
-Result<causality::Computation> load(const std::string& folder, int ranks) {
-    std::vector<std::string> files;
-    for (int rank = 0; rank < ranks; ++rank) {
-        files.push_back(fmt::format("{}/trace.{}", folder, rank));
-        if (::access(files.back().c_str(), F_OK) != 0)
-            return fail("there is no {}. Make it once: mpiexec -n {} cairn mpi replay --trace {} {} PROGRAM",
-                        files.back(), ranks, folder, folder);
-    }
-    const auto source = TRY(causality::TraceReader::open(files));
-    causality::MemoryTrace trace(source->processes());
-    for (std::size_t i = 1; i < source->places().size(); ++i)
-        static_cast<void>(trace.place(source->places()[i]));
-    for (const auto& each : source->communicators()) trace.communicator(each);
-    for (Process p = 0; p < trace.processes(); ++p) {
-        Event event;
-        for (;;) {
-            const auto more = TRY(source->next(p, event));
-            if (!more) break;
-            if (event.kind == Kind::collective) {
-                event.shape = Shape::all;
-                event.peer = causality::none;
-            }
-            trace.append(p, event);
-        }
-        trace.set_ended(p, source->ended(p));
-    }
-    return causality::Computation::load(trace);
-}
-
 using causality::Computation;
 using causality::Cut;
 using causality::Index;
@@ -79,25 +44,6 @@ Result<Index> find(const Computation& c, Process rank, const std::string& at, ca
     return fail_code(ExitCode::refused,
                      "rank {} has no event {}{} in this record: {} calls, {} of them there", rank, at,
                      passed > 0 ? " behind this one" : "", calls, seen);
-}
-
-// How far each process goes: N events, and with + into the next one, which is a collective that others have
-// left, so all have entered it.
-std::string stops_of(const Computation& c, const Cut& cut) {
-    std::string stops;
-    for (Process p = 0; p < c.processes(); ++p) {
-        bool enter = false;
-        if (cut[p] < c.size(p)) {
-            const Index next = c.first(p) + cut[p];
-            // A non-blocking one has been entered before, unless it is all in one call (several threads).
-            if (c.event(next).kind == Kind::collective &&
-                (c.event(next).request == 0 || c.event(next).has(causality::Flag::joined)))
-                for (const Index member : c.group(next).members)
-                    enter = enter || c.id(member).position < cut[c.id(member).process];
-        }
-        stops += fmt::format("{}{}{}", p > 0 ? "," : "", cut[p], enter ? "+" : "");
-    }
-    return stops;
 }
 
 // What `continue` without --at goes on with.
@@ -130,7 +76,7 @@ Result<> break_at(const Options& options) {
     const int ranks = record->identity().size;
     if (options.rank < 0 || options.rank >= ranks)
         return fail_code(ExitCode::usage, "--rank {}: the ranks are 0 to {}", options.rank, ranks - 1);
-    const auto c = TRY(load(options.folder, ranks));
+    const auto c = TRY(trace_of_job(options.folder, ranks));
     const auto event = TRY(find(c, static_cast<Process>(options.rank), options.at, 0));
     const causality::ClockTable clocks(c);
     const std::string stops = stops_of(c, with_probes(c, clocks, earliest_after(c, clocks, event)));
@@ -206,7 +152,7 @@ Result<> go_on(const Options& options) {
         return write_whole(next, stops + "\n");
     };
     if (options.end) return to_the_end();
-    const auto c = TRY(load(options.folder, ranks));
+    const auto c = TRY(trace_of_job(options.folder, ranks));
     if (options.at.empty())
         // Its next pass, whichever it was.
         if (const auto spot = read_spot(at.at, c, static_cast<Process>(at.rank)); spot && spot->counted)

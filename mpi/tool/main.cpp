@@ -62,7 +62,7 @@ Result<> remove_record(const std::string& folder) {
             const long whose = std::strtol(number.c_str(), nullptr, 10);
             if (rank >= 0 && whose != rank && !(rank == 0 && size > 0 && whose >= size)) continue;
             std::filesystem::remove(each.path(), failed);
-        } else if ((name == "stopped" || name == "debug") && rank <= 0) {
+        } else if ((name == "stopped" || name == "debug" || name == "live") && rank <= 0) {
             std::filesystem::remove_all(each.path(), failed);
         }
         if (failed) return fail("removing {}: {}", each.path().string(), failed.message());

@@ -39,11 +39,11 @@ constexpr Verb verbs[] = {
      "let all go on from a breakpoint: to its next pass, to another event, or to the end", true, false,
      "RaeN"},
     {"debug",
-     "debug [--from R,...|all] [--back-within S] [--checkpoints N] [--every N] [--memory MB] [--images MB] "
-     "[--json|--dap] [--web [--port N]] "
-     "[--mpi M] DIR PROGRAM [ARGUMENT...]",
-     "a console that goes forward and back in a recorded run, along its messages; needs record --contents",
-     true, true, "LBCEMiJDIm"},
+     "debug [--live] [--from R,...|all] [--back-within S] [--checkpoints N] [--every N] [--memory MB] "
+     "[--images MB] [--json|--dap] [--web [--port N]] [--mpi M] DIR PROGRAM [ARGUMENT...]",
+     "a console that goes forward and back in a recorded run, along its messages; needs record --contents, "
+     "or --live and mpiexec in front of PROGRAM",
+     true, true, "lLBCEMiJDIm"},
     {"check-places",
      "check-places --out DIR --at FILE:LINE|FUNCTION [--before] [--wait S] [--mpi M] PROGRAM [ARGUMENT...]",
      "run it and see whether nothing is in transit and nobody waits at that line", false, true, "oApbm"},
@@ -79,8 +79,7 @@ void add_debug_option(char letter, po::options_description& known, Options& into
         case 'M':
             add("memory,M", po::value(&into.memory),
                 "MB: what the checkpoints of all ranks may have beside the programs; half of what is free, "
-                "if "
-                "it isn't said");
+                "if it isn't said");
             break;
         case 'i':
             add("images,i", po::value(&into.images)->default_value(0),
@@ -89,6 +88,11 @@ void add_debug_option(char letter, po::options_description& known, Options& into
             break;
         case 'J':
             add("json,j", po::bool_switch(&into.json), "answer each command with one line of JSON");
+            break;
+        case 'l':
+            add("live,l", po::bool_switch(&into.live),
+                "replay the whole job, under coordinated checkpoints: for any record, also one without "
+                "contents; PROGRAM is mpiexec and its words");
             break;
         case 'L':
             add("from,f", po::value(&into.from),
@@ -238,6 +242,9 @@ const char* lacks(const Options& options) {
     if (verb == "record" && !checkpoint_wish(options))
         return "--checkpoint-every: a number of calls, as 1000, or of seconds, as 0.5s";
     if (verb == "debug" && !(options.back_within > 0)) return "--back-within: more than 0 seconds";
+    if (verb == "debug" && options.live &&
+        (options.dap || options.web || options.images > 0 || options.memory > 0))
+        return "--live goes without --dap, --web, --images and --memory";
     if (verb == "debug" && options.dap && options.json) return "--json or --dap?";
     if (verb == "debug" && options.dap && options.web) return "--dap or --web?";
     if (verb == "debug" && options.port != 0 && !options.web) return "--port: of which page? --web";

@@ -28,6 +28,7 @@ struct Options {
     bool clock = false;                     // and what MPI_Wtime says
     bool gdb = false;
     bool dap = false;                                  // debug: for an editor
+    bool live = false;                                 // debug: the whole job
     bool web = false;                                  // debug: and a page for a browser
     unsigned short port = 0;                           // its; 0: any
     bool before = false;                               // check-places: before the call, not behind it

@@ -86,7 +86,7 @@ class Session {
     [[nodiscard]] json shown(Process rank, const json& told);
     [[nodiscard]] json of_the_mpi(Process rank) const;
 
-    [[nodiscard]] World& world() { return opened_->world(); }
+    [[nodiscard]] AloneWorld& world() { return opened_->world(); }
     [[nodiscard]] State here() { return world().state(world().focus()); }
 
     Channel& channel_;

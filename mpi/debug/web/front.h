@@ -46,7 +46,7 @@ class Front {
     void show_line();
     void show_running(const std::string& line);
 
-    World& world_;
+    AloneWorld& world_;
     std::string folder_;
     std::unique_ptr<Desk> desk_;
     std::unique_ptr<Server> server_;  // the last, for its thread uses the desk

@@ -1,0 +1,35 @@
+// The ranks of a record with contents, each run alone: when somebody looks at it, and no farther than the state in
+// which all are.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "mpi/debug/history.h"
+#include "mpi/debug/world.h"
+
+namespace cairn::mpi::debug {
+
+class AloneWorld : public World {
+  public:
+    // `images`: may be null; outlives it.
+    AloneWorld(const Computation& computation, const tool::Launch& launch, Bounds bounds, const Show& show,
+               Images* images);
+    [[nodiscard]] const Images* images() const { return images_; }
+
+    // The rank, standing where it stands in this state.
+    [[nodiscard]] Result<History*> standing(Process rank);
+    [[nodiscard]] History& history(Process rank) { return *histories_[rank]; }
+
+    [[nodiscard]] Result<Stand> stand(Process rank) override;
+    [[nodiscard]] Result<Looked> look_into(Process rank) override;
+
+  private:
+    // Nobody else runs before somebody looks.
+    [[nodiscard]] Result<> bring(const Cut& cut, Process focus) override;
+
+    Images* images_;
+    std::vector<std::unique_ptr<History>> histories_;
+};
+
+}  // namespace cairn::mpi::debug

@@ -1,0 +1,84 @@
+// The processes of a whole replayed job, mpiexec and ranks: launched in a session of cairn's, moved from one stop to
+// the next, saved while all stand, and brought back. What a stop is says mpi/interposer/breakpoint.h.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mpi/debug/cairn_tools.h"
+#include "mpi/debug/history.h"
+#include "mpi/record/standing.h"
+
+namespace cairn::mpi::debug::live {
+
+class Job {
+  public:
+    // `scratch`: a folder of this debugger's. `disk`: one for checkpoints, which is made.
+    Job(std::string scratch, std::string disk, int ranks, Show show);
+    Job(const Job&) = delete;
+    Job& operator=(const Job&) = delete;
+    ~Job();
+
+    // Runs the command to its end, in no session and with nothing shown. Code refused: it doesn't come to a good
+    // one.
+    [[nodiscard]] Result<> run_once(const std::vector<std::string>& words);
+
+    // Returns when all stand at their beginning; `words` is `cairn mpi replay` and what belongs to it.
+    [[nodiscard]] Result<> start(const std::vector<std::string>& words);
+    // All go to the stop that this line of tool::stops_of says, and stand there. Code refused: the job has ended
+    // before, or the user has interrupted; it is to be brought back then.
+    [[nodiscard]] Result<> run_to(const std::string& stops);
+    [[nodiscard]] Standing standing(int rank) const;
+
+    struct Checkpoint {
+        std::string folder;
+        unsigned stop = 0;
+        std::array<std::uint64_t, 2> written{};  // bytes of its output and of its errors
+        std::uint64_t bytes = 0;                 // on the disk, of which others may have some as well
+        double seconds = 0;                      // that it took until it was durable
+    };
+    // Of all, where they stand.
+    [[nodiscard]] Result<Checkpoint> save();
+    // What runs is ended, and all stand where they stood then.
+    [[nodiscard]] Result<> bring_back(const Checkpoint& checkpoint);
+    void remove(const Checkpoint& checkpoint) const;
+
+  private:
+    enum Stream : unsigned { output, errors };
+
+    [[nodiscard]] Result<> wait_until_all_stand();
+    [[nodiscard]] Result<> run_tool(const std::vector<std::string>& words, const std::string& log);
+    [[nodiscard]] std::string path_of(Stream stream) const;
+    void end();
+    void reap();
+    [[nodiscard]] bool over(pid_t pid);
+    void forget_stops() const;
+    void show_output(bool all);
+    void show_line(Stream stream, const std::string& line);
+    [[nodiscard]] std::string last_words() const;
+
+    CairnTools tools_;
+    std::string disk_;
+    int ranks_;
+    Show show_;
+    Adopting adopting_;  // the ranks' parents may end before them
+    pid_t coordinator_ = -1, main_ = -1;
+    std::map<pid_t, int> ended_;  // statuses
+    unsigned stop_ = 0, saved_ = 0;
+
+    // Of each stream: bytes that have been looked at, a line without its end, and lines that were shown already
+    // and come again after the job was brought back.
+    struct Seen {
+        std::uint64_t bytes = 0;
+        std::string rest;
+        std::multiset<std::string> again;
+    };
+    std::array<Seen, 2> seen_;
+};
+
+}  // namespace cairn::mpi::debug::live

@@ -1,0 +1,152 @@
+#include "mpi/debug/live/live_world.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "mpi/tool/stops.h"
+
+namespace cairn::mpi::debug::live {
+namespace {
+
+std::uint64_t events_of(const Cut& cut) {
+    return std::accumulate(cut.begin(), cut.end(), std::uint64_t{0});
+}
+
+bool before_or_at(const Cut& a, const Cut& b) {
+    return std::ranges::equal(a, b, [](Position mine, Position theirs) { return mine <= theirs; });
+}
+
+}  // namespace
+
+LiveWorld::LiveWorld(const Computation& computation, Bounds bounds, Job& job,
+                     std::function<void(const std::string&)> note)
+    : World(computation), bounds_(bounds), job_(job), note_(std::move(note)), here_(computation.processes()) {}
+
+// Checkpoints cost of the running no more than a fifth.
+double LiveWorld::interval() const {
+    constexpr double share = 5;
+    double longest = 0;
+    for (const Kept& each : kept_) longest = std::max(longest, each.checkpoint.seconds);
+    return std::max(bounds_.back_within / 2, longest * share);
+}
+
+const LiveWorld::Kept* LiveWorld::nearest(const Cut& cut) const {
+    const Kept* best = nullptr;
+    for (const Kept& each : kept_)
+        if (before_or_at(each.cut, cut)) best = &each;
+    return best;
+}
+
+// A consistent cut on the way there, about as far as the job comes in the time between two checkpoints.
+Cut LiveWorld::next_on_the_way(const Cut& cut) const {
+    Process farthest = 0;
+    for (Process rank = 0; rank < ranks(); ++rank)
+        if (cut[rank] - here_[rank] > cut[farthest] - here_[farthest]) farthest = rank;
+    const Position left = cut[farthest] - here_[farthest];
+    // As long as nobody knows how fast it is, a short way.
+    constexpr double first = 64;
+    double most = seconds_ > 0
+                      ? interval() * static_cast<double>(events_) / seconds_ / static_cast<double>(ranks())
+                      : first;
+    if (bounds_.every != 0) most = std::min(most, static_cast<double>(bounds_.every));
+    if (static_cast<double>(left) < most * 1.5) return cut;
+    const Position to = here_[farthest] + static_cast<Position>(std::max(most, 1.0));
+    const Cut next = causality::join(here_, moves().all({farthest, to}));
+    // A recovery line may be without what its probes have found.
+    Cut within = cut;
+    for (Process rank = 0; rank < ranks(); ++rank) within[rank] = std::min(within[rank], next[rank]);
+    return within;
+}
+
+void LiveWorld::keep() {
+    since_ = 0;
+    events_since_ = 0;
+    if (!saving_ || std::ranges::any_of(kept_, [&](const Kept& each) { return each.cut == here_; })) return;
+    auto saved = job_.save();
+    if (!saved) {
+        // The first is the only way back.
+        saving_ = kept_.empty();
+        note_(fmt::format("no more checkpoints are taken: {}", saved.error().what));
+        return;
+    }
+    const auto at = std::ranges::find_if(
+        kept_, [&](const Kept& each) { return events_of(each.cut) > events_of(here_); });
+    kept_.insert(at, {here_, std::move(*saved)});
+    thin_out();
+}
+
+// As in a History: dense near where the job stands, sparser the farther away.
+void LiveWorld::thin_out() {
+    const auto at = [&](std::size_t i) { return static_cast<double>(events_of(kept_[i].cut)); };
+    while (kept_.size() > bounds_.checkpoints + 1U) {
+        std::size_t worst = 0;
+        double least = 0;
+        const double here = static_cast<double>(events_of(here_));
+        for (std::size_t i = 1; i < kept_.size(); ++i) {
+            if (kept_[i].cut == here_ && kept_.size() > 2) continue;
+            const double gap = at(i + 1 < kept_.size() ? i + 1 : i) - at(i - 1);
+            const double score = gap / (std::abs(here - at(i)) + 1);
+            if (worst != 0 && score >= least) continue;
+            worst = i;
+            least = score;
+        }
+        job_.remove(kept_[worst].checkpoint);
+        kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(worst));
+    }
+}
+
+Result<> LiveWorld::bring(const Cut& cut, Process) {
+    if (kept_.empty()) {
+        keep();
+        if (kept_.empty()) return fail("the job can't be saved at its beginning, so there is no way back");
+    }
+    auto done = bring_to(cut);
+    if (!done) lost_ = true;
+    return done;
+}
+
+Result<> LiveWorld::bring_to(const Cut& cut) {
+    if (!lost_ && here_ == cut) return {};
+    const Kept* last = nearest(cut);
+    if (lost_ || !before_or_at(here_, cut)) {
+        CHECK_OK(job_.bring_back(last->checkpoint));
+        here_ = last->cut;
+        lost_ = false;
+        since_ = 0;
+        events_since_ = 0;
+    }
+    while (here_ != cut) {
+        const Cut next = next_on_the_way(cut);
+        const auto began = std::chrono::steady_clock::now();
+        CHECK_OK(job_.run_to(tool::stops_of(moves().computation(), next)));
+        const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+        const std::uint64_t passed = events_of(next) - events_of(here_);
+        here_ = next;
+        seconds_ += took;
+        events_ += passed;
+        since_ += took;
+        events_since_ += passed;
+        const bool many = bounds_.every != 0 && events_since_ >= bounds_.every * ranks();
+        if (bounds_.checkpoints > 0 && (many || since_ >= interval() / 2)) keep();
+    }
+    return {};
+}
+
+Result<World::Stand> LiveWorld::stand(Process rank) {
+    CHECK_OK(bring(cut(), rank));
+    const Standing state = job_.standing(static_cast<int>(rank));
+    return Stand{.event = state.event,
+                 .position = state.position,
+                 .within = state.inside != 0,
+                 .pid = static_cast<pid_t>(state.pid),
+                 .frame = 0,
+                 .stack = state.stack};
+}
+
+Result<World::Looked> LiveWorld::look_into(Process rank) {
+    const Stand there = TRY(stand(rank));
+    return Looked{std::nullopt, there.pid};
+}
+
+}  // namespace cairn::mpi::debug::live
